@@ -1,0 +1,325 @@
+//! Physical address to DRAM coordinates and back: a GF(2) matrix and its inverse.
+//!
+//! Each coordinate bit is the XOR of some address bits (`bank[1] = p15 ^ p18`). The map is accepted
+//! only when every address bit it names can be recovered from the coordinates, so that a snooper
+//! that knows row, bank, column and rank knows the address.
+
+use core::fmt;
+
+/// Address bits a map may name: 1 TiB.
+pub const ADDRESS_BITS: usize = 40;
+/// Most row bits of any generation (A0-A17).
+pub const MAX_ROW_BITS: u8 = 18;
+/// Most bank bits (DDR4: two of bank group, two of bank; one spare).
+pub const MAX_BANK_BITS: u8 = 5;
+/// Most column bits (DDR3: A0-A9, A11, A13, A14).
+pub const MAX_COLUMN_BITS: u8 = 13;
+/// Most rank bits (four chip selects).
+pub const MAX_RANK_BITS: u8 = 2;
+
+/// Where a bank sits and which row and column of it are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Coordinates {
+    /// Rank, by chip select.
+    pub rank: u32,
+    /// Bank (DDR4: bank group above bank).
+    pub bank: u32,
+    /// Row.
+    pub row: u32,
+    /// Column, in bus words.
+    pub column: u32,
+}
+
+const COLUMN_AT: u32 = 0;
+const ROW_AT: u32 = 16;
+const BANK_AT: u32 = 40;
+const RANK_AT: u32 = 48;
+
+impl Coordinates {
+    /// All four in one word, each at a fixed place, so that one mask selects bits of any.
+    pub const fn packed(self) -> u64 {
+        (self.column as u64) << COLUMN_AT
+            | (self.row as u64) << ROW_AT
+            | (self.bank as u64) << BANK_AT
+            | (self.rank as u64) << RANK_AT
+    }
+}
+
+/// One of the four coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Axis {
+    Column,
+    Row,
+    Bank,
+    Rank,
+}
+
+impl Axis {
+    /// Every axis, in the order reports list them.
+    pub const ALL: [Axis; 4] = [Axis::Column, Axis::Row, Axis::Bank, Axis::Rank];
+
+    /// The name in vector headers and TOML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Axis::Column => "col",
+            Axis::Row => "row",
+            Axis::Bank => "bank",
+            Axis::Rank => "rank",
+        }
+    }
+
+    /// Most bits this axis can have.
+    pub const fn max_bits(self) -> u8 {
+        match self {
+            Axis::Column => MAX_COLUMN_BITS,
+            Axis::Row => MAX_ROW_BITS,
+            Axis::Bank => MAX_BANK_BITS,
+            Axis::Rank => MAX_RANK_BITS,
+        }
+    }
+
+    const fn base(self) -> u32 {
+        match self {
+            Axis::Column => COLUMN_AT,
+            Axis::Row => ROW_AT,
+            Axis::Bank => BANK_AT,
+            Axis::Rank => RANK_AT,
+        }
+    }
+
+    const fn slot(self) -> usize {
+        match self {
+            Axis::Column => 0,
+            Axis::Row => 16,
+            Axis::Bank => 40,
+            Axis::Rank => 48,
+        }
+    }
+}
+
+/// Why a map was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// A coordinate bit beyond what the generation can have.
+    BitOutOfRange(Axis, u8),
+    /// An address bit beyond [`ADDRESS_BITS`].
+    AddressBitOutOfRange(u8),
+    /// A coordinate bit was given twice.
+    GivenTwice(Axis, u8),
+    /// A coordinate bit below the highest one of its axis is missing.
+    Missing(Axis, u8),
+    /// This address bit cannot be told from the coordinates.
+    NotInvertible(u8),
+    /// Two different sets of coordinates would stand for one address.
+    Ambiguous,
+}
+
+impl core::error::Error for MapError {}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapError::BitOutOfRange(axis, bit) => {
+                let (name, most) = (axis.name(), axis.max_bits());
+                write!(f, "{name}[{bit}] is out of range: at most {most} {name} bits")
+            }
+            MapError::AddressBitOutOfRange(bit) => {
+                write!(f, "address bit p{bit} is out of range: p0 to p{}", ADDRESS_BITS - 1)
+            }
+            MapError::GivenTwice(axis, bit) => write!(f, "{}[{bit}] is given twice", axis.name()),
+            MapError::Missing(axis, bit) => write!(f, "{}[{bit}] is missing", axis.name()),
+            MapError::NotInvertible(bit) => {
+                write!(f, "address bit p{bit} cannot be recovered from row, bank and column")
+            }
+            MapError::Ambiguous => {
+                f.write_str("more coordinate bits than address bits: the map is ambiguous")
+            }
+        }
+    }
+}
+
+/// Collects the coordinate bits of a map, then inverts it.
+#[derive(Clone, Debug)]
+pub struct MapBuilder {
+    masks: [u64; 64],
+}
+
+impl Default for MapBuilder {
+    fn default() -> Self {
+        Self { masks: [0; 64] }
+    }
+}
+
+impl MapBuilder {
+    /// States that bit `bit` of `axis` is the XOR of the address bits set in `mask`.
+    pub fn bit(&mut self, axis: Axis, bit: u8, mask: u64) -> Result<(), MapError> {
+        if bit >= axis.max_bits() {
+            return Err(MapError::BitOutOfRange(axis, bit));
+        }
+        if mask >> ADDRESS_BITS != 0 {
+            return Err(MapError::AddressBitOutOfRange(63 - mask.leading_zeros() as u8));
+        }
+        let slot = &mut self.masks[axis.slot() + usize::from(bit)];
+        if *slot != 0 {
+            return Err(MapError::GivenTwice(axis, bit));
+        }
+        *slot = mask;
+        Ok(())
+    }
+
+    /// Inverts the map.
+    pub fn build(self) -> Result<AddressMap, MapError> {
+        for axis in Axis::ALL {
+            let bits = self.bits_of(axis);
+            if let Some(hole) =
+                (0..bits).find(|bit| self.masks[axis.slot() + usize::from(*bit)] == 0)
+            {
+                return Err(MapError::Missing(axis, hole));
+            }
+        }
+        let inverse = invert(&self.masks)?;
+        Ok(AddressMap { forward: self.masks, inverse })
+    }
+
+    fn bits_of(&self, axis: Axis) -> u8 {
+        (0..axis.max_bits())
+            .rev()
+            .find(|bit| self.masks[axis.slot() + usize::from(*bit)] != 0)
+            .map_or(0, |bit| bit + 1)
+    }
+}
+
+/// Gauss-Jordan elimination over GF(2): from "coordinate bit = XOR of address bits" to "address bit
+/// = XOR of coordinate bits".
+fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
+    let mut rows = *forward;
+    let mut from: [u64; 64] = core::array::from_fn(|slot| 1 << slot);
+    let mut inverse = [0; ADDRESS_BITS];
+    let named = forward.iter().fold(0, |all, mask| all | mask);
+    let mut used = 0u64;
+    for bit in (0..ADDRESS_BITS).filter(|bit| named >> bit & 1 != 0) {
+        let pivot = (0..64)
+            .find(|slot| used >> slot & 1 == 0 && rows[*slot] >> bit & 1 != 0)
+            .ok_or(MapError::NotInvertible(bit as u8))?;
+        used |= 1 << pivot;
+        for slot in (0..64).filter(|slot| *slot != pivot) {
+            if rows[slot] >> bit & 1 != 0 {
+                rows[slot] ^= rows[pivot];
+                from[slot] ^= from[pivot];
+            }
+        }
+    }
+    if (0..64).any(|slot| forward[slot] != 0 && used >> slot & 1 == 0) {
+        return Err(MapError::Ambiguous);
+    }
+    for slot in (0..64).filter(|slot| used >> slot & 1 != 0) {
+        inverse[rows[slot].trailing_zeros() as usize] = from[slot];
+    }
+    Ok(inverse)
+}
+
+/// An address map with its inverse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressMap {
+    /// Coordinate bit (by [`Coordinates::packed`] position) = parity of these address bits.
+    forward: [u64; 64],
+    /// Address bit = parity of these packed coordinate bits.
+    inverse: [u64; ADDRESS_BITS],
+}
+
+impl AddressMap {
+    /// The address bits whose XOR is bit `bit` of `axis`; 0 where the axis is not that wide.
+    pub fn mask(&self, axis: Axis, bit: u8) -> u64 {
+        if bit < axis.max_bits() { self.forward[axis.slot() + usize::from(bit)] } else { 0 }
+    }
+
+    /// The packed coordinate bits whose XOR is address bit `bit`; 0 for bits no coordinate names.
+    pub fn inverse_mask(&self, bit: usize) -> u64 {
+        self.inverse.get(bit).copied().unwrap_or(0)
+    }
+
+    /// How many bits an axis has.
+    pub fn bits(&self, axis: Axis) -> u8 {
+        (0..axis.max_bits()).take_while(|bit| self.mask(axis, *bit) != 0).count() as u8
+    }
+
+    /// All address bits the map names.
+    pub fn named_bits(&self) -> u64 {
+        self.forward.iter().fold(0, |all, mask| all | mask)
+    }
+
+    /// Where an address lives.
+    pub fn to_coordinates(&self, address: u64) -> Coordinates {
+        let gather = |axis: Axis| {
+            (0..self.bits(axis)).fold(0, |value, bit| {
+                value | ((self.mask(axis, bit) & address).count_ones() & 1) << bit
+            })
+        };
+        Coordinates {
+            rank: gather(Axis::Rank),
+            bank: gather(Axis::Bank),
+            row: gather(Axis::Row),
+            column: gather(Axis::Column),
+        }
+    }
+
+    /// The address of the first byte of a bus word.
+    pub fn to_address(&self, coordinates: Coordinates) -> u64 {
+        let packed = coordinates.packed();
+        self.inverse.iter().enumerate().fold(0, |address, (bit, mask)| {
+            address | u64::from((mask & packed).count_ones() & 1) << bit
+        })
+    }
+
+    /// Place of a coordinate bit in [`Coordinates::packed`], for gateware that XORs it in place.
+    pub const fn packed_position(axis: Axis, bit: u8) -> u32 {
+        axis.base() + bit as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn xor_map() -> AddressMap {
+        let mut map = MapBuilder::default();
+        (0..10).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
+        (0..3).for_each(|bit| map.bit(Axis::Bank, bit, 0b1001 << (13 + bit)).unwrap());
+        (0..15).for_each(|bit| map.bit(Axis::Row, bit, 1 << (16 + bit)).unwrap());
+        map.build().unwrap()
+    }
+
+    #[test]
+    fn a_map_that_folds_two_banks_together_is_refused() {
+        let mut map = MapBuilder::default();
+        map.bit(Axis::Column, 0, 1 << 3).unwrap();
+        map.bit(Axis::Bank, 0, 1 << 4 | 1 << 5).unwrap();
+        assert_eq!(map.build(), Err(MapError::NotInvertible(5)));
+    }
+
+    #[test]
+    fn one_address_bit_for_two_coordinates_is_refused() {
+        let mut map = MapBuilder::default();
+        map.bit(Axis::Column, 0, 1 << 3).unwrap();
+        map.bit(Axis::Row, 0, 1 << 3).unwrap();
+        assert_eq!(map.build(), Err(MapError::Ambiguous));
+    }
+
+    #[test]
+    fn a_hole_in_an_axis_is_named() {
+        let mut map = MapBuilder::default();
+        map.bit(Axis::Row, 1, 1 << 3).unwrap();
+        assert_eq!(map.build(), Err(MapError::Missing(Axis::Row, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn xor_maps_invert(address in 0u64..1 << 31) {
+            let map = xor_map();
+            let address = address & !7;
+            prop_assert_eq!(map.to_address(map.to_coordinates(address)), address);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The words of one frame to events with absolute clocks and addresses.
+//!
+//! A block needs nothing but its own words: the sync gives clock, unit and segment, each record
+//! moves on from there. Whoever reads several frames compares [`Block::accesses`] at the end of one
+//! with the [`Sync`] of the next: the difference is what was lost between them.
+
+use crate::config::Mode;
+use crate::fault::FaultKind;
+use crate::frame::{SYNC_WORDS, Sync};
+use crate::record::{Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
+use crate::units::{Access, Cycles, PhysAddr};
+
+/// A decoded record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An access to a line or burst.
+    Access(Access),
+    /// An event software put into the trace. A window access is an access as well.
+    Tag {
+        /// When.
+        clock: Cycles,
+        /// Window access or mark.
+        source: TagSource,
+        /// Byte offset in the window, or register.
+        value: u32,
+    },
+    /// A refused command.
+    Fault {
+        /// When.
+        clock: Cycles,
+        /// Why.
+        kind: FaultKind,
+        /// Rank * 16 + bank.
+        bank: u8,
+    },
+    /// A run of accesses to a page.
+    Page {
+        /// Clock of the first access.
+        clock: Cycles,
+        /// First byte of the page.
+        address: PhysAddr,
+        /// READs.
+        reads: u32,
+        /// WRITEs.
+        writes: u32,
+        /// Clocks from the first access to the last.
+        duration: u32,
+    },
+    /// Reads and writes in a time slice.
+    Slice {
+        /// First clock.
+        clock: Cycles,
+        /// Length, see [`crate::config::slice_micros`].
+        code: u8,
+        /// The capture stopped before the slice ended.
+        partial: bool,
+        /// READs.
+        reads: u32,
+        /// WRITEs.
+        writes: u32,
+    },
+}
+
+/// Why a block could not be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockError {
+    /// Fewer words than a sync has.
+    NoSync,
+    /// A word that makes no sense.
+    Word {
+        /// Its index in the frame, the sync's words included.
+        index: u8,
+        /// What is wrong with it.
+        error: WordError,
+    },
+}
+
+impl core::fmt::Display for BlockError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            BlockError::NoSync => f.write_str("frame is too short for its sync"),
+            BlockError::Word { index, error } => write!(f, "word {index}: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for BlockError {}
+
+/// Iterator over the events of one data frame.
+#[derive(Clone, Debug)]
+pub struct Block<I> {
+    words: I,
+    index: u8,
+    sync: Sync,
+    clock: u64,
+    segment: u32,
+    accesses: u64,
+    pending: Option<Half>,
+    failed: bool,
+}
+
+impl<I: Iterator<Item = u64>> Block<I> {
+    /// Starts reading `words`, sync first.
+    pub fn new(mut words: I) -> Result<Self, BlockError> {
+        let (Some(first), Some(second)) = (words.next(), words.next()) else {
+            return Err(BlockError::NoSync);
+        };
+        let sync = Sync::decode([first, second]);
+        Ok(Block {
+            words,
+            index: SYNC_WORDS,
+            sync,
+            clock: sync.clock,
+            segment: sync.segment,
+            accesses: 0,
+            pending: None,
+            failed: false,
+        })
+    }
+
+    /// The sync the block opened with.
+    pub const fn sync(&self) -> Sync {
+        self.sync
+    }
+
+    /// Clock of the last record read so far.
+    pub const fn clock(&self) -> Cycles {
+        Cycles(self.clock)
+    }
+
+    /// Accesses in the records read so far.
+    pub const fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    fn address(&self, number: u32) -> PhysAddr {
+        let number = u64::from(self.segment) << NUMBER_BITS | u64::from(number);
+        PhysAddr(number << self.sync.unit_log2)
+    }
+
+    fn half(&mut self, half: Half) -> Option<Event> {
+        match half {
+            Half::Access { direction, delta, number } => {
+                self.clock += u64::from(delta);
+                self.accesses += 1;
+                let address = self.address(number);
+                Some(Event::Access(Access { clock: self.clock(), direction, address }))
+            }
+            Half::Skip(clocks) => {
+                self.clock += u64::from(clocks);
+                None
+            }
+            Half::Segment { segment, skip } => {
+                self.segment = segment;
+                self.clock += u64::from(skip);
+                None
+            }
+        }
+    }
+
+    fn record(&mut self, record: WordRecord) -> Event {
+        match record {
+            WordRecord::Tag { delta, source, value } => {
+                self.clock += u64::from(delta);
+                self.accesses += u64::from(matches!(source, TagSource::Window(_)));
+                Event::Tag { clock: self.clock(), source, value }
+            }
+            WordRecord::Fault { delta, kind, bank } => {
+                self.clock += u64::from(delta);
+                Event::Fault { clock: self.clock(), kind, bank }
+            }
+            WordRecord::Page { delta, run } => {
+                self.clock += u64::from(delta);
+                self.accesses += u64::from(run.reads) + u64::from(run.writes);
+                Event::Page {
+                    clock: self.clock(),
+                    address: self.address(run.number),
+                    reads: run.reads,
+                    writes: run.writes,
+                    duration: run.duration,
+                }
+            }
+            WordRecord::Slice { code, partial, start, reads, writes } => {
+                if self.sync.unit_log2 == UNIT_NONE {
+                    self.accesses += u64::from(reads) + u64::from(writes);
+                }
+                Event::Slice { clock: Cycles(start), code, partial, reads, writes }
+            }
+        }
+    }
+}
+
+/// The sync's log2 unit in [`Mode::Frequency`]: there are no numbers, and slices count as accesses.
+pub const UNIT_NONE: u8 = 0;
+
+/// log2 of the unit that a mode's numbers count. `line_log2`: of the line or burst in force.
+pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
+    match mode {
+        Mode::Line => line_log2,
+        Mode::Page => page_log2,
+        Mode::Frequency => UNIT_NONE,
+    }
+}
+
+impl<I: Iterator<Item = u64>> Iterator for Block<I> {
+    type Item = Result<Event, BlockError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.failed {
+                return None;
+            }
+            if let Some(half) = self.pending.take()
+                && let Some(event) = self.half(half)
+            {
+                return Some(Ok(event));
+            }
+            let word = self.words.next()?;
+            let index = self.index;
+            self.index = self.index.saturating_add(1);
+            let (words, position) = (&mut self.words, &mut self.index);
+            let second = || {
+                *position = position.saturating_add(1);
+                words.next()
+            };
+            match Word::decode(word, second) {
+                Ok(Word::Record(record)) => return Some(Ok(self.record(record))),
+                Ok(Word::Halves(first, second)) => {
+                    self.pending = Some(second);
+                    if let Some(event) = self.half(first) {
+                        return Some(Ok(event));
+                    }
+                }
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(BlockError::Word { index, error }));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Direction;
+
+    fn pair(first: Half, second: Half) -> u64 {
+        u64::from(first.encode()) << 32 | u64::from(second.encode())
+    }
+
+    #[test]
+    fn clocks_and_segments_chain_from_the_sync() {
+        let sync = Sync { clock: 1000, unit_log2: 6, segment: 1, accesses: 7, lost: 0 };
+        let read = |delta, number| Half::Access { direction: Direction::Read, delta, number };
+        let [first, second] = sync.encode();
+        let words = [
+            first,
+            second,
+            pair(read(4, 2), Half::Skip(100)),
+            pair(read(0, 3), Half::Segment { segment: 2, skip: 5 }),
+            pair(read(1, 4), Half::Skip(0)),
+        ];
+        let mut block = Block::new(words.into_iter()).unwrap();
+        let lines: Vec<_> = block
+            .by_ref()
+            .map(|event| match event.unwrap() {
+                Event::Access(access) => format!("{access}"),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(lines, ["1004 R 100000080", "1104 R 1000000c0", "1110 R 200000100"]);
+        assert_eq!(block.accesses(), 3);
+    }
+
+    #[test]
+    fn a_block_stops_at_its_first_bad_word() {
+        let words = [0, 0, u64::MAX, 0];
+        let mut block = Block::new(words.into_iter()).unwrap();
+        let error = WordError::UnknownKind(15);
+        assert_eq!(block.next(), Some(Err(BlockError::Word { index: 2, error })));
+        assert_eq!(block.next(), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Pin levels at one clock edge to the DDR command they spell (JESD79, JESD79-2, -3, -4: the
+//! command truth tables), and back.
+
+/// A DDR memory generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Generation {
+    /// DDR SDRAM, JESD79.
+    Ddr1 = 1,
+    /// DDR2 SDRAM, JESD79-2.
+    Ddr2 = 2,
+    /// DDR3 SDRAM, JESD79-3.
+    Ddr3 = 3,
+    /// DDR4 SDRAM, JESD79-4.
+    Ddr4 = 4,
+}
+
+impl Generation {
+    /// Every generation.
+    pub const ALL: [Generation; 4] =
+        [Generation::Ddr1, Generation::Ddr2, Generation::Ddr3, Generation::Ddr4];
+
+    /// `DDR1` to `DDR4`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Generation::Ddr1 => "DDR1",
+            Generation::Ddr2 => "DDR2",
+            Generation::Ddr3 => "DDR3",
+            Generation::Ddr4 => "DDR4",
+        }
+    }
+
+    /// The generation with this name (`DDR` is DDR1), in either case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("DDR") {
+            return Some(Generation::Ddr1);
+        }
+        Self::ALL.into_iter().find(|g| g.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The generation with this number, 1 to 4.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|g| *g as u8 == number)
+    }
+
+    /// Whether ACTIVATE has a pin of its own (ACT_n) and RAS/CAS/WE double as A16/A15/A14.
+    pub const fn has_act_n(self) -> bool {
+        matches!(self, Generation::Ddr4)
+    }
+
+    /// The address pin that carries column bit `bit`: A10 (auto-precharge) and, from DDR2 on, A12
+    /// (burst chop) are skipped.
+    pub const fn column_pin(self, bit: u8) -> u8 {
+        match (self, bit) {
+            (_, 0..=9) => bit,
+            (_, 10) => 11,
+            (Generation::Ddr1, _) => bit + 1,
+            (_, _) => bit + 2,
+        }
+    }
+}
+
+/// Address pin A10: auto-precharge on READ and WRITE, all banks on PRECHARGE.
+pub const A10: u32 = 1 << 10;
+
+/// The command pins of one slot at one rising clock edge. `_n` levels are as on the wire: active low.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// Clock enable.
+    pub cke: bool,
+    /// Chip select.
+    pub cs_n: bool,
+    /// ACTIVATE (DDR4); high on generations that lack the pin.
+    pub act_n: bool,
+    /// Row address strobe (DDR4: A16 while `act_n` is low).
+    pub ras_n: bool,
+    /// Column address strobe (DDR4: A15 while `act_n` is low).
+    pub cas_n: bool,
+    /// Write enable (DDR4: A14 while `act_n` is low).
+    pub we_n: bool,
+    /// Bank address, bank group above bank on DDR4.
+    pub ba: u8,
+    /// Address pins A0 and up.
+    pub a: u32,
+}
+
+impl Pins {
+    /// DESELECT with CKE high: a clock on which nothing happens.
+    pub const DESELECT: Pins = Pins {
+        cke: true,
+        cs_n: true,
+        act_n: true,
+        ras_n: true,
+        cas_n: true,
+        we_n: true,
+        ba: 0,
+        a: 0,
+    };
+}
+
+/// What a command does, apart from its bank and address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are JEDEC's
+pub enum CommandKind {
+    Deselect,
+    Nop,
+    Activate,
+    Read,
+    Write,
+    Precharge,
+    PrechargeAll,
+    Refresh,
+    SelfRefreshEntry,
+    ModeRegisterSet,
+    BurstTerminate,
+    ZqCalibration,
+    PowerDownEntry,
+    Reserved,
+}
+
+/// A command with its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What it does.
+    pub kind: CommandKind,
+    /// Bank address pins.
+    pub ba: u8,
+    /// Address pins; on DDR4 ACTIVATE with A14-A16 from the strobe pins.
+    pub a: u32,
+}
+
+impl Command {
+    /// Decodes the pins at one edge. `cke_before` is CKE at the edge before: pins mean nothing on
+    /// the edges where CKE is low, and on the edge that raises it only DESELECT or NOP are allowed.
+    pub fn decode(generation: Generation, pins: Pins, cke_before: bool) -> Command {
+        let kind = match (cke_before, pins.cke) {
+            (false, _) => CommandKind::Deselect,
+            (true, true) => strobed(generation, pins),
+            (true, false) => match strobed(generation, pins) {
+                CommandKind::Refresh => CommandKind::SelfRefreshEntry,
+                CommandKind::Deselect | CommandKind::Nop => CommandKind::PowerDownEntry,
+                _ => CommandKind::Reserved,
+            },
+        };
+        let mut a = pins.a;
+        if generation.has_act_n() && kind == CommandKind::Activate {
+            a = (a & 0x2_3fff)
+                | u32::from(pins.we_n) << 14
+                | u32::from(pins.cas_n) << 15
+                | u32::from(pins.ras_n) << 16;
+        }
+        Command { kind, ba: pins.ba, a }
+    }
+
+    /// Whether a READ or WRITE closes its row by itself (A10).
+    pub const fn auto_precharge(&self) -> bool {
+        self.a & A10 != 0
+    }
+
+    /// The column a READ or WRITE names, gathered from its address pins. `bits`: column bits.
+    pub fn column(&self, generation: Generation, bits: u8) -> u32 {
+        (0..bits).fold(0, |column, bit| column | (self.a >> generation.column_pin(bit) & 1) << bit)
+    }
+}
+
+/// The truth table of a selected device with CKE high.
+fn strobed(generation: Generation, pins: Pins) -> CommandKind {
+    use CommandKind::*;
+    if pins.cs_n {
+        return Deselect;
+    }
+    if generation.has_act_n() && !pins.act_n {
+        return Activate;
+    }
+    match (pins.ras_n, pins.cas_n, pins.we_n) {
+        (false, true, true) if generation.has_act_n() => Reserved,
+        (false, true, true) => Activate,
+        (true, false, true) => Read,
+        (true, false, false) => Write,
+        (false, true, false) if pins.a & A10 != 0 => PrechargeAll,
+        (false, true, false) => Precharge,
+        (false, false, true) => Refresh,
+        (false, false, false) => ModeRegisterSet,
+        (true, true, false) => match generation {
+            Generation::Ddr1 => BurstTerminate,
+            Generation::Ddr2 => Reserved,
+            Generation::Ddr3 | Generation::Ddr4 => ZqCalibration,
+        },
+        (true, true, true) => Nop,
+    }
+}
+
+/// The pins that spell a command on a selected device with CKE high; what tests and traffic
+/// generators drive. Kinds that need CKE to fall ([`CommandKind::SelfRefreshEntry`],
+/// [`CommandKind::PowerDownEntry`]) come with CKE low.
+pub fn encode(generation: Generation, command: Command) -> Pins {
+    use CommandKind::*;
+    let (ras_n, cas_n, we_n) = match command.kind {
+        Deselect | Nop | PowerDownEntry => (true, true, true),
+        Activate => (false, true, true),
+        Read => (true, false, true),
+        Write => (true, false, false),
+        Precharge | PrechargeAll => (false, true, false),
+        Refresh | SelfRefreshEntry => (false, false, true),
+        ModeRegisterSet => (false, false, false),
+        BurstTerminate | ZqCalibration | Reserved => (true, true, false),
+    };
+    let mut pins = Pins {
+        cke: !matches!(command.kind, SelfRefreshEntry | PowerDownEntry),
+        cs_n: matches!(command.kind, Deselect | PowerDownEntry),
+        act_n: true,
+        ras_n,
+        cas_n,
+        we_n,
+        ba: command.ba,
+        a: command.a,
+    };
+    if generation.has_act_n() && command.kind == Activate {
+        pins.act_n = false;
+        pins.we_n = command.a >> 14 & 1 != 0;
+        pins.cas_n = command.a >> 15 & 1 != 0;
+        pins.ras_n = command.a >> 16 & 1 != 0;
+    }
+    pins
+}
+
+/// Spreads a column over the address pins it travels on. `bits`: column bits.
+pub fn column_pins(generation: Generation, column: u32, bits: u8) -> u32 {
+    (0..bits).fold(0, |a, bit| a | (column >> bit & 1) << generation.column_pin(bit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn cke_low_makes_pins_meaningless() {
+        let read = encode(Generation::Ddr1, Command { kind: CommandKind::Read, ba: 1, a: 8 });
+        let exit = Command::decode(Generation::Ddr1, read, false);
+        assert_eq!(exit.kind, CommandKind::Deselect);
+        let low = Pins { cke: false, ..read };
+        assert_eq!(Command::decode(Generation::Ddr1, low, true).kind, CommandKind::Reserved);
+    }
+
+    #[test]
+    fn column_bit_ten_travels_above_the_auto_precharge_pin() {
+        assert_eq!(column_pins(Generation::Ddr1, 0x400, 11), 1 << 11);
+        assert_eq!(column_pins(Generation::Ddr1, 0x800, 12), 1 << 12);
+        assert_eq!(column_pins(Generation::Ddr3, 0x800, 12), 1 << 13);
+    }
+
+    proptest! {
+        #[test]
+        fn columns_survive_the_pins(column in 0u32..4096, number in 1u8..=4) {
+            let generation = Generation::from_number(number).unwrap();
+            let a = column_pins(generation, column, 12);
+            prop_assert_eq!(a & A10, 0);
+            let command = Command { kind: CommandKind::Read, ba: 0, a };
+            prop_assert_eq!(command.column(generation, 12), column);
+        }
+
+        #[test]
+        fn commands_survive_the_pins(number in 1u8..=4, which in 0usize..8, ba in 0u8..16, a in 0u32..0x4_0000) {
+            use CommandKind::*;
+            let generation = Generation::from_number(number).unwrap();
+            let kind = [Nop, Activate, Read, Write, Precharge, PrechargeAll, Refresh, ModeRegisterSet][which];
+            let a = match kind { Precharge => a & !A10, PrechargeAll => a | A10, _ => a };
+            let command = Command { kind, ba, a };
+            prop_assert_eq!(Command::decode(generation, encode(generation, command), true), command);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Protocol faults: commands that JEDEC forbids, counted and reported, never turned into an access.
+
+use core::fmt;
+
+/// Why a command was refused. The discriminant is the code on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// READ to a bank with no open row.
+    ReadIdle = 1,
+    /// WRITE to a bank with no open row.
+    WriteIdle = 2,
+    /// ACTIVATE to a bank whose row is still open.
+    ActivateOpen = 3,
+    /// REFRESH or self-refresh entry while a bank is open.
+    RefreshOpen = 4,
+    /// A command other than NOP or DESELECT inside tRFC.
+    CommandInRfc = 5,
+    /// MODE REGISTER SET while a bank is open.
+    ModeRegisterOpen = 6,
+    /// A command encoding the generation reserves.
+    Reserved = 7,
+}
+
+impl FaultKind {
+    /// Every kind, in code order.
+    pub const ALL: [FaultKind; 7] = [
+        FaultKind::ReadIdle,
+        FaultKind::WriteIdle,
+        FaultKind::ActivateOpen,
+        FaultKind::RefreshOpen,
+        FaultKind::CommandInRfc,
+        FaultKind::ModeRegisterOpen,
+        FaultKind::Reserved,
+    ];
+
+    /// The code on the wire, 1 to 63.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind a code stands for.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// The name used in flags files and in decoded traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FaultKind::ReadIdle => "read_idle",
+            FaultKind::WriteIdle => "write_idle",
+            FaultKind::ActivateOpen => "act_open",
+            FaultKind::RefreshOpen => "ref_open",
+            FaultKind::CommandInRfc => "cmd_in_rfc",
+            FaultKind::ModeRegisterOpen => "mrs_open",
+            FaultKind::Reserved => "reserved",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,216 @@
+//! Ethernet frames: where each field of a frame sits (IEEE 802.3 clause 3) and how a block of words
+//! is announced.
+//!
+//! ```text
+//! offset 0        6              12      14             15     16            18
+//!        dst MAC  02 + counter   88 B5   version|kind   words  lost (low 16) words, 8 bytes each
+//! ```
+//!
+//! All multi-byte fields are big-endian. Frames shorter than 60 bytes are padded with zeros. The
+//! first two words of every frame are its [`Sync`].
+
+/// Where frames go: locally administered unicast, "HMTT" in ASCII. Nobody owns it, so receivers
+/// listen promiscuously.
+pub const DESTINATION: [u8; 6] = [0x02, 0x48, 0x4d, 0x54, 0x54, 0x00];
+/// First byte of the source address; the frame counter follows.
+pub const SOURCE_PREFIX: u8 = 0x02;
+/// IEEE 802 local experimental EtherType 1.
+pub const ETHER_TYPE: u16 = 0x88b5;
+/// Bits of the frame counter.
+pub const COUNTER_BITS: u32 = 40;
+/// The frame counter wraps to 0 after this value.
+pub const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+/// Bytes of destination, source and EtherType.
+pub const MAC_HEADER_BYTES: usize = 14;
+/// Bytes of the payload header.
+pub const PAYLOAD_HEADER_BYTES: usize = 4;
+/// Offset of the first word.
+pub const WORDS_AT: usize = MAC_HEADER_BYTES + PAYLOAD_HEADER_BYTES;
+/// Bytes of a word.
+pub const WORD_BYTES: usize = 8;
+/// Most words in a frame: 4 + 187 * 8 = 1500 bytes of payload.
+pub const MAX_WORDS: u8 = 187;
+/// Words of the [`Sync`] that opens every frame.
+pub const SYNC_WORDS: u8 = 2;
+/// Shortest frame without FCS (IEEE 802.3 clause 4A.4.2).
+pub const MIN_FRAME_BYTES: usize = 60;
+/// Longest frame without FCS.
+pub const MAX_FRAME_BYTES: usize = WORDS_AT + MAX_WORDS as usize * WORD_BYTES;
+/// How often the last report of a capture is sent, so that losing the tail shows.
+pub const END_REPEATS: u8 = 3;
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Records.
+    Data = 0,
+    /// A [`crate::Report`] while capturing.
+    Info = 1,
+    /// The [`crate::Report`] that ends a capture, sent [`END_REPEATS`] times.
+    End = 2,
+}
+
+impl FrameKind {
+    /// The kind with this code.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(FrameKind::Data),
+            1 => Some(FrameKind::Info),
+            2 => Some(FrameKind::End),
+            _ => None,
+        }
+    }
+}
+
+/// The four bytes before the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadHeader {
+    /// [`crate::FORMAT_VERSION`] of the sender, 4 bits.
+    pub version: u8,
+    /// Code of the [`FrameKind`], 4 bits.
+    pub kind: u8,
+    /// Words that follow.
+    pub words: u8,
+    /// Low 16 bits of the count of records lost on the card so far.
+    pub lost: u16,
+}
+
+impl PayloadHeader {
+    /// Packs the header.
+    pub const fn encode(self) -> [u8; PAYLOAD_HEADER_BYTES] {
+        let [high, low] = self.lost.to_be_bytes();
+        [self.version << 4 | self.kind & 15, self.words, high, low]
+    }
+
+    /// Unpacks the header.
+    pub const fn decode(bytes: [u8; PAYLOAD_HEADER_BYTES]) -> Self {
+        PayloadHeader {
+            version: bytes[0] >> 4,
+            kind: bytes[0] & 15,
+            words: bytes[1],
+            lost: u16::from_be_bytes([bytes[2], bytes[3]]),
+        }
+    }
+}
+
+/// What makes a frame readable alone: the state the records before it have led to.
+///
+/// ```text
+/// word 0   63..60 log2 unit | 59..48 segment | 47..0 clock
+/// word 1   63..40 lost records | 39..0 accesses
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sync {
+    /// Clock of the record before the frame's first, 48 bits.
+    pub clock: u64,
+    /// log2 of the bytes of a unit: what numbers in this frame count.
+    pub unit_log2: u8,
+    /// High number bits in force, 12 bits.
+    pub segment: u32,
+    /// Accesses in all records made before this frame, lost ones included, modulo 2^40.
+    pub accesses: u64,
+    /// Records lost on the card before this frame, modulo 2^24.
+    pub lost: u32,
+}
+
+/// Modulus mask of [`Sync::accesses`].
+pub const ACCESSES_MASK: u64 = (1 << 40) - 1;
+/// Modulus mask of [`Sync::lost`].
+pub const LOST_MASK: u32 = (1 << 24) - 1;
+/// Place of the log2 unit in the high half of sync word 0.
+pub const SYNC_UNIT_AT: u32 = 28;
+/// Place of the segment in the high half of sync word 0.
+pub const SYNC_SEGMENT_AT: u32 = 16;
+/// Place of the lost records in the high half of sync word 1.
+pub const SYNC_LOST_AT: u32 = 8;
+
+impl Sync {
+    /// Packs the sync into the first two words of a frame.
+    pub const fn encode(self) -> [u64; 2] {
+        [
+            (self.unit_log2 as u64 & 15) << (32 + SYNC_UNIT_AT)
+                | (self.segment as u64 & 0xfff) << (32 + SYNC_SEGMENT_AT)
+                | self.clock & crate::record::CLOCK_MASK,
+            (self.lost as u64 & LOST_MASK as u64) << (32 + SYNC_LOST_AT)
+                | self.accesses & ACCESSES_MASK,
+        ]
+    }
+
+    /// Unpacks the first two words of a frame.
+    pub const fn decode(words: [u64; 2]) -> Self {
+        Sync {
+            clock: words[0] & crate::record::CLOCK_MASK,
+            unit_log2: (words[0] >> (32 + SYNC_UNIT_AT)) as u8,
+            segment: (words[0] >> (32 + SYNC_SEGMENT_AT)) as u32 & 0xfff,
+            accesses: words[1] & ACCESSES_MASK,
+            lost: (words[1] >> (32 + SYNC_LOST_AT)) as u32,
+        }
+    }
+}
+
+/// Builds the bytes of a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`; the length
+/// comes back. What a card does in gates, for tests and software senders.
+///
+/// # Panics
+/// With more than [`MAX_WORDS`] words.
+pub fn encode(
+    buffer: &mut [u8; MAX_FRAME_BYTES],
+    counter: u64,
+    header: PayloadHeader,
+    words: &[u64],
+) -> usize {
+    assert!(words.len() <= usize::from(MAX_WORDS), "{} words do not fit a frame", words.len());
+    buffer[..6].copy_from_slice(&DESTINATION);
+    buffer[6] = SOURCE_PREFIX;
+    buffer[7..12].copy_from_slice(&(counter & COUNTER_MASK).to_be_bytes()[3..]);
+    buffer[12..14].copy_from_slice(&ETHER_TYPE.to_be_bytes());
+    buffer[MAC_HEADER_BYTES..WORDS_AT].copy_from_slice(&header.encode());
+    let mut end = WORDS_AT;
+    for word in words {
+        buffer[end..end + WORD_BYTES].copy_from_slice(&word.to_be_bytes());
+        end += WORD_BYTES;
+    }
+    while end < MIN_FRAME_BYTES {
+        buffer[end] = 0;
+        end += 1;
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_full_frame_is_1514_bytes() {
+        assert_eq!(MAX_FRAME_BYTES, 1514);
+    }
+
+    #[test]
+    fn a_short_frame_is_padded_and_carries_its_counter() {
+        let mut buffer = [0xff; MAX_FRAME_BYTES];
+        let header = PayloadHeader { version: 1, kind: 2, words: 1, lost: 0x1234 };
+        let length = encode(&mut buffer, 0x01_0203_0405, header, &[0x1122_3344_5566_7788]);
+        assert_eq!(length, MIN_FRAME_BYTES);
+        assert_eq!(buffer[6..18], [2, 1, 2, 3, 4, 5, 0x88, 0xb5, 0x12, 1, 0x12, 0x34]);
+        assert_eq!(buffer[18..26], [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        assert!(buffer[26..60].iter().all(|byte| *byte == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn syncs_come_back(clock in 0..=crate::record::CLOCK_MASK, unit_log2 in 0u8..16,
+                           segment in 0u32..4096, accesses in 0..=ACCESSES_MASK, lost in 0..=LOST_MASK) {
+            let sync = Sync { clock, unit_log2, segment, accesses, lost };
+            prop_assert_eq!(Sync::decode(sync.encode()), sync);
+        }
+
+        #[test]
+        fn payload_headers_come_back(version in 0u8..16, kind in 0u8..16, words: u8, lost: u16) {
+            let header = PayloadHeader { version, kind, words, lost };
+            prop_assert_eq!(PayloadHeader::decode(header.encode()), header);
+        }
+    }
+}

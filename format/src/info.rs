@@ -1,0 +1,321 @@
+//! Reports: what a card says of itself in info and end frames, so that a capture explains itself.
+//!
+//! After the sync come [`DYNAMIC_WORDS`] words of settings and counters, then the memory description:
+//! a digest, three words of parameters and one word for each coordinate bit (column, row, bank, rank;
+//! low bit first) holding the address bits it is the XOR of.
+
+use crate::address_map::{AddressMap, Axis, MapBuilder};
+use crate::command::Generation;
+use crate::config::{Granularity, Mode};
+use crate::memory::MemoryDescription;
+
+/// Words that change: settings, reads, writes, faults and tags, tag window base.
+pub const DYNAMIC_WORDS: usize = 5;
+/// Words of the memory description before its masks.
+pub const STATIC_HEADER_WORDS: usize = 4;
+/// Most coordinate bits of any map.
+pub const MAX_MASKS: usize = 38;
+/// Most words of a memory description.
+pub const MAX_STATIC_WORDS: usize = STATIC_HEADER_WORDS + MAX_MASKS;
+
+/// Place of the format version in the high half of the settings word.
+pub const VERSION_AT: u32 = 24;
+/// Place of the flags in the high half of the settings word.
+pub const FLAGS_AT: u32 = 16;
+/// Place of the mode in the high half of the settings word.
+pub const MODE_AT: u32 = 12;
+/// Place of the time-slice code in the high half of the settings word.
+pub const SLICE_AT: u32 = 7;
+/// Place of the frame threshold, in words, in the low half of the settings word.
+pub const THRESHOLD_AT: u32 = 24;
+/// Flag: the capture runs.
+pub const FLAG_RUNNING: u32 = 1;
+/// Flag: frequency slices are on.
+pub const FLAG_FREQUENCY: u32 = 2;
+/// Flag: the tag window is on.
+pub const FLAG_TAG: u32 = 4;
+/// Flag: line records name bursts.
+pub const FLAG_BURST: u32 = 8;
+
+/// The memory description as words of a report: what the card keeps in its ROM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticWords {
+    words: [u64; MAX_STATIC_WORDS],
+    len: usize,
+}
+
+impl StaticWords {
+    /// Packs a memory description.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        let mut words = [0; MAX_STATIC_WORDS];
+        let bits = |axis| memory.map.bits(axis);
+        words[1] = u64::from_be_bytes([
+            memory.generation as u8,
+            bits(Axis::Rank),
+            bits(Axis::Bank),
+            bits(Axis::Row),
+            bits(Axis::Column),
+            memory.bus_log2,
+            memory.burst_length,
+            memory.line_log2,
+        ]);
+        words[2] = u64::from(memory.tck_ps) << 32 | u64::from(memory.tick_clocks);
+        let [trfc_high, trfc_low] = memory.trfc_clocks.to_be_bytes();
+        let [window_high, window_low] = memory.merge_window.to_be_bytes();
+        words[3] = u64::from_be_bytes([
+            memory.tag_window_log2,
+            memory.config_stride_log2,
+            memory.config_count,
+            0,
+            trfc_high,
+            trfc_low,
+            window_high,
+            window_low,
+        ]);
+        let mut len = STATIC_HEADER_WORDS;
+        for axis in Axis::ALL {
+            for bit in 0..bits(axis) {
+                words[len] = memory.map.mask(axis, bit);
+                len += 1;
+            }
+        }
+        words[0] = digest(&words[1..len]);
+        StaticWords { words, len }
+    }
+
+    /// The words, digest first.
+    pub fn as_slice(&self) -> &[u64] {
+        &self.words[..self.len]
+    }
+}
+
+/// 64-bit FNV-1a over the big-endian bytes of `words`.
+pub fn digest(words: &[u64]) -> u64 {
+    words.iter().flat_map(|word| word.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A decoded report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Format version of the card.
+    pub version: u8,
+    /// The capture runs.
+    pub running: bool,
+    /// What is recorded.
+    pub mode: Mode,
+    /// Frequency slices are on.
+    pub frequency: bool,
+    /// What line records name.
+    pub granularity: Granularity,
+    /// Time slice, see [`crate::config::slice_micros`].
+    pub slice_code: u8,
+    /// Words after which a frame is sent.
+    pub threshold: u8,
+    /// Base address of the tag window, when it is on.
+    pub tag_window: Option<u64>,
+    /// READ bursts seen while capturing.
+    pub reads: u64,
+    /// WRITE bursts seen while capturing.
+    pub writes: u64,
+    /// Protocol faults seen while capturing.
+    pub faults: u32,
+    /// Tags and marks seen while capturing.
+    pub tags: u32,
+    /// Digest of the memory description.
+    pub digest: u64,
+    /// The memory description.
+    pub memory: MemoryDescription,
+}
+
+/// Why a report could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ReportError {
+    /// Fewer words than it announces.
+    TooShort { words: usize, needed: usize },
+    /// A format version this reader does not know.
+    Version(u8),
+    /// A field with a value this reader does not know.
+    Field(&'static str),
+    /// The memory description does not match its digest.
+    Digest { stated: u64, computed: u64 },
+    /// The memory description makes no sense.
+    Memory,
+}
+
+impl core::error::Error for ReportError {}
+
+impl core::fmt::Display for ReportError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            ReportError::TooShort { words, needed } => {
+                write!(f, "report has {words} words, needs {needed}")
+            }
+            ReportError::Version(version) => write!(f, "format version {version} is not known"),
+            ReportError::Field(name) => write!(f, "unknown {name}"),
+            ReportError::Digest { stated, computed } => write!(
+                f,
+                "memory description has digest {computed:016x}, report states {stated:016x}"
+            ),
+            ReportError::Memory => f.write_str("memory description makes no sense"),
+        }
+    }
+}
+
+impl Report {
+    /// Reads the words after the sync of an info or end frame.
+    pub fn decode(words: &[u64]) -> Result<Report, ReportError> {
+        let needed = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
+        if words.len() < needed {
+            return Err(ReportError::TooShort { words: words.len(), needed });
+        }
+        let (settings, low) = ((words[0] >> 32) as u32, words[0] as u32);
+        let version = (settings >> VERSION_AT) as u8;
+        if version != crate::FORMAT_VERSION {
+            return Err(ReportError::Version(version));
+        }
+        let flags = settings >> FLAGS_AT & 0xff;
+        let flag = |bit| flags & bit != 0;
+        let (digest, memory) = memory_of(&words[DYNAMIC_WORDS..])?;
+        Ok(Report {
+            version,
+            running: flag(FLAG_RUNNING),
+            mode: Mode::from_code((settings >> MODE_AT & 15) as u8)
+                .ok_or(ReportError::Field("mode"))?,
+            frequency: flag(FLAG_FREQUENCY),
+            granularity: if flag(FLAG_BURST) { Granularity::Burst } else { Granularity::Line },
+            slice_code: (settings >> SLICE_AT & 31) as u8,
+            threshold: (low >> THRESHOLD_AT) as u8,
+            tag_window: flag(FLAG_TAG).then_some(words[4]),
+            reads: words[1],
+            writes: words[2],
+            faults: (words[3] >> 32) as u32,
+            tags: words[3] as u32,
+            digest,
+            memory,
+        })
+    }
+
+    /// Packs the dynamic words, as the card's statistics unit does.
+    pub fn encode_dynamic(&self) -> [u64; DYNAMIC_WORDS] {
+        let flags = u32::from(self.running) * FLAG_RUNNING
+            | u32::from(self.frequency) * FLAG_FREQUENCY
+            | u32::from(self.tag_window.is_some()) * FLAG_TAG
+            | u32::from(self.granularity == Granularity::Burst) * FLAG_BURST;
+        let settings = u32::from(self.version) << VERSION_AT
+            | flags << FLAGS_AT
+            | u32::from(self.mode as u8) << MODE_AT
+            | u32::from(self.slice_code) << SLICE_AT;
+        [
+            u64::from(settings) << 32 | u64::from(u32::from(self.threshold) << THRESHOLD_AT),
+            self.reads,
+            self.writes,
+            u64::from(self.faults) << 32 | u64::from(self.tags),
+            self.tag_window.unwrap_or(0),
+        ]
+    }
+}
+
+fn memory_of(words: &[u64]) -> Result<(u64, MemoryDescription), ReportError> {
+    let [number, rank, bank, row, column, bus_log2, burst_length, line_log2] =
+        words[1].to_be_bytes();
+    let masks = [column, row, bank, rank];
+    let needed = STATIC_HEADER_WORDS + masks.iter().map(|bits| usize::from(*bits)).sum::<usize>();
+    if words.len() < needed {
+        let (words, needed) = (words.len() + DYNAMIC_WORDS, needed + DYNAMIC_WORDS);
+        return Err(ReportError::TooShort { words, needed });
+    }
+    let computed = digest(&words[1..needed]);
+    if computed != words[0] {
+        return Err(ReportError::Digest { stated: words[0], computed });
+    }
+    let map = map_of(&words[STATIC_HEADER_WORDS..needed], masks).ok_or(ReportError::Memory)?;
+    let generation = Generation::from_number(number).ok_or(ReportError::Field("DDR generation"))?;
+    let bus_bytes = 1u32.checked_shl(bus_log2.into()).unwrap_or(0);
+    let tck_ps = (words[2] >> 32) as u32;
+    let mut memory =
+        MemoryDescription::new(generation, map, bus_bytes, burst_length.into(), tck_ps)
+            .map_err(|_| ReportError::Memory)?;
+    let [tag, stride, count, _, trfc_high, trfc_low, window_high, window_low] =
+        words[3].to_be_bytes();
+    memory.line_log2 = line_log2;
+    memory.tick_clocks = words[2] as u32;
+    memory.tag_window_log2 = tag;
+    memory.config_stride_log2 = stride;
+    memory.config_count = count;
+    memory.trfc_clocks = u16::from_be_bytes([trfc_high, trfc_low]);
+    memory.merge_window = u16::from_be_bytes([window_high, window_low]);
+    memory.check().map_err(|_| ReportError::Memory)?;
+    Ok((words[0], memory))
+}
+
+fn map_of(masks: &[u64], bits: [u8; 4]) -> Option<AddressMap> {
+    let mut builder = MapBuilder::default();
+    let mut masks = masks.iter();
+    for (axis, bits) in Axis::ALL.into_iter().zip(bits) {
+        for bit in 0..bits {
+            builder.bit(axis, bit, *masks.next()?).ok()?;
+        }
+    }
+    builder.build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn memory() -> MemoryDescription {
+        let mut map = MapBuilder::default();
+        (0..11).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
+        (0..2).for_each(|bit| map.bit(Axis::Bank, bit, 0b101 << (14 + bit)).unwrap());
+        (0..13).for_each(|bit| map.bit(Axis::Row, bit, 1 << (16 + bit)).unwrap());
+        MemoryDescription::new(Generation::Ddr1, map.build().unwrap(), 8, 4, 10_000).unwrap()
+    }
+
+    fn words(report: &Report) -> Vec<u64> {
+        let memory = StaticWords::new(&report.memory);
+        [&report.encode_dynamic()[..], memory.as_slice()].concat()
+    }
+
+    fn report() -> Report {
+        let memory = memory();
+        Report {
+            version: crate::FORMAT_VERSION,
+            running: true,
+            mode: Mode::Page,
+            frequency: true,
+            granularity: Granularity::Burst,
+            slice_code: 3,
+            threshold: 187,
+            tag_window: Some(0x1234_0000),
+            reads: 1 << 40,
+            writes: 2,
+            faults: 3,
+            tags: 4,
+            digest: StaticWords::new(&memory).as_slice()[0],
+            memory,
+        }
+    }
+
+    #[test]
+    fn a_report_comes_back() {
+        assert_eq!(Report::decode(&words(&report())), Ok(report()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_flipped_bit_in_the_memory_description_is_noticed(bit in 0usize..64 * 30) {
+            let mut words = words(&report());
+            words[DYNAMIC_WORDS + bit / 64] ^= 1 << (bit % 64);
+            prop_assert!(Report::decode(&words).is_err());
+        }
+
+        #[test]
+        fn any_words_read_or_say_why(words in prop::collection::vec(any::<u64>(), 0..60)) {
+            let _ = Report::decode(&words);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What both ends of the wire agree on: DDR commands, address maps, configuration registers,
+//! records and frames, each defined once.
+//!
+//! The card packs with these constants, the simulator checks with them and the receiver decodes
+//! with them. Nothing here allocates, opens a file or knows a socket; `no_std`, no dependencies
+//! (reading TOML sits behind the `toml` feature).
+#![cfg_attr(not(any(feature = "toml", test)), no_std)]
+
+pub mod address_map;
+pub mod block;
+pub mod command;
+pub mod config;
+pub mod fault;
+pub mod frame;
+pub mod header;
+pub mod info;
+pub mod memory;
+pub mod record;
+#[cfg(feature = "toml")]
+pub mod toml_memory;
+pub mod truth;
+mod units;
+
+pub use address_map::{AddressMap, Coordinates, MapError};
+pub use block::{Block, BlockError, Event};
+pub use command::{Command, CommandKind, Generation, Pins};
+pub use fault::FaultKind;
+pub use info::Report;
+pub use memory::{MemoryDescription, MemoryError};
+pub use units::{Access, Cycles, Direction, PhysAddr};
+
+/// Version of everything on the wire (frame header, records, reports). Any change raises it.
+pub const FORMAT_VERSION: u8 = 1;

@@ -1,0 +1,199 @@
+//! Everything about one memory slot that the card must know before it can rebuild addresses.
+
+use core::fmt;
+
+use crate::address_map::{AddressMap, Axis};
+use crate::command::Generation;
+use crate::config;
+
+/// Bytes of an x86 page, log2: the unit of page records.
+pub const PAGE_LOG2: u8 = 12;
+/// Clocks from one tick to the next; ticks bound how long a record waits in the card.
+pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 16;
+/// Clocks after a line's first burst within which another burst of it belongs to the same access.
+pub const DEFAULT_MERGE_WINDOW: u16 = 64;
+/// log2 bytes of the tag window.
+pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 16;
+/// log2 bytes of a cache line.
+pub const DEFAULT_LINE_LOG2: u8 = 6;
+
+/// A memory description: generation, geometry, map, timing, and the card's choices that depend on
+/// them. Read from TOML ([`crate::toml_memory`]) or a vector's header ([`crate::header`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryDescription {
+    /// DDR generation.
+    pub generation: Generation,
+    /// Address bits to row, bank, column, rank and back.
+    pub map: AddressMap,
+    /// log2 of the bytes of one bus word.
+    pub bus_log2: u8,
+    /// Bus words of a burst: 2, 4 or 8.
+    pub burst_length: u8,
+    /// Clock period in picoseconds.
+    pub tck_ps: u32,
+    /// log2 of the bytes of a cache line.
+    pub line_log2: u8,
+    /// Shortest tRFC that is still legal, in clocks; commands sooner after a REFRESH are faults.
+    pub trfc_clocks: u16,
+    /// Clocks from one tick to the next.
+    pub tick_clocks: u32,
+    /// Clocks within which bursts of one line are merged.
+    pub merge_window: u16,
+    /// log2 bytes of the tag window.
+    pub tag_window_log2: u8,
+    /// log2 of the bytes from one configuration register to the next.
+    pub config_stride_log2: u8,
+    /// Consecutive accesses that make a configuration command.
+    pub config_count: u8,
+}
+
+/// Why a memory description was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum MemoryError {
+    /// Not 2, 4 or 8.
+    BurstLength(u32),
+    /// Not a power of two from 1 to 64 bytes.
+    BusBytes(u32),
+    /// The column has too few bits for the burst, or none.
+    NoColumns,
+    /// A count of rows, banks or columns that the map does not have.
+    Count { axis: Axis, stated: u64, mapped: u64 },
+    /// Burst bytes that are not bus bytes * burst length.
+    BurstBytes { stated: u32, computed: u32 },
+    /// A parameter out of its range.
+    OutOfRange { name: &'static str, value: u64, least: u64, most: u64 },
+}
+
+impl core::error::Error for MemoryError {}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryError::BurstLength(length) => write!(f, "burst length {length} is not 2, 4 or 8"),
+            MemoryError::BusBytes(bytes) => {
+                write!(f, "bus width of {bytes} bytes is not a power of two from 1 to 64")
+            }
+            MemoryError::NoColumns => {
+                f.write_str("the map has fewer column bits than a burst needs")
+            }
+            MemoryError::Count { axis, stated, mapped } => {
+                write!(f, "{stated} {}s stated, but the map has {mapped}", axis.name())
+            }
+            MemoryError::BurstBytes { stated, computed } => {
+                write!(
+                    f,
+                    "burst of {stated} bytes stated, but bus width * burst length is {computed}"
+                )
+            }
+            MemoryError::OutOfRange { name, value, least, most } => {
+                write!(f, "{name} = {value} is out of range {least} to {most}")
+            }
+        }
+    }
+}
+
+impl MemoryDescription {
+    /// A description with this project's defaults for what is not given.
+    ///
+    /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock
+    /// period in picoseconds.
+    pub fn new(
+        generation: Generation,
+        map: AddressMap,
+        bus_bytes: u32,
+        burst_length: u32,
+        tck_ps: u32,
+    ) -> Result<Self, MemoryError> {
+        if !bus_bytes.is_power_of_two() || bus_bytes > 64 {
+            return Err(MemoryError::BusBytes(bus_bytes));
+        }
+        if !matches!(burst_length, 2 | 4 | 8) {
+            return Err(MemoryError::BurstLength(burst_length));
+        }
+        let bus_log2 = bus_bytes.trailing_zeros() as u8;
+        let burst_log2 = bus_log2 + burst_length.trailing_zeros() as u8;
+        let memory = MemoryDescription {
+            generation,
+            map,
+            bus_log2,
+            burst_length: burst_length as u8,
+            tck_ps,
+            line_log2: DEFAULT_LINE_LOG2.max(burst_log2),
+            trfc_clocks: default_trfc(generation, tck_ps),
+            tick_clocks: DEFAULT_TICK_CLOCKS,
+            merge_window: DEFAULT_MERGE_WINDOW,
+            tag_window_log2: DEFAULT_TAG_WINDOW_LOG2,
+            config_stride_log2: config::DEFAULT_STRIDE_LOG2,
+            config_count: config::DEFAULT_COUNT,
+        };
+        memory.check()?;
+        Ok(memory)
+    }
+
+    /// Checks what [`MemoryDescription::new`] leaves open; call it after changing a field.
+    pub fn check(&self) -> Result<(), MemoryError> {
+        let burst_bits = self.burst_length.trailing_zeros() as u8;
+        if self.map.bits(Axis::Column) < burst_bits.max(1) {
+            return Err(MemoryError::NoColumns);
+        }
+        let burst = u64::from(self.burst_log2());
+        let range = |name, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(MemoryError::OutOfRange { name, value, least, most })
+            }
+        };
+        range("tck_ps", self.tck_ps.into(), 200, 1_000_000)?;
+        range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
+        range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;
+        range("tick_clocks", self.tick_clocks.into(), 256, 1 << 23)?;
+        range("merge_window", self.merge_window.into(), 1, 255)?;
+        range("tag_window_log2", self.tag_window_log2.into(), 3, 30)?;
+        range("config_stride_log2", self.config_stride_log2.into(), 3, 12)?;
+        range("config_count", self.config_count.into(), 2, 255)
+    }
+
+    /// log2 of the bytes of a burst as a unit of records: the low address bits that a burst-aligned
+    /// column always leaves 0 and that the burst covers.
+    pub fn burst_log2(&self) -> u8 {
+        self.bus_log2 + self.burst_length.trailing_zeros() as u8
+    }
+
+    /// How many bits an axis has.
+    pub fn bits(&self, axis: Axis) -> u8 {
+        self.map.bits(axis)
+    }
+
+    /// Bytes the map can address, for display.
+    pub fn capacity(&self) -> u64 {
+        let bits: u32 = Axis::ALL.iter().map(|axis| u32::from(self.map.bits(*axis))).sum();
+        1 << (bits + u32::from(self.bus_log2))
+    }
+}
+
+/// JEDEC's smallest tRFC of the generation over all densities and speeds, rounded down to clocks:
+/// what is flagged below it is a fault on any device. DDR1 70 ns (JESD79 table 11), DDR2 75 ns
+/// (JESD79-2), DDR3 90 ns (JESD79-3), DDR4 160 ns (JESD79-4).
+pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
+    let picos = match generation {
+        Generation::Ddr1 => 70_000,
+        Generation::Ddr2 => 75_000,
+        Generation::Ddr3 => 90_000,
+        Generation::Ddr4 => 160_000,
+    };
+    let clocks = picos / (if tck_ps == 0 { 1 } else { tck_ps });
+    if clocks == 0 {
+        1
+    } else if clocks > 4095 {
+        4095
+    } else {
+        clocks as u16
+    }
+}
+
+/// The clock period of a data rate such as the 200 of DDR-200, in picoseconds (two transfers a clock).
+pub const fn tck_of_rate(megatransfers: u32) -> Option<u32> {
+    if megatransfers == 0 { None } else { Some(2_000_000 / megatransfers) }
+}
