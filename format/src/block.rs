@@ -52,8 +52,8 @@ pub enum Event {
         clock: Cycles,
         /// Length, see [`crate::config::slice_micros`].
         code: u8,
-        /// The capture stopped before the slice ended.
-        partial: bool,
+        /// Length in clocks when the slice is shorter than its code says.
+        partial: Option<Cycles>,
         /// READs.
         reads: u32,
         /// WRITEs.
@@ -184,7 +184,13 @@ impl<I: Iterator<Item = u64>> Block<I> {
                 if self.sync.unit_log2 == UNIT_NONE {
                     self.accesses += u64::from(reads) + u64::from(writes);
                 }
-                Event::Slice { clock: Cycles(start), code, partial, reads, writes }
+                Event::Slice {
+                    clock: Cycles(start),
+                    code,
+                    partial: partial.map(|n| Cycles(n.into())),
+                    reads,
+                    writes,
+                }
             }
         }
     }
@@ -219,11 +225,11 @@ impl<I: Iterator<Item = u64>> Iterator for Block<I> {
             let index = self.index;
             self.index = self.index.saturating_add(1);
             let (words, position) = (&mut self.words, &mut self.index);
-            let second = || {
+            let next = || {
                 *position = position.saturating_add(1);
                 words.next()
             };
-            match Word::decode(word, second) {
+            match Word::decode(word, next) {
                 Ok(Word::Record(record)) => return Some(Ok(self.record(record))),
                 Ok(Word::Halves(first, second)) => {
                     self.pending = Some(second);

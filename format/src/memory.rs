@@ -148,7 +148,7 @@ impl MemoryDescription {
         range("tck_ps", self.tck_ps.into(), 200, 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
         range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;
-        range("tick_clocks", self.tick_clocks.into(), 256, 1 << 23)?;
+        range("tick_clocks", self.tick_clocks.into(), 256, 1 << 22)?;
         range("merge_window", self.merge_window.into(), 1, 255)?;
         range("tag_window_log2", self.tag_window_log2.into(), 3, 30)?;
         range("config_stride_log2", self.config_stride_log2.into(), 3, 12)?;
@@ -195,5 +195,5 @@ pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
 
 /// The clock period of a data rate such as the 200 of DDR-200, in picoseconds (two transfers a clock).
 pub const fn tck_of_rate(megatransfers: u32) -> Option<u32> {
-    if megatransfers == 0 { None } else { Some(2_000_000 / megatransfers) }
+    2_000_000u32.checked_div(megatransfers)
 }

@@ -55,7 +55,7 @@ pub const KIND_FAULT: u32 = 2;
 pub const KIND_PAGE: u32 = 3;
 /// Kind of a long Page record; one more word follows.
 pub const KIND_PAGE_LONG: u32 = 4;
-/// Kind of a frequency Slice record; one more word follows.
+/// Kind of a frequency Slice record; one more word follows, two when it is partial.
 pub const KIND_SLICE: u32 = 5;
 
 /// Place in the high half of a Tag of the bit that tells a mark from a tag-window access.
@@ -84,7 +84,7 @@ pub const RUN_COUNT_LIMIT: u32 = (1 << 20) - 1;
 pub const RUN_DURATION_LIMIT: u32 = 1 << 24;
 /// Place in the high half of a Slice of its length code.
 pub const SLICE_CODE_AT: u32 = 17;
-/// Place in the high half of a Slice of the bit that says the capture stopped before its end.
+/// Place in the high half of a Slice of the bit that says it is partial: its length follows.
 pub const SLICE_PARTIAL_AT: u32 = 16;
 
 /// One half of a word.
@@ -216,8 +216,9 @@ pub enum WordRecord {
     Slice {
         /// Length, see [`crate::config::slice_micros`].
         code: u8,
-        /// The capture stopped before the slice ended.
-        partial: bool,
+        /// Length in clocks when the slice is shorter than its code says: the capture started or
+        /// stopped within it, or its length was changed.
+        partial: Option<u32>,
         /// First clock of the slice.
         start: u64,
         /// READs in it.
@@ -235,8 +236,8 @@ const fn high(kind: u32, rest: u32) -> u64 {
 }
 
 impl WordRecord {
-    /// Packs the record into its first and, for two-word records, second word.
-    pub fn encode(self) -> (u64, Option<u64>) {
+    /// Packs the record into its first and, for longer records, further words.
+    pub fn encode(self) -> (u64, [Option<u64>; 2]) {
         match self {
             WordRecord::Tag { delta, source, value } => {
                 let source = match source {
@@ -246,12 +247,12 @@ impl WordRecord {
                 (
                     high(KIND_TAG, (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | source)
                         | u64::from(value),
-                    None,
+                    [None; 2],
                 )
             }
             WordRecord::Fault { delta, kind, bank } => {
                 let rest = (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | u32::from(kind.code());
-                (high(KIND_FAULT, rest) | u64::from(u32::from(bank) << FAULT_BANK_AT), None)
+                (high(KIND_FAULT, rest) | u64::from(u32::from(bank) << FAULT_BANK_AT), [None; 2])
             }
             WordRecord::Page { delta, run } if run.is_short() && delta <= MAX_PAGE_DELTA => {
                 let rest = delta << PAGE_DELTA_AT | run.number >> PAGE_NUMBER_LOW;
@@ -259,7 +260,7 @@ impl WordRecord {
                     | run.reads << PAGE_READS_AT
                     | run.writes << PAGE_WRITES_AT
                     | run.duration;
-                (high(KIND_PAGE, rest) | u64::from(low), None)
+                (high(KIND_PAGE, rest) | u64::from(low), [None; 2])
             }
             WordRecord::Page { delta, run } => {
                 let rest = (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | run.number >> 20;
@@ -267,13 +268,14 @@ impl WordRecord {
                 let second = u64::from(run.reads) << 44
                     | u64::from(run.writes) << 24
                     | u64::from(run.duration);
-                (high(KIND_PAGE_LONG, rest) | u64::from(low), Some(second))
+                (high(KIND_PAGE_LONG, rest) | u64::from(low), [Some(second), None])
             }
             WordRecord::Slice { code, partial, start, reads, writes } => {
-                let rest =
-                    u32::from(code) << SLICE_CODE_AT | u32::from(partial) << SLICE_PARTIAL_AT;
+                let rest = u32::from(code) << SLICE_CODE_AT
+                    | u32::from(partial.is_some()) << SLICE_PARTIAL_AT;
                 let first = high(KIND_SLICE, rest) | start & CLOCK_MASK;
-                (first, Some(u64::from(reads) << 32 | u64::from(writes)))
+                let counts = u64::from(reads) << 32 | u64::from(writes);
+                (first, [Some(counts), partial.map(u64::from)])
             }
         }
     }
@@ -295,8 +297,8 @@ pub enum WordError {
     UnknownKind(u8),
     /// A fault kind this version does not know.
     UnknownFault(u8),
-    /// The frame ended before the record's second word.
-    SecondWordMissing,
+    /// The frame ended before the record's last word.
+    WordMissing,
 }
 
 impl core::fmt::Display for WordError {
@@ -304,7 +306,7 @@ impl core::fmt::Display for WordError {
         match self {
             WordError::UnknownKind(kind) => write!(f, "unknown record kind {kind}"),
             WordError::UnknownFault(kind) => write!(f, "unknown fault kind {kind}"),
-            WordError::SecondWordMissing => f.write_str("the second word of a record is missing"),
+            WordError::WordMissing => f.write_str("the last word of a record is missing"),
         }
     }
 }
@@ -312,8 +314,8 @@ impl core::fmt::Display for WordError {
 impl core::error::Error for WordError {}
 
 impl Word {
-    /// Reads one word; `second` fetches the next one for records that take two.
-    pub fn decode(word: u64, second: impl FnOnce() -> Option<u64>) -> Result<Word, WordError> {
+    /// Reads one word; `next` fetches further ones for records that take more.
+    pub fn decode(word: u64, mut next: impl FnMut() -> Option<u64>) -> Result<Word, WordError> {
         let (first, low) = ((word >> 32) as u32, word as u32);
         if let Some(half) = Half::decode(first) {
             let low =
@@ -345,7 +347,7 @@ impl Word {
                 },
             },
             KIND_PAGE_LONG => {
-                let second = second().ok_or(WordError::SecondWordMissing)?;
+                let second = next().ok_or(WordError::WordMissing)?;
                 let run = PageRun {
                     number: (first & 63) << 20 | low >> 12,
                     reads: (second >> 44) as u32,
@@ -355,10 +357,13 @@ impl Word {
                 WordRecord::Page { delta, run }
             }
             KIND_SLICE => {
-                let second = second().ok_or(WordError::SecondWordMissing)?;
+                let second = next().ok_or(WordError::WordMissing)?;
                 WordRecord::Slice {
                     code: (first >> SLICE_CODE_AT & 31) as u8,
-                    partial: first >> SLICE_PARTIAL_AT & 1 != 0,
+                    partial: match first >> SLICE_PARTIAL_AT & 1 {
+                        0 => None,
+                        _ => Some(next().ok_or(WordError::WordMissing)? as u32),
+                    },
                     start: word & CLOCK_MASK,
                     reads: (second >> 32) as u32,
                     writes: second as u32,
@@ -411,7 +416,7 @@ mod tests {
                 WordRecord::Fault { delta, kind: FaultKind::ALL[kind], bank }
             }),
             (delta, run).prop_map(|(delta, run)| WordRecord::Page { delta, run }),
-            (0u8..32, any::<bool>(), 0..=CLOCK_MASK, any::<u32>(), any::<u32>()).prop_map(
+            (0u8..32, any::<Option<u32>>(), 0..=CLOCK_MASK, any::<u32>(), any::<u32>()).prop_map(
                 |(code, partial, start, reads, writes)| WordRecord::Slice {
                     code,
                     partial,
@@ -432,13 +437,15 @@ mod tests {
 
         #[test]
         fn word_records_come_back(record in record()) {
-            let (first, second) = record.encode();
-            prop_assert_eq!(Word::decode(first, || second), Ok(Word::Record(record)));
+            let (first, rest) = record.encode();
+            let mut rest = rest.into_iter().flatten();
+            prop_assert_eq!(Word::decode(first, || rest.next()), Ok(Word::Record(record)));
+            prop_assert_eq!(rest.next(), None);
         }
 
         #[test]
-        fn any_word_reads_or_says_why(word: u64, second: Option<u64>) {
-            let _ = Word::decode(word, || second);
+        fn any_word_reads_or_says_why(word: u64, next: Option<u64>) {
+            let _ = Word::decode(word, || next);
         }
     }
 
@@ -446,6 +453,6 @@ mod tests {
     fn a_lone_first_word_is_an_error() {
         let run = PageRun { number: 1, reads: 40, writes: 0, duration: 9 };
         let (first, _) = WordRecord::Page { delta: 0, run }.encode();
-        assert_eq!(Word::decode(first, || None), Err(WordError::SecondWordMissing));
+        assert_eq!(Word::decode(first, || None), Err(WordError::WordMissing));
     }
 }
