@@ -1,1 +1,37 @@
-//! The card.
+//! The card: what snoops a DIMM slot's command pins and streams every access over Ethernet, written
+//! in rust-hdl, and the command that emits it as Verilog.
+//!
+//! The units have the MTT paper's names and stand in the order the data takes: [`ddr`] (DCBU, DSMU),
+//! [`config`] (CU), [`statistics`] (SU), [`fifo`], [`ethernet`] (Tx thread, GMAC); [`card`] wires them.
+
+// LogicStruct derives methods without docs.
+#![allow(missing_docs)]
+// hdl_gen knows no match guards.
+#![allow(clippy::collapsible_match)]
+
+pub mod card;
+pub mod config;
+pub mod ddr;
+pub mod emit;
+pub mod ethernet;
+pub mod fifo;
+pub mod simulated;
+pub mod statistics;
+pub mod table;
+
+pub use config::settings::straps;
+pub use simulated::{Gmii, SimulatedCard};
+
+use hmtt_format::MemoryDescription;
+
+/// What is fixed when the gateware is generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardParameters {
+    /// The memory slot.
+    pub memory: MemoryDescription,
+    /// log2 of the packet FIFO's 64-bit words: 10 (8 KB) or 14 (128 KB).
+    pub fifo_log2: u8,
+}
+
+/// The paper's FIFO: 128 KB.
+pub const DEFAULT_FIFO_LOG2: u8 = 14;

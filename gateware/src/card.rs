@@ -1,0 +1,209 @@
+//! The whole card: DDR command pins in, GMII out. Wires the units together and decides nothing.
+//!
+//! ```text
+//! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> SU -> packer -> framer    ddr_clock
+//!                                                                                |
+//! GMII <- GMAC <- Tx thread <------------------------------------------- packet FIFO     tx_clock
+//! ```
+
+use hmtt_format::MemoryDescription;
+use rust_hdl::prelude::*;
+
+use crate::config::config_unit::ConfigUnit;
+use crate::ddr::command_buffer::CommandBuffer;
+use crate::ddr::event_queue::EventQueue;
+use crate::ddr::event_source::EventSource;
+use crate::ddr::state_machine::StateMachine;
+use crate::ethernet::gmac::Gmac;
+use crate::ethernet::tx_thread::TxThread;
+use crate::fifo::packet_fifo::PacketFifo;
+use crate::statistics::counters::Counters;
+use crate::statistics::framer::Framer;
+use crate::statistics::packer::Packer;
+use crate::statistics::unit::StatisticsUnit;
+
+/// See the module's description. `N`: log2 of the packet FIFO's 64-bit words.
+#[derive(LogicBlock)]
+pub struct Card<const N: usize> {
+    /// The slot's clock, CK.
+    pub ddr_clock: Signal<In, Clock>,
+    /// Transmit clock, 125 MHz.
+    pub tx_clock: Signal<In, Clock>,
+    /// Clock enable pin.
+    pub cke: Signal<In, Bit>,
+    /// Chip select pin.
+    pub cs_n: Signal<In, Bit>,
+    /// ACTIVATE pin (DDR4; tied high elsewhere).
+    pub act_n: Signal<In, Bit>,
+    /// Row address strobe pin.
+    pub ras_n: Signal<In, Bit>,
+    /// Column address strobe pin.
+    pub cas_n: Signal<In, Bit>,
+    /// Write enable pin.
+    pub we_n: Signal<In, Bit>,
+    /// Bank address pins; absent ones tied low.
+    pub ba: Signal<In, Bits<4>>,
+    /// Address pins; absent ones tied low.
+    pub a: Signal<In, Bits<18>>,
+    /// Run switch.
+    pub run: Signal<In, Bit>,
+    /// Strap pins, see [`crate::config::settings::straps`].
+    pub straps: Signal<In, Bits<16>>,
+    /// GMII TXD.
+    pub gmii_txd: Signal<Out, Bits<8>>,
+    /// GMII TX_EN.
+    pub gmii_tx_en: Signal<Out, Bit>,
+    /// GMII TX_ER, always low.
+    pub gmii_tx_er: Signal<Out, Bit>,
+    /// LEDs: 0 capturing, 1 records lost, 2 sending.
+    pub led: Signal<Out, Bits<8>>,
+    pub(crate) command_buffer: CommandBuffer,
+    pub(crate) state_machine: StateMachine,
+    pub(crate) event_source: EventSource,
+    pub(crate) event_queue: EventQueue,
+    pub(crate) config_unit: ConfigUnit,
+    pub(crate) counters: Counters,
+    pub(crate) statistics_unit: StatisticsUnit,
+    pub(crate) packer: Packer,
+    pub(crate) framer: Framer<N>,
+    pub(crate) packet_fifo: PacketFifo<N>,
+    pub(crate) tx_thread: TxThread<N>,
+    pub(crate) gmac: Gmac,
+    capturing: Signal<Local, Bits<8>>,
+    losing: Signal<Local, Bits<8>>,
+    sending: Signal<Local, Bits<8>>,
+}
+
+impl<const N: usize> Card<N> {
+    /// A card for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            ddr_clock: Default::default(),
+            tx_clock: Default::default(),
+            cke: Default::default(),
+            cs_n: Default::default(),
+            act_n: Default::default(),
+            ras_n: Default::default(),
+            cas_n: Default::default(),
+            we_n: Default::default(),
+            ba: Default::default(),
+            a: Default::default(),
+            run: Default::default(),
+            straps: Default::default(),
+            gmii_txd: Default::default(),
+            gmii_tx_en: Default::default(),
+            gmii_tx_er: Default::default(),
+            led: Default::default(),
+            command_buffer: CommandBuffer::new(memory.generation),
+            state_machine: StateMachine::new(memory),
+            event_source: EventSource::new(memory),
+            event_queue: Default::default(),
+            config_unit: ConfigUnit::new(memory),
+            counters: Default::default(),
+            statistics_unit: StatisticsUnit::new(memory),
+            packer: Default::default(),
+            framer: Framer::new(memory),
+            packet_fifo: Default::default(),
+            tx_thread: Default::default(),
+            gmac: Default::default(),
+            capturing: Default::default(),
+            losing: Default::default(),
+            sending: Default::default(),
+        }
+    }
+}
+
+impl<const N: usize> Logic for Card<N> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.command_buffer.clock.next = self.ddr_clock.val();
+        self.state_machine.clock.next = self.ddr_clock.val();
+        self.event_source.clock.next = self.ddr_clock.val();
+        self.event_queue.clock.next = self.ddr_clock.val();
+        self.config_unit.clock.next = self.ddr_clock.val();
+        self.counters.clock.next = self.ddr_clock.val();
+        self.statistics_unit.clock.next = self.ddr_clock.val();
+        self.packer.clock.next = self.ddr_clock.val();
+        self.framer.clock.next = self.ddr_clock.val();
+        self.packet_fifo.ddr_clock.next = self.ddr_clock.val();
+        self.packet_fifo.tx_clock.next = self.tx_clock.val();
+        self.tx_thread.clock.next = self.tx_clock.val();
+        self.gmac.clock.next = self.tx_clock.val();
+
+        self.command_buffer.cke.next = self.cke.val();
+        self.command_buffer.cs_n.next = self.cs_n.val();
+        self.command_buffer.act_n.next = self.act_n.val();
+        self.command_buffer.ras_n.next = self.ras_n.val();
+        self.command_buffer.cas_n.next = self.cas_n.val();
+        self.command_buffer.we_n.next = self.we_n.val();
+        self.command_buffer.ba.next = self.ba.val();
+        self.command_buffer.a.next = self.a.val();
+        self.state_machine.command.next = self.command_buffer.command.val();
+        self.event_source.valid.next = self.command_buffer.valid.val();
+        self.event_source.run.next = self.run.val();
+        self.event_source.verdict.next = self.state_machine.verdict.val();
+        self.event_source.row.next = self.state_machine.row.val();
+        self.event_source.slices.next = self.config_unit.slices.val();
+        self.event_source.slice_last.next = self.config_unit.slice_last.val();
+        self.event_queue.slot_event.next = self.event_source.slot_event.val();
+        self.event_queue.push.next = self.event_source.happened.val();
+
+        self.config_unit.straps.next = self.straps.val();
+        self.config_unit.slot_event.next = self.event_queue.head.val();
+        self.config_unit.event_valid.next = self.event_queue.head_valid.val();
+        self.event_queue.pop.next = self.config_unit.pop.val();
+        self.config_unit.taken.next = self.statistics_unit.taken.val();
+        self.config_unit.drained.next =
+            (self.statistics_unit.idle.val() & self.packer.empty.val()) & self.framer.idle.val();
+        self.counters.item.next = self.config_unit.item.val();
+        self.counters.taken.next = self.statistics_unit.taken.val();
+        self.statistics_unit.item.next = self.config_unit.item.val();
+        self.statistics_unit.settings.next = self.config_unit.settings.val();
+        self.statistics_unit.slices.next = self.config_unit.slices.val();
+        self.statistics_unit.slice_last.next = self.config_unit.slice_last.val();
+        self.statistics_unit.record_taken.next = self.packer.taken.val();
+        self.packer.record.next = self.statistics_unit.record.val();
+        self.packer.slice_code.next = self.config_unit.slice_code.val();
+        self.packer.slices_count.next = self.config_unit.only_slices.val();
+        self.packer.word_taken.next = self.framer.taken.val();
+
+        self.framer.word.next = self.packer.word.val();
+        self.framer.settings.next = self.config_unit.settings.val();
+        self.framer.slices.next = self.config_unit.slices.val();
+        self.framer.running.next = self.config_unit.running.val();
+        self.framer.totals.next = self.counters.totals.val();
+        self.framer.room.next = self.packet_fifo.room.val();
+        self.packet_fifo.write.next = self.framer.write.val();
+        self.packet_fifo.write_address.next = self.framer.write_address.val();
+        self.packet_fifo.write_high.next = self.framer.write_high.val();
+        self.packet_fifo.write_low.next = self.framer.write_low.val();
+        self.packet_fifo.committed.next = self.framer.committed.val();
+
+        self.packet_fifo.read_address.next = self.tx_thread.read_address.val();
+        self.packet_fifo.freed.next = self.tx_thread.freed.val();
+        self.tx_thread.available.next = self.packet_fifo.available.val();
+        self.tx_thread.read_high.next = self.packet_fifo.read_high.val();
+        self.tx_thread.read_low.next = self.packet_fifo.read_low.val();
+        self.tx_thread.ready.next = self.gmac.ready.val();
+        self.gmac.valid.next = self.tx_thread.valid.val();
+        self.gmac.data.next = self.tx_thread.data.val();
+        self.gmac.last.next = self.tx_thread.last.val();
+        self.gmii_txd.next = self.gmac.txd.val();
+        self.gmii_tx_en.next = self.gmac.tx_en.val();
+        self.gmii_tx_er.next = false;
+
+        self.capturing.next = bits::<8>(0);
+        if self.config_unit.running.val() {
+            self.capturing.next = bits::<8>(1);
+        }
+        self.losing.next = bits::<8>(0);
+        if self.framer.lossy.val() {
+            self.losing.next = bits::<8>(2);
+        }
+        self.sending.next = bits::<8>(0);
+        if self.gmac.tx_en.val() {
+            self.sending.next = bits::<8>(4);
+        }
+        self.led.next = self.capturing.val() | self.losing.val() | self.sending.val();
+    }
+}

@@ -1,0 +1,193 @@
+//! Completed commands to settings: what each configuration register changes.
+//!
+//! Power-on settings come from the straps; `restore` brings them back.
+
+use hmtt_format::config::{self, Granularity, Mode};
+use rust_hdl::prelude::*;
+
+use super::Settings;
+use crate::table::Table;
+
+/// Straps: the switches on the board that choose the power-on settings.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Straps {
+    /// [`hmtt_format::config::Mode`].
+    pub mode: Bits<2>,
+    /// Line records name bursts.
+    pub burst: Bit,
+    /// Frequency slices beside line or page records.
+    pub frequency: Bit,
+    /// Time slice code.
+    pub slice: Bits<5>,
+}
+
+/// The level of the 16 strap pins for given power-on settings.
+pub fn straps(mode: Mode, granularity: Granularity, frequency: bool, slice_code: u8) -> u16 {
+    mode as u16
+        | u16::from(granularity == Granularity::Burst) << 2
+        | u16::from(frequency) << 3
+        | u16::from(slice_code.min(config::SLICE_CODES - 1)) << 4
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct SettingsRegister {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// Strap pins, laid out as [`straps`] says.
+    pub straps: Signal<In, Bits<16>>,
+    /// Back to the power-on settings.
+    pub restore: Signal<In, Bit>,
+    /// Carry out the command of `register`.
+    pub apply: Signal<In, Bit>,
+    /// The command.
+    pub register: Signal<In, Bits<9>>,
+    /// The command changes settings (it is no mark and not start, stop or reset).
+    pub changes: Signal<Out, Bit>,
+    /// The command is a software mark.
+    pub is_mark: Signal<Out, Bit>,
+    /// Settings in force.
+    pub settings: Signal<Out, Settings>,
+    current: DFF<Settings>,
+    ready: DFF<Bit>,
+    offset: Signal<Local, Bits<9>>,
+    base: Signal<Local, Bits<32>>,
+    in_slices: Signal<Local, Bit>,
+    in_thresholds: Signal<Local, Bit>,
+    in_nibbles: Signal<Local, Bit>,
+    mode_line: Constant<Bits<9>>,
+    mode_page: Constant<Bits<9>>,
+    mode_frequency: Constant<Bits<9>>,
+    frequency_on: Constant<Bits<9>>,
+    frequency_off: Constant<Bits<9>>,
+    granularity_line: Constant<Bits<9>>,
+    granularity_burst: Constant<Bits<9>>,
+    slice_first: Constant<Bits<9>>,
+    slice_end: Constant<Bits<9>>,
+    threshold_first: Constant<Bits<9>>,
+    threshold_end: Constant<Bits<9>>,
+    nibble_first: Constant<Bits<9>>,
+    nibble_end: Constant<Bits<9>>,
+    tag_on: Constant<Bits<9>>,
+    tag_off: Constant<Bits<9>>,
+    kernel_enter: Constant<Bits<9>>,
+    kernel_exit: Constant<Bits<9>>,
+    thresholds: Table<3, 8>,
+    power_on_threshold: Constant<Bits<8>>,
+}
+
+impl Default for SettingsRegister {
+    fn default() -> Self {
+        let register = |number: u16| Constant::new(u64::from(number).into());
+        Self {
+            clock: Default::default(),
+            straps: Default::default(),
+            restore: Default::default(),
+            apply: Default::default(),
+            register: Default::default(),
+            changes: Default::default(),
+            is_mark: Default::default(),
+            settings: Default::default(),
+            current: Default::default(),
+            ready: Default::default(),
+            offset: Default::default(),
+            base: Default::default(),
+            in_slices: Default::default(),
+            in_thresholds: Default::default(),
+            in_nibbles: Default::default(),
+            mode_line: register(config::MODE_LINE),
+            mode_page: register(config::MODE_PAGE),
+            mode_frequency: register(config::MODE_FREQUENCY),
+            frequency_on: register(config::FREQUENCY_ON),
+            frequency_off: register(config::FREQUENCY_OFF),
+            granularity_line: register(config::GRANULARITY_LINE),
+            granularity_burst: register(config::GRANULARITY_BURST),
+            slice_first: register(config::SLICE_FIRST),
+            slice_end: register(config::SLICE_FIRST + u16::from(config::SLICE_CODES)),
+            threshold_first: register(config::THRESHOLD_FIRST),
+            threshold_end: register(config::THRESHOLD_FIRST + 8),
+            nibble_first: register(config::TAG_NIBBLE_FIRST),
+            nibble_end: register(config::TAG_NIBBLE_FIRST + 16),
+            tag_on: register(config::TAG_ON),
+            tag_off: register(config::TAG_OFF),
+            kernel_enter: register(config::MARK_KERNEL_ENTER),
+            kernel_exit: register(config::MARK_KERNEL_EXIT),
+            thresholds: Table::new((0..8).map(|offset| config::threshold_words(offset).into())),
+            power_on_threshold: Constant::new(u64::from(config::threshold_words(7)).into()),
+        }
+    }
+}
+
+impl Logic for SettingsRegister {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, current, ready);
+        self.ready.d.next = true;
+        self.thresholds.index.next = self.register.val().get_bits::<3>(0);
+        self.settings.next = self.current.q.val();
+        // Marks for free use fill the upper half of the registers.
+        self.is_mark.next = self.register.val().get_bit(8)
+            | (self.register.val() == self.kernel_enter.val())
+            | (self.register.val() == self.kernel_exit.val());
+        self.in_slices.next = (self.register.val() >= self.slice_first.val())
+            & (self.register.val() < self.slice_end.val());
+        self.in_thresholds.next = (self.register.val() >= self.threshold_first.val())
+            & (self.register.val() < self.threshold_end.val());
+        self.in_nibbles.next = (self.register.val() >= self.nibble_first.val())
+            & (self.register.val() < self.nibble_end.val());
+        self.changes.next = self.in_slices.val()
+            | self.in_thresholds.val()
+            | self.in_nibbles.val()
+            | (self.register.val() == self.mode_line.val())
+            | (self.register.val() == self.mode_page.val())
+            | (self.register.val() == self.mode_frequency.val())
+            | (self.register.val() == self.frequency_on.val())
+            | (self.register.val() == self.frequency_off.val())
+            | (self.register.val() == self.granularity_line.val())
+            | (self.register.val() == self.granularity_burst.val())
+            | (self.register.val() == self.tag_on.val())
+            | (self.register.val() == self.tag_off.val());
+        self.base.next = self.current.q.val().tag_low;
+        self.offset.next = self.register.val() - self.slice_first.val();
+        if self.apply.val() {
+            if self.register.val() == self.mode_line.val() {
+                self.current.d.next.mode = bits::<2>(0);
+            } else if self.register.val() == self.mode_page.val() {
+                self.current.d.next.mode = bits::<2>(1);
+            } else if self.register.val() == self.mode_frequency.val() {
+                self.current.d.next.mode = bits::<2>(2);
+            } else if self.register.val() == self.frequency_on.val() {
+                self.current.d.next.frequency = true;
+            } else if self.register.val() == self.frequency_off.val() {
+                self.current.d.next.frequency = false;
+            } else if self.register.val() == self.granularity_line.val() {
+                self.current.d.next.burst = false;
+            } else if self.register.val() == self.granularity_burst.val() {
+                self.current.d.next.burst = true;
+            } else if self.register.val() == self.tag_on.val() {
+                self.current.d.next.tag = true;
+            } else if self.register.val() == self.tag_off.val() {
+                self.current.d.next.tag = false;
+            } else if self.in_slices.val() {
+                self.current.d.next.slice = self.offset.val().get_bits::<5>(0);
+            } else if self.in_thresholds.val() {
+                self.current.d.next.threshold = self.thresholds.word.val();
+            } else if self.in_nibbles.val() {
+                self.current.d.next.tag_high = (self.current.q.val().tag_high << 4)
+                    | bit_cast::<8, 4>(self.base.val().get_bits::<4>(28));
+                self.current.d.next.tag_low = (self.base.val() << 4)
+                    | bit_cast::<32, 4>(self.register.val().get_bits::<4>(0));
+            }
+        }
+        if self.restore.val() | !self.ready.q.val() {
+            self.current.d.next.mode = self.straps.val().get_bits::<2>(0);
+            self.current.d.next.burst = self.straps.val().get_bit(2);
+            self.current.d.next.frequency = self.straps.val().get_bit(3);
+            self.current.d.next.slice = self.straps.val().get_bits::<5>(4);
+            self.current.d.next.threshold = self.power_on_threshold.val();
+            self.current.d.next.tag = false;
+            self.current.d.next.tag_low = bits::<32>(0);
+            self.current.d.next.tag_high = bits::<8>(0);
+        }
+    }
+}

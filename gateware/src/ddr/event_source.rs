@@ -1,0 +1,158 @@
+//! Verdicts to the card's events: locates each access and adds the clock, the run switch, ticks and
+//! ends of time slices.
+//!
+//! The clock starts with the first edge the pins were sampled on, so an event carries the number of
+//! the edge that caused it however deep the pipeline is. Everything downstream is ordered by these
+//! events alone: no later stage looks at real time, which is what makes a capture reproducible.
+
+use hmtt_format::MemoryDescription;
+use rust_hdl::prelude::*;
+
+use super::address_matrix::AddressMatrix;
+use super::{SlotEvent, Verdict};
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct EventSource {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// The DCBU has decoded its first sample.
+    pub valid: Signal<In, Bit>,
+    /// Run switch, unsynchronized.
+    pub run: Signal<In, Bit>,
+    /// Verdict of the state machine.
+    pub verdict: Signal<In, Verdict>,
+    /// Row of the verdict's bank.
+    pub row: Signal<In, Bits<18>>,
+    /// Clocks of a time slice, less one.
+    pub slice_last: Signal<In, Bits<32>>,
+    /// Time slices are wanted.
+    pub slices: Signal<In, Bit>,
+    /// What happened on one clock, four clocks after the edge.
+    pub slot_event: Signal<Out, SlotEvent>,
+    /// `event` holds anything.
+    pub happened: Signal<Out, Bit>,
+    matrix: AddressMatrix,
+    verdict_valid: DFF<Bit>,
+    located_valid: DFF<Bit>,
+    located: DFF<SlotEvent>,
+    now: DFF<Bits<32>>,
+    tick_phase: DFF<Bits<24>>,
+    slice_phase: DFF<Bits<32>>,
+    slice_due: DFF<Bit>,
+    run_sampled: DFF<Bit>,
+    run_stable: DFF<Bit>,
+    run_aligned: DFF<Bit>,
+    run_located: DFF<Bit>,
+    run_seen: DFF<Bit>,
+    is_tick: Signal<Local, Bit>,
+    run_changed: Signal<Local, Bit>,
+    tick_last: Constant<Bits<24>>,
+}
+
+impl EventSource {
+    /// The source for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            valid: Default::default(),
+            run: Default::default(),
+            verdict: Default::default(),
+            row: Default::default(),
+            slice_last: Default::default(),
+            slices: Default::default(),
+            slot_event: Default::default(),
+            happened: Default::default(),
+            matrix: AddressMatrix::new(memory),
+            verdict_valid: Default::default(),
+            located_valid: Default::default(),
+            located: Default::default(),
+            now: Default::default(),
+            tick_phase: Default::default(),
+            slice_phase: Default::default(),
+            slice_due: Default::default(),
+            run_sampled: Default::default(),
+            run_stable: Default::default(),
+            run_aligned: Default::default(),
+            run_located: Default::default(),
+            run_seen: Default::default(),
+            is_tick: Default::default(),
+            run_changed: Default::default(),
+            tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
+        }
+    }
+}
+
+impl Logic for EventSource {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            verdict_valid,
+            located_valid,
+            located,
+            now,
+            tick_phase,
+            slice_phase,
+            slice_due,
+            run_sampled,
+            run_stable,
+            run_aligned,
+            run_located,
+            run_seen
+        );
+        self.matrix.row.next = self.row.val();
+        self.matrix.ba.next = self.verdict.val().ba;
+        self.matrix.a.next = self.verdict.val().a;
+
+        // The switch passes two synchronizing registers and then keeps step with the pins.
+        self.run_sampled.d.next = self.run.val();
+        self.run_stable.d.next = self.run_sampled.q.val();
+        self.run_aligned.d.next = self.run_stable.q.val();
+        self.run_located.d.next = self.run_aligned.q.val();
+
+        self.verdict_valid.d.next = self.valid.val();
+        self.located_valid.d.next = self.verdict_valid.q.val();
+        self.located.d.next.access = self.verdict.val().access;
+        self.located.d.next.write = self.verdict.val().write;
+        self.located.d.next.high = self.matrix.high.val();
+        self.located.d.next.low = self.matrix.low.val();
+        self.located.d.next.fault = self.verdict.val().fault != 0;
+        if self.verdict.val().fault != 0 {
+            self.located.d.next.high = bits::<8>(0);
+            self.located.d.next.low = (bit_cast::<32, 6>(self.verdict.val().fault) << 8)
+                | bit_cast::<32, 4>(self.verdict.val().ba);
+        }
+
+        self.is_tick.next = self.tick_phase.q.val() == self.tick_last.val();
+        self.run_changed.next = self.run_located.q.val() != self.run_seen.q.val();
+        self.slot_event.next = self.located.q.val();
+        self.slot_event.next.run_change = self.run_changed.val();
+        self.slot_event.next.run = self.run_located.q.val();
+        self.slot_event.next.slice = self.slice_due.q.val();
+        self.slot_event.next.tick = self.is_tick.val();
+        self.slot_event.next.overrun = false;
+        self.slot_event.next.clock = self.now.q.val();
+        self.happened.next = self.located_valid.q.val()
+            & (self.run_changed.val()
+                | self.slice_due.q.val()
+                | self.is_tick.val()
+                | self.located.q.val().access
+                | self.located.q.val().fault);
+        if self.located_valid.q.val() {
+            self.run_seen.d.next = self.run_located.q.val();
+            self.now.d.next = self.now.q.val() + 1;
+            self.tick_phase.d.next = self.tick_phase.q.val() + 1;
+            if self.is_tick.val() {
+                self.tick_phase.d.next = bits::<24>(0);
+            }
+            self.slice_due.d.next = false;
+            self.slice_phase.d.next = self.slice_phase.q.val() + 1;
+            if self.slice_phase.q.val() >= self.slice_last.val() {
+                self.slice_phase.d.next = bits::<32>(0);
+                self.slice_due.d.next = self.slices.val();
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Card parameters to Verilog text.
+
+use rust_hdl::prelude::*;
+
+use crate::CardParameters;
+use crate::card::Card;
+
+/// Why no Verilog could be made.
+#[derive(Debug)]
+pub enum EmitError {
+    /// rust-hdl's own checks refused the card.
+    Check(String),
+}
+
+impl std::fmt::Display for EmitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EmitError::Check(why) => write!(f, "the gateware fails its own checks: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for EmitError {}
+
+/// The card's Verilog; its top module is `top`, its ports are [`Card`]'s.
+pub fn verilog(parameters: &CardParameters) -> Result<String, EmitError> {
+    match parameters.fifo_log2 {
+        14 => checked(Card::<14>::new(&parameters.memory)),
+        _ => checked(Card::<10>::new(&parameters.memory)),
+    }
+}
+
+fn checked<B: Block>(mut block: B) -> Result<String, EmitError> {
+    block.connect_all();
+    check_all(&block).map_err(|error| EmitError::Check(format!("{error:?}")))?;
+    Ok(generate_verilog(&block))
+}

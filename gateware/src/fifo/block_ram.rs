@@ -1,0 +1,80 @@
+//! A memory with one write port and one read port, each with its clock: the block RAM of the FPGA.
+//!
+//! A read returns, one edge later, what was stored before that edge. Reading an address on the very
+//! edge that writes it from another clock is left to the FIFO around it to avoid.
+
+use rust_hdl::prelude::*;
+
+/// `2^N` words of `D`.
+#[derive(LogicBlock)]
+pub struct BlockRam<D: Synth, const N: usize> {
+    /// Word to read.
+    pub read_address: Signal<In, Bits<N>>,
+    /// Clock of the read port.
+    pub read_clock: Signal<In, Clock>,
+    /// The word, one edge later.
+    pub read_data: Signal<Out, D>,
+    /// Word to write.
+    pub write_address: Signal<In, Bits<N>>,
+    /// Clock of the write port.
+    pub write_clock: Signal<In, Clock>,
+    /// What to write.
+    pub write_data: Signal<In, D>,
+    /// Write on this edge.
+    pub write_enable: Signal<In, Bit>,
+    _words: Vec<D>,
+}
+
+impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
+    fn default() -> Self {
+        Self {
+            read_address: Default::default(),
+            read_clock: Default::default(),
+            read_data: Default::default(),
+            write_address: Default::default(),
+            write_clock: Default::default(),
+            write_data: Default::default(),
+            write_enable: Default::default(),
+            _words: vec![D::default(); 1 << N],
+        }
+    }
+}
+
+impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
+    fn update(&mut self) {
+        if self.read_clock.pos_edge() {
+            self.read_data.next = self._words[self.read_address.val().index()];
+        }
+        if self.write_clock.pos_edge() && self.write_enable.val() {
+            self._words[self.write_address.val().index()] = self.write_data.val();
+        }
+    }
+
+    fn connect(&mut self) {
+        self.read_data.connect();
+    }
+
+    fn hdl(&self) -> Verilog {
+        Verilog::Custom(format!(
+            "reg [{width}:0] mem [0:{last}];\n\
+             always @(posedge read_clock) begin\n    read_data <= mem[read_address];\nend\n\
+             always @(posedge write_clock) begin\n    if (write_enable) begin\n        \
+             mem[write_address] <= write_data;\n    end\nend\n",
+            width = D::BITS - 1,
+            last = (1usize << N) - 1
+        ))
+    }
+
+    fn timing(&self) -> Vec<TimingInfo> {
+        let info = |name: &str, clock: &str, inputs: &[&str], outputs: &[&str]| TimingInfo {
+            name: name.into(),
+            clock: clock.into(),
+            inputs: inputs.iter().map(|s| (*s).into()).collect(),
+            outputs: outputs.iter().map(|s| (*s).into()).collect(),
+        };
+        vec![
+            info("ram_read", "read_clock", &["read_address"], &["read_data"]),
+            info("ram_write", "write_clock", &["write_address", "write_data", "write_enable"], &[]),
+        ]
+    }
+}

@@ -1,0 +1,114 @@
+//! Blocks of words from the DDR domain to the transmit domain, whole blocks only.
+//!
+//! The writer fills a block at addresses it chooses and then moves `committed` past it; the reader
+//! sees the block once the pointer has crossed, reads it at its leisure and moves `freed`. Only the
+//! two pointers cross, so there are no fill levels on a critical path; `room` is one registered
+//! comparison, late by the crossing and always on the safe side.
+
+use hmtt_format::frame::MAX_WORDS;
+use rust_hdl::prelude::*;
+
+use super::block_ram::BlockRam;
+use super::pointer_crossing::PointerCrossing;
+
+/// Words a block may take: a descriptor and the words of a full frame.
+pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
+
+/// See the module's description. `2^N` words of 64 bits.
+#[derive(LogicBlock)]
+pub struct PacketFifo<const N: usize> {
+    /// Clock of the writer.
+    pub ddr_clock: Signal<In, Clock>,
+    /// Clock of the reader.
+    pub tx_clock: Signal<In, Clock>,
+    /// Write a word.
+    pub write: Signal<In, Bit>,
+    /// Where.
+    pub write_address: Signal<In, Bits<N>>,
+    /// Bits 63..32.
+    pub write_high: Signal<In, Bits<32>>,
+    /// Bits 31..0.
+    pub write_low: Signal<In, Bits<32>>,
+    /// End of the last complete block.
+    pub committed: Signal<In, Bits<N>>,
+    /// The longest block fits behind `committed`; two clocks late.
+    pub room: Signal<Out, Bit>,
+    /// Word to read.
+    pub read_address: Signal<In, Bits<N>>,
+    /// Bits 63..32 of the word addressed on the clock before.
+    pub read_high: Signal<Out, Bits<32>>,
+    /// Bits 31..0.
+    pub read_low: Signal<Out, Bits<32>>,
+    /// `committed`, as the reader may know it.
+    pub available: Signal<Out, Bits<N>>,
+    /// Start of the oldest block still needed.
+    pub freed: Signal<In, Bits<N>>,
+    high: BlockRam<Bits<32>, N>,
+    low: BlockRam<Bits<32>, N>,
+    forward: PointerCrossing<N>,
+    backward: PointerCrossing<N>,
+    has_room: DFF<Bit>,
+    used: Signal<Local, Bits<N>>,
+    room_below: Constant<Bits<N>>,
+}
+
+impl<const N: usize> Default for PacketFifo<N> {
+    fn default() -> Self {
+        Self {
+            ddr_clock: Default::default(),
+            tx_clock: Default::default(),
+            write: Default::default(),
+            write_address: Default::default(),
+            write_high: Default::default(),
+            write_low: Default::default(),
+            committed: Default::default(),
+            room: Default::default(),
+            read_address: Default::default(),
+            read_high: Default::default(),
+            read_low: Default::default(),
+            available: Default::default(),
+            freed: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            forward: Default::default(),
+            backward: Default::default(),
+            has_room: Default::default(),
+            used: Default::default(),
+            // Full and empty must differ, so one word always stays unused.
+            room_below: Constant::new(((1u64 << N) - BLOCK_WORDS).into()),
+        }
+    }
+}
+
+impl<const N: usize> Logic for PacketFifo<N> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, ddr_clock, has_room);
+        self.high.write_clock.next = self.ddr_clock.val();
+        self.low.write_clock.next = self.ddr_clock.val();
+        self.high.read_clock.next = self.tx_clock.val();
+        self.low.read_clock.next = self.tx_clock.val();
+        self.forward.from_clock.next = self.ddr_clock.val();
+        self.forward.to_clock.next = self.tx_clock.val();
+        self.backward.from_clock.next = self.tx_clock.val();
+        self.backward.to_clock.next = self.ddr_clock.val();
+
+        self.high.write_enable.next = self.write.val();
+        self.low.write_enable.next = self.write.val();
+        self.high.write_address.next = self.write_address.val();
+        self.low.write_address.next = self.write_address.val();
+        self.high.write_data.next = self.write_high.val();
+        self.low.write_data.next = self.write_low.val();
+        self.high.read_address.next = self.read_address.val();
+        self.low.read_address.next = self.read_address.val();
+        self.read_high.next = self.high.read_data.val();
+        self.read_low.next = self.low.read_data.val();
+
+        self.forward.value.next = self.committed.val();
+        self.available.next = self.forward.crossed.val();
+        self.backward.value.next = self.freed.val();
+        self.used.next = self.committed.val() - self.backward.crossed.val();
+        self.has_room.d.next = self.used.val() < self.room_below.val();
+        self.room.next = self.has_room.q.val();
+    }
+}

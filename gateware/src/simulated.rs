@@ -1,0 +1,159 @@
+//! The card under direct simulation: one call per clock edge, each domain settled on its own.
+//!
+//! `rust_hdl`'s `simulate` visits every block of both domains until nothing changes. Here an edge
+//! settles only the blocks of its domain and then the packet FIFO they share; the wiring
+//! ([`Card::update`]) runs in every pass. The falling edge is given together with the new pins, which
+//! is when a real controller changes them too.
+
+use hmtt_format::Pins;
+use rust_hdl::prelude::*;
+
+use crate::CardParameters;
+use crate::card::Card;
+
+/// What the PHY samples at a rising edge of the transmit clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gmii {
+    /// TXD.
+    pub txd: u8,
+    /// TX_EN.
+    pub tx_en: bool,
+    /// TX_ER.
+    pub tx_er: bool,
+}
+
+/// A card with one of the FIFO sizes that exist.
+pub struct SimulatedCard(AnySize);
+
+enum AnySize {
+    Small(Box<Card<10>>),
+    Large(Box<Card<14>>),
+}
+
+impl SimulatedCard {
+    /// Builds and settles a card. `parameters.fifo_log2`: 14 gives the 128 KB FIFO, else 8 KB.
+    ///
+    /// # Panics
+    /// When the gateware itself is faulty: unconnected or looped.
+    pub fn new(parameters: &CardParameters) -> Self {
+        SimulatedCard(match parameters.fifo_log2 {
+            14 => AnySize::Large(settled(Card::new(&parameters.memory))),
+            _ => AnySize::Small(settled(Card::new(&parameters.memory))),
+        })
+    }
+
+    /// One full DDR clock: new pins after the falling edge, then the rising edge that samples them.
+    pub fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
+        match &mut self.0 {
+            AnySize::Small(card) => card.ddr_edge(pins, run, straps),
+            AnySize::Large(card) => card.ddr_edge(pins, run, straps),
+        }
+    }
+
+    /// One full transmit clock; returns what the PHY samples at its rising edge.
+    pub fn tx_edge(&mut self) -> Gmii {
+        match &mut self.0 {
+            AnySize::Small(card) => card.tx_edge(),
+            AnySize::Large(card) => card.tx_edge(),
+        }
+    }
+
+    /// The card as a block, for waveform probes.
+    pub fn block(&self) -> &dyn Block {
+        match &self.0 {
+            AnySize::Small(card) => card.as_ref(),
+            AnySize::Large(card) => card.as_ref(),
+        }
+    }
+}
+
+fn settled<const N: usize>(mut card: Card<N>) -> Box<Card<N>> {
+    card.connect_all();
+    check_all(&card).expect("the card's wiring is complete");
+    // Settled before the first edge: otherwise the first edge samples what was never computed.
+    assert!(simulate(&mut card, SETTLE_PASSES), "the card settles");
+    Box::new(card)
+}
+
+/// More passes than the longest combinational path has blocks.
+const SETTLE_PASSES: usize = 100;
+
+/// Gives some blocks a rising edge while their inputs stand still, as hardware does: each settles on
+/// its own, before any of them sees what the others made of the edge.
+macro_rules! edge {
+    ($card:ident: $($block:ident),+) => {{
+        $card.update();
+        $(assert!(simulate(&mut $card.$block, SETTLE_PASSES), "a block settles");)+
+    }};
+}
+
+/// Lets what changed travel: wires the blocks up and settles those whose inputs changed, until none
+/// does. In the order the data takes, one round is nearly always enough.
+macro_rules! travel {
+    ($card:ident: $($block:ident),+) => {{
+        let mut rounds = 0;
+        loop {
+            let mut changed = false;
+            $(
+                $card.update();
+                $card.$block.update_all();
+                if $card.$block.has_changed() {
+                    changed = true;
+                    assert!(simulate(&mut $card.$block, SETTLE_PASSES), "a block settles");
+                }
+            )+
+            if !changed {
+                break;
+            }
+            rounds += 1;
+            assert!(rounds < SETTLE_PASSES, "the card settles");
+        }
+    }};
+}
+
+impl<const N: usize> Card<N> {
+    fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
+        self.cke.next = pins.cke;
+        self.cs_n.next = pins.cs_n;
+        self.act_n.next = pins.act_n;
+        self.ras_n.next = pins.ras_n;
+        self.cas_n.next = pins.cas_n;
+        self.we_n.next = pins.we_n;
+        self.ba.next = u64::from(pins.ba & 15).into();
+        self.a.next = u64::from(pins.a & 0x3_ffff).into();
+        self.run.next = run;
+        self.straps.next = u64::from(straps).into();
+        travel!(
+            self: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, run, straps, command_buffer,
+            event_source, config_unit
+        );
+        self.ddr_clock.next = Clock { clk: true };
+        assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
+        edge!(
+            self: command_buffer, state_machine, event_source, event_queue, config_unit, counters,
+            statistics_unit, packer, framer, packet_fifo
+        );
+        // No register answers to the falling edge, so it travels together with the data.
+        self.ddr_clock.next = Clock { clk: false };
+        assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
+        travel!(
+            self: command_buffer, state_machine, event_source, event_queue, config_unit, counters,
+            statistics_unit, packer, framer, packet_fifo
+        );
+    }
+
+    fn tx_edge(&mut self) -> Gmii {
+        let sampled = Gmii {
+            txd: self.gmac.txd.val().to_u8(),
+            tx_en: self.gmac.tx_en.val(),
+            tx_er: self.gmii_tx_er.val(),
+        };
+        self.tx_clock.next = Clock { clk: true };
+        assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
+        edge!(self: packet_fifo, tx_thread, gmac);
+        self.tx_clock.next = Clock { clk: false };
+        assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
+        travel!(self: packet_fifo, tx_thread, gmac, gmii_txd, gmii_tx_en, led);
+        sampled
+    }
+}
