@@ -10,12 +10,15 @@ use crate::card::Card;
 pub enum EmitError {
     /// rust-hdl's own checks refused the card.
     Check(String),
+    /// The board lacks pins for the memory.
+    Pins(String),
 }
 
 impl std::fmt::Display for EmitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EmitError::Check(why) => write!(f, "the gateware fails its own checks: {why}"),
+            EmitError::Pins(why) => f.write_str(why),
         }
     }
 }
@@ -30,7 +33,8 @@ pub fn verilog(parameters: &CardParameters) -> Result<String, EmitError> {
     }
 }
 
-fn checked<B: Block>(mut block: B) -> Result<String, EmitError> {
+/// Checks a block's wiring and emits it as module `top`.
+pub(crate) fn checked<B: Block>(mut block: B) -> Result<String, EmitError> {
     block.connect_all();
     check_all(&block).map_err(|error| EmitError::Check(format!("{error:?}")))?;
     Ok(generate_verilog(&block))

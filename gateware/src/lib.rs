@@ -9,6 +9,7 @@
 // hdl_gen knows no match guards.
 #![allow(clippy::collapsible_match)]
 
+pub mod boards;
 pub mod card;
 pub mod config;
 pub mod ddr;
@@ -17,6 +18,7 @@ pub mod ethernet;
 pub mod fifo;
 pub mod simulated;
 pub mod statistics;
+pub mod synth;
 pub mod table;
 
 pub use config::settings::straps;
