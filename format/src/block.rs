@@ -133,11 +133,13 @@ impl<I: Iterator<Item = u64>> Block<I> {
         self.accesses
     }
 
+    #[inline]
     fn address(&self, number: u32) -> PhysAddr {
         let number = u64::from(self.segment) << NUMBER_BITS | u64::from(number);
         PhysAddr(number << self.sync.unit_log2)
     }
 
+    #[inline]
     fn half(&mut self, half: Half) -> Option<Event> {
         match half {
             Half::Access { direction, delta, number } => {
@@ -158,6 +160,7 @@ impl<I: Iterator<Item = u64>> Block<I> {
         }
     }
 
+    #[inline]
     fn record(&mut self, record: WordRecord) -> Event {
         match record {
             WordRecord::Tag { delta, source, value } => {
@@ -211,6 +214,7 @@ pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
 impl<I: Iterator<Item = u64>> Iterator for Block<I> {
     type Item = Result<Event, BlockError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if self.failed {

@@ -58,12 +58,15 @@ pub const SLICE_CODES: u8 = 19;
 /// The time slice after power-on: 1 ms.
 pub const DEFAULT_SLICE_CODE: u8 = 9;
 
-/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000.
+/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000. Codes beyond the last mean the
+/// last.
 pub const fn slice_micros(code: u8) -> u32 {
+    let code = if code < SLICE_CODES { code } else { SLICE_CODES - 1 };
     [1, 2, 5][code as usize % 3] * 10u32.pow(code as u32 / 3)
 }
 
-/// Length of a time slice in clocks, rounded to the nearest. `tck_ps`: clock period in picoseconds.
+/// Length of a time slice in clocks, rounded to the nearest. `tck_ps`: clock period in picoseconds, at
+/// least [`crate::memory::MIN_TCK_PS`].
 pub const fn slice_clocks(code: u8, tck_ps: u32) -> u32 {
     ((slice_micros(code) as u64 * 1_000_000 + tck_ps as u64 / 2) / tck_ps as u64) as u32
 }

@@ -138,6 +138,7 @@ impl Sync {
     }
 
     /// Unpacks the first two words of a frame.
+    #[inline]
     pub const fn decode(words: [u64; 2]) -> Self {
         Sync {
             clock: words[0] & crate::record::CLOCK_MASK,

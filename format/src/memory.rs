@@ -17,6 +17,9 @@ pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 16;
 /// log2 bytes of a cache line.
 pub const DEFAULT_LINE_LOG2: u8 = 6;
 
+/// Shortest clock period, in picoseconds: a second of it still fits 32 bits.
+pub const MIN_TCK_PS: u32 = 250;
+
 /// A memory description: generation, geometry, map, timing, and the card's choices that depend on
 /// them. Read from TOML ([`crate::toml_memory`]) or a vector's header ([`crate::header`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +148,7 @@ impl MemoryDescription {
                 Err(MemoryError::OutOfRange { name, value, least, most })
             }
         };
-        range("tck_ps", self.tck_ps.into(), 200, 1_000_000)?;
+        range("tck_ps", self.tck_ps.into(), MIN_TCK_PS.into(), 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
         range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;
         range("tick_clocks", self.tick_clocks.into(), 256, 1 << 22)?;

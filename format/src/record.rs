@@ -130,6 +130,7 @@ impl Half {
     }
 
     /// Unpacks a half; `None` when it is the high half of a word record.
+    #[inline]
     pub const fn decode(half: u32) -> Option<Half> {
         let write = half >> WRITE_AT != 0;
         let delta = half >> DELTA_AT & 31;
@@ -315,6 +316,7 @@ impl core::error::Error for WordError {}
 
 impl Word {
     /// Reads one word; `next` fetches further ones for records that take more.
+    #[inline]
     pub fn decode(word: u64, mut next: impl FnMut() -> Option<u64>) -> Result<Word, WordError> {
         let (first, low) = ((word >> 32) as u32, word as u32);
         if let Some(half) = Half::decode(first) {

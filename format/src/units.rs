@@ -39,6 +39,7 @@ impl Direction {
     }
 
     /// The direction a record's bit stands for.
+    #[inline]
     pub const fn from_bit(write: bool) -> Self {
         if write { Direction::Write } else { Direction::Read }
     }

@@ -1,1 +1,16 @@
-//! The receiver.
+//! The receiver: frames of a card on an interface to a capture, and a capture to accesses with
+//! every loss counted.
+//!
+//! ```text
+//! interface -> capture -> receive -> pcapng file -> decode -> report
+//!                            '-----> decode (counts only)
+//! ```
+//!
+//! Invariants: [`capture`] knows no analysis and [`decode`] knows no sockets; [`receive`] joins them.
+//! Whatever the wire or a file holds, nothing here panics, and what was lost is data, not an error.
+
+pub mod capture;
+pub mod decode;
+pub mod pcapng;
+pub mod receive;
+pub mod report;

@@ -1,0 +1,52 @@
+//! `hmtt`: everything after the capture.
+
+mod capture_file;
+mod decode;
+mod info;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXIT_ERROR: u8 = 1;
+const EXIT_LOSS: u8 = 3;
+
+/// Read captures of an HMTT card
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but the capture \
+                  has gaps."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Decode(decode::Arguments),
+    Info(info::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Decode(arguments) => decode::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+    };
+    match result {
+        Ok(true) => ExitCode::from(EXIT_LOSS),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hmtt: {error:#}");
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+/// A reader such as `head` that has seen enough is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(broken))
+}

@@ -1,0 +1,188 @@
+//! The kernel's receive ring (AF_PACKET, TPACKET_V3) to batches of frames. The only room of the
+//! receiver with unsafe code: the shared memory in `mapping`, the system calls in `socket`.
+//!
+//! Memory layout (Linux `Documentation/networking/packet_mmap.rst`). The ring is one shared mapping
+//! of equal blocks, used in turn:
+//!
+//! ```text
+//! mapping   | block 0 | block 1 | ...                                  BLOCK_BYTES each
+//! block     tpacket_block_desc: version, private, tpacket_hdr_v1 { block_status, num_pkts,
+//!           offset_to_first_pkt, blk_len, ... } then the frames, up to blk_len
+//! frame     tpacket3_hdr: tp_next_offset, tp_sec, tp_nsec, tp_snaplen, tp_len, tp_mac ...
+//!           at tp_mac from its start: tp_snaplen bytes; at tp_next_offset: the next frame
+//! ```
+//!
+//! `block_status` says who owns a block. The kernel writes it last when it hands a block over, and
+//! we write it last when we give the block back, so it is read with Acquire and written with
+//! Release. Between the two a block is copied whole into owned memory; its headers are then walked in
+//! the copy, by checked slices: whatever stands there, nothing outside the copy is read.
+//!
+//! Order of set-up: the socket is made with protocol 0, so that nothing queues before the ring and
+//! the binding are in place; the card's destination is nobody's, so the interface listens
+//! promiscuously.
+
+mod mapping;
+mod socket;
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
+
+use super::batch::Span;
+use mapping::Mapping;
+use socket::{bind, get_option, packet_socket, set_option, wait};
+
+use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
+use crate::pcapng::InterfaceStatistics;
+
+/// Bytes of a block; the largest frame is a small part of it, so little is left unused.
+pub const BLOCK_BYTES: usize = 1 << 20;
+/// Smallest ring: the kernel fills one block while we copy another.
+pub const MIN_BLOCKS: usize = 2;
+/// Divides [`BLOCK_BYTES`]; in version 3 frames are packed and this only has to be plausible.
+const FRAME_SLOT_BYTES: usize = 2048;
+
+/// The kernel hands over a block that is not full after one to two of its timeouts; who waits
+/// longer and sees nothing knows that nothing had come before the wait.
+const POLL_MILLIS: c_int = 3 * WAIT_MILLIS as c_int;
+
+const BLOCK_HEADER: usize = offset_of!(tpacket_block_desc, hdr);
+const BLOCK_STATUS: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, block_status);
+const BLOCK_FRAMES: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, num_pkts);
+const BLOCK_FIRST: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
+const BLOCK_LENGTH: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, blk_len);
+
+/// An open ring.
+pub struct Ring {
+    interface: Interface,
+    socket: OwnedFd,
+    mapping: Mapping,
+    blocks: usize,
+    current: usize,
+    received: u64,
+    kernel_drops: u64,
+}
+
+impl Ring {
+    /// Starts listening on `interface` with a ring of `blocks` blocks.
+    pub fn open(interface: Interface, blocks: usize) -> Result<Self, CaptureError> {
+        let blocks = blocks.max(MIN_BLOCKS);
+        let system = |operation| {
+            let interface = &interface;
+            move |error| CaptureError::system(operation, interface, error)
+        };
+        let socket = packet_socket().map_err(system("open a packet socket"))?;
+        let version = libc::tpacket_versions::TPACKET_V3 as c_int;
+        set_option(&socket, libc::PACKET_VERSION, &version)
+            .map_err(system("choose ring version 3"))?;
+        set_option(&socket, libc::PACKET_RX_RING, &ring_request(blocks))
+            .map_err(system("make a ring"))?;
+        let mapping =
+            Mapping::new(&socket, blocks * BLOCK_BYTES).map_err(system("map the ring"))?;
+        let membership = libc::packet_mreq {
+            mr_ifindex: interface.index() as c_int,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+            .map_err(system("listen promiscuously"))?;
+        let yes: c_int = 1;
+        set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &yes)
+            .map_err(system("ignore outgoing frames"))?;
+        bind(&socket, interface.index()).map_err(system("bind"))?;
+        Ok(Ring { interface, socket, mapping, blocks, current: 0, received: 0, kernel_drops: 0 })
+    }
+
+    fn system(&self, operation: &'static str) -> impl Fn(io::Error) -> CaptureError {
+        move |error| CaptureError::system(operation, &self.interface, error)
+    }
+
+    /// PACKET_STATISTICS is reset by reading it, and its counts have 32 bits: add them up.
+    fn count(&mut self) -> Result<(), CaptureError> {
+        let statistics: libc::tpacket_stats_v3 =
+            get_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+                .map_err(self.system("read statistics"))?;
+        self.received += u64::from(statistics.tp_packets);
+        self.kernel_drops += u64::from(statistics.tp_drops);
+        Ok(())
+    }
+}
+
+impl Source for Ring {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError> {
+        if !self.mapping.is_ours(self.current) {
+            self.count()?;
+            wait(&self.socket).map_err(self.system("wait for frames"))?;
+            if !self.mapping.is_ours(self.current) {
+                return Ok(());
+            }
+        }
+        self.mapping.copy_block(self.current, &mut batch.bytes);
+        self.mapping.give_back(self.current);
+        self.current = (self.current + 1) % self.blocks;
+        walk(&batch.bytes, &mut batch.spans);
+        Ok(())
+    }
+
+    fn statistics(&mut self) -> Result<InterfaceStatistics, CaptureError> {
+        self.count()?;
+        Ok(InterfaceStatistics {
+            received: Some(self.received),
+            interface_drops: self.interface.drops(),
+            kernel_drops: Some(self.kernel_drops),
+        })
+    }
+
+    fn depth(&self) -> usize {
+        self.blocks
+    }
+}
+
+/// The frames of a copied block; stops where the headers lead out of it.
+fn walk(block: &[u8], spans: &mut Vec<Span>) {
+    let Some((frames, mut at)) = word(block, BLOCK_FRAMES).zip(word(block, BLOCK_FIRST)) else {
+        return;
+    };
+    for _ in 0..frames {
+        let Some((span, next)) = span(block, at as usize) else { return };
+        spans.push(span);
+        let Some(following) = at.checked_add(next) else { return };
+        at = following;
+    }
+}
+
+/// The frame whose header is at `at`, and the distance to the next header.
+fn span(block: &[u8], at: usize) -> Option<(Span, u32)> {
+    let header = block.get(at..)?;
+    let mac = offset_of!(tpacket3_hdr, tp_mac);
+    let mac = usize::from(u16::from_ne_bytes(header.get(mac..mac + 2)?.try_into().ok()?));
+    let len = word(header, offset_of!(tpacket3_hdr, tp_snaplen))? as usize;
+    header.get(mac..mac + len)?;
+    let seconds = word(header, offset_of!(tpacket3_hdr, tp_sec))?;
+    let nanos = word(header, offset_of!(tpacket3_hdr, tp_nsec))?;
+    let time = Duration::from_secs(seconds.into()) + Duration::from_nanos(nanos.into());
+    let original_len = word(header, offset_of!(tpacket3_hdr, tp_len))?;
+    let next = word(header, offset_of!(tpacket3_hdr, tp_next_offset))?;
+    Some((Span { time, original_len, at: at + mac, len }, next))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + size_of::<u32>())?.try_into().ok()?))
+}
+
+fn ring_request(blocks: usize) -> libc::tpacket_req3 {
+    libc::tpacket_req3 {
+        tp_block_size: BLOCK_BYTES as u32,
+        tp_block_nr: blocks as u32,
+        tp_frame_size: FRAME_SLOT_BYTES as u32,
+        tp_frame_nr: (blocks * (BLOCK_BYTES / FRAME_SLOT_BYTES)) as u32,
+        tp_retire_blk_tov: WAIT_MILLIS,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    }
+}

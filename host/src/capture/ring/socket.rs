@@ -1,0 +1,91 @@
+//! The system calls of a packet socket, as functions that return what went wrong.
+//!
+//! Invariant: the kernel is given pointers only to values that outlive the call, with their sizes.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use hmtt_format::frame::ETHER_TYPE;
+
+use super::POLL_MILLIS;
+
+pub(super) fn packet_socket() -> io::Result<OwnedFd> {
+    // SAFETY: makes a descriptor, touches no memory.
+    let descriptor =
+        unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just made and that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+pub(super) fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
+    let (value, length) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
+    // SAFETY: the kernel reads `length` bytes, the size of the value behind the reference.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length as u32)
+    };
+    succeeded(result)
+}
+
+/// Reads an option. `T`: an integer, or a C structure of integers.
+pub(super) fn get_option<T: Copy>(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<T> {
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of the value.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    succeeded(result)?;
+    // SAFETY: zeroed, then written by the kernel: valid for integers.
+    Ok(unsafe { value.assume_init() })
+}
+
+pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: ETHER_TYPE.to_be(),
+        sll_ifindex: index as c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is valid for `length` bytes during the call.
+    let result =
+        unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
+    succeeded(result)
+}
+
+/// Waits until the kernel hands over a block, at most [`POLL_MILLIS`].
+pub(super) fn wait(socket: &OwnedFd) -> io::Result<()> {
+    let mut poll =
+        libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
+    // SAFETY: one pollfd, as stated.
+    let result = unsafe { libc::poll(&raw mut poll, 1, POLL_MILLIS) };
+    match succeeded(result.min(0)) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+        other => other?,
+    }
+    if poll.revents & libc::POLLERR != 0 {
+        let error: c_int = get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)?;
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+    }
+    Ok(())
+}
+
+fn succeeded(result: c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

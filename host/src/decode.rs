@@ -1,0 +1,32 @@
+//! Captured frames to the items of a trace: accesses and other events in time order, gaps explicit.
+//!
+//! [`frame`] reads one frame's headers, [`sequence`] puts frames back in counter order and names the
+//! missing ones, [`trace`] reads the records and states what each gap cost. No sockets, no files.
+
+mod clock;
+mod counts;
+pub mod frame;
+pub mod sequence;
+pub mod trace;
+
+pub use counts::{Counts, MAX_PLACED_GAPS};
+pub use frame::{Frame, FrameError, Origin};
+pub use trace::{Gap, Item, Trace};
+
+/// Decodes frames, in the order they were captured, to all items of their trace.
+///
+/// Keeps everything in memory: for tests and short captures. [`Trace`] streams.
+pub fn decode_frames<I>(frames: I) -> (Vec<Item>, Counts)
+where
+    I: IntoIterator,
+    I::Item: AsRef<[u8]>,
+{
+    let mut items = Vec::new();
+    let mut trace = Trace::default();
+    for (index, frame) in frames.into_iter().enumerate() {
+        let origin = Origin { packet: index as u64 + 1, offset: 0 };
+        trace.push(origin, frame.as_ref(), &mut |item| items.push(item));
+    }
+    let counts = trace.finish(&mut |item| items.push(item));
+    (items, counts)
+}

@@ -1,0 +1,81 @@
+//! Clocks as frames carry them, modulo 2^48, to clocks that never wrap (a DDR4-2400 bus wraps after
+//! 2.7 days).
+//!
+//! Invariant: a clock within half the range of the last frame's, before or after, is put right.
+
+use hmtt_format::record::CLOCK_MASK;
+use hmtt_format::{Cycles, Event};
+
+/// Extends the clocks of one session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LongClock {
+    frame: Option<u64>,
+}
+
+impl LongClock {
+    /// Takes note of the clock of a frame's sync, and extends it.
+    pub fn enter_frame(&mut self, clock: u64) -> Cycles {
+        let extended = self.extend(Cycles(clock));
+        self.frame = Some(extended.0);
+        extended
+    }
+
+    /// The clock nearest to that of the frame with the low bits of `clock`.
+    pub fn extend(&self, clock: Cycles) -> Cycles {
+        let Some(frame) = self.frame else { return clock };
+        let ahead = clock.0.wrapping_sub(frame) & CLOCK_MASK;
+        if ahead <= CLOCK_MASK / 2 {
+            Cycles(frame + ahead)
+        } else {
+            Cycles((frame + ahead).checked_sub(CLOCK_MASK + 1).unwrap_or(clock.0))
+        }
+    }
+
+    /// The event at its extended clock.
+    pub fn extend_event(&self, mut event: Event) -> Event {
+        let clock = match &mut event {
+            Event::Access(access) => &mut access.clock,
+            Event::Tag { clock, .. }
+            | Event::Fault { clock, .. }
+            | Event::Page { clock, .. }
+            | Event::Slice { clock, .. } => clock,
+        };
+        *clock = self.extend(*clock);
+        event
+    }
+}
+
+/// When an event happened.
+pub(super) fn clock_of(event: &Event) -> Cycles {
+    match event {
+        Event::Access(access) => access.clock,
+        Event::Tag { clock, .. }
+        | Event::Fault { clock, .. }
+        | Event::Page { clock, .. }
+        | Event::Slice { clock, .. } => *clock,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_go_on_beyond_their_wrap() {
+        let mut clock = LongClock::default();
+        assert_eq!(clock.extend(Cycles(7)), Cycles(7));
+        assert_eq!(clock.enter_frame(CLOCK_MASK - 5), Cycles(CLOCK_MASK - 5));
+        assert_eq!(clock.extend(Cycles(4)), Cycles(CLOCK_MASK + 5));
+        assert_eq!(clock.extend(Cycles(CLOCK_MASK + 5)), Cycles(CLOCK_MASK + 5));
+        assert_eq!(clock.enter_frame(10), Cycles(CLOCK_MASK + 11));
+        assert_eq!(clock.extend(Cycles(CLOCK_MASK)), Cycles(CLOCK_MASK));
+        assert_eq!(clock.enter_frame(CLOCK_MASK / 2), Cycles(CLOCK_MASK + 1 + CLOCK_MASK / 2));
+    }
+
+    #[test]
+    fn a_clock_before_the_first_frame_stays_as_it_is() {
+        let mut clock = LongClock::default();
+        clock.enter_frame(1000);
+        assert_eq!(clock.extend(Cycles(900)), Cycles(900));
+    }
+}

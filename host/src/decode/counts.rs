@@ -1,0 +1,69 @@
+//! What a decoder counted: everything that came, and everything that did not.
+
+use serde::Serialize;
+
+use super::sequence::Order;
+use super::trace::Gap;
+
+/// Gaps kept one by one; further ones are only counted.
+pub const MAX_PLACED_GAPS: usize = 10_000;
+
+/// Counts of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Frames of a card, copies and unreadable ones included.
+    pub frames: u64,
+    /// Bytes of those frames, without FCS.
+    pub bytes: u64,
+    /// Words in frames that were decoded, syncs and reports included.
+    pub words: u64,
+    /// Records decoded.
+    pub records: u64,
+    /// Accesses those records stand for.
+    pub accesses: u64,
+    /// What happened to the order of frames.
+    #[serde(flatten)]
+    pub order: Order,
+    /// Frames that no card sent.
+    pub foreign: u64,
+    /// Frames of a card that could not be read, or not to their end.
+    pub malformed: u64,
+    /// Records the card says it lost.
+    pub card_lost_records: u64,
+    /// Accesses that are not in the trace, whatever the reason, as far as the card's counts tell.
+    pub lost_accesses: u64,
+    /// The card's accesses before the first frame.
+    pub accesses_before_start: u64,
+    /// End frames.
+    pub ends: u64,
+    /// The trace is followed by an end frame, so nothing is missing at its tail.
+    pub complete_tail: bool,
+    /// Number of gaps.
+    pub gap_count: u64,
+    /// The gaps, at most [`MAX_PLACED_GAPS`].
+    pub gaps: Vec<Gap>,
+}
+
+impl Counts {
+    /// Whether anything between the first frame and the last is known to be missing.
+    pub fn has_loss(&self) -> bool {
+        self.order.missing != 0
+            || self.card_lost_records != 0
+            || self.lost_accesses != 0
+            || self.malformed != 0
+    }
+
+    /// Notes a gap.
+    pub(super) fn gap(&mut self, gap: Gap) {
+        self.gap_count += 1;
+        if gap.after.is_some() {
+            self.card_lost_records += u64::from(gap.records);
+            self.lost_accesses += gap.accesses.unwrap_or(0);
+        } else {
+            self.accesses_before_start += gap.accesses.unwrap_or(0);
+        }
+        if self.gaps.len() < MAX_PLACED_GAPS {
+            self.gaps.push(gap);
+        }
+    }
+}

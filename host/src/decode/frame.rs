@@ -1,0 +1,181 @@
+//! The bytes of one frame to its counter, kind and words.
+//!
+//! Frames that are not a card's are [`None`]; a card's frame that cannot be read keeps its counter,
+//! so that it is not mistaken for a missing one. Every offset comes from [`hmtt_format::frame`].
+
+use hmtt_format::FORMAT_VERSION;
+use hmtt_format::frame::{
+    COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, MAX_WORDS, PAYLOAD_HEADER_BYTES,
+    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, WORD_BYTES,
+};
+use nom::IResult;
+use nom::Parser;
+use nom::bytes::complete::{tag, take};
+
+/// Where a frame was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Its number in the capture, from 1, as Wireshark counts.
+    pub packet: u64,
+    /// Byte offset of its block in the capture file; 0 when live.
+    pub offset: u64,
+}
+
+/// Why a card's frame could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Bytes are missing within the payload header.
+    #[error("frame ends within its payload header")]
+    HeaderTruncated,
+    /// Another format version.
+    #[error("format version {0} is not known (this reader knows {FORMAT_VERSION})")]
+    Version(u8),
+    /// A kind this version does not know.
+    #[error("frame kind {0} is not known")]
+    Kind(u8),
+    /// A word count no frame can have.
+    #[error("{0} words stated, a frame has {SYNC_WORDS} to {MAX_WORDS}")]
+    WordCount(u8),
+    /// Bytes are missing.
+    #[error("{stated} words stated, only {present} present")]
+    Truncated {
+        /// Words the header states.
+        stated: u8,
+        /// Whole words that are there.
+        present: usize,
+    },
+}
+
+/// A card's frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Frame counter, modulo 2^[`COUNTER_BITS`].
+    pub counter: u64,
+    /// What it carries, if that can be read.
+    pub body: Result<Body<'a>, FrameError>,
+}
+
+/// What a readable frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Body<'a> {
+    /// Data, info or end.
+    pub kind: FrameKind,
+    words: &'a [u8],
+}
+
+impl Body<'_> {
+    /// The words, sync first.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.words.chunks_exact(WORD_BYTES).map(|word| {
+            let mut bytes = [0; WORD_BYTES];
+            bytes.copy_from_slice(word);
+            u64::from_be_bytes(bytes)
+        })
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame without FCS; `None` when destination, source prefix or EtherType say that no
+    /// card sent it.
+    pub fn parse(bytes: &'a [u8]) -> Option<Frame<'a>> {
+        let (payload, counter) = mac_header(bytes).ok()?;
+        Some(Frame { counter, body: body(payload) })
+    }
+
+    /// Whether this is the report with which a card starts counting.
+    pub fn opens_session(&self) -> bool {
+        self.counter == 0 && self.kind() == Some(FrameKind::Info)
+    }
+
+    /// The kind, if the frame can be read.
+    pub fn kind(&self) -> Option<FrameKind> {
+        self.body.ok().map(|body| body.kind)
+    }
+}
+
+fn mac_header(input: &[u8]) -> IResult<&[u8], u64> {
+    let counter_bytes = (COUNTER_BITS / u8::BITS) as usize;
+    let (input, (_, _, counter, _)) = (
+        tag(&DESTINATION[..]),
+        tag(&[SOURCE_PREFIX][..]),
+        take(counter_bytes),
+        tag(&ETHER_TYPE.to_be_bytes()[..]),
+    )
+        .parse(input)?;
+    let counter = counter.iter().fold(0, |value, byte| value << u8::BITS | u64::from(*byte));
+    Ok((input, counter))
+}
+
+fn payload_header(input: &[u8]) -> IResult<&[u8], PayloadHeader> {
+    let (input, bytes) = take(PAYLOAD_HEADER_BYTES)(input)?;
+    let mut header = [0; PAYLOAD_HEADER_BYTES];
+    header.copy_from_slice(bytes);
+    Ok((input, PayloadHeader::decode(header)))
+}
+
+fn body(payload: &[u8]) -> Result<Body<'_>, FrameError> {
+    let (words, header) =
+        payload_header(payload).map_err(|_: nom::Err<_>| FrameError::HeaderTruncated)?;
+    if header.version != FORMAT_VERSION {
+        return Err(FrameError::Version(header.version));
+    }
+    let kind = FrameKind::from_code(header.kind).ok_or(FrameError::Kind(header.kind))?;
+    if !(SYNC_WORDS..=MAX_WORDS).contains(&header.words) {
+        return Err(FrameError::WordCount(header.words));
+    }
+    let words = words
+        .get(..usize::from(header.words) * WORD_BYTES)
+        .ok_or(FrameError::Truncated { stated: header.words, present: words.len() / WORD_BYTES })?;
+    Ok(Body { kind, words })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hmtt_format::frame::{MAX_FRAME_BYTES, encode};
+
+    fn bytes(header: PayloadHeader, words: &[u64]) -> Vec<u8> {
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = encode(&mut buffer, 0x12_3456_789a, header, words);
+        buffer[..length].to_vec()
+    }
+
+    const HEADER: PayloadHeader =
+        PayloadHeader { version: FORMAT_VERSION, kind: 0, words: 3, lost: 0 };
+
+    #[test]
+    fn a_frame_comes_back_without_its_padding() {
+        let bytes = bytes(HEADER, &[1, 2, 3]);
+        let frame = Frame::parse(&bytes).unwrap();
+        assert_eq!(frame.counter, 0x12_3456_789a);
+        assert!(frame.body.unwrap().words().eq([1, 2, 3]));
+    }
+
+    #[test]
+    fn frames_of_others_are_foreign() {
+        for at in [0, 6, 12] {
+            let mut bytes = bytes(HEADER, &[1, 2, 3]);
+            bytes[at] ^= 1;
+            assert_eq!(Frame::parse(&bytes), None, "byte {at}");
+        }
+        assert_eq!(Frame::parse(&[]), None);
+    }
+
+    #[test]
+    fn unreadable_frames_keep_their_counter_and_say_why() {
+        let reason = |header, cut: usize| {
+            let bytes = bytes(header, &[0; 20]);
+            let frame = Frame::parse(&bytes[..bytes.len() - cut]).unwrap();
+            assert_eq!(frame.counter, 0x12_3456_789a);
+            frame.body.unwrap_err()
+        };
+        let header = PayloadHeader { words: 20, ..HEADER };
+        assert_eq!(reason(PayloadHeader { version: 9, ..header }, 0), FrameError::Version(9));
+        assert_eq!(reason(PayloadHeader { kind: 7, ..header }, 0), FrameError::Kind(7));
+        assert_eq!(reason(PayloadHeader { words: 1, ..header }, 0), FrameError::WordCount(1));
+        assert_eq!(reason(PayloadHeader { words: 188, ..header }, 0), FrameError::WordCount(188));
+        let truncated = FrameError::Truncated { stated: 20, present: 19 };
+        assert_eq!(reason(header, 1), truncated);
+        assert_eq!(reason(header, 20 * WORD_BYTES + 1), FrameError::HeaderTruncated);
+    }
+}

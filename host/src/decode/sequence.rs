@@ -1,0 +1,247 @@
+//! Frames in the order they arrived to frames in the order they were sent, the missing ones named.
+//!
+//! A frame is passed on at once when it is the next in counter order; one that is ahead waits until
+//! the frames before it have come, or until the counter is [`WINDOW`] further: then those frames are
+//! missing. Counters are compared modulo 2^40, so a wrap to 0 is in order.
+//!
+//! Invariant: every counter between the first frame of a session and the last is passed on exactly
+//! once or named missing exactly once. A session ends where the card starts to count anew.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind, MAC_HEADER_BYTES};
+
+use super::frame::{Frame, Origin};
+
+/// How many counts a frame may be behind the newest and still be put in order.
+pub const WINDOW: u64 = 64;
+/// A frame this far behind is a restarted card, not a detour; up to here copies are recognised.
+const FARTHEST_DETOUR: u64 = 1024;
+/// A frame below this that is further behind than the window is a restarted card too: its first
+/// frames, perhaps after a few that were lost.
+const FIRST_FRAMES: u64 = 16;
+/// A report with counter 0 this far ahead is a restarted card, not a gap.
+const FARTHEST_GAP: u64 = 1 << 20;
+/// Payload bytes that tell a copy of a frame from another frame with its counter: the payload
+/// header, the sync and the first records.
+const FINGERPRINT_BYTES: usize = 64;
+
+/// What the sequencer passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The next frame in order.
+    Frame(Origin, &'a [u8]),
+    /// Frames that did not come.
+    Missing {
+        /// Counter of the first.
+        first: u64,
+        /// How many.
+        frames: u64,
+    },
+    /// The card counts from the start again; nothing is known of the time between.
+    Restart,
+}
+
+/// What happened to the order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Order {
+    /// Frames that did not come in time.
+    pub missing: u64,
+    /// Copies of frames, dropped.
+    pub duplicates: u64,
+    /// Frames that came after a later one.
+    pub reordered: u64,
+    /// Those of `reordered` that came too late to be put back; they are in `missing`.
+    pub late: u64,
+    /// Times the card started to count anew.
+    pub restarts: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    fingerprint: u64,
+    origin: Origin,
+    bytes: Vec<u8>,
+}
+
+/// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
+#[derive(Debug, Default)]
+pub struct Sequencer {
+    order: Order,
+    /// A frame of this session has been seen.
+    open: bool,
+    /// The first frame of the session is known: nothing earlier is waited for.
+    started: bool,
+    /// The session's last data frame has been followed by an end frame.
+    ended: bool,
+    next: u64,
+    newest: u64,
+    held: BTreeMap<u64, Held>,
+    /// Counters passed on lately, ascending, with their fingerprints.
+    passed: VecDeque<(u64, u64)>,
+}
+
+enum Place {
+    Ahead(u64),
+    Duplicate,
+    Late,
+    Restart,
+}
+
+impl Sequencer {
+    /// What happened so far.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Takes the next frame that arrived; `frame` is what `bytes` hold.
+    pub fn push(
+        &mut self,
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        pass: &mut impl FnMut(Step<'_>),
+    ) {
+        let fingerprint = fingerprint(bytes);
+        if !self.open {
+            self.open_session(frame);
+        }
+        match self.place(frame, fingerprint) {
+            Place::Ahead(counter) => self.take(counter, fingerprint, origin, bytes, pass),
+            Place::Duplicate => self.order.duplicates += 1,
+            Place::Late => {
+                self.order.reordered += 1;
+                self.order.late += 1;
+            }
+            Place::Restart => {
+                self.finish(pass);
+                self.order.restarts += 1;
+                pass(Step::Restart);
+                self.open_session(frame);
+                self.take(self.next, fingerprint, origin, bytes, pass);
+            }
+        }
+        match frame.kind() {
+            Some(FrameKind::End) => self.ended = true,
+            Some(FrameKind::Data) => self.ended = false,
+            _ => {}
+        }
+    }
+
+    /// Passes on what still waits.
+    pub fn finish(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        self.started = true;
+        while !self.held.is_empty() {
+            self.give_up_to_held(pass);
+        }
+    }
+
+    fn open_session(&mut self, first: &Frame<'_>) {
+        self.open = true;
+        self.ended = false;
+        self.next = first.counter + (1 << COUNTER_BITS);
+        self.newest = self.next;
+        self.started = first.opens_session();
+        self.passed.clear();
+    }
+
+    /// The unwrapped counter nearest to the next one expected.
+    fn unwrapped(&self, counter: u64) -> u64 {
+        let ahead = counter.wrapping_sub(self.next) & COUNTER_MASK;
+        let half = 1 << (COUNTER_BITS - 1);
+        if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
+    }
+
+    fn place(&self, frame: &Frame<'_>, fingerprint: u64) -> Place {
+        let counter = self.unwrapped(frame.counter);
+        let oldest = if self.started { self.next } else { self.newest };
+        let behind = counter < self.next;
+        if counter + FARTHEST_DETOUR < oldest
+            || frame.counter < FIRST_FRAMES && counter + WINDOW + FIRST_FRAMES < oldest
+            || !self.started && counter + WINDOW < oldest
+            || frame.opens_session() && behind && self.ended
+            || frame.opens_session() && counter > self.next + FARTHEST_GAP
+        {
+            return Place::Restart;
+        }
+        let seen = if behind {
+            let at = self.passed.binary_search_by_key(&counter, |(passed, _)| *passed).ok();
+            at.map(|at| self.passed[at].1)
+        } else {
+            self.held.get(&counter).map(|held| held.fingerprint)
+        };
+        match seen {
+            Some(seen) if seen == fingerprint => Place::Duplicate,
+            Some(_) => Place::Restart,
+            None if behind && self.started => Place::Late,
+            None => Place::Ahead(counter),
+        }
+    }
+
+    fn take(
+        &mut self,
+        counter: u64,
+        fingerprint: u64,
+        origin: Origin,
+        bytes: &[u8],
+        pass: &mut impl FnMut(Step<'_>),
+    ) {
+        if counter < self.newest {
+            self.order.reordered += 1;
+        }
+        self.newest = self.newest.max(counter);
+        if self.started && counter == self.next {
+            pass(Step::Frame(origin, bytes));
+            self.passed_on(fingerprint);
+            self.pass_ready(pass);
+            return;
+        }
+        if !self.started {
+            self.next = self.next.min(counter);
+        }
+        self.held.insert(counter, Held { fingerprint, origin, bytes: bytes.to_vec() });
+        while self.newest >= self.next + WINDOW {
+            self.started = true;
+            self.give_up_to_held(pass);
+        }
+    }
+
+    /// Names the frames before the first one that waits as missing, then passes on from there.
+    fn give_up_to_held(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        let Some((&counter, _)) = self.held.first_key_value() else { return };
+        if counter > self.next {
+            let frames = counter - self.next;
+            self.order.missing += frames;
+            pass(Step::Missing { first: self.next & COUNTER_MASK, frames });
+            self.next = counter;
+        }
+        self.pass_ready(pass);
+    }
+
+    fn pass_ready(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        while let Some(held) = self.held.remove(&self.next) {
+            pass(Step::Frame(held.origin, &held.bytes));
+            self.passed_on(held.fingerprint);
+        }
+    }
+
+    fn passed_on(&mut self, fingerprint: u64) {
+        self.passed.push_back((self.next, fingerprint));
+        self.next += 1;
+        while self.passed.front().is_some_and(|(counter, _)| counter + FARTHEST_DETOUR < self.next)
+        {
+            self.passed.pop_front();
+        }
+    }
+}
+
+fn fingerprint(bytes: &[u8]) -> u64 {
+    let payload = bytes.get(MAC_HEADER_BYTES..).unwrap_or_default();
+    let start = &payload[..payload.len().min(FINGERPRINT_BYTES)];
+    start.chunks(size_of::<u64>()).fold(payload.len() as u64, |hash, chunk| {
+        let mut word = [0; size_of::<u64>()];
+        word[..chunk.len()].copy_from_slice(chunk);
+        // An odd multiplier with well spread bits (2^64 / golden ratio).
+        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
+}

@@ -1,0 +1,27 @@
+//! The items of a trace, and its counts, to text that people and programs read.
+//!
+//! One file for each format; [`Context`] holds what they share: the little that must be remembered
+//! from the card's last report to name a tag's address or a slice's length.
+
+mod context;
+pub mod csv;
+mod digits;
+pub mod info;
+pub mod jsonl;
+pub mod summary;
+pub mod text;
+
+use std::io::{self, Write};
+
+pub use context::Context;
+
+use crate::decode::Item;
+
+/// Writes the items of one trace.
+pub trait Format {
+    /// Writes what comes before the first item.
+    fn start(&mut self, output: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes one item.
+    fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()>;
+}

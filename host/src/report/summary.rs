@@ -1,0 +1,67 @@
+//! Counts to the summary people read when a capture or a decoding ends.
+
+use std::io::{self, Write};
+
+use hmtt_format::frame::COUNTER_MASK;
+
+use crate::decode::Counts;
+use crate::receive::Outcome;
+
+/// Gaps that a summary lists one by one.
+const LISTED_GAPS: usize = 20;
+
+/// Writes what a receiver got and did not get.
+pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()> {
+    let known =
+        |count: Option<u64>| count.map_or("not known".to_owned(), |count| count.to_string());
+    writeln!(output, "{} frames captured in {:.1} s", outcome.captured, outcome.seconds)?;
+    writeln!(output, "dropped by the kernel     {}", known(outcome.statistics.kernel_drops))?;
+    writeln!(output, "dropped by the interface  {}", known(outcome.statistics.interface_drops))?;
+    writeln!(output, "missing, lost on the wire {}", outcome.missing_on_wire)?;
+    write_counts(&outcome.counts, output)
+}
+
+/// Writes what a trace holds and what it does not hold.
+pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
+    let order = &counts.order;
+    let rows = [
+        ("frames", counts.frames),
+        ("bytes", counts.bytes),
+        ("words", counts.words),
+        ("records", counts.records),
+        ("accesses", counts.accesses),
+        ("missing frames", order.missing),
+        ("records lost on the card", counts.card_lost_records),
+        ("accesses lost", counts.lost_accesses),
+        ("duplicate frames", order.duplicates),
+        ("reordered frames", order.reordered),
+        ("frames too late to order", order.late),
+        ("card restarts", order.restarts),
+        ("foreign frames", counts.foreign),
+        ("malformed frames", counts.malformed),
+    ];
+    for (name, count) in rows {
+        writeln!(output, "{name:<25} {count}")?;
+    }
+    for gap in counts.gaps.iter().take(LISTED_GAPS) {
+        match gap.first_frame {
+            Some(first) if gap.frames > 1 => {
+                writeln!(
+                    output,
+                    "{gap} (frames {first} to {})",
+                    (first + gap.frames - 1) & COUNTER_MASK
+                )?;
+            }
+            Some(first) => writeln!(output, "{gap} (frame {first})")?,
+            None => writeln!(output, "{gap}")?,
+        }
+    }
+    let unlisted = counts.gap_count - counts.gaps.len().min(LISTED_GAPS) as u64;
+    if unlisted != 0 {
+        writeln!(output, "and {unlisted} more gaps")?;
+    }
+    if counts.frames != 0 && !counts.complete_tail {
+        writeln!(output, "no end frame: the tail may be missing")?;
+    }
+    Ok(())
+}

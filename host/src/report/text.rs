@@ -1,0 +1,114 @@
+//! Items to lines of text: one line for each access, as truth files have them, and everything else
+//! as comments.
+//!
+//! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
+//! writes`) are lines of their own, because in their modes they are the trace.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use hmtt_format::Event;
+use hmtt_format::record::TagSource;
+
+use super::context::mark_name;
+use super::digits::AccessLine;
+use super::{Context, Format};
+use crate::decode::{Gap, Item};
+
+/// First line of truth files.
+const HEADING: &str = "# clock R|W physical_byte_address_hex";
+
+/// As `Access`'s `Display`.
+pub(super) const ACCESS: AccessLine =
+    AccessLine { before_clock: "", before_direction: " ", before_address: " ", end: "\n" };
+
+/// The text of a whole trace, for tests and short captures.
+pub fn text_of(items: &[Item]) -> String {
+    let (mut format, mut output) = (Text::default(), Vec::new());
+    // Writing to memory does not fail.
+    let _ = format.start(&mut output);
+    items.iter().for_each(|item| drop(format.item(item, &mut output)));
+    String::from_utf8_lossy(&output).into_owned()
+}
+
+/// Writes text.
+#[derive(Debug, Default)]
+pub struct Text {
+    context: Context,
+}
+
+impl Format for Text {
+    fn start(&mut self, output: &mut dyn Write) -> io::Result<()> {
+        writeln!(output, "{HEADING}")
+    }
+
+    fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()> {
+        self.context.observe(item);
+        match item {
+            Item::Event(event) => self.event(event, output),
+            Item::Gap(gap) => writeln!(output, "# {gap}"),
+            Item::Restart => writeln!(output, "# card restarted"),
+            Item::NoEnd => writeln!(output, "# no end frame: the tail may be missing"),
+            Item::Report { .. } | Item::Malformed { .. } => Ok(()),
+        }
+    }
+}
+
+impl Text {
+    fn event(&self, event: &Event, output: &mut dyn Write) -> io::Result<()> {
+        match *event {
+            Event::Access(access) => ACCESS.write(access, output),
+            Event::Tag { clock, source: TagSource::Mark, value } => {
+                writeln!(output, "# mark {clock} {value:x} {}", mark_name(value))
+            }
+            Event::Tag { clock, source: source @ TagSource::Window(direction), value } => {
+                writeln!(output, "# tag {clock} {} {value:x}", direction.letter())?;
+                match self.context.tag_access(clock, source, value) {
+                    Some(access) => writeln!(output, "{access}"),
+                    None => Ok(()),
+                }
+            }
+            Event::Fault { clock, kind, bank } => writeln!(output, "# fault {clock} {kind} {bank}"),
+            Event::Page { clock, address, reads, writes, duration } => {
+                writeln!(output, "{clock} P {address} {reads} {writes} {duration}")
+            }
+            Event::Slice { clock, code, partial, reads, writes } => {
+                match self.context.slice_length(code, partial) {
+                    Some(length) => write!(output, "{clock} F {length} {reads} {writes}")?,
+                    None => write!(output, "{clock} F ? {reads} {writes}")?,
+                }
+                output.write_all(if partial.is_some() { b" partial\n" } else { b"\n" })
+            }
+        }
+    }
+}
+
+/// `gap FRAMES frames, ACCESSES accesses lost on the wire between clocks A and B`
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = [
+            (self.frames, "frames", "on the wire"),
+            (self.records.into(), "records", "on the card"),
+            (self.damaged_frames, "damaged frames", "within frames"),
+        ];
+        let present = || causes.iter().filter(|(count, _, _)| *count != 0);
+        let join = |parts: Vec<String>| parts.join(" and ");
+        let what = join(present().map(|(count, what, _)| format!("{count} {what}")).collect());
+        let wherever = join(present().map(|(_, _, wherever)| (*wherever).to_owned()).collect());
+        let accesses = match self.accesses {
+            Some(accesses) => format!("{accesses} accesses"),
+            None => "an unknown number of accesses".to_owned(),
+        };
+        f.write_str(if self.after.is_none() { "gap at start: " } else { "gap " })?;
+        match what.as_str() {
+            "" => write!(f, "{accesses}")?,
+            what => write!(f, "{what}, {accesses} lost {wherever}")?,
+        }
+        match (self.after, self.before) {
+            (Some(after), Some(before)) => write!(f, " between clocks {after} and {before}"),
+            (Some(after), None) => write!(f, " after clock {after}"),
+            (None, Some(before)) => write!(f, " before clock {before}"),
+            (None, None) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The commands as their users meet them: output, exit codes, complaints.
+//!
+//! Golden files are in `tests/snapshots`; `INSTA_UPDATE=always cargo test -p hmtt-host` blesses them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use hmtt_format::FaultKind;
+use hmtt_format::record::{PageRun, TagSource, WordRecord};
+use hmtt_host::decode::Item;
+use hmtt_host::pcapng::{InterfaceStatistics, PcapngWriter};
+
+use crate::card::Card;
+use crate::{capture, capture_file, hmtt, scratch, skipped};
+
+/// One of everything, two gaps included.
+fn sample() -> Vec<Vec<u8>> {
+    let mut card = Card::new();
+    card.tag_window = Some(0x1000_0000);
+    let mut frames = vec![card.info(), card.data(6).0];
+    card.data(4);
+    frames.push(card.data(3).0);
+    (card.lost, card.accesses) = (5, card.accesses + 2);
+    let read = TagSource::Window(hmtt_format::Direction::Read);
+    let records = [
+        WordRecord::Tag { delta: 3, source: read, value: 0x20 },
+        WordRecord::Tag { delta: 3, source: TagSource::Mark, value: 0x107 },
+        WordRecord::Fault { delta: 3, kind: FaultKind::RefreshOpen, bank: 1 },
+        WordRecord::Slice { code: 0, partial: None, start: 0, reads: 4, writes: 2 },
+        WordRecord::Slice { code: 0, partial: Some(30), start: 100, reads: 1, writes: 1 },
+    ];
+    frames.push(card.records(&records, 1, 9));
+    card.unit_log2 = 12;
+    let run = PageRun { number: 0x1f, reads: 2, writes: 1, duration: 20 };
+    frames.push(card.records(&[WordRecord::Page { delta: 4, run }], 3, 4));
+    frames.extend([card.end(), card.end(), card.end()]);
+    frames
+}
+
+/// What a command wrote, and how it ended, as one text.
+fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    let separator = if stderr.is_empty() { "" } else { "--- standard error\n" };
+    format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
+}
+
+fn check(name: &str, told: &str) {
+    insta::with_settings!({
+        snapshot_path => "../snapshots",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+        filters => vec![(scratch_pattern().as_str(), "SCRATCH/")],
+    }, { insta::assert_snapshot!(name, told) });
+}
+
+/// The scratch folder as a pattern that matches it literally.
+fn scratch_pattern() -> String {
+    let folder = format!("{}/", env!("CARGO_TARGET_TMPDIR"));
+    folder
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || letter == '/' {
+                letter.to_string()
+            } else {
+                format!("\\{letter}")
+            }
+        })
+        .collect()
+}
+
+fn hmtt_recv(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hmtt-recv"))
+        .args(arguments)
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn help_says_what_there_is() {
+    check("help-hmtt", &told(&hmtt(&["--help"])));
+    check("help-hmtt-decode", &told(&hmtt(&["decode", "--help"])));
+    check("help-hmtt-info", &told(&hmtt(&["info", "--help"])));
+    check("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
+}
+
+#[test]
+fn every_format_states_accesses_and_gaps() {
+    let file = capture_file("sample-decode.pcapng", &sample());
+    for format in ["text", "csv", "jsonl"] {
+        let output = hmtt(&["decode", text(&file), "--format", format]);
+        check(&format!("decode-{format}"), &told(&output));
+    }
+}
+
+#[test]
+fn info_is_what_the_capture_says_of_itself() {
+    let file = capture_file("sample-info.pcapng", &sample());
+    check("info", &told(&hmtt(&["info", text(&file)])));
+    check("info-json", &told(&hmtt(&["info", text(&file), "--json"])));
+}
+
+#[test]
+fn a_decoded_capture_is_its_truth_file() {
+    let (frames, truth) = Card::new().session(50, 370);
+    let mut expected = String::from("# clock R|W physical_byte_address_hex\n");
+    truth.iter().for_each(|access| expected += &format!("{access}\n"));
+    let file = capture_file("truth.pcapng", &frames);
+    let written = scratch("truth.txt");
+    let output = hmtt(&["decode", text(&file), "-o", text(&written)]);
+    assert_eq!(told(&output), "--- exit code 0\n");
+    assert!(fs::read_to_string(written).unwrap() == expected);
+}
+
+#[test]
+fn unreadable_captures_are_refused_with_place_and_remedy() {
+    let missing = scratch("missing.pcapng");
+    check("decode-missing", &told(&hmtt(&["decode", text(&missing)])));
+    let foreign = scratch("foreign.pcapng");
+    fs::write(&foreign, [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    check("decode-foreign", &told(&hmtt(&["decode", text(&foreign)])));
+
+    let mut bytes = capture(&Card::new().session(3, 4).0);
+    let third = bytes.len() - 300;
+    bytes[third..].fill(0xff);
+    let damaged = scratch("damaged.pcapng");
+    fs::write(&damaged, bytes).unwrap();
+    check("decode-damaged", &told(&hmtt(&["decode", text(&damaged)])));
+}
+
+#[test]
+fn a_capture_whose_writer_was_killed_is_read_to_its_end() {
+    let mut bytes = capture(&Card::new().session(3, 4).0);
+    bytes.truncate(bytes.len() - 500);
+    let file = scratch("killed.pcapng");
+    fs::write(&file, bytes).unwrap();
+    check("decode-killed", &told(&hmtt(&["decode", text(&file)])));
+}
+
+#[test]
+fn malformed_frames_are_named_and_skipped() {
+    let mut frames = Card::new().session(3, 4).0;
+    frames[2][15] = 200;
+    let file = capture_file("malformed.pcapng", &frames);
+    check("decode-malformed", &told(&hmtt(&["decode", text(&file)])));
+}
+
+#[test]
+fn a_capture_is_never_its_own_output() {
+    let file = capture_file("own-output.pcapng", &sample());
+    let before = fs::read(&file).unwrap();
+    let output = hmtt(&["decode", text(&file), "-o", text(&file)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(fs::read(&file).unwrap() == before);
+}
+
+#[test]
+fn a_capture_without_a_card_is_said_to_be_one() {
+    let file = capture_file("no-card.pcapng", &[vec![0xff; 60]]);
+    check("decode-no-card", &told(&hmtt(&["decode", text(&file)])));
+}
+
+#[test]
+fn a_receiver_without_an_interface_says_so() {
+    let output = hmtt_recv(&["no-such-interface"]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.starts_with("hmtt-recv: no interface no-such-interface; there are: lo"));
+}
+
+#[test]
+fn wrong_usage_has_its_own_exit_code() {
+    for wrong in [&["lo", "-a", "filesize:3"][..], &[], &["lo", "--ring-mb", "0"]] {
+        assert_eq!(hmtt_recv(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_existing_capture_is_not_overwritten_unless_asked() {
+    let path = scratch("existing.pcapng");
+    fs::write(&path, "precious").unwrap();
+    let error = PcapngWriter::create(&path, "veth1", false).err().unwrap();
+    assert_eq!(error.to_string(), format!("{} exists; give -f to overwrite it", path.display()));
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    let writer = PcapngWriter::create(&path, "veth1", true).unwrap();
+    writer.finish(Default::default(), &InterfaceStatistics::default()).unwrap();
+    assert_ne!(fs::read(&path).unwrap(), b"precious");
+}
+
+/// Root of a user namespace has no rights over the interfaces outside it.
+#[test]
+fn a_receiver_without_the_privilege_says_how_to_give_it() {
+    let recv = env!("CARGO_BIN_EXE_hmtt-recv");
+    let output = match Command::new("unshare").args(["-Ur", recv, "lo"]).output() {
+        Ok(output) if output.status.code() == Some(1) => output,
+        other => return skipped(format_args!("no user namespaces: {other:?}")),
+    };
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    if complaint.starts_with("unshare:") {
+        return skipped(complaint);
+    }
+    let remedy = format!("sudo setcap cap_net_raw+ep {recv}");
+    assert!(complaint.contains(&remedy), "{complaint}");
+}
+
+#[test]
+fn items_stay_small() {
+    assert!(size_of::<Item>() <= 96, "{} bytes", size_of::<Item>());
+}

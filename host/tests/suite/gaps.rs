@@ -1,0 +1,225 @@
+//! What is missing from a trace is stated exactly, and where.
+
+use hmtt_format::frame::{COUNTER_MASK, SYNC_WORDS, WORD_BYTES, WORDS_AT};
+use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
+use hmtt_format::{Direction, FaultKind};
+use hmtt_host::decode::{Counts, decode_frames};
+use hmtt_host::report::text::text_of;
+
+use crate::card::Card;
+
+const HEADING: &str = "# clock R|W physical_byte_address_hex";
+const NO_END: &str = "# no end frame: the tail may be missing";
+
+/// The text of a trace without the lines of its accesses, and the number of those.
+fn comments(frames: &[Vec<u8>]) -> (Vec<String>, usize, Counts) {
+    let (lines, counts) = text(frames);
+    let (comments, accesses): (Vec<String>, Vec<String>) =
+        lines.into_iter().partition(|line| line.starts_with('#'));
+    (comments, accesses.len(), counts)
+}
+
+fn text(frames: &[Vec<u8>]) -> (Vec<String>, Counts) {
+    let (items, counts) = decode_frames(frames);
+    let lines = text_of(&items).lines().map(String::from).collect();
+    (lines, counts)
+}
+
+#[test]
+fn a_whole_session_is_its_truth_and_nothing_else() {
+    let (frames, truth) = Card::new().session(20, 370);
+    let (lines, counts) = text(&frames);
+    let mut expected = vec![HEADING.to_owned()];
+    expected.extend(truth.iter().map(ToString::to_string));
+    assert_eq!(lines, expected);
+    assert_eq!((counts.accesses, counts.frames, counts.gap_count), (20 * 370, 22, 0));
+    assert!(counts.complete_tail && !counts.has_loss());
+}
+
+#[test]
+fn lost_frames_cost_exactly_their_accesses() {
+    let mut card = Card::new();
+    let (mut frames, truth) = card.session(10, 100);
+    frames.drain(4..7);
+    let after = truth[299].clock;
+    let before = truth[599].clock;
+    let (comments, accesses, counts) = comments(&frames);
+    let gap = format!(
+        "# gap 3 frames, 300 accesses lost on the wire between clocks {after} and {before}"
+    );
+    assert_eq!(comments, [HEADING, &gap]);
+    assert_eq!((accesses, counts.order.missing, counts.lost_accesses), (700, 3, 300));
+    assert_eq!(counts.gaps[0].first_frame, Some(4));
+    assert!(counts.has_loss());
+}
+
+#[test]
+fn loss_on_the_card_is_told_from_loss_on_the_wire() {
+    let mut card = Card::new();
+    let mut frames = vec![card.info(), card.data(10).0];
+    let first = card.clock;
+    (card.lost, card.accesses, card.clock) = (7, 14, card.clock + 50);
+    let second = card.clock;
+    frames.push(card.data(10).0);
+    let third = card.clock;
+    card.data(5);
+    (card.lost, card.accesses) = (9, card.accesses + 3);
+    let fourth = card.clock;
+    frames.extend([card.data(10).0, card.end()]);
+    let (comments, accesses, counts) = comments(&frames);
+    let on_card =
+        format!("# gap 7 records, 4 accesses lost on the card between clocks {first} and {second}");
+    let both = format!(
+        "# gap 1 frames and 2 records, 8 accesses lost on the wire and on the card between clocks \
+         {third} and {fourth}"
+    );
+    assert_eq!(comments, [HEADING, &on_card, &both]);
+    assert_eq!((accesses, counts.card_lost_records, counts.lost_accesses), (30, 9, 12));
+}
+
+#[test]
+fn a_lost_tail_shows_in_the_end_frame() {
+    let (mut frames, truth) = Card::new().session(5, 100);
+    frames.remove(5);
+    let (after, before) = (truth[399].clock, truth[499].clock);
+    let gap = format!(
+        "# gap 1 frames, 100 accesses lost on the wire between clocks {after} and {before}"
+    );
+    assert_eq!(comments(&frames).0, [HEADING, &gap]);
+}
+
+#[test]
+fn a_missing_end_and_a_missing_start_are_said() {
+    let (frames, truth) = Card::new().session(5, 100);
+    let (comments, accesses, counts) = comments(&frames[2..4]);
+    let start = format!("# gap at start: 100 accesses before clock {}", truth[99].clock);
+    assert_eq!(comments, [HEADING, &start, NO_END]);
+    assert_eq!((accesses, counts.accesses_before_start, counts.lost_accesses), (200, 100, 0));
+    assert!(!counts.complete_tail && !counts.has_loss());
+}
+
+#[test]
+fn a_restarted_card_opens_a_new_session() {
+    let (first, _) = Card::new().session(100, 3);
+    let (second, _) = Card::new().session(4, 10);
+    let frames = [&first[..90], &second[..]].concat();
+    let (comments, accesses, counts) = comments(&frames);
+    assert_eq!(comments, [HEADING, NO_END, "# card restarted"]);
+    assert_eq!((accesses, counts.order.restarts, counts.order.duplicates), (89 * 3 + 40, 1, 0));
+    assert!(!counts.has_loss());
+}
+
+#[test]
+fn a_session_shorter_than_the_window_may_be_followed_by_its_twin() {
+    let (session, _) = Card::new().session(2, 10);
+    let (comments, accesses, counts) = comments(&[&session[..], &session[..]].concat());
+    assert_eq!(comments, [HEADING, "# card restarted"]);
+    assert_eq!((accesses, counts.order.restarts, counts.order.duplicates), (40, 1, 0));
+}
+
+#[test]
+fn counts_that_go_back_are_a_restart() {
+    let mut card = Card::new();
+    let mut frames = vec![card.info(), card.data(10).0];
+    (card.accesses, card.clock) = (0, 0);
+    frames.extend([card.data(10).0, card.end()]);
+    let (comments, accesses, counts) = comments(&frames);
+    assert_eq!(comments, [HEADING, "# card restarted"]);
+    assert_eq!((accesses, counts.order.restarts, counts.lost_accesses), (20, 1, 0));
+}
+
+#[test]
+fn the_frame_counter_wraps_in_order() {
+    let mut card = Card::new();
+    card.counter = COUNTER_MASK - 2;
+    let (frames, truth) = card.session(8, 10);
+    let (lines, counts) = text(&frames);
+    assert_eq!(lines.len(), truth.len() + 1);
+    assert_eq!((counts.order.restarts, counts.order.missing, counts.gap_count), (0, 0, 0));
+}
+
+#[test]
+fn clocks_go_on_when_48_bits_wrap() {
+    let mut card = Card::new();
+    card.clock = CLOCK_MASK - 500;
+    let (mut frames, truth) = card.session(8, 100);
+    frames.remove(5);
+    let (comments, accesses, _) = comments(&frames);
+    let (after, before) = (truth[399].clock, truth[499].clock);
+    assert!(after.0 > CLOCK_MASK && accesses == 700);
+    let gap = format!(
+        "# gap 1 frames, 100 accesses lost on the wire between clocks {after} and {before}"
+    );
+    assert_eq!(comments, [HEADING, &gap]);
+}
+
+#[test]
+fn an_unreadable_frame_is_not_a_missing_one() {
+    let (mut frames, truth) = Card::new().session(5, 100);
+    frames[2][14] ^= 0xf0;
+    let (comments, accesses, counts) = comments(&frames);
+    let (after, before) = (truth[99].clock, truth[199].clock);
+    let gap = format!(
+        "# gap 1 damaged frames, 100 accesses lost within frames between clocks {after} and {before}"
+    );
+    assert_eq!(comments, [HEADING, &gap]);
+    assert_eq!((accesses, counts.malformed, counts.order.missing), (400, 1, 0));
+}
+
+#[test]
+fn a_bad_word_costs_the_rest_of_its_frame_only() {
+    let (mut frames, truth) = Card::new().session(3, 100);
+    let bad = WORDS_AT + (usize::from(SYNC_WORDS) + 10) * WORD_BYTES;
+    frames[2][bad..bad + WORD_BYTES].fill(0xff);
+    let (comments, accesses, _) = comments(&frames);
+    let (after, before) = (truth[119].clock, truth[199].clock);
+    let gap = format!(
+        "# gap 1 damaged frames, 80 accesses lost within frames between clocks {after} and {before}"
+    );
+    assert_eq!(comments, [HEADING, &gap]);
+    assert_eq!(accesses, 220);
+}
+
+#[test]
+fn every_kind_of_record_has_its_line() {
+    let mut card = Card::new();
+    card.clock = 1000;
+    let read = TagSource::Window(Direction::Read);
+    let write = TagSource::Window(Direction::Write);
+    let unknown_base = WordRecord::Tag { delta: 1, source: read, value: 0x10 };
+    let mut frames = vec![card.records(&[unknown_base], 1, 1)];
+    card.tag_window = Some(0x4000_0000);
+    frames.push(card.info());
+    let run = PageRun { number: 0x12, reads: 3, writes: 40, duration: 99 };
+    let slice = |partial| WordRecord::Slice { code: 0, partial, start: 1000, reads: 5, writes: 6 };
+    let records = [
+        WordRecord::Tag { delta: 1, source: write, value: 0x18 },
+        WordRecord::Tag { delta: 1, source: TagSource::Mark, value: 0x60 },
+        WordRecord::Tag { delta: 1, source: TagSource::Mark, value: 0x61 },
+        WordRecord::Tag { delta: 1, source: TagSource::Mark, value: 0x105 },
+        WordRecord::Fault { delta: 2, kind: FaultKind::ReadIdle, bank: 17 },
+    ];
+    frames.push(card.records(&records, 1, 6));
+    card.unit_log2 = 12;
+    frames.push(card.records(
+        &[WordRecord::Page { delta: 7, run }, slice(None), slice(Some(42))],
+        43,
+        7,
+    ));
+    frames.push(card.end());
+    let (lines, _) = text(&frames);
+    let expected = [
+        HEADING,
+        "# tag 1001 R 10",
+        "# tag 1002 W 18",
+        "1002 W 40000018",
+        "# mark 1003 60 kernel_enter",
+        "# mark 1004 61 kernel_exit",
+        "# mark 1005 105 free 5",
+        "# fault 1007 read_idle 17",
+        "1014 P 12000 3 40 99",
+        "1000 F 100 5 6",
+        "1000 F 42 5 6 partial",
+    ];
+    assert_eq!(lines, expected);
+}

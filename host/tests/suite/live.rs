@@ -1,0 +1,256 @@
+//! `hmtt-recv` on a real interface: a veth pair in a user and network namespace, where no privilege
+//! is needed. Skipped, visibly, where namespaces are not allowed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hmtt_host::capture::Interface;
+use hmtt_host::pcapng::PcapngReader;
+use pnet_datalink::{Channel, Config};
+use serde_json::Value;
+
+use crate::card::Card;
+use crate::{capture_file, scratch, skipped};
+
+/// A pair of interfaces, a receiver on one that says when it listens, a sender on the other. Every
+/// wait ends: the receiver stops by itself, and the wait for it to listen fails when it is gone.
+const SCRIPT: &str = r#"
+set -e
+ip link add veth0 type veth peer name veth1
+for interface in veth0 veth1; do
+    sysctl -qw net.ipv6.conf.$interface.disable_ipv6=1 2>/dev/null || true
+    ip link set $interface up
+done
+"$RECV" veth1 "$@" 2>"$LOG" &
+receiver=$!
+trap 'kill $receiver 2>/dev/null || true' EXIT
+until grep -q '^capturing on veth1' "$LOG"; do
+    kill -0 $receiver || { cat "$LOG" >&2; exit 99; }
+    sleep 0.02
+done
+send() { FRAMES="$1" "$SEND" --ignored --exact live::sends_what_a_test_asks_for >&2; }
+eval "$PLAY"
+status=0; wait $receiver || status=$?
+cat "$LOG" >&2
+exit $status
+"#;
+
+/// Names the capture to send, in the sending half of a test.
+const FRAMES: &str = "FRAMES";
+
+struct Received {
+    status: i32,
+    summary: Value,
+    log: String,
+    file: PathBuf,
+}
+
+/// Why there can be no namespaces here, if so.
+fn no_namespaces() -> Option<String> {
+    let attempt = Command::new("unshare")
+        .args(["-Urn", "ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"])
+        .output();
+    match attempt {
+        Err(error) => Some(format!("unshare: {error}")),
+        Ok(output) if !output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+        Ok(_) => None,
+    }
+}
+
+/// What happens once the receiver listens, in shell words: `send` sends a capture.
+const SEND_ALL: &str = r#"send "$ALL""#;
+
+/// Runs `play` beside a receiver with these arguments; `None` when skipped.
+fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option<Received> {
+    if let Some(reason) = no_namespaces() {
+        skipped(reason);
+        return None;
+    }
+    // Where a play sends twice, the second part is short enough for any ring.
+    let second = frames.len().saturating_sub(20);
+    let all = capture_file(&format!("{name}-sent.pcapng"), frames);
+    let first = capture_file(&format!("{name}-sent-1.pcapng"), &frames[..second]);
+    let last = capture_file(&format!("{name}-sent-2.pcapng"), &frames[second..]);
+    let (file, log) = (scratch(&format!("{name}.pcapng")), scratch(&format!("{name}.log")));
+    std::fs::write(&log, "").unwrap();
+    let output = Command::new("unshare")
+        .args(["-Urn", "bash", "-c", SCRIPT, "bash", "--json", "-w"])
+        .arg(&file)
+        .args(["-a", "duration:60"])
+        .args(extra)
+        .env("RECV", env!("CARGO_BIN_EXE_hmtt-recv"))
+        .env("SEND", std::env::current_exe().unwrap())
+        .env("PLAY", play)
+        .env("ALL", all)
+        .env("FIRST", first)
+        .env("LAST", last)
+        .env("LOG", &log)
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let summary = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    Some(Received { status: output.status.code().unwrap(), summary, log, file })
+}
+
+fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = PcapngReader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        frames.push(packet.bytes.to_vec());
+    }
+    assert_eq!(reader.interfaces()[0].name.as_deref(), Some("veth1"));
+    if let Some(statistics) = reader.interfaces()[0].statistics {
+        assert!(statistics.received.unwrap() >= frames.len() as u64);
+    }
+    frames
+}
+
+fn session(frames: usize) -> Vec<Vec<u8>> {
+    Card::new().session(frames, 370).0
+}
+
+/// The software card: a process of its own, in the namespace.
+#[test]
+#[ignore = "the sending half of the other tests"]
+fn sends_what_a_test_asks_for() {
+    let Some(file) = std::env::var_os(FRAMES) else { return };
+    let interface = Interface::find("veth0").unwrap();
+    let Channel::Ethernet(mut sender, _) = interface.open_channel(Config::default()).unwrap()
+    else {
+        panic!("veth0 is not an Ethernet interface")
+    };
+    let mut reader = PcapngReader::open(Path::new(&file)).unwrap();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        sender.send_to(packet.bytes, None).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn every_frame_of_a_real_interface_is_in_the_file() {
+    let frames = session(5000);
+    let Some(received) = receive("live-all", &frames, SEND_ALL, &["--until-end"]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    let expected = [
+        ("frames", 5002),
+        ("accesses", 5000 * 370),
+        ("kernel_drops", 0),
+        ("interface_drops", 0),
+        ("missing_on_wire", 0),
+    ];
+    for (name, count) in expected {
+        assert_eq!(received.summary[name], count, "{name}");
+    }
+}
+
+#[test]
+fn loss_copies_and_detours_on_a_real_interface_are_counted_exactly() {
+    let mut frames = session(1000);
+    frames.swap(900, 905);
+    frames.swap(300, 301);
+    let copy = frames[500].clone();
+    frames.insert(503, copy);
+    let mut foreign = frames[10].clone();
+    foreign[5] ^= 1;
+    frames.insert(20, foreign);
+    frames[700][15] = 188;
+    frames.drain(100..107);
+    let Some(received) = receive("live-loss", &frames, SEND_ALL, &["--until-end"]) else { return };
+    assert_eq!(received.status, 3, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    let expected = [
+        ("captured", frames.len() as u64),
+        ("missing", 7),
+        ("duplicates", 1),
+        // 900 and 905 changed places: 901 to 904 and 900 come after 905.
+        ("reordered", 1 + 5),
+        ("foreign", 1),
+        ("malformed", 1),
+        ("lost_accesses", 8 * 370),
+        ("accesses", (1000 - 8) * 370),
+        ("restarts", 0),
+        ("gap_count", 2),
+    ];
+    for (name, count) in expected {
+        assert_eq!(received.summary[name], count, "{name}\n{}", received.log);
+    }
+}
+
+#[test]
+fn an_interrupted_receiver_hands_over_what_has_arrived() {
+    let frames = session(2000);
+    let play = r#"send "$ALL"; kill -INT $receiver"#;
+    let Some(received) = receive("live-interrupt", &frames, play, &[]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+}
+
+#[test]
+fn a_receiver_stops_after_the_frames_it_was_asked_for() {
+    let frames = session(100);
+    let Some(received) = receive("live-count", &frames, SEND_ALL, &["-c", "10"]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&received.file) == frames[..10], "{}", received.log);
+}
+
+#[test]
+fn the_fallback_captures_as_well() {
+    let frames = session(20);
+    let arguments = ["--until-end", "--fallback"];
+    let Some(received) = receive("live-fallback", &frames, SEND_ALL, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    assert_eq!(received.summary["kernel_drops"], Value::Null);
+}
+
+#[test]
+fn what_the_kernel_drops_is_exactly_what_is_missing() {
+    let frames = session(6000);
+    // A stopped receiver leaves 9 MB to a ring of 2 MB. The pause lets the ring empty, so that the
+    // last frames, with the end, get through.
+    let play =
+        r#"kill -STOP $receiver; send "$FIRST"; kill -CONT $receiver; sleep 1; send "$LAST""#;
+    let arguments = ["--until-end", "--ring-mb", "2"];
+    let Some(received) = receive("live-drops", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 3, "{}", received.log);
+    let count = |name: &str| received.summary[name].as_u64().unwrap();
+    assert!(count("kernel_drops") > 1000, "{}", received.log);
+    assert_eq!(count("missing"), count("kernel_drops"));
+    assert_eq!(count("missing_on_wire"), 0);
+    assert_eq!(count("frames") + count("kernel_drops"), frames.len() as u64);
+    assert_eq!(count("accesses") + count("lost_accesses"), 6000 * 370);
+}
+
+#[test]
+fn a_killed_receiver_leaves_a_readable_capture() {
+    let frames = session(3000);
+    // The pause lets the receiver write; how much it wrote is not asserted.
+    let play = r#"send "$ALL"; sleep 0.3; kill -KILL $receiver"#;
+    let Some(received) = receive("live-killed", &frames, play, &[]) else { return };
+    assert_eq!(received.status, 128 + 9, "{}", received.log);
+    let kept = frames_of(&received.file);
+    assert!(kept[..] == frames[..kept.len()]);
+}
+
+#[test]
+fn a_second_signal_aborts() {
+    // Both signals wait until the receiver runs again, so it sees the second before it is done.
+    let play = r#"kill -STOP $receiver; kill -INT $receiver; kill -TERM $receiver
+        kill -CONT $receiver"#;
+    let Some(received) = receive("live-abort", &session(1), play, &[]) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert_eq!(received.summary, Value::Null);
+}
+
+#[test]
+fn an_interface_that_goes_down_ends_the_capture_with_an_error() {
+    let frames = session(50);
+    let play = r#"send "$ALL"; sleep 0.5; ip link set veth1 down"#;
+    let Some(received) = receive("live-down", &frames, play, &[]) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert!(received.log.contains("interface veth1 is down"), "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    assert_eq!(received.summary["frames"], 52);
+}

@@ -1,0 +1,59 @@
+//! The receiver from outside: frames in, traces, captures and summaries out.
+
+mod card;
+mod command_line;
+mod damage;
+mod gaps;
+mod live;
+mod order;
+mod wireshark;
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use hmtt_host::pcapng::{InterfaceStatistics, PcapngWriter};
+
+/// A fresh path for a file of the test `name`.
+pub fn scratch(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_file(&path).expect("an old scratch file can be removed");
+    }
+    path
+}
+
+/// The bytes of a capture of `frames`, a microsecond apart.
+pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new(), "veth1").unwrap();
+    for (index, frame) in frames.iter().enumerate() {
+        let time = Duration::new(1_700_000_000, 1000 * index as u32);
+        writer.write_frame(time, frame.len() as u32, frame).unwrap();
+    }
+    let statistics = InterfaceStatistics {
+        received: Some(frames.len() as u64),
+        interface_drops: Some(0),
+        kernel_drops: Some(0),
+    };
+    writer.finish(Duration::from_secs(1_700_000_001), &statistics).unwrap()
+}
+
+/// A capture of `frames` in a file of the test `name`.
+pub fn capture_file(name: &str, frames: &[Vec<u8>]) -> PathBuf {
+    let path = scratch(name);
+    std::fs::write(&path, capture(frames)).unwrap();
+    path
+}
+
+/// Says that a test cannot run here, past the test harness, which hides what passing tests print.
+pub fn skipped(reason: impl Display) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    writeln!(std::io::stderr(), "skipped: {test}: {reason}").expect("standard error is open");
+}
+
+/// Runs `hmtt`.
+pub fn hmtt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hmtt")).args(arguments).env_remove("COLUMNS").output().unwrap()
+}
