@@ -1,0 +1,183 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use hmtt_format::config::{self, SLICE_CODES, slice_micros};
+use hmtt_sim::engine::{Kind, Settings};
+
+/// Runs recorded DDR commands through the simulated card.
+#[derive(Parser)]
+#[command(version, about)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Replay a recording and catch the frames the card sends
+    #[command(after_help = EXIT_STATUS)]
+    Replay(Box<ReplayArguments>),
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 all is well; 1 the card differs from the truth, violates \
+    IEEE 802.3 or does not finish; 2 the command line or a file is wrong, or an output failed.";
+
+#[derive(Args)]
+pub struct ReplayArguments {
+    /// Recording: a vector (plain or gzip) or, with --pins and --memory, a VCD
+    pub input: PathBuf,
+    /// What the card records
+    #[arg(long, value_enum, default_value_t = ModeArgument::Line)]
+    pub mode: ModeArgument,
+    /// What line records name
+    #[arg(long, value_enum, default_value_t = GranularityArgument::Line)]
+    pub granularity: GranularityArgument,
+    /// Record frequency slices beside line or page records
+    #[arg(long)]
+    pub frequency: bool,
+    /// Length of a frequency slice: 1, 2, 5, 10 ... us, ms, up to 1s
+    #[arg(long, value_parser = parse_slice, default_value = "1ms", value_name = "TIME")]
+    pub slice: u8,
+    /// What simulates the card
+    #[arg(long, value_enum, default_value_t = EngineArgument::Rust)]
+    pub engine: EngineArgument,
+    /// Compare every record with this list of accesses
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+    /// Compare the protocol faults with this list
+    #[arg(long, value_name = "FILE")]
+    pub flags: Option<PathBuf>,
+    /// Write the frames to a pcapng file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Send the frames on a network interface
+    #[arg(short, long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Send at this many simulated seconds per second [default: as fast as frames come]
+    #[arg(long, value_parser = parse_speed, requires = "interface", value_name = "FACTOR")]
+    pub speed: Option<f64>,
+    /// Write the card's waves
+    #[arg(long, value_name = "FILE")]
+    pub vcd: Option<PathBuf>,
+    /// Memory description, in place of a vector's own
+    #[arg(long, value_name = "FILE")]
+    pub memory: Option<PathBuf>,
+    /// Which signal of a VCD recording is which pin
+    #[arg(long, value_name = "FILE")]
+    pub pins: Option<PathBuf>,
+    /// Where compiled cards are kept
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Overwrite output files
+    #[arg(short, long)]
+    pub force: bool,
+    /// Print only differences and errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl ReplayArguments {
+    /// The card's straps.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            mode: match self.mode {
+                ModeArgument::Line => config::Mode::Line,
+                ModeArgument::Page => config::Mode::Page,
+                ModeArgument::Frequency => config::Mode::Frequency,
+            },
+            granularity: match self.granularity {
+                GranularityArgument::Line => config::Granularity::Line,
+                GranularityArgument::Burst => config::Granularity::Burst,
+            },
+            frequency: self.frequency,
+            slice_code: self.slice,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ModeArgument {
+    /// Each line (or burst)
+    Line,
+    /// Runs of accesses to a page
+    Page,
+    /// Counts per time slice only
+    Frequency,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum GranularityArgument {
+    /// Cache lines; bursts of one line are one record
+    Line,
+    /// Bursts
+    Burst,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum EngineArgument {
+    /// The rust-hdl model, the reference
+    Rust,
+    /// The emitted Verilog, compiled: some thirty times faster
+    Verilator,
+}
+
+impl From<EngineArgument> for Kind {
+    fn from(engine: EngineArgument) -> Self {
+        match engine {
+            EngineArgument::Rust => Kind::Rust,
+            EngineArgument::Verilator => Kind::Verilator,
+        }
+    }
+}
+
+/// `1us` to `1s` to the code of the slice.
+fn parse_slice(text: &str) -> Result<u8, String> {
+    let expected = || "expected 1, 2, 5, 10, 20, 50, 100, 200 or 500 us or ms, or 1s".to_owned();
+    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return Err(expected()),
+    };
+    let number: u32 = number.parse().map_err(|_| expected())?;
+    let micros = number.checked_mul(scale).ok_or_else(expected)?;
+    (0..SLICE_CODES).find(|code| slice_micros(*code) == micros).ok_or_else(expected)
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        _ => Err("expected a number above 0".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_have_codes() {
+        assert_eq!(parse_slice("1us"), Ok(0));
+        assert_eq!(parse_slice("1ms"), Ok(9));
+        assert_eq!(parse_slice("500ms"), Ok(17));
+        assert_eq!(parse_slice("1s"), Ok(18));
+        for wrong in ["", "3ms", "ms", "1", "2s", "99999999999us", "1 ms"] {
+            assert!(parse_slice(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn speeds_are_above_zero() {
+        assert_eq!(parse_speed("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "inf", "NaN", "x"] {
+            assert!(parse_speed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Outcomes to the terminal: a bar while it runs, then verdicts on standard output and the summary on
+//! standard error; with `--json` one object on standard output instead.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use hmtt_sim::replay::Outcome;
+use hmtt_sim::truth::compare::Comparison;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use crate::args::ReplayArguments;
+
+const BAR: &str = "{wide_bar} {human_pos}/{human_len} clocks, {per_sec}, {eta} left";
+const SPINNER: &str = "{spinner} {human_pos} clocks, {per_sec}";
+
+/// A progress bar, where somebody sees it.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// `clocks`: of the recording, if known.
+    pub fn new(clocks: Option<u64>, quiet: bool) -> Self {
+        let target = if quiet || !std::io::stderr().is_terminal() {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        let bar = ProgressBar::with_draw_target(clocks, target);
+        let template = if clocks.is_some() { BAR } else { SPINNER };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Progress { bar }
+    }
+
+    /// `clocks` have been simulated, those after the recording included.
+    pub fn at(&self, clocks: u64) {
+        let most = self.bar.length().unwrap_or(clocks);
+        self.bar.set_position(clocks.min(most));
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Prints what came of a replay.
+pub fn print(
+    outcome: &Outcome,
+    comparisons: &[Comparison],
+    arguments: &ReplayArguments,
+) -> Result<()> {
+    for violation in &outcome.violations {
+        eprintln!("link: {violation}");
+    }
+    for at in &outcome.flaws {
+        eprintln!("frame {}: {}", at.frame, at.flaw);
+    }
+    if arguments.json {
+        return print_json(outcome, comparisons);
+    }
+    for comparison in comparisons {
+        if !arguments.quiet || !comparison.equal() {
+            println!("{comparison}");
+        }
+    }
+    if !arguments.quiet {
+        eprintln!("{}", outcome.summary);
+    }
+    Ok(())
+}
+
+fn print_json(outcome: &Outcome, comparisons: &[Comparison]) -> Result<()> {
+    let verdict = |comparison: &Comparison| json!({ "equal": comparison.equal(), "text": comparison.to_string() });
+    let mut object = serde_json::to_value(&outcome.summary)?;
+    object["comparisons"] = comparisons.iter().map(verdict).collect();
+    println!("{}", serde_json::to_string_pretty(&object)?);
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! One replay as the command line asks for it. `Ok(true)`: nothing to complain about.
+
+use anyhow::{Context, Result};
+use hmtt_sim::engine::{self, EngineError, Options};
+use hmtt_sim::input::{self, Recording};
+use hmtt_sim::output::{Sink, interface::Interface, partial::Partial, pcapng::PcapngFile};
+use hmtt_sim::replay::{self, Outcome, Replay, ReplayError};
+use hmtt_sim::truth::{self, compare::Comparison};
+
+use crate::args::ReplayArguments;
+use crate::report::{self, Progress};
+
+/// Replays, compares and reports.
+pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
+    let recording = open(arguments)?;
+    // Whatever can be wrong with the files is found before an hour is simulated.
+    let expected = Expected::read(arguments)?;
+    let parameters = engine::default_parameters(recording.memory);
+    let force = arguments.force;
+    let waves = arguments.vcd.as_deref().map(|path| Partial::new(path, force)).transpose()?;
+    let options = Options {
+        kind: arguments.engine.into(),
+        cache: arguments.cache.clone(),
+        vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
+    };
+    let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
+    let progress = Progress::new(recording.clocks, arguments.quiet);
+    let outcome = replay::run(Replay {
+        spans: recording.spans,
+        memory: &parameters.memory,
+        engine: &mut *engine,
+        sinks: sinks(arguments)?,
+        keep_events: expected.any(),
+        progress: &mut |clocks| progress.at(clocks),
+    })?;
+    progress.finish();
+    waves.map(Partial::finish).transpose()?;
+    let comparisons = expected.compare(&outcome, &parameters.memory, arguments);
+    report::print(&outcome, &comparisons, arguments)?;
+    let equal = comparisons.iter().all(Comparison::equal);
+    Ok(equal && outcome.violations.is_empty() && outcome.flaws.is_empty())
+}
+
+/// Whether an error says something about the card rather than about files or the machine.
+pub fn is_finding(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(ReplayError::Engine(EngineError::NotFinished { .. } | EngineError::Died { .. }))
+    )
+}
+
+fn open(arguments: &ReplayArguments) -> Result<Recording> {
+    let memory = arguments.memory.as_deref().map(input::read_memory).transpose();
+    let memory = memory.context("memory description")?;
+    let pins = arguments.pins.as_deref().map(input::read_pin_map).transpose();
+    let pins = pins.context("pin map")?;
+    Ok(input::open(&arguments.input, memory, pins)?)
+}
+
+fn sinks(arguments: &ReplayArguments) -> Result<Vec<Box<dyn Sink>>> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    if let Some(path) = &arguments.output {
+        sinks.push(Box::new(PcapngFile::create(path, arguments.force)?));
+    }
+    if let Some(name) = &arguments.interface {
+        sinks.push(Box::new(Interface::open(name, arguments.speed)?));
+    }
+    Ok(sinks)
+}
+
+/// What the outcome is compared with.
+struct Expected {
+    accesses: Option<Vec<hmtt_format::Access>>,
+    faults: Option<Vec<hmtt_format::Event>>,
+}
+
+impl Expected {
+    fn read(arguments: &ReplayArguments) -> Result<Self> {
+        Ok(Expected {
+            accesses: arguments.truth.as_deref().map(truth::read).transpose()?,
+            faults: arguments.flags.as_deref().map(truth::read_flags).transpose()?,
+        })
+    }
+
+    fn any(&self) -> bool {
+        self.accesses.is_some() || self.faults.is_some()
+    }
+
+    fn compare(
+        self,
+        outcome: &Outcome,
+        memory: &hmtt_format::MemoryDescription,
+        arguments: &ReplayArguments,
+    ) -> Vec<Comparison> {
+        let (events, clocks) = (&outcome.events, outcome.summary.clocks);
+        let settings = arguments.settings();
+        let mut comparisons = match &self.accesses {
+            Some(accesses) => truth::check(accesses, events, memory, settings, clocks),
+            None => Vec::new(),
+        };
+        comparisons.extend(self.faults.map(|faults| truth::check_flags(faults, events)));
+        comparisons
+    }
+}

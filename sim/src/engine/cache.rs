@@ -1,0 +1,125 @@
+//! Verilog to a compiled model, once for each text.
+//!
+//! A model is built in a directory of its own and then renamed into place, so that a cache shared by
+//! parallel runs never holds half a model. Its name is a hash of all that went into it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::{env, fs, process};
+
+use super::EngineError;
+use crate::schedule::{TX_OFFSET_PS, TX_PERIOD_PS};
+
+const HARNESS: &str = include_str!("main.cpp");
+/// Flags of every build. The widths and the combinational loops that rust-hdl's Verilog is warned
+/// about are checked on the rust-hdl side.
+const FLAGS: [&str; 22] = [
+    "--cc",
+    "--exe",
+    "--build",
+    "-O3",
+    "-Wno-WIDTH",
+    "-Wno-UNOPTFLAT",
+    "--top-module",
+    "top",
+    "--prefix",
+    "Vtop",
+    "--Mdir",
+    "obj",
+    "--x-assign",
+    "fast",
+    "--noassert",
+    "-CFLAGS",
+    "-march=native",
+    // Verilator's makefile puts its own -Os behind -CFLAGS.
+    "-MAKEFLAGS",
+    "OPT_FAST=-O3",
+    "--quiet-exit",
+    "-j",
+    "2",
+];
+/// Cargo marks its target directories with this file.
+const TARGET_MARK: &str = "CACHEDIR.TAG";
+/// Longest part of a build's log that is shown, in bytes from its end.
+const LOG_SHOWN: usize = 4000;
+
+/// One build at a time in this process: tests of one model would else all build it.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// `hmtt-sim` in the target directory the program runs from, else in the user's cache directory.
+pub fn default_directory() -> PathBuf {
+    let executable = env::current_exe().unwrap_or_default();
+    let target = executable.ancestors().skip(1).find(|path| path.join(TARGET_MARK).is_file());
+    let base = target.map(Path::to_owned).unwrap_or_else(|| {
+        env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+            .unwrap_or_else(env::temp_dir)
+    });
+    base.join("hmtt-sim")
+}
+
+/// The compiled model of `verilog`, built unless `cache` has it. `traced`: able to write waves.
+pub fn model(verilog: &str, cache: &Path, traced: bool) -> Result<PathBuf, EngineError> {
+    let harness = HARNESS
+        .replace("@TX_PERIOD_PS@", &TX_PERIOD_PS.to_string())
+        .replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string());
+    let mut hasher = DefaultHasher::new();
+    (verilog, &harness, verilator_version()?, FLAGS, traced).hash(&mut hasher);
+    let key = format!("{:016x}", hasher.finish());
+    let model = cache.join(&key);
+    // A build that panicked elsewhere leaves nothing in the cache that could be wrong.
+    let _building = BUILDING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if model.is_file() {
+        return Ok(model);
+    }
+    let directory = cache.join(format!("{key}.{}", process::id()));
+    let built = build(&directory, verilog, &harness, traced)
+        .and_then(|built| fs::rename(&built, &model).map_err(EngineError::io("create", &model)));
+    let removed = fs::remove_dir_all(&directory);
+    built?;
+    removed.map_err(EngineError::io("remove", &directory))?;
+    Ok(model)
+}
+
+fn build(
+    directory: &Path,
+    verilog: &str,
+    harness: &str,
+    traced: bool,
+) -> Result<PathBuf, EngineError> {
+    fs::create_dir_all(directory).map_err(EngineError::io("create", directory))?;
+    for (name, text) in [("top.v", verilog), ("main.cpp", harness)] {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(EngineError::io("write", &path))?;
+    }
+    let output = Command::new("verilator")
+        .args(FLAGS)
+        .args(traced.then_some("--trace"))
+        .args(["top.v", "main.cpp"])
+        .current_dir(directory)
+        .output()
+        .map_err(missing)?;
+    if !output.status.success() {
+        let log = [output.stdout, output.stderr].concat();
+        let shown = &log[log.len().saturating_sub(LOG_SHOWN)..];
+        return Err(EngineError::Build { log: String::from_utf8_lossy(shown).into_owned() });
+    }
+    Ok(directory.join("obj").join("Vtop"))
+}
+
+fn verilator_version() -> Result<String, EngineError> {
+    let output = Command::new("verilator").arg("--version").output().map_err(missing)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn missing(error: std::io::Error) -> EngineError {
+    match error.kind() {
+        ErrorKind::NotFound => EngineError::VerilatorMissing,
+        _ => EngineError::Io { operation: "run", path: "verilator".into(), source: error },
+    }
+}

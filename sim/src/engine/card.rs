@@ -1,0 +1,62 @@
+//! The gateware as the engines see it: a model to step, Verilog to compile, straps to set.
+
+use gateware::{CardParameters, SimulatedCard};
+use hmtt_format::config::{Granularity, Mode};
+use hmtt_format::{MemoryDescription, Pins};
+
+use super::{Card, EngineError};
+use crate::gmii::Gmii;
+
+/// log2 of the words the simulated card's FIFO holds: the 128 KB of the published card.
+const FIFO_LOG2: u8 = 14;
+
+/// What the card's straps choose: its settings after power-on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is recorded.
+    pub mode: Mode,
+    /// What line records name.
+    pub granularity: Granularity,
+    /// Frequency slices beside line or page records.
+    pub frequency: bool,
+    /// Time slice, see [`hmtt_format::config::slice_micros`].
+    pub slice_code: u8,
+}
+
+/// The card that is simulated unless something else is asked for.
+pub fn default_parameters(memory: MemoryDescription) -> CardParameters {
+    CardParameters { memory, fifo_log2: FIFO_LOG2 }
+}
+
+/// Levels of the strap pins.
+pub fn straps(settings: Settings) -> u16 {
+    let Settings { mode, granularity, frequency, slice_code } = settings;
+    gateware::straps(mode, granularity, frequency, slice_code)
+}
+
+/// The card's Verilog.
+pub fn verilog(parameters: &CardParameters) -> Result<String, EngineError> {
+    gateware::emit::verilog(parameters).map_err(|error| EngineError::Card(error.to_string()))
+}
+
+/// The rust-hdl card with its straps set.
+pub struct StrappedCard {
+    card: SimulatedCard,
+    straps: u16,
+}
+
+/// The rust-hdl card.
+pub fn simulated(parameters: &CardParameters, settings: Settings) -> StrappedCard {
+    StrappedCard { card: SimulatedCard::new(parameters), straps: straps(settings) }
+}
+
+impl Card for StrappedCard {
+    fn ddr_edge(&mut self, pins: Pins, run: bool) {
+        self.card.ddr_edge(pins, run, self.straps);
+    }
+
+    fn tx_edge(&mut self) -> Gmii {
+        let gateware::Gmii { txd, tx_en, tx_er } = self.card.tx_edge();
+        Gmii { txd, tx_en, tx_er }
+    }
+}

@@ -1,0 +1,209 @@
+// The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
+//
+//   argv    tck_ps straps [waves.vcd]
+//   stdin   records of two 32-bit words: levels, clocks. Clocks = 0 asks for a report.
+//           levels: 0 cke, 1 cs_n, 2 act_n, 3 ras_n, 4 cas_n, 5 we_n, 9..6 ba, 27..10 a, 28 run
+//   stdout  32-bit words: 7..0 txd, 8 tx_en, 9 tx_er, 31..10 count of TX edges; a word with count 0
+//           is a report: 0 run, and two more words, the DDR clocks so far, low word first.
+//
+// Words are in the byte order of the machine. The order of edges is that of schedule.rs.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include <unistd.h>
+
+#include "Vtop.h"
+#include "verilated.h"
+#if VM_TRACE
+#include "verilated_vcd_c.h"
+#endif
+
+namespace {
+
+constexpr int64_t TX_PERIOD_PS = @TX_PERIOD_PS@;
+constexpr int64_t TX_OFFSET_PS = @TX_OFFSET_PS@;
+constexpr uint32_t MAX_COUNT = (1u << 22) - 1;
+
+class Output {
+  public:
+    // The pipe for itself: whatever else prints, a Verilog $display say, goes to standard error.
+    Output() : pipe_(fdopen(dup(STDOUT_FILENO), "wb")) {
+        if (pipe_ == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) exit(3);
+        setvbuf(pipe_, nullptr, _IOFBF, 1 << 16);
+    }
+
+    void take(uint32_t levels) {
+        if (levels != levels_ || count_ == MAX_COUNT) flush();
+        levels_ = levels;
+        ++count_;
+    }
+
+    void report(uint64_t clocks, uint32_t run) {
+        flush();
+        put(run);
+        put(static_cast<uint32_t>(clocks));
+        put(static_cast<uint32_t>(clocks >> 32));
+        if (fflush(pipe_) != 0) exit(3);
+    }
+
+  private:
+    void flush() {
+        if (count_ != 0) put(levels_ | count_ << 10);
+        count_ = 0;
+    }
+
+    void put(uint32_t word) {
+        if (fwrite(&word, sizeof word, 1, pipe_) != 1) exit(3);
+    }
+
+    FILE* pipe_;
+    uint32_t levels_ = 0;
+    uint32_t count_ = 0;
+};
+
+class Card {
+  public:
+    Card(int64_t tck_ps, uint16_t straps, const char* waves) : tck_ps_(tck_ps) {
+        top_->straps = straps;
+        top_->ddr_clock = 0;
+        top_->tx_clock = 0;
+        drive(0x3f);
+#if VM_TRACE
+        if (waves != nullptr) {
+            Verilated::traceEverOn(true);
+            top_->trace(&trace_, 99);
+            trace_.set_time_unit("1ps");
+            trace_.set_time_resolution("1ps");
+            trace_.open(waves);
+        }
+#else
+        (void)waves;
+#endif
+        top_->eval();
+    }
+
+    ~Card() {
+#if VM_TRACE
+        at(now_ + 1);
+        trace_.close();
+#endif
+        top_->final();
+    }
+
+    void clock(uint32_t levels, Output& output) {
+        for (; ahead_ps_ < 0; ahead_ps_ += TX_PERIOD_PS) tx_edge(output);
+        ahead_ps_ -= tck_ps_;
+        ddr_edge(levels);
+    }
+
+  private:
+    void drive(uint32_t levels) {
+        top_->cke = levels & 1;
+        top_->cs_n = levels >> 1 & 1;
+        top_->act_n = levels >> 2 & 1;
+        top_->ras_n = levels >> 3 & 1;
+        top_->cas_n = levels >> 4 & 1;
+        top_->we_n = levels >> 5 & 1;
+        top_->ba = levels >> 6 & 0xf;
+        top_->a = levels >> 10 & 0x3ffff;
+        top_->run = levels >> 28 & 1;
+    }
+
+    void tx_edge(Output& output) {
+        fall(tx_ps_, top_->tx_clock, top_->ddr_clock);
+        output.take(top_->gmii_txd | top_->gmii_tx_en << 8 | top_->gmii_tx_er << 9);
+        top_->tx_clock = 1;
+        top_->eval();
+        tx_fall_ps_ = tx_ps_ + TX_PERIOD_PS / 2;
+        tx_ps_ += TX_PERIOD_PS;
+    }
+
+    void ddr_edge(uint32_t levels) {
+        fall(ddr_ps_, top_->ddr_clock, top_->tx_clock);
+        drive(levels);
+        top_->ddr_clock = 1;
+        top_->eval();
+        ddr_fall_ps_ = ddr_ps_ + tck_ps_ / 2;
+        ddr_ps_ += tck_ps_;
+    }
+
+#if VM_TRACE
+    static constexpr int64_t NEVER = INT64_MAX;
+
+    // Falling edges in the middle of each period, for whoever reads the waves.
+    void fall(int64_t rise_ps, uint8_t&, uint8_t&) {
+        for (;;) {
+            int64_t now = ddr_fall_ps_ < tx_fall_ps_ ? ddr_fall_ps_ : tx_fall_ps_;
+            if (now > rise_ps) break;
+            at(now);
+            if (now == ddr_fall_ps_) {
+                top_->ddr_clock = 0;
+                ddr_fall_ps_ = NEVER;
+            }
+            if (now == tx_fall_ps_) {
+                top_->tx_clock = 0;
+                tx_fall_ps_ = NEVER;
+            }
+            top_->eval();
+        }
+        at(rise_ps);
+    }
+
+    // Time goes on: what it leaves behind is written, once for each point in time.
+    void at(int64_t now) {
+        if (now == now_) return;
+        if (trace_.isOpen()) trace_.dump(static_cast<uint64_t>(now_));
+        now_ = now;
+    }
+
+    int64_t now_ = 0;
+    VerilatedVcdC trace_;
+#else
+    static constexpr int64_t NEVER = 0;
+
+    // Nothing reacts to falling edges: the other clock falls together with this one's rise, and an
+    // evaluation is spent only where one clock rises twice in a row.
+    void fall(int64_t, uint8_t& own, uint8_t& other) {
+        if (own) {
+            own = 0;
+            top_->eval();
+        }
+        other = 0;
+    }
+
+#endif
+
+    std::unique_ptr<Vtop> top_{new Vtop};
+    int64_t tck_ps_;
+    int64_t ahead_ps_ = TX_OFFSET_PS;
+    int64_t ddr_ps_ = 0;
+    int64_t tx_ps_ = TX_OFFSET_PS;
+    int64_t ddr_fall_ps_ = NEVER;
+    int64_t tx_fall_ps_ = NEVER;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 3) return 2;
+    setvbuf(stdin, nullptr, _IOFBF, 1 << 16);
+    Output output;
+    Card card(atoll(argv[1]), static_cast<uint16_t>(atoi(argv[2])), argc > 3 ? argv[3] : nullptr);
+    uint64_t clocks = 0;
+    uint32_t run = 0;
+    uint32_t record[2];
+    while (fread(record, sizeof record, 1, stdin) == 1) {
+        if (record[1] == 0) {
+            output.report(clocks, run);
+            continue;
+        }
+        run = record[0] >> 28 & 1;
+        for (uint32_t left = record[1]; left != 0; --left) card.clock(record[0], output);
+        clocks += record[1];
+    }
+    output.report(clocks, run);
+    return 0;
+}

@@ -1,0 +1,48 @@
+//! The `rust` engine: steps a [`Card`] through the stimulus, edge by edge.
+
+use std::ops::ControlFlow;
+
+use super::{Card, Engine, EngineError, Phy};
+use crate::schedule::Schedule;
+use crate::stimulus::{Drive, Stimulus};
+
+/// Steps a card.
+pub struct Stepper<C> {
+    /// The card, fresh from power-on.
+    pub card: C,
+    /// Period of the DDR clock in picoseconds.
+    pub tck_ps: u32,
+}
+
+impl<C: Card> Engine for Stepper<C> {
+    fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
+        let mut schedule = Schedule::new(self.tck_ps);
+        let mut clocks = 0;
+        for drive in stimulus.by_ref() {
+            let drive = drive?;
+            if step(&mut self.card, &mut schedule, drive, phy).is_break() {
+                return Ok(());
+            }
+            clocks += drive.clocks;
+            if phy.progress(clocks, !drive.run).is_break() {
+                return Ok(());
+            }
+        }
+        Err(EngineError::NotFinished { clocks: clocks - stimulus.counts().clocks })
+    }
+}
+
+fn step(
+    card: &mut impl Card,
+    schedule: &mut Schedule,
+    drive: Drive,
+    phy: &mut dyn Phy,
+) -> ControlFlow<()> {
+    for _ in 0..drive.clocks {
+        for _ in 0..schedule.tx_edges() {
+            phy.take(card.tx_edge(), 1)?;
+        }
+        card.ddr_edge(drive.pins, drive.run);
+    }
+    ControlFlow::Continue(())
+}

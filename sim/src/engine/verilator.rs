@@ -1,0 +1,193 @@
+//! The `verilator` engine: the emitted Verilog as a compiled program of its own, fed and read
+//! through pipes.
+//!
+//! A second thread writes, so that neither side ever waits for the other to empty a pipe. While the
+//! recording lasts it runs ahead; in the quiet clocks after it, it waits after each [`Drive`] for the
+//! program's report, so that the simulation ends at the same clock every time. `main.cpp` describes
+//! what goes through the pipes.
+
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::{Engine, EngineError, Phy};
+use crate::gmii::Gmii;
+use crate::stimulus::{Drive, Stimulus};
+
+/// Clocks of recording between two reports.
+const REPORT_CLOCKS: u64 = 1 << 16;
+const PIPE_BYTES: usize = 1 << 16;
+
+/// A compiled card and how to run it. [`super::cache::model`] compiles.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The compiled program.
+    pub program: PathBuf,
+    /// Period of the DDR clock in picoseconds.
+    pub tck_ps: u32,
+    /// Levels of the strap pins.
+    pub straps: u16,
+    /// Write waves here; the program must have been compiled for it.
+    pub vcd: Option<PathBuf>,
+}
+
+impl Engine for Model {
+    fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
+        let mut child = Command::new(&self.program)
+            .args([self.tck_ps.to_string(), self.straps.to_string()])
+            .args(&self.vcd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(EngineError::io("run", &self.program))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(EngineError::Died { reason: "it has no pipes".into() });
+        };
+        let enough = AtomicBool::new(false);
+        let (reported, reports) = channel();
+        let (read, written) = thread::scope(|scope| {
+            let writer = scope.spawn(|| Writer::new(stdin, &enough, reports).write(stimulus));
+            let read = read(stdout, &enough, reported, phy);
+            (read, writer.join())
+        });
+        let status = child.wait().map_err(EngineError::io("wait for", &self.program))?;
+        let written = written.map_err(|_| EngineError::Died { reason: "writer lost".into() })?;
+        // A recording that cannot be read ends everything; a broken pipe only shows that the
+        // program died, which its status explains better.
+        let died = |reason: String| EngineError::Died { reason };
+        match (written, read) {
+            (Err(WriteError::Engine(error)), _) => Err(error),
+            _ if !status.success() => Err(died(status.to_string())),
+            (Err(WriteError::Pipe(error)), _) | (_, Err(error)) => Err(died(error.to_string())),
+            (Ok(()), Ok(())) => Ok(()),
+        }
+    }
+}
+
+enum WriteError {
+    Engine(EngineError),
+    Pipe(io::Error),
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        WriteError::Pipe(error)
+    }
+}
+
+/// The writing side.
+struct Writer<'a> {
+    pipe: BufWriter<ChildStdin>,
+    enough: &'a AtomicBool,
+    reports: Receiver<()>,
+    /// Reports asked for and not received.
+    outstanding: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(pipe: ChildStdin, enough: &'a AtomicBool, reports: Receiver<()>) -> Self {
+        let pipe = BufWriter::with_capacity(PIPE_BYTES, pipe);
+        Writer { pipe, enough, reports, outstanding: 0 }
+    }
+
+    /// Writes the whole stimulus or until it is enough. Dropping the pipe ends the program.
+    fn write(mut self, stimulus: &mut Stimulus) -> Result<(), WriteError> {
+        let (mut clocks, mut quiet) = (0, 0);
+        for drive in stimulus.by_ref() {
+            let drive = drive.map_err(|error| WriteError::Engine(error.into()))?;
+            self.record(levels(drive), drive.clocks as u32)?;
+            clocks += drive.clocks;
+            if !drive.run {
+                quiet += drive.clocks;
+                self.report()?;
+                self.await_reports()?;
+            } else if clocks >= REPORT_CLOCKS {
+                clocks = 0;
+                self.report()?;
+            }
+            if self.enough.load(Ordering::Acquire) {
+                return Ok(self.pipe.flush()?);
+            }
+        }
+        self.pipe.flush()?;
+        Err(WriteError::Engine(EngineError::NotFinished { clocks: quiet }))
+    }
+
+    fn record(&mut self, levels: u32, clocks: u32) -> io::Result<()> {
+        self.pipe.write_all(&levels.to_ne_bytes())?;
+        self.pipe.write_all(&clocks.to_ne_bytes())
+    }
+
+    fn report(&mut self) -> io::Result<()> {
+        self.outstanding += 1;
+        self.record(0, 0)
+    }
+
+    fn await_reports(&mut self) -> io::Result<()> {
+        self.pipe.flush()?;
+        while self.outstanding > 0 {
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            self.reports.recv().map_err(gone)?;
+            self.outstanding -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// The levels of a record, as `main.cpp` unpacks them.
+fn levels(drive: Drive) -> u32 {
+    let pins = drive.pins;
+    [pins.cke, pins.cs_n, pins.act_n, pins.ras_n, pins.cas_n, pins.we_n]
+        .into_iter()
+        .enumerate()
+        .fold(0, |levels, (at, level)| levels | u32::from(level) << at)
+        | u32::from(pins.ba & 0xf) << 6
+        | (pins.a & 0x3_ffff) << 10
+        | u32::from(drive.run) << 28
+}
+
+/// Reads until the program ends. What comes after `phy` had enough is dropped.
+fn read(
+    stdout: ChildStdout,
+    enough: &AtomicBool,
+    reported: Sender<()>,
+    phy: &mut dyn Phy,
+) -> io::Result<()> {
+    let mut pipe = BufReader::with_capacity(PIPE_BYTES, stdout);
+    let mut stopped = false;
+    while let Some(word) = next_word(&mut pipe)? {
+        let count = u64::from(word >> 10);
+        if count == 0 {
+            let mut half = || next_word(&mut pipe).map(|word| word.map_or(0, u64::from));
+            let clocks = half()? | half()? << 32;
+            let quiet = word & 1 == 0;
+            if !stopped && phy.progress(clocks, quiet).is_break() {
+                stopped = true;
+                enough.store(true, Ordering::Release);
+            }
+            // Nobody listens once everything is written.
+            let _ = reported.send(());
+            continue;
+        }
+        let gmii = Gmii { txd: word as u8, tx_en: word >> 8 & 1 != 0, tx_er: word >> 9 & 1 != 0 };
+        if !stopped && phy.take(gmii, count) == ControlFlow::Break(()) {
+            stopped = true;
+            enough.store(true, Ordering::Release);
+        }
+    }
+    Ok(())
+}
+
+/// The next word, or `None` at the end. A word cut short is an error.
+fn next_word(pipe: &mut impl Read) -> io::Result<Option<u32>> {
+    let mut bytes = [0; 4];
+    if pipe.read(&mut bytes[..1])? == 0 {
+        return Ok(None);
+    }
+    pipe.read_exact(&mut bytes[1..])?;
+    Ok(Some(u32::from_ne_bytes(bytes)))
+}

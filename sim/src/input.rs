@@ -1,0 +1,117 @@
+//! Recordings to pin levels, clock by clock.
+//!
+//! First stop on the data's way. Whatever the file holds, every clock from 0 to the recording's last
+//! is accounted for, in order; a recording that cannot be read to its end is an error that names
+//! file and line, never a shorter recording.
+
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+
+use hmtt_format::header::HeaderError;
+use hmtt_format::toml_memory::{self, TomlError};
+use hmtt_format::{MemoryDescription, Pins};
+
+pub mod lines;
+pub mod pin_map;
+pub mod vcd;
+pub mod vector;
+
+use lines::Lines;
+use pin_map::PinMap;
+
+/// Consecutive clocks at which the pins are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// How many clocks, at least one.
+    pub clocks: u64,
+    /// The levels.
+    pub pins: Pins,
+}
+
+/// What a recording's clocks are read from, in order from clock 0.
+pub type Spans = Box<dyn Iterator<Item = Result<Span, InputError>> + Send>;
+
+/// An opened recording.
+pub struct Recording {
+    /// The memory it was made on.
+    pub memory: MemoryDescription,
+    /// Clocks in it, where the file says so ahead.
+    pub clocks: Option<u64>,
+    /// Its clocks.
+    pub spans: Spans,
+}
+
+/// Why a recording, or a file that explains it, could not be read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum InputError {
+    #[error("{}: cannot open", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("{}:{line}: cannot read on", path.display())]
+    Read { path: PathBuf, line: u64, source: io::Error },
+    #[error("{}:{line}: expected {expected}, got `{got}`", path.display())]
+    Malformed { path: PathBuf, line: u64, expected: String, got: String },
+    #[error("{}:{line}: {error}", path.display())]
+    Header { path: PathBuf, line: u64, error: HeaderError },
+    #[error("{}: {error}", path.display())]
+    Memory { path: PathBuf, error: TomlError },
+    #[error("{}: {reason}", path.display())]
+    PinMap { path: PathBuf, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Vcd { path: PathBuf, reason: String },
+}
+
+impl InputError {
+    /// A line that is not what it should be. Long lines are shortened.
+    pub fn malformed(path: &Path, line: u64, expected: impl Into<String>, got: &str) -> Self {
+        const SHOWN: usize = 60;
+        let got = match got.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}...", &got[..end]),
+            None => got.to_owned(),
+        };
+        InputError::Malformed { path: path.into(), line, expected: expected.into(), got }
+    }
+}
+
+/// Opens a recording: a vector, or a VCD where `pins` names its signals and `memory` the memory. For
+/// a vector `memory`, if given, takes the place of the header's.
+pub fn open(
+    path: &Path,
+    memory: Option<MemoryDescription>,
+    pins: Option<PinMap>,
+) -> Result<Recording, InputError> {
+    let mut reader = lines::open(path)?;
+    let start = reader.fill_buf().map_err(|source| read_error(path, source))?;
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first == Some(&b'$') {
+        return vcd::open(path, reader, memory, pins);
+    }
+    let reader = vector::VectorReader::new(Lines::new(path, reader))?;
+    let header = reader.header();
+    Ok(Recording {
+        memory: memory.unwrap_or_else(|| header.memory.clone()),
+        clocks: Some(header.last_clock + 1),
+        spans: Box::new(reader),
+    })
+}
+
+/// Reads a memory description in TOML.
+pub fn read_memory(path: &Path) -> Result<MemoryDescription, InputError> {
+    let text = read_text(path)?;
+    toml_memory::parse(&text).map_err(|error| InputError::Memory { path: path.into(), error })
+}
+
+/// Reads a pin map in TOML.
+pub fn read_pin_map(path: &Path) -> Result<PinMap, InputError> {
+    let text = read_text(path)?;
+    PinMap::parse(&text)
+        .map_err(|error| InputError::PinMap { path: path.into(), reason: error.to_string() })
+}
+
+fn read_text(path: &Path) -> Result<String, InputError> {
+    std::fs::read_to_string(path).map_err(|source| InputError::Open { path: path.into(), source })
+}
+
+fn read_error(path: &Path, source: io::Error) -> InputError {
+    InputError::Read { path: path.into(), line: 1, source }
+}

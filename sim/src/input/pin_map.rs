@@ -1,0 +1,85 @@
+//! Which signal of a logic analyser's VCD is which pin, from TOML.
+//!
+//! ```toml
+//! clock = "ck"                     # a name alone, or with its scopes: "probe.ck"
+//! cke = "cke0"
+//! cs_n = "s0_n"
+//! act_n = "act_n"                  # DDR4 only
+//! ras_n = "ras_n"
+//! cas_n = "cas_n"
+//! we_n = "we_n"
+//! ba = ["ba0", "ba1"]              # low bit first, or the name of a vector
+//! a = "a"
+//! sample = "before"                # levels just before the clock rises (default), or "after"
+//! ```
+
+use serde::Deserialize;
+
+/// Several pins: one vector, or single signals, low bit first.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Bus {
+    /// A signal as wide as the bus.
+    Vector(String),
+    /// One signal for each pin.
+    Signals(Vec<String>),
+}
+
+/// Which levels count when the clock and other pins change at one time stamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sample {
+    /// Those before it, as a flip-flop on the clock would see: simulations, fast analysers.
+    #[default]
+    Before,
+    /// Those it brings: analysers that sample all pins at the clock edge.
+    After,
+}
+
+/// A pin map.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the pins' names say all
+pub struct PinMap {
+    pub clock: String,
+    pub cke: String,
+    pub cs_n: String,
+    pub act_n: Option<String>,
+    pub ras_n: String,
+    pub cas_n: String,
+    pub we_n: String,
+    pub ba: Bus,
+    pub a: Bus,
+    #[serde(default)]
+    pub sample: Sample,
+}
+
+impl PinMap {
+    /// Reads a pin map.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "clock='ck'\ncke='cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\nwe_n='we'\n\
+        ba=['ba0','ba1']\na='a'\n";
+
+    #[test]
+    fn a_pin_map_is_read() {
+        let map = PinMap::parse(TEXT).unwrap();
+        assert_eq!(map.ba, Bus::Signals(vec!["ba0".into(), "ba1".into()]));
+        assert_eq!(map.a, Bus::Vector("a".into()));
+        assert_eq!((map.act_n, map.sample), (None, Sample::Before));
+    }
+
+    #[test]
+    fn a_pin_forgotten_or_misspelt_is_named() {
+        let error = |from, to| PinMap::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
+        assert!(error("cke='cke'\n", "").contains("missing field `cke`"));
+        assert!(error("we_n", "we").contains("unknown field `we`"));
+    }
+}

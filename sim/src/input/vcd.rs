@@ -1,0 +1,195 @@
+//! A logic analyser's VCD to spans of pin levels: the pins as they are at each rising edge of the
+//! clock signal, whatever the time between edges.
+//!
+//! Clock 0 is the first rising edge in the file. Until all pins are known the clocks count as CKE
+//! low. After that an unknown level is an error, except on pins that mean nothing at that clock.
+
+use std::path::{Path, PathBuf};
+
+use hmtt_format::{MemoryDescription, Pins};
+use vcd::{Command, Parser, Value};
+
+use super::lines::Reader;
+use super::pin_map::{PinMap, Sample};
+use super::{InputError, Recording, Span};
+
+mod signals;
+
+use signals::{Levels, Signals};
+
+/// Opens a VCD.
+pub fn open(
+    path: &Path,
+    reader: Reader,
+    memory: Option<MemoryDescription>,
+    pins: Option<PinMap>,
+) -> Result<Recording, InputError> {
+    let fail = |reason: &str| InputError::Vcd { path: path.into(), reason: reason.into() };
+    let pins = pins.ok_or_else(|| fail("a VCD needs a pin map (--pins)"))?;
+    let memory = memory.ok_or_else(|| fail("a VCD needs a memory description (--memory)"))?;
+    if memory.generation.has_act_n() && pins.act_n.is_none() {
+        return Err(fail("the pin map has no act_n, which DDR4 needs"));
+    }
+    let mut parser = Parser::new(reader);
+    let signals = signals::read_header(&mut parser, &pins).map_err(|reason| fail(&reason))?;
+    let spans = VcdReader {
+        path: path.into(),
+        parser,
+        signals,
+        sample: pins.sample,
+        levels: Levels::default(),
+        before: Levels::default(),
+        time: 0,
+        known: false,
+        ended: false,
+    };
+    Ok(Recording { memory, clocks: None, spans: Box::new(spans) })
+}
+
+struct VcdReader {
+    path: PathBuf,
+    parser: Parser<Reader>,
+    signals: Signals,
+    sample: Sample,
+    /// Levels as of the command read last.
+    levels: Levels,
+    /// Levels before the current time stamp.
+    before: Levels,
+    time: u64,
+    /// Every pin has been 0 or 1 at some clock.
+    known: bool,
+    ended: bool,
+}
+
+impl VcdReader {
+    fn fail(&self, reason: impl std::fmt::Display) -> InputError {
+        let reason = format!("at time {}: {reason}", self.time);
+        InputError::Vcd { path: self.path.clone(), reason }
+    }
+
+    /// Reads commands up to the next clock edge.
+    fn advance(&mut self) -> Result<Option<Span>, InputError> {
+        loop {
+            let span = match self.parser.next() {
+                None => {
+                    self.ended = true;
+                    return self.edge();
+                }
+                Some(Err(error)) => return Err(self.fail(error)),
+                Some(Ok(Command::Timestamp(time))) => {
+                    if time < self.time {
+                        return Err(self.fail(format_args!("time goes back to {time}")));
+                    }
+                    let span = if time > self.time { self.edge()? } else { None };
+                    self.time = time;
+                    span
+                }
+                Some(Ok(Command::ChangeScalar(code, value))) => {
+                    self.signals.change(&mut self.levels, code, &[value]);
+                    None
+                }
+                Some(Ok(Command::ChangeVector(code, values))) => {
+                    self.signals.change(&mut self.levels, code, &values);
+                    None
+                }
+                Some(Ok(_)) => None,
+            };
+            if span.is_some() {
+                return Ok(span);
+            }
+        }
+    }
+
+    /// Closes a time stamp: a span if the clock rose in it.
+    fn edge(&mut self) -> Result<Option<Span>, InputError> {
+        let before = std::mem::replace(&mut self.before, self.levels.clone());
+        let rose = before.clock() == Value::V0 && self.levels.clock() == Value::V1;
+        if !rose {
+            return Ok(None);
+        }
+        let sampled = match self.sample {
+            Sample::Before => before,
+            Sample::After => self.levels.clone(),
+        };
+        let pins = if !self.known && !sampled.all_known(&self.signals) {
+            Pins { cke: false, ..Pins::DESELECT }
+        } else {
+            self.known = true;
+            sampled.pins().map_err(|pin| self.fail(format_args!("{pin} is neither 0 nor 1")))?
+        };
+        Ok(Some(Span { clocks: 1, pins }))
+    }
+}
+
+impl Iterator for VcdReader {
+    type Item = Result<Span, InputError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.advance().transpose();
+        self.ended |= !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hmtt_format::toml_memory;
+
+    const MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\n\
+        burst_length = 4\n[map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n";
+    const PINS: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\nwe_n='we'\n\
+        ba=['ba0','ba1']\na='a'\n";
+    const HEADER: &str = "$timescale 1ps $end $scope module p $end\n\
+        $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
+        $var wire 1 $ ras $end $var wire 1 % cas $end $var wire 1 & we $end\n\
+        $var wire 1 ' ba0 $end $var wire 1 ( ba1 $end $var wire 13 ) a [12:0] $end\n\
+        $upscope $end $enddefinitions $end\n";
+
+    fn spans(pins: &str, body: &str) -> Result<Vec<Pins>, InputError> {
+        let text = format!("{HEADER}{body}");
+        let reader = Box::new(std::io::Cursor::new(text.into_bytes()));
+        let memory = toml_memory::parse(MEMORY).unwrap();
+        let pins = PinMap::parse(pins).unwrap();
+        let recording = open(Path::new("x.vcd"), reader, Some(memory), Some(pins))?;
+        recording.spans.map(|span| span.map(|span| span.pins)).collect()
+    }
+
+    const START: &str = "#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n";
+
+    #[test]
+    fn pins_are_sampled_at_rising_edges() {
+        let body = format!("{START}#5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0!\n#25 1!\n");
+        let active = Pins { cs_n: false, ras_n: false, ba: 2, a: 5, ..Pins::DESELECT };
+        let idle = Pins { cs_n: true, ..active };
+        assert_eq!(spans(PINS, &body).unwrap(), [Pins::DESELECT, active, idle]);
+        let after = format!("{PINS}sample='after'\n");
+        assert_eq!(spans(&after, &body).unwrap(), [Pins::DESELECT, idle, idle]);
+    }
+
+    #[test]
+    fn unknown_levels_count_as_power_up_and_then_as_errors() {
+        let off = Pins { cke: false, ..Pins::DESELECT };
+        let body = format!("#0 0! x\"\n#5 1!\n#10 0!\n{}#15 1!\n", START.replace("#0", "#12"));
+        assert_eq!(spans(PINS, &body).unwrap(), [off, Pins::DESELECT]);
+        let late = format!("{body}#20 0! 0# x$\n#25 1!\n");
+        let error = spans(PINS, &late).unwrap_err().to_string();
+        assert_eq!(error, "x.vcd: at time 25: ras_n is neither 0 nor 1");
+        let deselected = format!("{body}#20 0! xras x$\n#25 1!\n").replace("xras ", "");
+        assert_eq!(spans(PINS, &deselected).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |pins: &str, body: &str| spans(pins, body).unwrap_err().to_string();
+        let missing = PINS.replace("'ras'", "'rass'");
+        assert_eq!(error(&missing, ""), "x.vcd: ras_n: there is no signal `rass`");
+        let wide = PINS.replace("'we'", "'a'");
+        assert_eq!(error(&wide, ""), "x.vcd: we_n: signal `a` has 13 bits, 1 expected");
+        assert_eq!(error(PINS, "#5 1!\n#4 0!"), "x.vcd: at time 5: time goes back to 4");
+        assert!(error(PINS, "#5 ?").starts_with("x.vcd: at time 5: "));
+    }
+}

@@ -1,0 +1,190 @@
+//! One line of a vector to its clock and pin levels.
+
+use hmtt_format::{Generation, Pins};
+
+/// A column of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Clock,
+    Cke,
+    CsN,
+    ActN,
+    RasN,
+    CasN,
+    WeN,
+    Ba,
+    A,
+}
+
+impl Column {
+    const ALL: [Column; 9] = [
+        Column::Clock,
+        Column::Cke,
+        Column::CsN,
+        Column::ActN,
+        Column::RasN,
+        Column::CasN,
+        Column::WeN,
+        Column::Ba,
+        Column::A,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Column::Clock => "clock",
+            Column::Cke => "cke",
+            Column::CsN => "cs_n",
+            Column::ActN => "act_n",
+            Column::RasN => "ras_n",
+            Column::CasN => "cas_n",
+            Column::WeN => "we_n",
+            Column::Ba => "ba",
+            Column::A => "a",
+        }
+    }
+}
+
+/// How many bank and address pins a module of a generation has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    ba: u32,
+    a: u32,
+}
+
+impl Widths {
+    /// BA and A pins of the DIMM slot: JESD21-C 4.5.10 (DDR), 4.20.13 (DDR2), 4.20.19 (DDR3) and
+    /// 4.20.26 (DDR4, where BG and BA count together).
+    pub const fn of(generation: Generation) -> Self {
+        match generation {
+            Generation::Ddr1 => Widths { ba: 2, a: 14 },
+            Generation::Ddr2 | Generation::Ddr3 => Widths { ba: 3, a: 16 },
+            Generation::Ddr4 => Widths { ba: 4, a: 18 },
+        }
+    }
+}
+
+/// The order of columns in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    order: Vec<Column>,
+}
+
+impl Columns {
+    /// The order the format prescribes.
+    pub fn of(generation: Generation) -> Self {
+        let present = |column: &Column| generation.has_act_n() || *column != Column::ActN;
+        Columns { order: Column::ALL.into_iter().filter(present).collect() }
+    }
+
+    /// The order a header states, or what was expected of it.
+    pub fn parse(names: &str) -> Result<Self, String> {
+        let mut order = Vec::new();
+        for name in names.split_ascii_whitespace() {
+            let column = Column::ALL.into_iter().find(|column| column.name() == name);
+            match column {
+                Some(column) if !order.contains(&column) => order.push(column),
+                _ => return Err(format!("known columns, each once, not `{name}`")),
+            }
+        }
+        let missing = |column: &Column| *column != Column::ActN && !order.contains(column);
+        match Column::ALL.into_iter().find(missing) {
+            Some(column) => Err(format!("a column {}", column.name())),
+            None => Ok(Columns { order }),
+        }
+    }
+
+    /// Whether lines state ACT_n.
+    pub fn has_act_n(&self) -> bool {
+        self.order.contains(&Column::ActN)
+    }
+
+    /// Reads a line, or says what was expected of it.
+    pub fn line(&self, line: &str, widths: Widths) -> Result<(u64, Pins), String> {
+        let mut fields = line.split_ascii_whitespace();
+        let mut clock = 0;
+        let mut pins = Pins::DESELECT;
+        for column in &self.order {
+            let field = fields.next().ok_or_else(|| self.expected())?;
+            match column {
+                Column::Clock => {
+                    clock = field.parse().map_err(|_| "a decimal clock".to_owned())?;
+                }
+                Column::Cke => pins.cke = level(*column, field)?,
+                Column::CsN => pins.cs_n = level(*column, field)?,
+                Column::ActN => pins.act_n = level(*column, field)?,
+                Column::RasN => pins.ras_n = level(*column, field)?,
+                Column::CasN => pins.cas_n = level(*column, field)?,
+                Column::WeN => pins.we_n = level(*column, field)?,
+                Column::Ba => pins.ba = hexadecimal(*column, field, widths.ba)? as u8,
+                Column::A => pins.a = hexadecimal(*column, field, widths.a)?,
+            }
+        }
+        if fields.next().is_some() {
+            return Err(self.expected());
+        }
+        Ok((clock, pins))
+    }
+
+    fn expected(&self) -> String {
+        let names: Vec<_> = self.order.iter().map(|column| column.name()).collect();
+        format!("{} fields ({})", names.len(), names.join(" "))
+    }
+}
+
+fn level(column: Column, field: &str) -> Result<bool, String> {
+    match field {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(format!("{}=0 or 1, not `{field}`", column.name())),
+    }
+}
+
+fn hexadecimal(column: Column, field: &str, width: u32) -> Result<u32, String> {
+    let digits = field.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match u32::from_str_radix(field, 16) {
+        Ok(value) if digits && value >> width == 0 => Ok(value),
+        _ => Err(format!("{} as {width} bits in hexadecimal, not `{field}`", column.name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DDR1: Widths = Widths::of(Generation::Ddr1);
+
+    #[test]
+    fn lines_become_pins() {
+        let (clock, pins) =
+            Columns::of(Generation::Ddr1).line("42 1 0 0 1 1 3 1fff", DDR1).unwrap();
+        assert_eq!(clock, 42);
+        let expected = Pins { cs_n: false, ras_n: false, ba: 3, a: 0x1fff, ..Pins::DESELECT };
+        assert_eq!(pins, expected);
+    }
+
+    #[test]
+    fn columns_may_come_in_any_order() {
+        let columns = Columns::parse("a ba we_n cas_n ras_n cs_n cke clock").unwrap();
+        let (clock, pins) = columns.line("7 1 0 1 1 0 1 9", DDR1).unwrap();
+        assert_eq!((clock, pins.a, pins.ba, pins.we_n), (9, 7, 1, false));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let columns = Columns::of(Generation::Ddr1);
+        let error = |line: &str| columns.line(line, DDR1).unwrap_err();
+        assert_eq!(error("4 1 0 2 1 1 3 0"), "ras_n=0 or 1, not `2`");
+        assert_eq!(error("4 1 0 0 1 1 4 0"), "ba as 2 bits in hexadecimal, not `4`");
+        assert_eq!(error("4 1 0 0 1 1 3 4000"), "a as 14 bits in hexadecimal, not `4000`");
+        assert_eq!(error("4 1 0 0 1 1 3 +1"), "a as 14 bits in hexadecimal, not `+1`");
+        assert_eq!(error("-4 1 0 0 1 1 3 0"), "a decimal clock");
+        let fields = "8 fields (clock cke cs_n ras_n cas_n we_n ba a)";
+        assert_eq!(error("4 1 0 0 1 1 3"), fields);
+        assert_eq!(error("4 1 0 0 1 1 3 0 0"), fields);
+        assert_eq!(Columns::parse("clock cke").unwrap_err(), "a column cs_n");
+        assert_eq!(
+            Columns::parse("clock clock").unwrap_err(),
+            "known columns, each once, not `clock`"
+        );
+    }
+}

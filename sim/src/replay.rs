@@ -1,0 +1,169 @@
+//! A recording through a card into frames, and the frames to wherever they are wanted.
+//!
+//! Joins the other modules and decides nothing but when it is over: when the recording is, the card has
+//! sent its end frames and then kept silent; or at the first output that fails. End frames alone are
+//! not enough, since software can stop and start a card within a recording.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use hmtt_format::{Event, MemoryDescription};
+
+use crate::decode::{Decoder, FlawAt};
+use crate::engine::{Engine, EngineError, Phy};
+use crate::gmii::{Catcher, Frame, Gmii, Violation};
+use crate::input::Spans;
+use crate::output::{OutputError, Sink};
+use crate::stimulus::Stimulus;
+use crate::summary::Summary;
+
+/// Most link violations kept; the rest are only counted.
+const VIOLATIONS_KEPT: usize = 20;
+
+/// What to replay, and how.
+pub struct Replay<'a> {
+    /// The recording.
+    pub spans: Spans,
+    /// The memory it was made on.
+    pub memory: &'a MemoryDescription,
+    /// The engine, with its card.
+    pub engine: &'a mut dyn Engine,
+    /// Where frames go.
+    pub sinks: Vec<Box<dyn Sink>>,
+    /// Keep the decoded events, to compare them.
+    pub keep_events: bool,
+    /// Called now and then with the clocks simulated so far.
+    pub progress: &'a mut dyn FnMut(u64),
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The counts.
+    pub summary: Summary,
+    /// All events, where they were kept.
+    pub events: Vec<Event>,
+    /// The first link violations.
+    pub violations: Vec<Violation>,
+    /// The first flaws of frames.
+    pub flaws: Vec<FlawAt>,
+}
+
+/// Why a replay failed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ReplayError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Runs a replay to its end. Only then outputs are finished.
+pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
+    let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
+    let mut stimulus = Stimulus::new(replay.spans, generation, tck_ps);
+    let mut receiver = Receiver {
+        catcher: Catcher::default(),
+        decoder: Decoder::new(replay.keep_events),
+        sinks: replay.sinks,
+        failed: None,
+        violations: Vec::new(),
+        violation_count: 0,
+        frames: 0,
+        progress: replay.progress,
+    };
+    let start = Instant::now();
+    replay.engine.run(&mut stimulus, &mut receiver)?;
+    let mut outcome = receiver.finish()?;
+    outcome.summary.clocks = stimulus.counts().clocks;
+    outcome.summary.commands = stimulus.counts().commands;
+    outcome.summary.took(start.elapsed());
+    Ok(outcome)
+}
+
+/// The other end of the card's cable.
+struct Receiver<'a> {
+    catcher: Catcher,
+    decoder: Decoder,
+    sinks: Vec<Box<dyn Sink>>,
+    failed: Option<OutputError>,
+    violations: Vec<Violation>,
+    violation_count: u64,
+    /// Frames at the last call of `progress`.
+    frames: u64,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl Receiver<'_> {
+    fn frame(&mut self, frame: &Frame) -> ControlFlow<()> {
+        self.decoder.take(&frame.bytes);
+        for sink in &mut self.sinks {
+            if let Err(error) = sink.frame(frame) {
+                self.failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn violation(&mut self, violation: Violation) {
+        self.violation_count += 1;
+        if self.violations.len() < VIOLATIONS_KEPT {
+            self.violations.push(violation);
+        }
+    }
+
+    fn finish(mut self) -> Result<Outcome, OutputError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Some(violation) = std::mem::take(&mut self.catcher).finish() {
+            self.violation(violation);
+        }
+        for sink in self.sinks {
+            sink.finish()?;
+        }
+        let counts = self.decoder.counts();
+        let summary = Summary {
+            accesses: counts.accesses,
+            frames: counts.frames,
+            records: counts.records,
+            lost_records: counts.lost,
+            protocol_faults: counts.faults,
+            tags: counts.tags,
+            link_violations: self.violation_count,
+            frame_flaws: counts.flaws,
+            ..Summary::default()
+        };
+        Ok(Outcome {
+            summary,
+            violations: self.violations,
+            flaws: self.decoder.flaws().to_vec(),
+            events: self.decoder.into_events(),
+        })
+    }
+}
+
+impl Phy for Receiver<'_> {
+    fn take(&mut self, gmii: Gmii, count: u64) -> ControlFlow<()> {
+        match self.catcher.take(gmii, count) {
+            None => ControlFlow::Continue(()),
+            Some(Ok(frame)) => self.frame(&frame),
+            Some(Err(violation)) => {
+                self.violation(violation);
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    fn progress(&mut self, clocks: u64, quiet: bool) -> ControlFlow<()> {
+        (self.progress)(clocks);
+        let frames = self.decoder.counts().frames;
+        let silent = std::mem::replace(&mut self.frames, frames) == frames && self.catcher.idle();
+        if quiet && silent && self.decoder.finished() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}

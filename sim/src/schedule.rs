@@ -1,0 +1,82 @@
+//! When which clock rises: the order of edges that every engine keeps.
+//!
+//! DDR clock `k` rises at `k * tCK`, TX clock `j` at `j * 8000 + 1000` ps; on a tie the DDR clock
+//! comes first. Falling edges change no state of the card and are left out. The order decides which
+//! TX edge sees a word that crosses the clock domains, so engines that disagree on it produce
+//! different frames. The Verilator harness runs the same arithmetic with the same two constants.
+
+/// Period of the TX clock (125 MHz) in picoseconds.
+pub const TX_PERIOD_PS: i64 = 8_000;
+/// Time of the first rising TX edge in picoseconds.
+pub const TX_OFFSET_PS: i64 = 1_000;
+
+/// Picoseconds from clock 0 to TX edge `edge`.
+pub const fn tx_time_ps(edge: u64) -> u64 {
+    edge * TX_PERIOD_PS as u64 + TX_OFFSET_PS as u64
+}
+
+/// Interleaves the two clocks. It keeps only the distance between the next edges of both, so it
+/// never overflows however long the recording.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    tck_ps: i64,
+    /// Time of the next TX edge minus time of the next DDR edge.
+    ahead_ps: i64,
+}
+
+impl Schedule {
+    /// Starts before the first edge of either clock. `tck_ps`: period of the DDR clock.
+    pub const fn new(tck_ps: u32) -> Self {
+        Schedule { tck_ps: tck_ps as i64, ahead_ps: TX_OFFSET_PS }
+    }
+
+    /// How many TX edges come before the next DDR edge; call it once for each DDR clock.
+    pub const fn tx_edges(&mut self) -> u32 {
+        let mut edges = 0;
+        while self.ahead_ps < 0 {
+            self.ahead_ps += TX_PERIOD_PS;
+            edges += 1;
+        }
+        self.ahead_ps -= self.tck_ps;
+        edges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(tck_ps: u32, clocks: u32) -> String {
+        let mut schedule = Schedule::new(tck_ps);
+        (0..clocks).map(|_| "t".repeat(schedule.tx_edges() as usize) + "D").collect()
+    }
+
+    #[test]
+    fn edges_come_in_order_of_time() {
+        // DDR 0 10 20 30 40 ns, TX 1 9 17 25 33 ns.
+        assert_eq!(order(10_000, 5), "DttDtDtDtD");
+        // DDR 0 2.5 5 7.5 10 ns.
+        assert_eq!(order(2_500, 5), "DtDDDtD");
+    }
+
+    #[test]
+    fn the_ddr_clock_goes_first_on_a_tie() {
+        // DDR 0 1 2 ... 9 ns, TX 1 and 9 ns.
+        assert_eq!(order(1_000, 11), "DDtDDDDDDDDtD");
+    }
+
+    #[test]
+    fn edges_agree_with_absolute_times() {
+        for tck_ps in [1_071u32, 7_500, 10_000, 1_000_000] {
+            let mut schedule = Schedule::new(tck_ps);
+            let mut edge = 0;
+            for clock in 0..2_000u64 {
+                let before = u64::from(schedule.tx_edges());
+                edge += before;
+                let now = clock * u64::from(tck_ps);
+                assert!(tx_time_ps(edge) >= now);
+                assert!(before == 0 || tx_time_ps(edge - 1) < now);
+            }
+        }
+    }
+}

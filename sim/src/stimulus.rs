@@ -1,0 +1,143 @@
+//! A recording to everything the card's pins see: its clocks with `run` high, then quiet clocks
+//! with `run` low until the card has sent what it holds.
+//!
+//! The quiet clocks are DESELECT with CKE as the recording left it, so that the card's view of the
+//! memory does not change while it drains.
+
+use hmtt_format::{CommandKind, Generation, Pins};
+
+use crate::input::{InputError, Span, Spans};
+
+/// Most clocks in one [`Drive`]: often enough to show progress and to stop in time.
+pub const LONGEST_DRIVE: u64 = 4096;
+/// Most quiet clocks in one [`Drive`]: a card that has finished is noticed after two of them.
+pub const LONGEST_QUIET_DRIVE: u64 = 2048;
+/// Fewest quiet clocks before a card that has not finished is given up.
+pub const LEAST_QUIET_CLOCKS: u64 = 200_000;
+/// Quiet time before a card that has not finished is given up, in picoseconds: a full FIFO of 256 KB
+/// takes 2.1 ms at one gigabit.
+pub const QUIET_PS: u64 = 3_000_000_000;
+
+/// Consecutive clocks at which the card sees the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drive {
+    /// How many clocks, 1 to [`LONGEST_DRIVE`].
+    pub clocks: u64,
+    /// Command pins.
+    pub pins: Pins,
+    /// The run switch.
+    pub run: bool,
+}
+
+/// What the stimulus has seen of the recording so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Clocks of the recording.
+    pub clocks: u64,
+    /// Commands other than DESELECT and NOP in them.
+    pub commands: u64,
+}
+
+/// Iterator over what the pins see.
+pub struct Stimulus {
+    spans: Spans,
+    generation: Generation,
+    counts: Counts,
+    quiet: u64,
+    /// CKE at the clock before; `None` before clock 0.
+    cke: Option<bool>,
+    rest: Option<Drive>,
+    recording: bool,
+}
+
+impl Stimulus {
+    /// `tck_ps`: period of the DDR clock.
+    pub fn new(spans: Spans, generation: Generation, tck_ps: u32) -> Self {
+        let quiet = LEAST_QUIET_CLOCKS.max(QUIET_PS / u64::from(tck_ps.max(1)));
+        Stimulus {
+            spans,
+            generation,
+            counts: Counts::default(),
+            quiet,
+            cke: None,
+            rest: None,
+            recording: true,
+        }
+    }
+
+    /// The recording's counts so far.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn count(&mut self, span: Span) {
+        let command =
+            hmtt_format::Command::decode(self.generation, span.pins, self.cke.unwrap_or(false));
+        self.cke = Some(span.pins.cke);
+        self.counts.clocks += span.clocks;
+        let idle = matches!(command.kind, CommandKind::Deselect | CommandKind::Nop);
+        self.counts.commands += u64::from(!idle);
+    }
+
+    /// Hands out as many clocks of `drive` as fit and keeps the rest.
+    fn split(&mut self, drive: Drive) -> Drive {
+        let longest = if drive.run { LONGEST_DRIVE } else { LONGEST_QUIET_DRIVE };
+        let clocks = drive.clocks.min(longest);
+        let left = drive.clocks - clocks;
+        self.rest = (left > 0).then_some(Drive { clocks: left, ..drive });
+        Drive { clocks, ..drive }
+    }
+}
+
+impl Iterator for Stimulus {
+    type Item = Result<Drive, InputError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(rest) = self.rest.take() {
+            return Some(Ok(self.split(rest)));
+        }
+        if !self.recording {
+            return None;
+        }
+        match self.spans.next() {
+            Some(Ok(span)) => {
+                self.count(span);
+                let drive = Drive { clocks: span.clocks, pins: span.pins, run: true };
+                Some(Ok(self.split(drive)))
+            }
+            Some(Err(error)) => {
+                self.recording = false;
+                Some(Err(error))
+            }
+            None => {
+                self.recording = false;
+                let pins = Pins { cke: self.cke.unwrap_or(false), ..Pins::DESELECT };
+                let drive = Drive { clocks: self.quiet, pins, run: false };
+                Some(Ok(self.split(drive)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_clocks_follow_with_cke_as_it_was() {
+        let low = Pins { cke: false, ..Pins::DESELECT };
+        let read = Pins { cs_n: false, cas_n: false, ..Pins::DESELECT };
+        let spans = [(1, Pins::DESELECT), (1, read), (10_000, low)]
+            .map(|(clocks, pins)| Ok(Span { clocks, pins }));
+        let mut stimulus = Stimulus::new(Box::new(spans.into_iter()), Generation::Ddr1, 10_000);
+        let drives: Vec<_> = stimulus.by_ref().map(Result::unwrap).collect();
+        let clocks = |run| -> u64 {
+            drives.iter().filter(|drive| drive.run == run).map(|drive| drive.clocks).sum()
+        };
+        assert_eq!((clocks(true), clocks(false)), (10_002, 300_000));
+        assert!(drives.iter().all(|drive| (1..=LONGEST_DRIVE).contains(&drive.clocks)));
+        assert!(drives.iter().filter(|drive| !drive.run).all(|drive| drive.pins == low));
+        // The READ and the power-down entry.
+        assert_eq!(stimulus.counts(), Counts { clocks: 10_002, commands: 2 });
+    }
+}

@@ -1,0 +1,137 @@
+//! Two lists of events to a verdict a human can act on.
+
+use std::fmt;
+
+use hmtt_format::Event;
+use hmtt_format::record::TagSource;
+
+/// Equal events shown before the first difference.
+const BEFORE: usize = 3;
+/// Events shown from the first difference on.
+const AFTER: usize = 5;
+
+/// What was expected and what was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    name: &'static str,
+    accesses: usize,
+    expected: Vec<Event>,
+    sent: Vec<Event>,
+    difference: Option<usize>,
+}
+
+impl Comparison {
+    /// Compares. `accesses`: what the expected events stand for.
+    pub fn new(
+        name: &'static str,
+        accesses: usize,
+        expected: Vec<Event>,
+        sent: Vec<Event>,
+    ) -> Self {
+        let common = expected.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+        let difference = (common < expected.len().max(sent.len())).then_some(common);
+        Comparison { name, accesses, expected, sent, difference }
+    }
+
+    /// Whether everything is equal.
+    pub const fn equal(&self) -> bool {
+        self.difference.is_none()
+    }
+
+    fn noun(&self) -> &'static str {
+        if self.name == "faults" { "faults" } else { "accesses" }
+    }
+}
+
+impl fmt::Display for Comparison {
+    /// One line when equal, else the first difference with what is around it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, noun, accesses) = (self.name, self.noun(), self.accesses);
+        let Some(at) = self.difference else {
+            return write!(f, "{name}: {accesses} {noun}, all equal");
+        };
+        let (expected, sent) = (self.expected.len(), self.sent.len());
+        writeln!(
+            f,
+            "{name}: {accesses} {noun}, first difference at record {at} \
+             ({expected} expected, {sent} sent)"
+        )?;
+        for event in &self.expected[at.saturating_sub(BEFORE)..at] {
+            writeln!(f, "    {}", Shown(event))?;
+        }
+        let mut list = |mark: char, events: &[Event]| {
+            for event in events.iter().skip(at).take(AFTER) {
+                writeln!(f, "  {mark} {}", Shown(event))?;
+            }
+            Ok(())
+        };
+        list('-', &self.expected)?;
+        list('+', &self.sent)?;
+        write!(f, "  (- expected, + sent)")
+    }
+}
+
+/// An event as a line.
+struct Shown<'a>(&'a Event);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Event::Access(access) => access.fmt(f),
+            Event::Tag { clock, source: TagSource::Mark, value } => {
+                write!(f, "{clock} mark {value:x}")
+            }
+            Event::Tag { clock, source: TagSource::Window(direction), value } => {
+                write!(f, "{clock} tag {} {value:x}", direction.letter())
+            }
+            Event::Fault { clock, kind, bank } => write!(f, "{clock} {kind} bank {bank}"),
+            Event::Page { clock, address, reads, writes, duration } => {
+                write!(f, "{clock} page {address} {reads} R {writes} W in {duration} clocks")
+            }
+            Event::Slice { clock, partial, reads, writes, .. } => {
+                write!(f, "{clock} slice {reads} R {writes} W")?;
+                partial.map_or(Ok(()), |length| write!(f, ", cut to {length} clocks"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hmtt_format::truth::parse_line;
+
+    fn events(text: &str) -> Vec<Event> {
+        text.split(',').map(|line| Event::Access(parse_line(line).unwrap().unwrap())).collect()
+    }
+
+    #[test]
+    fn equal_lists_are_one_line() {
+        let comparison = Comparison::new("truth", 2, events("1 R 40"), events("1 R 40"));
+        assert!(comparison.equal());
+        assert_eq!(comparison.to_string(), "truth: 2 accesses, all equal");
+    }
+
+    #[test]
+    fn the_first_difference_is_shown_with_what_is_around_it() {
+        let expected = events("1 R 40,2 R 40,3 R 40,4 R 40,5 R 40,6 W 80");
+        let sent = events("1 R 40,2 R 40,3 R 40,4 R 40,5 W 40");
+        let comparison = Comparison::new("truth", 6, expected, sent);
+        insta::assert_snapshot!(comparison, @r"
+        truth: 6 accesses, first difference at record 4 (6 expected, 5 sent)
+            2 R 40
+            3 R 40
+            4 R 40
+          - 5 R 40
+          - 6 W 80
+          + 5 W 40
+          (- expected, + sent)
+        ");
+    }
+
+    #[test]
+    fn a_missing_tail_is_a_difference() {
+        assert!(!Comparison::new("truth", 2, events("1 R 40,2 R 40"), events("1 R 40")).equal());
+        assert!(!Comparison::new("truth", 1, events("1 R 40"), events("1 R 40,2 R 40")).equal());
+    }
+}

@@ -1,0 +1,156 @@
+//! The real card, configured over its own bus: its tags and marks fit the truth in every mode.
+
+mod support;
+
+use hmtt_format::config::{
+    Granularity, MARK_FREE_FIRST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT, Mode, START, STOP,
+    TAG_NIBBLE_FIRST, TAG_ON,
+};
+use hmtt_format::{Event, MemoryDescription, toml_memory};
+use hmtt_sim::engine::{self, Kind, Options, Settings};
+use hmtt_sim::replay::{self, Outcome, Replay};
+use hmtt_sim::traffic::Traffic;
+use hmtt_sim::truth;
+
+/// Base of the tag window: 64 KB at 64 MB.
+const WINDOW: u64 = 0x400_0000;
+
+fn memory() -> MemoryDescription {
+    toml_memory::parse(
+        "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
+         [map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n",
+    )
+    .unwrap()
+}
+
+fn replayed(traffic: &Traffic, settings: Settings) -> Outcome {
+    let memory = memory();
+    let options = Options { kind: Kind::Rust, cache: None, vcd: None };
+    let parameters = engine::default_parameters(memory.clone());
+    let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
+    let outcome = replay::run(Replay {
+        spans: traffic.spans(),
+        memory: &memory,
+        engine: &mut *engine,
+        sinks: vec![],
+        keep_events: true,
+        progress: &mut |_| {},
+    })
+    .unwrap();
+    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
+    outcome
+}
+
+fn check(traffic: &Traffic, settings: Settings) -> Outcome {
+    let outcome = replayed(traffic, settings);
+    let clocks = outcome.summary.clocks;
+    for comparison in truth::check(traffic.truth(), &outcome.events, &memory(), settings, clocks) {
+        assert!(comparison.equal(), "{settings:?}: {comparison}");
+    }
+    outcome
+}
+
+fn every_mode() -> impl Iterator<Item = Settings> {
+    let slices = Settings { slice_code: 1, frequency: true, ..Settings::default() };
+    [
+        Settings::default(),
+        Settings { granularity: Granularity::Burst, ..slices },
+        Settings { mode: Mode::Page, ..slices },
+        Settings { mode: Mode::Frequency, ..slices },
+    ]
+    .into_iter()
+}
+
+/// Traffic that stays below the window and hits pages, lines and banks often.
+fn wander(traffic: &mut Traffic, steps: u64) {
+    let mut state = steps;
+    for _ in 0..steps {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        let address = 0x10_0000 + (state >> 40 & 0x7fff);
+        match state >> 60 {
+            0..=4 => traffic.write(address),
+            5 => traffic.idle(state >> 50 & 0xff),
+            6 => traffic.refresh(),
+            _ => traffic.read(address),
+        };
+    }
+}
+
+#[test]
+fn traffic_of_the_builder_is_recorded_in_every_mode() {
+    let mut traffic = Traffic::new(memory());
+    wander(&mut traffic, 700);
+    for settings in every_mode() {
+        let outcome = check(&traffic, settings);
+        assert_eq!((outcome.summary.protocol_faults, outcome.summary.tags), (0, 0));
+    }
+}
+
+#[test]
+fn marks_come_out_and_fit_the_accesses_around_them() {
+    let mut traffic = Traffic::new(memory());
+    let marks = [MARK_KERNEL_ENTER, MARK_FREE_FIRST + 7, MARK_KERNEL_EXIT];
+    for mark in marks {
+        wander(&mut traffic, 40);
+        traffic.configure(mark);
+    }
+    traffic.read(0x8);
+    for settings in every_mode() {
+        let outcome = check(&traffic, settings);
+        let found: Vec<_> = outcome
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Tag { value, .. } => Some(*value),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, marks.map(u32::from), "{settings:?}");
+    }
+}
+
+#[test]
+fn a_card_stopped_by_software_is_not_taken_for_finished() {
+    let mut traffic = Traffic::new(memory());
+    wander(&mut traffic, 20);
+    traffic.configure(STOP);
+    // Long enough for all end frames to be out before the capture goes on.
+    wander(traffic.idle(20_000), 20);
+    traffic.configure(START);
+    let started = traffic.clocks();
+    wander(&mut traffic, 20);
+    let outcome =
+        replayed(&traffic, Settings { granularity: Granularity::Burst, ..Settings::default() });
+    let after = |clock: u64| clock >= started;
+    let expected = traffic.truth().iter().filter(|access| after(access.clock.0)).count();
+    let found = outcome
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::Access(access) if after(access.clock.0)))
+        .count();
+    assert_eq!(found, expected);
+    // Stopped at the end as well: end frames were sent long ago, and once more or not.
+    traffic.configure(STOP).idle(20_000);
+    replayed(&traffic, Settings::default());
+}
+
+#[test]
+fn accesses_to_the_tag_window_become_tags() {
+    let mut traffic = Traffic::new(memory());
+    for nibble in (0..8).rev() {
+        traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (4 * nibble) & 15) as u16);
+        // A changed setting cuts a line or run; so that none spans it, something else comes next.
+        wander(&mut traffic, 5);
+    }
+    traffic.configure(TAG_ON);
+    for step in 0..40 {
+        wander(&mut traffic, 5);
+        traffic.read(WINDOW + step * 8 * 37 % 0x1_0000).write(WINDOW + step * 8);
+    }
+    // It cuts a slice as well, hence none here.
+    for settings in every_mode().filter(|settings| settings.mode != Mode::Frequency) {
+        let settings = Settings { frequency: false, ..settings };
+        let outcome = check(&traffic, settings);
+        assert_eq!(outcome.summary.tags, 80, "{settings:?}");
+    }
+}

@@ -1,0 +1,69 @@
+//! What several tests need.
+
+#![allow(dead_code)] // not every test needs all of it
+
+pub mod soft_card;
+
+use std::path::PathBuf;
+
+use hmtt_format::config::Granularity;
+use hmtt_format::{MemoryDescription, Pins};
+use hmtt_sim::engine::rust::Stepper;
+use hmtt_sim::engine::{Card, Settings};
+use hmtt_sim::gmii::Gmii;
+use hmtt_sim::input::Spans;
+use hmtt_sim::output::Sink;
+use hmtt_sim::replay::{self, Outcome, Replay, ReplayError};
+
+use soft_card::SoftCard;
+
+/// The vectors' directory.
+pub fn vectors() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors")
+}
+
+/// The soft card on its straps.
+pub struct StrappedSoftCard {
+    card: SoftCard,
+    straps: u16,
+}
+
+impl StrappedSoftCard {
+    pub fn new(memory: MemoryDescription, settings: Settings) -> Self {
+        let straps = settings.mode as u16
+            | u16::from(settings.granularity == Granularity::Burst) << 2
+            | u16::from(settings.frequency) << 3
+            | u16::from(settings.slice_code) << 4;
+        StrappedSoftCard { card: SoftCard::new(memory), straps }
+    }
+}
+
+impl Card for StrappedSoftCard {
+    fn ddr_edge(&mut self, pins: Pins, run: bool) {
+        self.card.ddr(pins, run, self.straps);
+    }
+
+    fn tx_edge(&mut self) -> Gmii {
+        let (txd, tx_en) = self.card.tx();
+        Gmii { txd, tx_en, tx_er: false }
+    }
+}
+
+/// Replays through the soft card.
+pub fn replay(
+    spans: Spans,
+    memory: &MemoryDescription,
+    settings: Settings,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Result<Outcome, ReplayError> {
+    let card = StrappedSoftCard::new(memory.clone(), settings);
+    let mut engine = Stepper { card, tck_ps: memory.tck_ps };
+    replay::run(Replay {
+        spans,
+        memory,
+        engine: &mut engine,
+        sinks,
+        keep_events: true,
+        progress: &mut |_| {},
+    })
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Installs what building and testing need from Debian, by package name; quiet when all is there.
+set -eu
+
+missing=
+need() { # command package
+    command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing="$missing $2"
+}
+need cc build-essential
+need yosys yosys
+need iverilog iverilog
+need verilator verilator
+need tshark tshark
+need ip iproute2
+need unshare util-linux
+need python3 python3
+
+# The oldest compiler that builds the workspace, as its Cargo.toml states.
+wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+new_enough() { # rustc
+    have=$("$1" --version 2>/dev/null | awk '{print $2}') && [ -n "$have" ] &&
+        [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ]
+}
+if ! new_enough rustc; then
+    # Debian 12 carries a current compiler as rustc-web, later ones as rustc.
+    missing="$missing rust"
+fi
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null 2>&1; then
+    as_root=sudo
+else
+    echo "setup: missing:$missing; install them as root with apt-get install" >&2
+    exit 1
+fi
+echo "setup: installing$missing"
+$as_root apt-get update -qq
+packages=
+for package in $missing; do
+    if [ "$package" = rust ]; then
+        for flavour in "" -web; do
+            version=$(apt-cache policy "rustc$flavour" | awk '/Candidate/{print $2}')
+            if [ "$(printf '%s\n%s\n' "$wanted" "$version" | sort -V | head -n 1)" = "$wanted" ]; then
+                package="rustc$flavour cargo$flavour"
+                break
+            fi
+        done
+        if [ "$package" = rust ]; then
+            echo "setup: Debian has no rustc $wanted or newer here; install one from rustup.rs" >&2
+            exit 1
+        fi
+    fi
+    packages="$packages $package"
+done
+# shellcheck disable=SC2086 # a list of packages
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null
