@@ -20,6 +20,7 @@ pub mod simulated;
 pub mod statistics;
 pub mod synth;
 pub mod table;
+pub mod waves;
 
 pub use config::settings::straps;
 pub use simulated::{Gmii, SimulatedCard};

@@ -5,11 +5,14 @@
 //! ([`Card::update`]) runs in every pass. The falling edge is given together with the new pins, which
 //! is when a real controller changes them too.
 
+use std::io;
+
 use hmtt_format::Pins;
 use rust_hdl::prelude::*;
 
 use crate::CardParameters;
 use crate::card::Card;
+use crate::waves::Waves;
 
 /// What the PHY samples at a rising edge of the transmit clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,12 +25,33 @@ pub struct Gmii {
     pub tx_er: bool,
 }
 
+/// Period of the transmit clock.
+const TX_PERIOD_PS: u64 = 8000;
+/// Time of the transmit clock's first rising edge.
+const TX_PHASE_PS: u64 = 1000;
+
 /// A card with one of the FIFO sizes that exist.
-pub struct SimulatedCard(AnySize);
+pub struct SimulatedCard {
+    card: AnySize,
+    waves: Option<Waves>,
+    tck_ps: u64,
+    ddr_edges: u64,
+    tx_edges: u64,
+}
 
 enum AnySize {
     Small(Box<Card<10>>),
     Large(Box<Card<14>>),
+}
+
+/// Calls the same method on a card of either size.
+macro_rules! either {
+    ($self:ident, $card:ident => $call:expr) => {
+        match &mut $self.card {
+            AnySize::Small($card) => $call,
+            AnySize::Large($card) => $call,
+        }
+    };
 }
 
 impl SimulatedCard {
@@ -36,34 +60,55 @@ impl SimulatedCard {
     /// # Panics
     /// When the gateware itself is faulty: unconnected or looped.
     pub fn new(parameters: &CardParameters) -> Self {
-        SimulatedCard(match parameters.fifo_log2 {
-            14 => AnySize::Large(settled(Card::new(&parameters.memory))),
-            _ => AnySize::Small(settled(Card::new(&parameters.memory))),
-        })
+        let memory = &parameters.memory;
+        SimulatedCard {
+            card: match parameters.fifo_log2 {
+                14 => AnySize::Large(settled(Card::new(memory))),
+                _ => AnySize::Small(settled(Card::new(memory))),
+            },
+            waves: None,
+            tck_ps: memory.tck_ps.into(),
+            ddr_edges: 0,
+            tx_edges: 0,
+        }
+    }
+
+    /// Writes every signal to a VCD file from now on; many times slower. Call it before the first
+    /// edge.
+    pub fn write_waves(&mut self, writer: Box<dyn io::Write>) {
+        self.waves = Some(either!(self, card => Waves::new(writer, card.as_ref())));
+    }
+
+    /// Ends the VCD file; the first error of writing it.
+    pub fn finish_waves(&mut self) -> io::Result<()> {
+        self.waves.take().map_or(Ok(()), Waves::finish)
     }
 
     /// One full DDR clock: new pins after the falling edge, then the rising edge that samples them.
     pub fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
-        match &mut self.0 {
-            AnySize::Small(card) => card.ddr_edge(pins, run, straps),
-            AnySize::Large(card) => card.ddr_edge(pins, run, straps),
-        }
+        let rising = self.ddr_edges * self.tck_ps;
+        self.ddr_edges += 1;
+        either!(self, card => {
+            card.drive(pins, run, straps);
+            match &mut self.waves {
+                None => card.ddr_edge(),
+                Some(waves) => card.ddr_edge_with_waves(waves, rising, self.tck_ps),
+            }
+        });
     }
 
     /// One full transmit clock; returns what the PHY samples at its rising edge.
     pub fn tx_edge(&mut self) -> Gmii {
-        match &mut self.0 {
-            AnySize::Small(card) => card.tx_edge(),
-            AnySize::Large(card) => card.tx_edge(),
-        }
-    }
-
-    /// The card as a block, for waveform probes.
-    pub fn block(&self) -> &dyn Block {
-        match &self.0 {
-            AnySize::Small(card) => card.as_ref(),
-            AnySize::Large(card) => card.as_ref(),
-        }
+        let rising = self.tx_edges * TX_PERIOD_PS + TX_PHASE_PS;
+        self.tx_edges += 1;
+        either!(self, card => {
+            let sampled = card.sampled();
+            match &mut self.waves {
+                None => card.tx_edge(),
+                Some(waves) => card.tx_edge_with_waves(waves, rising),
+            }
+            sampled
+        })
     }
 }
 
@@ -112,7 +157,7 @@ macro_rules! travel {
 }
 
 impl<const N: usize> Card<N> {
-    fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
+    fn drive(&mut self, pins: Pins, run: bool, straps: u16) {
         self.cke.next = pins.cke;
         self.cs_n.next = pins.cs_n;
         self.act_n.next = pins.act_n;
@@ -123,6 +168,9 @@ impl<const N: usize> Card<N> {
         self.a.next = u64::from(pins.a & 0x3_ffff).into();
         self.run.next = run;
         self.straps.next = u64::from(straps).into();
+    }
+
+    fn ddr_edge(&mut self) {
         travel!(
             self: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, run, straps, command_buffer,
             event_source, config_unit
@@ -142,18 +190,39 @@ impl<const N: usize> Card<N> {
         );
     }
 
-    fn tx_edge(&mut self) -> Gmii {
-        let sampled = Gmii {
-            txd: self.gmac.txd.val().to_u8(),
+    fn sampled(&self) -> Gmii {
+        Gmii {
+            txd: self.gmac.txd.val().index() as u8,
             tx_en: self.gmac.tx_en.val(),
             tx_er: self.gmii_tx_er.val(),
-        };
+        }
+    }
+
+    fn tx_edge(&mut self) {
         self.tx_clock.next = Clock { clk: true };
         assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
         edge!(self: packet_fifo, tx_thread, gmac);
         self.tx_clock.next = Clock { clk: false };
         assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
         travel!(self: packet_fifo, tx_thread, gmac, gmii_txd, gmii_tx_en, led);
-        sampled
+    }
+
+    /// Half clocks apart, so that waves show both levels of the clock.
+    fn ddr_edge_with_waves(&mut self, waves: &mut Waves, rising_ps: u64, period_ps: u64) {
+        self.ddr_clock.next = Clock { clk: false };
+        assert!(simulate(self, SETTLE_PASSES));
+        waves.at(rising_ps.saturating_sub(period_ps / 2), self);
+        self.ddr_clock.next = Clock { clk: true };
+        assert!(simulate(self, SETTLE_PASSES));
+        waves.at(rising_ps, self);
+    }
+
+    fn tx_edge_with_waves(&mut self, waves: &mut Waves, rising_ps: u64) {
+        self.tx_clock.next = Clock { clk: false };
+        assert!(simulate(self, SETTLE_PASSES));
+        waves.at(rising_ps.saturating_sub(TX_PERIOD_PS / 2), self);
+        self.tx_clock.next = Clock { clk: true };
+        assert!(simulate(self, SETTLE_PASSES));
+        waves.at(rising_ps, self);
     }
 }

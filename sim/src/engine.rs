@@ -46,6 +46,11 @@ pub trait Card {
 
     /// A rising TX edge; what the PHY samples at it.
     fn tx_edge(&mut self) -> Gmii;
+
+    /// The simulation is over: completes what the card wrote besides.
+    fn finish(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
 }
 
 /// Which engine.
@@ -86,8 +91,6 @@ pub enum EngineError {
     Io { operation: &'static str, path: PathBuf, source: io::Error },
     #[error("the compiled card stopped: {reason}")]
     Died { reason: String },
-    #[error("the {engine} engine cannot write waves")]
-    NoWaves { engine: &'static str },
 }
 
 impl EngineError {
@@ -106,10 +109,8 @@ pub fn prepare(
     let tck_ps = parameters.memory.tck_ps;
     match options.kind {
         Kind::Rust => {
-            if options.vcd.is_some() {
-                return Err(EngineError::NoWaves { engine: "rust" });
-            }
-            Ok(Box::new(rust::Stepper { card: card::simulated(parameters, settings), tck_ps }))
+            let card = card::simulated(parameters, settings, options.vcd.as_deref())?;
+            Ok(Box::new(rust::Stepper { card, tck_ps }))
         }
         Kind::Verilator => {
             let text = card::verilog(parameters)?;

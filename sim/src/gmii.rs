@@ -49,6 +49,8 @@ pub struct Frame {
     pub time: Duration,
     /// The bytes.
     pub bytes: Vec<u8>,
+    /// The frame check sequence as it was on the wire.
+    pub fcs: [u8; FCS_BYTES],
 }
 
 /// A violation of IEEE 802.3.
@@ -203,7 +205,9 @@ impl Catcher {
         if crc32fast::hash(&self.bytes) != RESIDUE {
             return Err(Violation::Check);
         }
-        Ok(Frame { time, bytes: self.bytes[..length - FCS_BYTES].to_vec() })
+        let (bytes, fcs) = self.bytes.split_at(length - FCS_BYTES);
+        let fcs = fcs.try_into().expect("split off with this length");
+        Ok(Frame { time, bytes: bytes.to_vec(), fcs })
     }
 }
 
@@ -242,7 +246,9 @@ mod tests {
         assert_eq!(catcher.take(IDLE, 5), None);
         let found = catch(&mut catcher, &encode(&[7; 100]), 12);
         // Edge 5 + 7 bytes of preamble = edge 12, at 12 * 8 + 1 ns.
-        let frame = Frame { time: Duration::from_nanos(97), bytes: vec![7; 100] };
+        let wire = encode(&[7; 100]);
+        let fcs = wire[wire.len() - FCS_BYTES..].try_into().unwrap();
+        let frame = Frame { time: Duration::from_nanos(97), bytes: vec![7; 100], fcs };
         assert_eq!(found, [Ok(frame)]);
         assert_eq!(catch(&mut catcher, &encode(&[8; 60]), 12).len(), 1);
         assert_eq!(catcher.finish(), None);

@@ -1,5 +1,9 @@
 //! The gateware as the engines see it: a model to step, Verilog to compile, straps to set.
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
 use gateware::{CardParameters, SimulatedCard};
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::{MemoryDescription, Pins};
@@ -43,11 +47,22 @@ pub fn verilog(parameters: &CardParameters) -> Result<String, EngineError> {
 pub struct StrappedCard {
     card: SimulatedCard,
     straps: u16,
+    waves: Option<PathBuf>,
 }
 
-/// The rust-hdl card.
-pub fn simulated(parameters: &CardParameters, settings: Settings) -> StrappedCard {
-    StrappedCard { card: SimulatedCard::new(parameters), straps: straps(settings) }
+/// The rust-hdl card; with `waves` it writes a VCD file, many times slower.
+pub fn simulated(
+    parameters: &CardParameters,
+    settings: Settings,
+    waves: Option<&Path>,
+) -> Result<StrappedCard, EngineError> {
+    let mut card = SimulatedCard::new(parameters);
+    if let Some(path) = waves {
+        let file = File::create(path).map_err(EngineError::io("create", path))?;
+        card.write_waves(Box::new(BufWriter::new(file)));
+    }
+    let waves = waves.map(Path::to_owned);
+    Ok(StrappedCard { card, straps: straps(settings), waves })
 }
 
 impl Card for StrappedCard {
@@ -58,5 +73,10 @@ impl Card for StrappedCard {
     fn tx_edge(&mut self) -> Gmii {
         let gateware::Gmii { txd, tx_en, tx_er } = self.card.tx_edge();
         Gmii { txd, tx_en, tx_er }
+    }
+
+    fn finish(&mut self) -> Result<(), EngineError> {
+        let path = self.waves.take().unwrap_or_default();
+        self.card.finish_waves().map_err(EngineError::io("write", &path))
     }
 }

@@ -21,11 +21,11 @@ impl<C: Card> Engine for Stepper<C> {
         for drive in stimulus.by_ref() {
             let drive = drive?;
             if step(&mut self.card, &mut schedule, drive, phy).is_break() {
-                return Ok(());
+                return self.card.finish();
             }
             clocks += drive.clocks;
             if phy.progress(clocks, !drive.run).is_break() {
-                return Ok(());
+                return self.card.finish();
             }
         }
         Err(EngineError::NotFinished { clocks: clocks - stimulus.counts().clocks })

@@ -18,7 +18,7 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::partial::Partial;
 use super::{OutputError, Sink};
-use crate::gmii::Frame;
+use crate::gmii::{FCS_BYTES, Frame};
 
 const APPLICATION: &str = "hmtt-sim";
 /// if_tsresol: 10^-9 seconds, which is also what the writer assumes.
@@ -32,11 +32,13 @@ const UNKNOWN_LENGTH: i64 = -1;
 pub struct PcapngFile {
     writer: PcapNgWriter<BufWriter<File>>,
     file: Partial,
+    keep_fcs: bool,
 }
 
 impl PcapngFile {
     /// Starts a file. An existing one is replaced at the end, and only with `overwrite`.
-    pub fn create(path: &Path, overwrite: bool) -> Result<Self, OutputError> {
+    /// With `keep_fcs` every packet ends with its FCS, and the interface block says so.
+    pub fn create(path: &Path, overwrite: bool, keep_fcs: bool) -> Result<Self, OutputError> {
         let file = Partial::new(path, overwrite)?;
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
@@ -48,21 +50,21 @@ impl PcapngFile {
         let buffer = BufWriter::new(File::create(file.partial()).map_err(file.failed("create"))?);
         let writer = PcapNgWriter::with_section_header(buffer, section)
             .map_err(|error| refused(&file, error))?;
-        let mut file = PcapngFile { writer, file };
+        let mut file = PcapngFile { writer, file, keep_fcs };
         file.write_interface()?;
         Ok(file)
     }
 
     fn write_interface(&mut self) -> Result<(), OutputError> {
-        self.write(InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
-            snaplen: 0,
-            options: vec![
-                InterfaceDescriptionOption::IfName(Cow::Borrowed(APPLICATION)),
-                InterfaceDescriptionOption::IfSpeed(BITS_PER_SECOND),
-                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-            ],
-        })
+        let mut options = vec![
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(APPLICATION)),
+            InterfaceDescriptionOption::IfSpeed(BITS_PER_SECOND),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ];
+        if self.keep_fcs {
+            options.push(InterfaceDescriptionOption::IfFcsLen(FCS_BYTES as u8));
+        }
+        self.write(InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options })
     }
 
     fn write<'a>(
@@ -80,17 +82,21 @@ fn refused(file: &Partial, error: PcapError) -> OutputError {
 
 impl Sink for PcapngFile {
     fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {
+        let mut data = Cow::Borrowed(&frame.bytes[..]);
+        if self.keep_fcs {
+            data.to_mut().extend(frame.fcs);
+        }
         self.write(EnhancedPacketBlock {
             interface_id: 0,
             timestamp: frame.time,
-            original_len: frame.bytes.len() as u32,
-            data: Cow::Borrowed(&frame.bytes),
+            original_len: data.len() as u32,
+            data,
             options: Vec::new(),
         })
     }
 
     fn finish(self: Box<Self>) -> Result<(), OutputError> {
-        let PcapngFile { writer, file } = *self;
+        let PcapngFile { writer, file, .. } = *self;
         writer.into_inner().flush().map_err(file.failed("write"))?;
         file.finish()
     }
@@ -104,14 +110,18 @@ mod tests {
     use std::time::Duration;
 
     fn frame() -> Frame {
-        Frame { time: Duration::from_nanos(5_000_000_001), bytes: (0..61).collect() }
+        Frame {
+            time: Duration::from_nanos(5_000_000_001),
+            bytes: (0..61).collect(),
+            fcs: [1, 2, 3, 4],
+        }
     }
 
     #[test]
     fn frames_come_back_with_their_nanosecond() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
-        let mut file = Box::new(PcapngFile::create(&path, false).unwrap());
+        let mut file = Box::new(PcapngFile::create(&path, false, false).unwrap());
         file.frame(&frame()).unwrap();
         file.finish().unwrap();
         let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
@@ -129,11 +139,11 @@ mod tests {
     fn an_unfinished_file_leaves_nothing_and_an_old_one_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
-        drop(PcapngFile::create(&path, false).unwrap());
+        drop(PcapngFile::create(&path, false, false).unwrap());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         fs::write(&path, "old").unwrap();
-        assert!(matches!(PcapngFile::create(&path, false), Err(OutputError::Exists { .. })));
-        drop(PcapngFile::create(&path, true).unwrap());
+        assert!(matches!(PcapngFile::create(&path, false, false), Err(OutputError::Exists { .. })));
+        drop(PcapngFile::create(&path, true, false).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }
 }

@@ -52,6 +52,9 @@ pub struct ReplayArguments {
     /// Write the frames to a pcapng file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Keep each frame's FCS in the pcapng file
+    #[arg(long, requires = "output")]
+    pub fcs: bool,
     /// Send the frames on a network interface
     #[arg(short, long, value_name = "NAME")]
     pub interface: Option<String>,

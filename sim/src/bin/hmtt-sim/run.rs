@@ -60,7 +60,7 @@ fn open(arguments: &ReplayArguments) -> Result<Recording> {
 fn sinks(arguments: &ReplayArguments) -> Result<Vec<Box<dyn Sink>>> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(path) = &arguments.output {
-        sinks.push(Box::new(PcapngFile::create(path, arguments.force)?));
+        sinks.push(Box::new(PcapngFile::create(path, arguments.force, arguments.fcs)?));
     }
     if let Some(name) = &arguments.interface {
         sinks.push(Box::new(Interface::open(name, arguments.speed)?));

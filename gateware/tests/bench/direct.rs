@@ -1,0 +1,65 @@
+//! A block under direct simulation, and seeded values to drive it with.
+
+use fastrand::Rng;
+use rust_hdl::prelude::*;
+
+/// More passes than the longest combinational path has blocks.
+const SETTLE_PASSES: usize = 100;
+
+/// Wires a block up and settles it, so that its first edge samples nothing that was never computed.
+pub fn settled<B: Block>(mut block: B) -> B {
+    block.connect_all();
+    check_all(&block).expect("the wiring is complete");
+    settle(&mut block);
+    block
+}
+
+/// Lets inputs travel to outputs.
+pub fn settle<B: Block>(block: &mut B) {
+    assert!(simulate(block, SETTLE_PASSES), "the block settles");
+}
+
+/// One clock, rising edge first.
+pub fn pulse<B: Block>(block: &mut B, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
+    for clk in [true, false] {
+        clock(block).next = Clock { clk };
+        settle(block);
+    }
+}
+
+/// A value of `width` bits: often zero, all ones, one bit, a run of ones or small, where mistakes hide.
+pub fn spread(rng: &mut Rng, width: u32) -> u64 {
+    let value = match rng.u8(0..8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => 1 << rng.u32(0..width),
+        3 => (1 << rng.u32(0..width)) - 1,
+        4 | 5 => rng.u64(0..4),
+        _ => rng.u64(..),
+    };
+    value & u64::MAX >> (64 - width)
+}
+
+/// True `percent` times of a hundred.
+pub fn chance(rng: &mut Rng, percent: u32) -> bool {
+    rng.u32(0..100) < percent
+}
+
+/// Says on a failing test which seed drove it.
+pub struct Seed(pub u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}", self.0);
+        }
+    }
+}
+
+/// Runs a test body under several seeds and names the one that fails.
+pub fn with_seeds(seeds: std::ops::Range<u64>, body: impl Fn(&mut Rng)) {
+    for seed in seeds {
+        let _named = Seed(seed);
+        body(&mut Rng::with_seed(seed));
+    }
+}

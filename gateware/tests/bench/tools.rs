@@ -1,0 +1,22 @@
+//! External tools the tests call, and what happens when one is missing.
+
+use std::io::{ErrorKind, Write as _};
+use std::process::{Command, Output};
+
+/// Runs a tool; `None` when it is not installed, which is said even where the test harness captures
+/// output.
+pub fn run(test: &str, tool: &str, command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) => Some(output),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let _ = writeln!(std::io::stderr(), "skipped: {test}: {tool} is not installed");
+            None
+        }
+        Err(error) => panic!("{tool}: {error}"),
+    }
+}
+
+/// Everything a tool said.
+pub fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat()
+}

@@ -1,0 +1,158 @@
+//! The blocks between the slot and the event queue.
+
+use fastrand::Rng;
+use gateware::ddr::address_matrix::AddressMatrix;
+use gateware::ddr::command_buffer::CommandBuffer;
+use gateware::ddr::event_queue::EventQueue;
+use gateware::ddr::event_source::EventSource;
+use gateware::ddr::state_machine::StateMachine;
+use gateware::ddr::{CommandCode, SlotCommand, SlotEvent, Verdict};
+use hmtt_format::Generation;
+
+use crate::direct::{chance, spread, with_seeds};
+use crate::memories;
+use crate::recording::Recording;
+
+fn command_buffer(generation: Generation, rng: &mut Rng) -> Recording<CommandBuffer> {
+    let mut recording = Recording::new("command buffer", CommandBuffer::new(generation));
+    for _ in 0..1500 {
+        let block = &mut recording.block;
+        block.cke.next = chance(rng, 85);
+        block.cs_n.next = chance(rng, 30);
+        block.act_n.next = chance(rng, 60);
+        block.ras_n.next = rng.bool();
+        block.cas_n.next = rng.bool();
+        block.we_n.next = rng.bool();
+        block.ba.next = spread(rng, 4).into();
+        block.a.next = spread(rng, 18).into();
+        recording.step();
+        recording.edge(|block| &mut block.clock);
+    }
+    recording
+}
+
+#[test]
+fn command_buffers_of_all_generations_agree() {
+    with_seeds(0..1, |rng| {
+        for generation in Generation::ALL {
+            command_buffer(generation, rng).agrees();
+        }
+    });
+}
+
+#[test]
+fn a_wrong_constant_is_noticed() {
+    let recording = command_buffer(Generation::Ddr4, &mut Rng::with_seed(1));
+    recording.notices("a15 = 18'b1000000000000000", "a15 = 18'b0100000000000000");
+}
+
+const CODES: [CommandCode; 12] = [
+    CommandCode::Quiet,
+    CommandCode::Activate,
+    CommandCode::Read,
+    CommandCode::Write,
+    CommandCode::Precharge,
+    CommandCode::PrechargeAll,
+    CommandCode::Refresh,
+    CommandCode::SelfRefreshEntry,
+    CommandCode::ModeRegisterSet,
+    CommandCode::BurstTerminate,
+    CommandCode::ZqCalibration,
+    CommandCode::Reserved,
+];
+
+#[test]
+fn state_machines_agree() {
+    with_seeds(0..1, |rng| {
+        let memory = memories::ddr1("");
+        let mut recording = Recording::new("state machine", StateMachine::new(&memory));
+        for _ in 0..4000 {
+            let common = chance(rng, 80);
+            let code = CODES[rng.usize(0..if common { 5 } else { CODES.len() })];
+            let ba = rng.u64(0..16) & if chance(rng, 80) { 3 } else { 15 };
+            recording.block.command.next =
+                SlotCommand { code, ba: ba.into(), a: spread(rng, 18).into() };
+            recording.step();
+            recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}
+
+#[test]
+fn address_matrices_of_all_maps_agree() {
+    with_seeds(0..1, |rng| {
+        for memory in memories::all() {
+            let mut recording = Recording::new("address matrix", AddressMatrix::new(&memory));
+            for _ in 0..1000 {
+                recording.block.row.next = spread(rng, 18).into();
+                recording.block.ba.next = spread(rng, 4).into();
+                recording.block.a.next = spread(rng, 18).into();
+                recording.step();
+            }
+            recording.agrees();
+        }
+    });
+}
+
+#[test]
+fn event_sources_agree() {
+    with_seeds(0..1, |rng| {
+        let memory = memories::ddr1("tick_clocks = 256");
+        let mut recording = Recording::new("event source", EventSource::new(&memory));
+        for clock in 0..3000 {
+            let block = &mut recording.block;
+            block.valid.next = clock > 3;
+            block.run.next = block.run.val() ^ chance(rng, 3);
+            block.verdict.next = Verdict {
+                access: rng.bool(),
+                write: rng.bool(),
+                fault: if chance(rng, 70) { 0u64 } else { spread(rng, 6) }.into(),
+                ba: spread(rng, 4).into(),
+                a: spread(rng, 18).into(),
+            };
+            block.row.next = spread(rng, 18).into();
+            if clock % 500 == 0 {
+                block.slice_last.next = rng.u64(1..200).into();
+            }
+            block.slices.next = clock / 700 % 2 == 1;
+            recording.step();
+            recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}
+
+fn slot_event(rng: &mut Rng) -> SlotEvent {
+    SlotEvent {
+        run_change: chance(rng, 2),
+        run: rng.bool(),
+        slice: chance(rng, 3),
+        tick: chance(rng, 3),
+        access: chance(rng, 70),
+        fault: chance(rng, 20),
+        overrun: false,
+        write: rng.bool(),
+        high: spread(rng, 8).into(),
+        low: spread(rng, 32).into(),
+        clock: rng.u64(0..1 << 32).into(),
+    }
+}
+
+#[test]
+fn event_queues_agree_empty_and_crowded() {
+    with_seeds(0..1, |rng| {
+        let mut recording = Recording::new("event queue", EventQueue::default());
+        for clock in 0..4000 {
+            let filling = clock / 600 % 2 == 0;
+            let pops =
+                recording.block.head_valid.val() && chance(rng, if filling { 10 } else { 90 });
+            recording.block.pop.next = pops;
+            recording.block.push.next = chance(rng, if filling { 90 } else { 10 });
+            recording.block.slot_event.next = slot_event(rng);
+            recording.step();
+            recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}

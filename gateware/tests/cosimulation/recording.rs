@@ -1,0 +1,181 @@
+//! What a block did on every input it was given, replayed through its Verilog by iverilog.
+//!
+//! A step is what all input ports, clocks included, and all output ports hold once everything has
+//! settled. Data and a clock's rising edge never change in the same step, so no simulator can race.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use rust_hdl::prelude::*;
+
+use crate::direct::{settle, settled};
+use crate::tools;
+
+struct Port {
+    name: String,
+    bits: usize,
+}
+
+/// A block and all it did so far.
+pub struct Recording<B: Block> {
+    /// The block; set its inputs before [`Recording::step`].
+    pub block: B,
+    name: &'static str,
+    steps: Vec<String>,
+}
+
+/// Ports of a direction and their values as one binary number, first port highest.
+#[derive(Default)]
+struct Ports {
+    depth: usize,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    levels: [String; 2],
+}
+
+impl Probe for Ports {
+    fn visit_start_scope(&mut self, _: &str, _: &dyn Block) {
+        self.depth += 1;
+    }
+
+    fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
+        self.depth -= 1;
+    }
+
+    fn visit_atom(&mut self, name: &str, signal: &dyn Atom) {
+        let (ports, levels) = match (self.depth, signal.kind()) {
+            (1, AtomKind::InputParameter) => (&mut self.inputs, &mut self.levels[0]),
+            (1, AtomKind::OutputParameter) => (&mut self.outputs, &mut self.levels[1]),
+            _ => return,
+        };
+        ports.push(Port { name: name.into(), bits: signal.bits() });
+        let literal = format!("{:x}", signal.verilog());
+        let digits = literal.split_once("'h").expect("a hexadecimal literal").1;
+        let binary: String = digits
+            .chars()
+            .map(|digit| format!("{:04b}", digit.to_digit(16).expect("a hexadecimal digit")))
+            .collect();
+        let significant = binary.trim_start_matches('0');
+        let _ = write!(levels, "{significant:0>width$}", width = signal.bits());
+    }
+}
+
+impl<B: Block> Recording<B> {
+    /// Starts with a settled block.
+    pub fn new(name: &'static str, block: B) -> Self {
+        let mut recording = Self { block: settled(block), name, steps: Vec::new() };
+        recording.step();
+        recording
+    }
+
+    fn ports(&self) -> Ports {
+        let mut ports = Ports::default();
+        self.block.accept("top", &mut ports);
+        ports
+    }
+
+    /// Settles the inputs that were set and keeps what the ports hold.
+    pub fn step(&mut self) {
+        settle(&mut self.block);
+        let [inputs, outputs] = self.ports().levels;
+        self.steps.push(inputs + &outputs);
+    }
+
+    /// A rising edge; the falling one goes with the inputs set next.
+    pub fn edge(&mut self, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
+        clock(&mut self.block).next = Clock { clk: true };
+        self.step();
+        clock(&mut self.block).next = Clock { clk: false };
+    }
+
+    /// Requires the Verilog to do what the block did.
+    pub fn agrees(&self) {
+        let verdict = self.replay(generate_verilog(&self.block));
+        if let Some(Err(differences)) = verdict {
+            panic!("{}: the Verilog differs from the block\n{differences}", self.name);
+        }
+    }
+
+    /// Requires a replay to notice that the Verilog was changed.
+    pub fn notices(&self, from: &str, to: &str) {
+        let verilog = generate_verilog(&self.block);
+        assert!(verilog.contains(from), "{}: no {from:?} in the Verilog", self.name);
+        let verdict = self.replay(verilog.replacen(from, to, 1));
+        assert_ne!(verdict, Some(Ok(())), "{}: {from:?} may be {to:?}", self.name);
+    }
+
+    /// Replays the steps; `None` without iverilog, the first differences as an error.
+    fn replay(&self, verilog: String) -> Option<Result<(), String>> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name| folder.path().join(name);
+        fs::write(path("top.v"), with_clear_memories(&verilog)).expect("top.v is written");
+        fs::write(path("bench.v"), self.testbench()).expect("bench.v is written");
+        fs::write(path("steps.txt"), self.steps.join("\n")).expect("steps.txt is written");
+        let mut build = Command::new("iverilog");
+        build.current_dir(&folder).args(["-g2005", "-o", "bench", "bench.v", "top.v"]);
+        let built = tools::run(self.name, "iverilog", &mut build)?;
+        assert!(built.status.success(), "{}: {}", self.name, tools::said(&built));
+        let mut replay = Command::new("vvp");
+        let replayed = tools::run(self.name, "vvp", replay.current_dir(&folder).arg("bench"))?;
+        let said = tools::said(&replayed);
+        let agreed = said.lines().any(|line| line == format!("agreed {}", self.steps.len()));
+        Some(if agreed { Ok(()) } else { Err(said) })
+    }
+
+    fn testbench(&self) -> String {
+        let Ports { inputs, outputs, .. } = self.ports();
+        let names = |ports: &[Port]| {
+            ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>().join(", ")
+        };
+        let (mut declared, mut compared) = (String::new(), String::new());
+        for (kind, ports) in [("reg", &inputs), ("wire", &outputs)] {
+            for Port { name, bits } in ports {
+                let _ = writeln!(declared, "    {kind} [{}:0] {name};", bits - 1);
+            }
+        }
+        for Port { name, bits } in &outputs {
+            let _ = writeln!(declared, "    reg [{}:0] want_{name};", bits - 1);
+            let _ = writeln!(
+                compared,
+                "            if ({name} !== want_{name}) begin wrong = wrong + 1; \
+                 $display(\"step %0d: {name} is %h, the block's is %h\", i, {name}, want_{name}); end"
+            );
+        }
+        let ports: Vec<String> =
+            inputs.iter().chain(&outputs).map(|port| format!(".{0}({0})", port.name)).collect();
+        let wanted = format!("want_{}", names(&outputs).replace(", ", ", want_"));
+        format!(
+            "`timescale 1ns/1ps\nmodule bench;\n{declared}    reg [{last_bit}:0] steps [0:{last}];\n\
+             \x20   integer i, wrong;\n    top dut({ports});\n    initial begin\n        wrong = 0;\n\
+             \x20       $readmemb(\"steps.txt\", steps);\n\
+             \x20       for (i = 0; i <= {last} && wrong == 0; i = i + 1) begin\n\
+             \x20           {{{inputs}, {wanted}}} = steps[i];\n            #1;\n{compared}\
+             \x20       end\n        if (wrong == 0) $display(\"agreed %0d\", i);\n        $finish;\n\
+             \x20   end\nendmodule\n",
+            last_bit = self.steps[0].len() - 1,
+            last = self.steps.len() - 1,
+            ports = ports.join(", "),
+            inputs = names(&inputs),
+        )
+    }
+}
+
+/// Memories start with zeros in the block, as block RAMs do after configuration.
+fn with_clear_memories(verilog: &str) -> String {
+    let mut text = String::new();
+    for line in verilog.lines() {
+        let _ = writeln!(text, "{line}");
+        if let Some(last) =
+            line.trim().strip_suffix("];").and_then(|line| line.split_once("mem [0:"))
+        {
+            let _ = writeln!(
+                text,
+                "integer cell_index; initial begin read_data = 0; for (cell_index = 0; cell_index <= \
+                 {}; cell_index = cell_index + 1) mem[cell_index] = 0; end",
+                last.1
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! The emitted Verilog of card and board under yosys, iverilog and verilator.
+
+#[path = "bench/memories.rs"]
+#[allow(dead_code, reason = "shared with the co-simulation")]
+mod memories;
+#[path = "bench/tools.rs"]
+mod tools;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use gateware::boards::alchitry_cu;
+use gateware::{CardParameters, emit};
+use hmtt_format::MemoryDescription;
+
+fn card(memory: MemoryDescription) -> String {
+    emit::verilog(&CardParameters { memory, fifo_log2: 10 }).expect("a card")
+}
+
+fn board() -> String {
+    (alchitry_cu::BOARD.verilog)(&memories::ddr1("")).expect("a board")
+}
+
+/// Runs a tool in a folder that holds the Verilog as `top.v`.
+fn tool(test: &str, verilog: &str, tool: &str, arguments: &[&str]) -> Option<Output> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("top.v"), verilog).expect("top.v is written");
+    tools::run(test, tool, Command::new(tool).current_dir(&folder).args(arguments))
+}
+
+/// What synthesis complained of; `None` without yosys. Without the technology mapping: what infers
+/// latches and loops comes before it.
+fn synthesis_complaints(test: &str, verilog: &str) -> Option<Vec<String>> {
+    let script = "read_verilog top.v; hierarchy -check -top top; proc; check -assert";
+    let output = tool(test, verilog, "yosys", &["-p", script])?;
+    let said = tools::said(&output);
+    let mut complaints: Vec<String> = said
+        .lines()
+        .filter(|line| line.contains("Latch inferred") || line.contains("ERROR"))
+        .map(String::from)
+        .collect();
+    if !output.status.success() {
+        complaints.push(output.status.to_string());
+    }
+    Some(complaints)
+}
+
+#[test]
+fn yosys_maps_the_board_without_latches() {
+    let test = "yosys_maps_the_board_without_latches";
+    let arguments = ["-p", "read_verilog top.v; synth_ice40 -top top"];
+    let Some(output) = tool(test, &board(), "yosys", &arguments) else { return };
+    let said = tools::said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("Latch inferred"), "{said}");
+    assert!(said.contains("SB_RAM40_4K"), "the FIFO became flip-flops");
+}
+
+#[test]
+fn yosys_finds_no_latch_in_cards_of_any_memory() {
+    for memory in memories::all() {
+        let name = memory.generation.name();
+        let found = synthesis_complaints("yosys_finds_no_latch_in_cards_of_any_memory", &card(memory));
+        assert!(found.is_none_or(|found| found.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn a_latch_is_noticed() {
+    let verilog = card(memories::ddr1("")).replacen("default: word = 32'h0;", "", 1);
+    let found = synthesis_complaints("a_latch_is_noticed", &verilog);
+    assert!(found.is_none_or(|found| !found.is_empty()), "a latch in a table goes unnoticed");
+}
+
+#[test]
+fn iverilog_has_no_warning_for_the_card() {
+    let arguments = ["-g2005", "-Wall", "-Wno-timescale", "-o", "card.vvp", "top.v"];
+    let test = "iverilog_has_no_warning_for_the_card";
+    let Some(output) = tool(test, &card(memories::ddr1("")), "iverilog", &arguments) else { return };
+    let said = tools::said(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
+fn verilator_accepts_the_card() {
+    let arguments =
+        ["--lint-only", "-Wno-WIDTH", "-Wno-UNOPTFLAT", "--top-module", "top", "top.v"];
+    let test = "verilator_accepts_the_card";
+    let Some(output) = tool(test, &card(memories::ddr1("")), "verilator", &arguments) else { return };
+    assert!(output.status.success(), "{}", tools::said(&output));
+}
+
+/// One line a module: its name and its ports with their widths.
+fn interfaces(verilog: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in verilog.lines().map(str::trim) {
+        if let Some(module) = line.strip_prefix("module ") {
+            lines.push(module.split('(').next().unwrap_or(module).to_string());
+        }
+        let Some((kind, rest)) = line.split_once(' ').filter(|_| line.ends_with(';')) else {
+            continue;
+        };
+        if matches!(kind, "input" | "output") {
+            let rest = rest.trim_end_matches(';').replace("wire", "").replace("reg", "");
+            let direction = if kind == "input" { '<' } else { '>' };
+            let (width, name) = match rest.trim().split_once(']') {
+                Some((width, name)) => (format!("{width}]"), name),
+                None => (String::new(), rest.trim()),
+            };
+            let last = lines.last_mut().expect("a port belongs to a module");
+            *last += &format!("\n    {direction} {}{width}", name.trim());
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn modules_and_port_widths_stay_as_they_are() {
+    insta::assert_snapshot!(interfaces(&card(memories::ddr1(""))));
+}

@@ -1,0 +1,143 @@
+//! The `gateware` command: what it writes, and what it refuses with which words.
+
+#[path = "bench/tools.rs"]
+#[allow(dead_code, reason = "shared with the lint")]
+mod tools;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs the command where no yosys is found: mapping takes long, and the lint does it.
+fn gateware(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gateware"))
+        .current_dir(folder)
+        .env("PATH", "")
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+/// Runs `synth` on a memory description and requires it to fail and to write nothing; what it said
+/// comes back.
+fn refusal(memory: &str) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("memory.toml"), memory).expect("memory.toml is written");
+    let arguments = ["synth", "--memory", "memory.toml", "--out", "out"];
+    let output = gateware(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", tools::said(&output));
+    assert!(!folder.path().join("out").exists(), "something was written");
+    tools::said(&output)
+}
+
+const MEMORY: &str = "generation = 'DDR1'
+speed = 'DDR-200'
+bus_bytes = 8
+burst_length = 4
+[map]
+column = ['p3-p13']
+bank = ['p14-p15']
+row = ['p16-p28']
+";
+
+#[test]
+fn synth_writes_verilog_constraints_and_a_build_script() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = gateware(folder.path(), &["synth", "--out", "out"]);
+    let said = tools::said(&output);
+    assert!(output.status.success(), "{said}");
+    let mut names: Vec<String> = fs::read_dir(folder.path().join("out"))
+        .expect("the folder was made")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect();
+    names.sort();
+    assert_eq!(names, ["build.sh", "card.pcf", "card.v", "clocks.py"]);
+    let verilog = fs::read_to_string(folder.path().join("out/card.v")).expect("card.v is read");
+    assert!(verilog.contains("module top("), "no top module");
+    insta::assert_snapshot!(said);
+}
+
+/// Every port of the board must sit on a pin, and every pin must carry a port.
+#[test]
+fn the_pin_file_names_exactly_the_ports_of_the_board() {
+    let board = gateware::boards::alchitry_cu::BOARD;
+    let memory = gateware::synth::memory(None).expect("the built-in memory");
+    let verilog = (board.verilog)(&memory).expect("a board");
+    let top = verilog.split("module top(").nth(1).expect("a top module");
+    let mut ports: Vec<String> = Vec::new();
+    for line in top.split("endmodule").next().unwrap_or("").lines().map(str::trim) {
+        let Some(rest) = line.strip_prefix("input").or_else(|| line.strip_prefix("output")) else {
+            continue;
+        };
+        let name = rest.trim_end_matches(';').split_whitespace().last().expect("a name");
+        match rest.split_once('[').and_then(|(_, width)| width.split_once(':')) {
+            None => ports.push(name.into()),
+            Some((last, _)) => {
+                let last: usize = last.parse().expect("a width");
+                ports.extend((0..=last).map(|bit| format!("{name}[{bit}]")));
+            }
+        }
+    }
+    let constraints = board.constraints.iter().find(|(name, _)| *name == "card.pcf");
+    let mut pins: Vec<String> = constraints
+        .expect("a pin file")
+        .1
+        .lines()
+        .filter(|line| line.starts_with("set_io"))
+        .map(|line| line.split_whitespace().nth(1).expect("a port").into())
+        .collect();
+    ports.sort();
+    pins.sort();
+    assert_eq!(pins, ports);
+}
+
+#[test]
+fn memories_that_make_no_sense_are_refused_with_file_and_reason() {
+    let wrong = [
+        refusal(&MEMORY.replace("burst_length = 4", "burst_length = 5")),
+        refusal(&MEMORY.replace("speed", "sped")),
+        refusal(&MEMORY.replace("p14-p15", "p13-p14")),
+        refusal(&MEMORY.replace("'DDR1'", "'DDR9'")),
+        refusal(&MEMORY.replace("[map]", "tick_clocks = 1\n[map]")),
+    ];
+    insta::assert_snapshot!(wrong.join("\n"));
+}
+
+#[test]
+fn memories_the_board_has_no_pins_for_are_refused() {
+    let wrong = [
+        refusal(&MEMORY.replace("p14-p15", "p14-p15', 'p29")),
+        refusal(&MEMORY.replace("p16-p28", "p16-p29")),
+        refusal(&MEMORY.replace("DDR1", "DDR4")),
+    ];
+    insta::assert_snapshot!(wrong.join("\n"));
+}
+
+#[test]
+fn a_missing_memory_file_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = gateware(folder.path(), &["synth", "--memory", "none.toml", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.path().join("out").exists(), "something was written");
+    insta::assert_snapshot!(tools::said(&output));
+}
+
+#[test]
+fn an_unknown_board_is_refused_with_the_names_of_the_boards() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = gateware(folder.path(), &["synth", "--board", "breadboard", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!folder.path().join("out").exists(), "something was written");
+    insta::assert_snapshot!(tools::said(&output));
+}
+
+#[test]
+fn help_says_what_can_be_chosen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pages = [&["--help"][..], &["synth", "--help"]].map(|arguments| {
+        let output = gateware(folder.path(), arguments);
+        assert!(output.status.success());
+        tools::said(&output)
+    });
+    insta::assert_snapshot!(pages.join("\n"));
+}

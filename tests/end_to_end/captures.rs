@@ -1,0 +1,40 @@
+//! A recording to a capture file and its decoded text, without a wire in between.
+
+use std::path::Path;
+
+use hmtt_tests::{succeed, vector};
+
+/// Replays a vector with the verilator engine into a capture file.
+pub fn replay(name: &str, options: &[&str], capture: &Path) {
+    let input = vector(name, "cmd.gz");
+    replay_file(&input, options, capture);
+}
+
+/// Replays any recording with the verilator engine into a capture file.
+pub fn replay_file(input: &Path, options: &[&str], capture: &Path) {
+    let mut arguments = vec!["replay", path(input), "--engine", "verilator", "--quiet", "--force"];
+    arguments.extend(["-o", path(capture)]);
+    arguments.extend(options);
+    succeed("hmtt-sim", &arguments);
+}
+
+/// The text `hmtt decode` makes of a capture.
+pub fn decode(capture: &Path) -> String {
+    succeed("hmtt", &["decode", path(capture), "--format", "text"])
+}
+
+/// The lines of a decoded text that are no comments.
+pub fn lines(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.starts_with('#')).collect()
+}
+
+/// The comment lines that start with `# kind`, without that.
+pub fn comments<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {
+    let prefix = format!("# {kind} ");
+    text.lines().filter_map(|line| line.strip_prefix(prefix.as_str())).collect()
+}
+
+/// A path as an argument; tests only make paths that are text.
+pub fn path(path: &Path) -> &str {
+    path.to_str().expect("test paths are text")
+}

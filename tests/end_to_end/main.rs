@@ -1,0 +1,12 @@
+//! From DDR pins to a checked trace, with the programs a user runs.
+
+mod captures;
+mod configuration;
+mod engines;
+mod frames;
+mod loss;
+mod models;
+mod modes;
+mod recording;
+mod unseen;
+mod wire;
