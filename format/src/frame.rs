@@ -102,7 +102,8 @@ impl PayloadHeader {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// Clock of the record before the frame's first, 48 bits.
+    /// 48 bits. Data frames: clock of the record before the first. Reports: when they were made;
+    /// records that still waited may carry older clocks.
     pub clock: u64,
     /// log2 of the bytes of a unit: what numbers in this frame count.
     pub unit_log2: u8,

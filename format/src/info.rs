@@ -115,13 +115,13 @@ pub struct Report {
     pub threshold: u8,
     /// Base address of the tag window, when it is on.
     pub tag_window: Option<u64>,
-    /// READ bursts seen while capturing.
+    /// READ bursts recorded since power-on; those that overran the event queue are in `lost` only.
     pub reads: u64,
-    /// WRITE bursts seen while capturing.
+    /// WRITE bursts recorded since power-on.
     pub writes: u64,
-    /// Protocol faults seen while capturing.
+    /// Protocol faults recorded since power-on.
     pub faults: u32,
-    /// Tags and marks seen while capturing.
+    /// Tags and marks recorded since power-on.
     pub tags: u32,
     /// Digest of the memory description.
     pub digest: u64,
@@ -188,7 +188,9 @@ impl Report {
             granularity: if flag(FLAG_BURST) { Granularity::Burst } else { Granularity::Line },
             slice_code: (settings >> SLICE_AT & 31) as u8,
             threshold: (low >> THRESHOLD_AT) as u8,
-            tag_window: flag(FLAG_TAG).then_some(words[4]),
+            // The card compares no bits below the window's size.
+            tag_window: flag(FLAG_TAG)
+                .then(|| words[4] >> memory.tag_window_log2 << memory.tag_window_log2),
             reads: words[1],
             writes: words[2],
             faults: (words[3] >> 32) as u32,
@@ -198,7 +200,8 @@ impl Report {
         })
     }
 
-    /// Packs the dynamic words, as the card's statistics unit does.
+    /// Packs the dynamic words as the card's statistics unit does, but for the base of a tag window
+    /// that is off, which a report does not keep.
     pub fn encode_dynamic(&self) -> [u64; DYNAMIC_WORDS] {
         let flags = u32::from(self.running) * FLAG_RUNNING
             | u32::from(self.frequency) * FLAG_FREQUENCY

@@ -5,6 +5,7 @@ use core::fmt;
 use crate::address_map::{AddressMap, Axis};
 use crate::command::Generation;
 use crate::config;
+use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 
 /// Bytes of an x86 page, log2: the unit of page records.
 pub const PAGE_LOG2: u8 = 12;
@@ -141,6 +142,7 @@ impl MemoryDescription {
             return Err(MemoryError::NoColumns);
         }
         let burst = u64::from(self.burst_log2());
+        let highest = 63 - u64::from(self.map.named_bits().leading_zeros());
         let range = |name, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
                 Ok(())
@@ -148,6 +150,8 @@ impl MemoryDescription {
                 Err(MemoryError::OutOfRange { name, value, least, most })
             }
         };
+        let unit_bits = u64::from(NUMBER_BITS + SEGMENT_BITS);
+        range("highest address bit", highest, 0, burst + unit_bits - 1)?;
         range("tck_ps", self.tck_ps.into(), MIN_TCK_PS.into(), 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
         range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;

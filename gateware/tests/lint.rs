@@ -60,7 +60,8 @@ fn yosys_maps_the_board_without_latches() {
 fn yosys_finds_no_latch_in_cards_of_any_memory() {
     for memory in memories::all() {
         let name = memory.generation.name();
-        let found = synthesis_complaints("yosys_finds_no_latch_in_cards_of_any_memory", &card(memory));
+        let found =
+            synthesis_complaints("yosys_finds_no_latch_in_cards_of_any_memory", &card(memory));
         assert!(found.is_none_or(|found| found.is_empty()), "{name}");
     }
 }
@@ -76,7 +77,9 @@ fn a_latch_is_noticed() {
 fn iverilog_has_no_warning_for_the_card() {
     let arguments = ["-g2005", "-Wall", "-Wno-timescale", "-o", "card.vvp", "top.v"];
     let test = "iverilog_has_no_warning_for_the_card";
-    let Some(output) = tool(test, &card(memories::ddr1("")), "iverilog", &arguments) else { return };
+    let Some(output) = tool(test, &card(memories::ddr1("")), "iverilog", &arguments) else {
+        return;
+    };
     let said = tools::said(&output);
     assert!(output.status.success(), "{said}");
     assert_eq!(said, "");
@@ -84,10 +87,11 @@ fn iverilog_has_no_warning_for_the_card() {
 
 #[test]
 fn verilator_accepts_the_card() {
-    let arguments =
-        ["--lint-only", "-Wno-WIDTH", "-Wno-UNOPTFLAT", "--top-module", "top", "top.v"];
+    let arguments = ["--lint-only", "-Wno-WIDTH", "-Wno-UNOPTFLAT", "--top-module", "top", "top.v"];
     let test = "verilator_accepts_the_card";
-    let Some(output) = tool(test, &card(memories::ddr1("")), "verilator", &arguments) else { return };
+    let Some(output) = tool(test, &card(memories::ddr1("")), "verilator", &arguments) else {
+        return;
+    };
     assert!(output.status.success(), "{}", tools::said(&output));
 }
 

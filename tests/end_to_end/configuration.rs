@@ -159,6 +159,13 @@ fn single_accesses_to_the_tag_window_are_tags_in_every_mode() {
             comments(&text, "tag").iter().map(|tag| tag.split_once(' ').unwrap().1).collect();
         assert_eq!(tags, ["R 8", "W fff8", "R 1230"], "{options:?}");
     }
+    // The window's base is in the report that follows the command, so tags come out as accesses too.
+    let text = recorded(&traffic, &["--granularity", "burst"]);
+    let last: Vec<&str> = lines(&text).iter().rev().take(8).rev().copied().collect();
+    let expected = ["R 1000000", "R 12340008", "R 1000040", "W 1234fff8", "R 1000080"];
+    let without_clock = |line: &&str| line.split_once(' ').unwrap().1.to_string();
+    assert_eq!(last.iter().map(without_clock).collect::<Vec<_>>()[..5], expected);
+    assert_eq!(without_clock(&last[5]), "R 12341230");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod frames;
 mod loss;
 mod models;
 mod modes;
+mod readers;
 mod recording;
 mod unseen;
 mod wire;

@@ -87,8 +87,7 @@ impl ConfigUnit {
     /// The unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let register = |number: u16| Constant::new(u64::from(number).into());
-        let lengths =
-            (0..config::SLICE_CODES).map(|code| config::slice_clocks(code, memory.tck_ps) - 1);
+        let lengths = (0..32).map(|code| config::slice_clocks(code, memory.tck_ps) - 1);
         Self {
             clock: Default::default(),
             slot_event: Default::default(),
@@ -276,11 +275,15 @@ impl Logic for ConfigUnit {
                     if self.command.q.val() == self.reset.val() {
                         self.register.restore.next = true;
                     }
+                    // A start, too, where settings changed: a report says what holds from here on.
+                    if self.runs.q.val() {
+                        self.made.d.next.kind = ItemKind::Start;
+                    }
                     if (self.command.q.val() == self.start.val())
                         | (self.command.q.val() == self.reset.val())
                     {
                         self.stopped.d.next = false;
-                        if self.switched_on.q.val() & !self.runs.q.val() {
+                        if self.switched_on.q.val() {
                             self.runs.d.next = true;
                             self.made.d.next.kind = ItemKind::Start;
                         }

@@ -181,6 +181,10 @@ impl Logic for SettingsRegister {
         }
         if self.restore.val() | !self.ready.q.val() {
             self.current.d.next.mode = self.straps.val().get_bits::<2>(0);
+            if self.straps.val().get_bits::<2>(0) == 3 {
+                // No such mode: the nearest one that exists.
+                self.current.d.next.mode = bits::<2>(2);
+            }
             self.current.d.next.burst = self.straps.val().get_bit(2);
             self.current.d.next.frequency = self.straps.val().get_bit(3);
             self.current.d.next.slice = self.straps.val().get_bits::<5>(4);

@@ -103,7 +103,7 @@ impl Logic for EventQueue {
                 if self.slot_event.val().access {
                     self.missed.d.next = self.missed.q.val() + 1;
                 }
-                if self.slot_event.val().fault {
+                if self.slot_event.val().fault & (self.missed_faults.q.val() != 255) {
                     self.missed_faults.d.next = self.missed_faults.q.val() + 1;
                 }
             }

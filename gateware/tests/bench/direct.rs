@@ -19,8 +19,9 @@ pub fn settle<B: Block>(block: &mut B) {
     assert!(simulate(block, SETTLE_PASSES), "the block settles");
 }
 
-/// One clock, rising edge first.
+/// Settles what was set and gives one clock, rising edge first.
 pub fn pulse<B: Block>(block: &mut B, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
+    settle(block);
     for clk in [true, false] {
         clock(block).next = Clock { clk };
         settle(block);

@@ -57,7 +57,11 @@ fn event_after(base: u64, delta: u64, record: Record, slice_code: u8) -> Event {
 /// Zero, all ones, and each bit alone.
 fn walk(bits: u32) -> Vec<u64> {
     let ones = u64::MAX >> (64 - bits);
-    (0..bits).map(|bit| 1 << bit).chain([0, ones]).chain((0..bits).map(|bit| ones ^ 1 << bit)).collect()
+    (0..bits)
+        .map(|bit| 1 << bit)
+        .chain([0, ones])
+        .chain((0..bits).map(|bit| ones ^ 1 << bit))
+        .collect()
 }
 
 /// Places in time: each bit of the clock, and each length a delta can have.
@@ -96,11 +100,8 @@ fn accesses_come_back() {
 
 #[test]
 fn tags_come_back() {
-    let sources = [
-        TagSource::Mark,
-        TagSource::Window(Direction::Read),
-        TagSource::Window(Direction::Write),
-    ];
+    let sources =
+        [TagSource::Mark, TagSource::Window(Direction::Read), TagSource::Window(Direction::Write)];
     for source in sources {
         let check = |base, delta, value: u64| {
             let record = Record {

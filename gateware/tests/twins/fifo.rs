@@ -1,1 +1,142 @@
-//! ...
+//! Packet FIFO and pointer crossing between clocks of unrelated periods.
+
+use fastrand::Rng;
+use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo};
+use gateware::fifo::pointer_crossing::PointerCrossing;
+
+use crate::direct::{chance, pulse, settle, settled, with_seeds};
+
+/// Whose edge comes next, from two periods and a start in between.
+struct Clocks {
+    periods: [u64; 2],
+    next: [u64; 2],
+}
+
+impl Clocks {
+    fn new(rng: &mut Rng) -> Self {
+        let periods = [rng.u64(700..4000), rng.u64(700..4000)];
+        Self { periods, next: periods.map(|period| rng.u64(0..period)) }
+    }
+
+    /// 0 or 1.
+    fn tick(&mut self) -> usize {
+        let which = usize::from(self.next[1] < self.next[0]);
+        self.next[which] += self.periods[which];
+        which
+    }
+}
+
+#[test]
+fn a_crossing_shows_only_values_that_stood_and_in_order() {
+    with_seeds(0..8, |rng| {
+        let mut crossing = settled(PointerCrossing::<10>::default());
+        let (mut clocks, mut value, mut seen) = (Clocks::new(rng), 0u64, 0);
+        let mut arrivals = 0;
+        for _ in 0..8000 {
+            if clocks.tick() == 0 {
+                // The value only grows, and all bits change at once when it passes a power of two.
+                value += if chance(rng, 30) { rng.u64(0..20) } else { 0 };
+                crossing.value.next = (value & 0x3ff).into();
+                pulse(&mut crossing, |crossing| &mut crossing.from_clock);
+            } else {
+                pulse(&mut crossing, |crossing| &mut crossing.to_clock);
+                let behind = (value - crossing.crossed.val().to_u64()) & 0x3ff;
+                assert!(behind <= value - seen, "{behind} behind {value} after {seen}");
+                arrivals += u32::from(value - behind > seen);
+                seen = value - behind;
+            }
+        }
+        assert!(arrivals > 100, "{arrivals} values arrived");
+        for _ in 0..40 {
+            pulse(&mut crossing, |crossing| &mut crossing.from_clock);
+            pulse(&mut crossing, |crossing| &mut crossing.to_clock);
+        }
+        assert_eq!(crossing.crossed.val().to_u64(), value & 0x3ff, "what stands arrives");
+    });
+}
+
+/// Writes blocks of random words when there is room, as the framer does.
+#[derive(Default)]
+struct Writer {
+    committed: u64,
+    offset: u64,
+    length: u64,
+    wait: u32,
+    blocks: u32,
+}
+
+impl Writer {
+    fn drive(&mut self, fifo: &mut PacketFifo<10>, rng: &mut Rng, words: &mut Vec<u64>) {
+        fifo.write.next = false;
+        if self.length == 0 {
+            // `room` answers to a new end two clocks later.
+            self.wait = self.wait.saturating_sub(1);
+            if self.wait == 0 && fifo.room.val() && chance(rng, 60) {
+                self.length = if rng.bool() { BLOCK_WORDS } else { rng.u64(1..=BLOCK_WORDS) };
+            }
+            return;
+        }
+        let word = rng.u64(..);
+        words.push(word);
+        fifo.write.next = true;
+        fifo.write_address.next = ((self.committed + self.offset) & 0x3ff).into();
+        fifo.write_high.next = (word >> 32).into();
+        fifo.write_low.next = (word & 0xffff_ffff).into();
+        self.offset += 1;
+        if self.offset == self.length {
+            self.committed = (self.committed + self.length) & 0x3ff;
+            self.blocks += 1;
+            *self =
+                Self { committed: self.committed, blocks: self.blocks, wait: 3, ..Self::default() };
+        }
+    }
+}
+
+/// Reads what is available, a word a clock at most, and frees it at times.
+#[derive(Default)]
+struct Reader {
+    at: u64,
+    addressed: Option<u64>,
+    read: Vec<u64>,
+}
+
+impl Reader {
+    fn drive(&mut self, fifo: &mut PacketFifo<10>, rng: &mut Rng, percent: u32) {
+        if self.addressed.take().is_some() {
+            let word = fifo.read_high.val().to_u64() << 32 | fifo.read_low.val().to_u64();
+            self.read.push(word);
+            self.at = (self.at + 1) & 0x3ff;
+        }
+        if chance(rng, 10) {
+            fifo.freed.next = self.at.into();
+        }
+        fifo.read_address.next = self.at.into();
+        if fifo.available.val().to_u64() != self.at && chance(rng, percent) {
+            self.addressed = Some(self.at);
+        }
+    }
+}
+
+#[test]
+fn blocks_cross_whole_whatever_the_clocks_and_stalls() {
+    with_seeds(0..8, |rng| {
+        let mut fifo = settled(PacketFifo::<10>::default());
+        let (mut clocks, mut words) = (Clocks::new(rng), Vec::new());
+        let (mut writer, mut reader) = (Writer::default(), Reader::default());
+        let percent = [100, 70, 20][rng.usize(0..3)];
+        for _ in 0..30_000 {
+            if clocks.tick() == 0 {
+                // The end moves on the clock after the last word.
+                fifo.committed.next = writer.committed.into();
+                writer.drive(&mut fifo, rng, &mut words);
+                pulse(&mut fifo, |fifo| &mut fifo.ddr_clock);
+            } else {
+                reader.drive(&mut fifo, rng, percent);
+                pulse(&mut fifo, |fifo| &mut fifo.tx_clock);
+            }
+        }
+        settle(&mut fifo);
+        assert!(reader.read.len() > 1 << 10, "the FIFO never wraps: {}", writer.blocks);
+        assert_eq!(reader.read, words[..reader.read.len()]);
+    });
+}

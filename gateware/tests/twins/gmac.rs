@@ -1,1 +1,140 @@
-//! ...
+//! GMAC and Tx thread: what a PHY receives for random frames and blocks.
+
+use fastrand::Rng;
+use gateware::ethernet::gmac::Gmac;
+use gateware::ethernet::tx_thread::TxThread;
+use hmtt_format::frame::{self, MAX_FRAME_BYTES, MIN_FRAME_BYTES, PayloadHeader};
+
+use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
+
+/// IEEE 802.3 clause 4.4.2: interPacketGap is 96 bits.
+const GAP_BYTES: usize = 12;
+
+/// What passed between PHY and MAC: bytes while TX_EN was high, and the gaps before them.
+#[derive(Default)]
+struct Phy {
+    frames: Vec<Vec<u8>>,
+    gaps: Vec<usize>,
+    gap: usize,
+}
+
+impl Phy {
+    fn sample(&mut self, gmac: &Gmac) {
+        if !gmac.tx_en.val() {
+            self.gap += 1;
+            return;
+        }
+        if self.gap > 0 || self.frames.is_empty() {
+            self.frames.push(Vec::new());
+            self.gaps.push(std::mem::take(&mut self.gap));
+        }
+        self.frames.last_mut().expect("a frame").push(gmac.txd.val().index() as u8);
+    }
+}
+
+/// The bytes between start-of-frame delimiter and FCS, once everything around them is right.
+fn received(frame: &[u8]) -> &[u8] {
+    let (preamble, rest) = frame.split_at(8);
+    assert_eq!(preamble, [0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xd5]);
+    let (data, check) = rest.split_at(rest.len() - 4);
+    assert_eq!(check, crc32fast::hash(data).to_le_bytes(), "frame check sequence");
+    assert!(data.len() >= MIN_FRAME_BYTES, "{} bytes", data.len());
+    data
+}
+
+#[test]
+fn frames_reach_the_phy_padded_checked_and_apart() {
+    with_seeds(0..4, |rng| {
+        let mut gmac = settled(Gmac::default());
+        let mut phy = Phy::default();
+        let length = |rng: &mut Rng| match rng.u8(0..4) {
+            0 => rng.usize(1..64),
+            1 => rng.usize(58..64),
+            _ => rng.usize(1..MAX_FRAME_BYTES),
+        };
+        let sent: Vec<Vec<u8>> =
+            (0..30).map(|_| (0..length(rng)).map(|_| rng.u8(..)).collect()).collect();
+        for frame in &sent {
+            let mut next = 0;
+            while next < frame.len() {
+                // Idle between frames now and then, never within one.
+                gmac.valid.next = next > 0 || chance(rng, 70);
+                gmac.data.next = u64::from(frame[next]).into();
+                gmac.last.next = next + 1 == frame.len();
+                settle(&mut gmac);
+                next += usize::from(gmac.ready.val());
+                phy.sample(&gmac);
+                pulse(&mut gmac, |gmac| &mut gmac.clock);
+            }
+            gmac.valid.next = false;
+        }
+        for _ in 0..100 {
+            phy.sample(&gmac);
+            pulse(&mut gmac, |gmac| &mut gmac.clock);
+        }
+        assert_eq!(phy.frames.len(), sent.len());
+        for (frame, sent) in phy.frames.iter().zip(&sent) {
+            let data = received(frame);
+            assert_eq!(&data[..sent.len()], sent);
+            assert!(data.len() == sent.len() || data.len() == MIN_FRAME_BYTES);
+            assert!(data[sent.len()..].iter().all(|byte| *byte == 0), "padding is zeros");
+        }
+        assert!(phy.gaps[1..].iter().all(|gap| *gap >= GAP_BYTES), "{:?}", phy.gaps);
+        assert!(phy.gaps[1..].contains(&GAP_BYTES), "no frame follows at once: {:?}", phy.gaps);
+    });
+}
+
+/// Blocks as the framer leaves them in the FIFO: a descriptor, then its words.
+fn blocks(rng: &mut Rng) -> Vec<(PayloadHeader, Vec<u64>)> {
+    let block = |rng: &mut Rng| {
+        let count = [2, 3, 7, 187][rng.usize(0..4)];
+        let header =
+            PayloadHeader { version: 1, kind: rng.u8(0..3), words: count, lost: rng.u16(..) };
+        (header, (0..count).map(|_| spread(rng, 64)).collect())
+    };
+    (0..25).map(|_| block(rng)).collect()
+}
+
+#[test]
+fn blocks_become_the_frames_the_format_defines() {
+    with_seeds(0..4, |rng| {
+        let (mut thread, mut gmac) = (settled(TxThread::<10>::default()), settled(Gmac::default()));
+        let (mut fifo, mut end, mut phy) = (vec![0u64; 1 << 10], 0, Phy::default());
+        let sent = blocks(rng);
+        let mut waiting = sent.iter();
+        for _ in 0..60_000 {
+            let free = (thread.freed.val().index() + 1023 - end) & 1023;
+            if free > 200
+                && chance(rng, 2)
+                && let Some((header, words)) = waiting.next()
+            {
+                fifo[end] = u64::from(u32::from_be_bytes(header.encode()));
+                for (place, word) in words.iter().enumerate() {
+                    fifo[end + 1 + place & 1023] = *word;
+                }
+                end = end + 1 + words.len() & 1023;
+            }
+            thread.available.next = (end as u64).into();
+            thread.ready.next = gmac.ready.val();
+            settle(&mut thread);
+            gmac.valid.next = thread.valid.val();
+            gmac.data.next = u64::from(thread.data.val().index() as u8).into();
+            gmac.last.next = thread.last.val();
+            settle(&mut gmac);
+            thread.ready.next = gmac.ready.val();
+            settle(&mut thread);
+            phy.sample(&gmac);
+            let word = fifo[thread.read_address.val().index()];
+            pulse(&mut thread, |thread| &mut thread.clock);
+            pulse(&mut gmac, |gmac| &mut gmac.clock);
+            thread.read_high.next = (word >> 32).into();
+            thread.read_low.next = (word & 0xffff_ffff).into();
+        }
+        assert_eq!(phy.frames.len(), sent.len());
+        for (counter, (frame, (header, words))) in phy.frames.iter().zip(&sent).enumerate() {
+            let mut buffer = [0; MAX_FRAME_BYTES];
+            let length = frame::encode(&mut buffer, counter as u64, *header, words);
+            assert_eq!(received(frame), &buffer[..length], "frame {counter}");
+        }
+    });
+}

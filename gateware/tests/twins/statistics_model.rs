@@ -199,7 +199,7 @@ impl Model {
     }
 
     fn end_slice(&mut self, clock: u64) {
-        let (first, reads, writes) = std::mem::take(&mut self.slice);
+        let (first, reads, writes) = self.slice;
         if reads == 0 && writes == 0 {
             return;
         }

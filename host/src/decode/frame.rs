@@ -65,7 +65,7 @@ pub struct Body<'a> {
 
 impl Body<'_> {
     /// The words, sync first.
-    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> {
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
         self.words.chunks_exact(WORD_BYTES).map(|word| {
             let mut bytes = [0; WORD_BYTES];
             bytes.copy_from_slice(word);

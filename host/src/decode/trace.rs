@@ -5,6 +5,7 @@
 //! session's items, of its gaps and before its start add up to the count in its last sync. Refuses
 //! nothing: a frame that cannot be read becomes [`Item::Malformed`].
 
+use hmtt_format::block::UNIT_NONE;
 use hmtt_format::frame::{ACCESSES_MASK, FrameKind, LOST_MASK, SYNC_WORDS, Sync};
 use hmtt_format::info::ReportError;
 use hmtt_format::{Block, BlockError, Cycles, Event, Report};
@@ -152,12 +153,22 @@ impl Trace {
     }
 }
 
+/// First clock of the slice a frame of nothing but slices begins with: its sync's clock is older.
+fn first_slice<I: Iterator<Item = u64> + Clone>(sync: Sync, block: &Block<I>) -> Option<Cycles> {
+    match block.clone().next() {
+        Some(Ok(Event::Slice { clock, .. })) if sync.unit_log2 == UNIT_NONE => Some(clock),
+        _ => None,
+    }
+}
+
 /// Reads frames that are in order.
 #[derive(Debug, Default)]
 struct Decoder {
     counts: Counts,
     reached: Option<Reached>,
     clock: LongClock,
+    /// First clock of the last slice: slices do not move the clocks of frames.
+    last_slice: Cycles,
     /// What is known of a gap whose other side has not been read yet.
     pending: Gap,
     any_frame: bool,
@@ -194,7 +205,8 @@ impl Decoder {
         self.counts.words += body.words().len() as u64;
         let mut block = Block::new(body.words())?;
         let sync = block.sync();
-        self.compare(sync, sink);
+        self.compare(sync, first_slice(sync, &block), sink);
+        let last = self.reached.map(|reached| reached.clock);
         let result = match body.kind {
             FrameKind::Data => {
                 self.ended = false;
@@ -208,7 +220,11 @@ impl Decoder {
         };
         self.counts.accesses += block.accesses();
         self.reached = Some(Reached {
-            clock: self.clock.extend(block.clock()),
+            clock: match body.kind {
+                // A report is sent at once; a record that still waits may carry an older clock.
+                FrameKind::Info => last.unwrap_or(self.clock.extend(block.clock())),
+                _ => self.clock.extend(block.clock()).max(self.last_slice),
+            },
             accesses: sync.accesses.wrapping_add(block.accesses()) & ACCESSES_MASK,
             lost: sync.lost,
         });
@@ -216,7 +232,7 @@ impl Decoder {
     }
 
     /// States what is missing between what was reached and a sync.
-    fn compare(&mut self, sync: Sync, sink: &mut impl FnMut(Item)) {
+    fn compare(&mut self, sync: Sync, slice: Option<Cycles>, sink: &mut impl FnMut(Item)) {
         if self.reached.is_some_and(|reached| reached.is_after(sync)) {
             self.restart(sink);
         }
@@ -226,7 +242,8 @@ impl Decoder {
         gap.accesses = Some(accesses);
         gap.records = sync.lost.wrapping_sub(from.lost) & LOST_MASK;
         gap.after = self.reached.map(|reached| reached.clock);
-        gap.before = Some(self.clock.enter_frame(sync.clock));
+        let entered = self.clock.enter_frame(sync.clock);
+        gap.before = Some(slice.map_or(entered, |slice| self.clock.extend(slice)));
         // A report damaged beyond reading cost no access, and its frame is counted as malformed.
         if gap.frames != 0 || gap.records != 0 || accesses != 0 {
             self.counts.gap(gap);
@@ -237,6 +254,7 @@ impl Decoder {
     fn restart(&mut self, sink: &mut impl FnMut(Item)) {
         self.counts.order.restarts += 1;
         self.reached = None;
+        self.last_slice = Cycles(0);
         self.clock = LongClock::default();
         sink(Item::Restart);
     }
@@ -248,7 +266,11 @@ impl Decoder {
     ) -> Result<(), Malformation> {
         for event in block {
             self.counts.records += 1;
-            sink(Item::Event(self.clock.extend_event(event?)));
+            let event = self.clock.extend_event(event?);
+            if let Event::Slice { clock, .. } = event {
+                self.last_slice = clock;
+            }
+            sink(Item::Event(event));
         }
         Ok(())
     }

@@ -33,12 +33,9 @@ impl Context {
     }
 
     /// Length of a slice: `partial` where the record states it, else what `code` stands for; `None`
-    /// for codes that have no length, and while the clock period is not known.
+    /// while the clock period is not known.
     pub fn slice_length(&self, code: u8, partial: Option<Cycles>) -> Option<Cycles> {
-        partial.or_else(|| {
-            (code < config::SLICE_CODES).then_some(())?;
-            Some(Cycles(config::slice_clocks(code, self.tck_ps?).into()))
-        })
+        partial.or_else(|| Some(Cycles(config::slice_clocks(code, self.tck_ps?).into())))
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Settings {
     /// Frequency slices are on.
     pub slices: bool,
     /// Length of a slice in microseconds, if its code has one.
-    pub slice_micros: Option<u32>,
+    pub slice_micros: u32,
     /// Words after which a frame is sent.
     pub threshold_words: u8,
     /// Base of the tag window, hexadecimal, when it is on.
@@ -133,8 +133,7 @@ impl Settings {
             mode: report.mode.name(),
             granularity: report.granularity.name(),
             slices: report.frequency,
-            slice_micros: (report.slice_code < config::SLICE_CODES)
-                .then(|| config::slice_micros(report.slice_code)),
+            slice_micros: config::slice_micros(report.slice_code),
             threshold_words: report.threshold,
             tag_window: report.tag_window.map(|base| format!("{base:x}")),
             reads: report.reads,
@@ -219,10 +218,8 @@ impl fmt::Display for Settings {
         row(f, "format version", self.version)?;
         row(f, "mode", format_args!("{}, granularity {}", self.mode, self.granularity))?;
         let state = if self.slices { "on" } else { "off" };
-        match self.slice_micros {
-            Some(micros) => row(f, "frequency slices", format_args!("{state}, {micros} us"))?,
-            None => row(f, "frequency slices", state)?,
-        }
+        let micros = self.slice_micros;
+        row(f, "frequency slices", format_args!("{state}, {micros} us"))?;
         row(f, "frame threshold", format_args!("{} words", self.threshold_words))?;
         row(f, "tag window", self.tag_window.as_deref().unwrap_or("off"))?;
         row(f, "READ bursts on the card", self.reads)?;
