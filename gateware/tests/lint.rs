@@ -14,7 +14,11 @@ use gateware::{CardParameters, emit};
 use hmtt_format::MemoryDescription;
 
 fn card(memory: MemoryDescription) -> String {
-    emit::verilog(&CardParameters { memory, fifo_log2: 10 }).expect("a card")
+    card_with_fifo(memory, 10)
+}
+
+fn card_with_fifo(memory: MemoryDescription, fifo_log2: u8) -> String {
+    emit::verilog(&CardParameters { memory, fifo_log2 }).expect("a card")
 }
 
 fn board() -> String {
@@ -68,21 +72,22 @@ fn yosys_finds_no_latch_in_cards_of_any_memory() {
 
 #[test]
 fn a_latch_is_noticed() {
-    let verilog = card(memories::ddr1("")).replacen("default: word = 32'h0;", "", 1);
+    let verilog = card(memories::ddr1("")).replace("default: word = 32'h0;", "");
     let found = synthesis_complaints("a_latch_is_noticed", &verilog);
     assert!(found.is_none_or(|found| !found.is_empty()), "a latch in a table goes unnoticed");
 }
 
 #[test]
-fn iverilog_has_no_warning_for_the_card() {
+fn iverilog_has_no_warning_for_cards_of_either_size() {
     let arguments = ["-g2005", "-Wall", "-Wno-timescale", "-o", "card.vvp", "top.v"];
-    let test = "iverilog_has_no_warning_for_the_card";
-    let Some(output) = tool(test, &card(memories::ddr1("")), "iverilog", &arguments) else {
-        return;
-    };
-    let said = tools::said(&output);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "");
+    let test = "iverilog_has_no_warning_for_cards_of_either_size";
+    for fifo_log2 in [10, gateware::DEFAULT_FIFO_LOG2] {
+        let card = card_with_fifo(memories::ddr1(""), fifo_log2);
+        let Some(output) = tool(test, &card, "iverilog", &arguments) else { return };
+        let said = tools::said(&output);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said, "");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn code(kind: CommandKind) -> CommandCode {
 
 #[test]
 fn pins_decode_as_the_truth_tables_say() {
-    with_seeds(0..4, |rng| {
+    with_seeds(0..10, |rng| {
         for generation in Generation::ALL {
             let mut buffer = settled(CommandBuffer::new(generation));
             let mut cke_before = true;

@@ -242,7 +242,7 @@ fn made(unit: &ConfigUnit) -> Option<Made> {
 
 #[test]
 fn items_and_settings_are_those_of_the_plain_unit() {
-    with_seeds(0..6, |rng| {
+    with_seeds(0..20, |rng| {
         let memory = memories::ddr1(&format!("config_count = {COUNT}"));
         let (mut unit, mut model) = (settled(ConfigUnit::new(&memory)), Model::new());
         unit.straps.next =

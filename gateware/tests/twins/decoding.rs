@@ -21,31 +21,17 @@ pub fn clock_of(word: &FramedWord) -> u64 {
 }
 
 /// Reads all words. Each record must decode alone from the clock and segment its first word carries,
-/// and hold as many accesses and records as that word says; all records of one run must decode to the
-/// same when they follow each other in one block.
+/// hold as many accesses and records as that word says, and lead to the clock the next one carries; all
+/// records since a start must decode to the same when they follow each other in one block.
 pub fn tell(words: &[FramedWord], unit_log2: u8) -> Vec<Told> {
     let mut told = Vec::new();
-    let mut run: Vec<u64> = Vec::new();
-    let mut run_events = Vec::new();
+    let mut run = Run { unit_log2, words: Vec::new(), events: Vec::new(), clock: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.kind {
             WordKind::Data => {
-                assert!(word.first, "a record begins with its first word: {word:?}");
-                let mut record = vec![word.high.to_u64() << 32 | word.low.to_u64()];
-                for left in (0..word.more.to_u64()).rev() {
-                    let next = words.next().expect("a record's last word");
-                    assert!(next.kind == WordKind::Data && !next.first, "{next:?} in a record");
-                    assert_eq!(next.more.to_u64(), left, "words that follow");
-                    record.push(next.high.to_u64() << 32 | next.low.to_u64());
-                }
-                if run.is_empty() {
-                    run.extend(sync(word, unit_log2));
-                }
-                run.extend(&record);
-                let events = alone(word, unit_log2, &record);
-                run_events.extend(events.iter().copied());
-                told.extend(events.into_iter().map(Told::Event));
+                let record = record(word, &mut words);
+                told.extend(run.read(word, &record).into_iter().map(Told::Event));
             }
             WordKind::Overrun => {
                 told.push(Told::Overrun(word.accesses.to_u64(), word.records.to_u64()));
@@ -53,34 +39,65 @@ pub fn tell(words: &[FramedWord], unit_log2: u8) -> Vec<Told> {
             kind => {
                 told.push(Told::Steer(kind, clock_of(word)));
                 if kind == WordKind::Start {
-                    together(&mut run, &mut run_events);
+                    run.end();
+                    run.clock = Some(clock_of(word));
                 }
             }
         }
     }
-    together(&mut run, &mut run_events);
+    run.end();
     told
 }
 
-fn sync(word: &FramedWord, unit_log2: u8) -> [u64; 2] {
-    let (clock, segment) = (clock_of(word), word.segment.to_u64() as u32);
-    Sync { clock, unit_log2, segment, accesses: 0, lost: 0 }.encode()
-}
-
-fn alone(word: &FramedWord, unit_log2: u8, record: &[u64]) -> Vec<Event> {
-    let words = sync(word, unit_log2).into_iter().chain(record.iter().copied());
-    let mut block = Block::new(words).expect("a sync");
-    let events: Vec<Event> = block.by_ref().map(|event| event.expect("a record")).collect();
-    assert_eq!(block.accesses(), word.accesses.to_u64(), "accesses of {word:?}");
-    assert_eq!(events.len() as u64, word.records.to_u64(), "records of {word:?}");
-    events
-}
-
-fn together(run: &mut Vec<u64>, events: &mut Vec<Event>) {
-    if !run.is_empty() {
-        let block = Block::new(run.drain(..)).expect("a sync");
-        let read: Vec<Event> = block.map(|event| event.expect("a record")).collect();
-        assert_eq!(&read, events, "the records in one block");
+/// The words of one record.
+fn record<'a>(word: &FramedWord, rest: &mut impl Iterator<Item = &'a FramedWord>) -> Vec<u64> {
+    let whole = |word: &FramedWord| word.high.to_u64() << 32 | word.low.to_u64();
+    assert!(word.first, "a record begins with its first word: {word:?}");
+    let mut record = vec![whole(word)];
+    for left in (0..word.more.to_u64()).rev() {
+        let next = rest.next().expect("a record's last word");
+        assert!(next.kind == WordKind::Data && !next.first, "{next:?} in a record");
+        assert_eq!(next.more.to_u64(), left, "words that follow");
+        record.push(whole(next));
     }
-    events.clear();
+    record
+}
+
+/// The records since a start.
+struct Run {
+    unit_log2: u8,
+    words: Vec<u64>,
+    events: Vec<Event>,
+    clock: Option<u64>,
+}
+
+impl Run {
+    /// Reads a record from the state its first word carries.
+    fn read(&mut self, word: &FramedWord, record: &[u64]) -> Vec<Event> {
+        let (clock, segment) = (clock_of(word), word.segment.to_u64() as u32);
+        assert_eq!(clock, self.clock.unwrap_or(clock), "clock before {word:?}");
+        let sync = Sync { clock, unit_log2: self.unit_log2, segment, accesses: 0, lost: 0 };
+        let mut block =
+            Block::new(sync.encode().into_iter().chain(record.iter().copied())).expect("a sync");
+        let events: Vec<Event> = block.by_ref().map(|event| event.expect("a record")).collect();
+        assert_eq!(block.accesses(), word.accesses.to_u64(), "accesses of {word:?}");
+        assert_eq!(events.len() as u64, word.records.to_u64(), "records of {word:?}");
+        if self.words.is_empty() {
+            self.words.extend(sync.encode());
+        }
+        self.words.extend(record);
+        self.events.extend(&events);
+        self.clock = Some(block.clock().0);
+        events
+    }
+
+    /// Reads all records as one block.
+    fn end(&mut self) {
+        if !self.words.is_empty() {
+            let block = Block::new(self.words.drain(..)).expect("a sync");
+            let read: Vec<Event> = block.map(|event| event.expect("a record")).collect();
+            assert!(read == self.events, "the records differ when they follow each other");
+        }
+        self.events.clear();
+    }
 }

@@ -84,7 +84,7 @@ fn a_queue_that_is_emptied_in_time_keeps_everything() {
 
 #[test]
 fn a_crowded_queue_counts_what_it_misses_and_keeps_what_steers() {
-    with_seeds(0..8, |rng| {
+    with_seeds(0..30, |rng| {
         let mut bench = Bench::new();
         for _ in 0..6 {
             bench.run(rng, 420, 95, 15);
@@ -95,4 +95,24 @@ fn a_crowded_queue_counts_what_it_misses_and_keeps_what_steers() {
         let [accesses, kept] = bench.count(|event| event.access);
         assert!(kept < accesses, "the queue never was crowded");
     });
+}
+
+#[test]
+fn more_missed_faults_than_an_overrun_can_say_are_said_as_many() {
+    let mut queue = settled(EventQueue::default());
+    queue.slot_event.next = SlotEvent { fault: true, ..Default::default() };
+    queue.push.next = true;
+    for _ in 0..256 + 512 {
+        pulse(&mut queue, |queue| &mut queue.clock);
+    }
+    queue.push.next = false;
+    let mut overruns = Vec::new();
+    for _ in 0..600 {
+        queue.pop.next = queue.head_valid.val();
+        if queue.head_valid.val() && queue.head.val().overrun {
+            overruns.push((queue.head.val().low.to_u64(), queue.head.val().high.to_u64()));
+        }
+        pulse(&mut queue, |queue| &mut queue.clock);
+    }
+    assert_eq!(overruns, [(0, 255)]);
 }

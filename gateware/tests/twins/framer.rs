@@ -3,34 +3,33 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use gateware::statistics::counters::Totals;
 use gateware::statistics::framer::Framer;
 use gateware::statistics::{FramedWord, WordKind};
-use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::frame::{FrameKind, MAX_WORDS, PayloadHeader, SYNC_WORDS, Sync};
-use hmtt_format::{FORMAT_VERSION, MemoryDescription, Report};
+use hmtt_format::{FORMAT_VERSION, MemoryDescription};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 use crate::memories;
-use rust_hdl::prelude::Bits;
 
 /// One block of the FIFO.
 #[derive(Debug)]
-struct Framed {
-    header: PayloadHeader,
-    sync: Sync,
-    words: Vec<u64>,
+pub struct Framed {
+    pub header: PayloadHeader,
+    pub sync: Sync,
+    pub words: Vec<u64>,
 }
 
-struct Bench {
-    framer: Framer<10>,
+/// A framer and the FIFO it writes to.
+pub struct Bench {
+    pub framer: Framer<10>,
     fifo: Vec<u64>,
     start: usize,
-    blocks: Vec<Framed>,
+    pub blocks: Vec<Framed>,
 }
 
 impl Bench {
-    fn new(memory: &MemoryDescription, threshold: u8) -> Self {
+    /// A framer that has room.
+    pub fn new(memory: &MemoryDescription, threshold: u8) -> Self {
         let mut framer = settled(Framer::new(memory));
         framer.settings.next.threshold = u64::from(threshold).into();
         framer.room.next = true;
@@ -38,7 +37,7 @@ impl Bench {
     }
 
     /// One clock; whether the word was taken.
-    fn clock(&mut self, word: FramedWord) -> bool {
+    pub fn clock(&mut self, word: FramedWord) -> bool {
         self.framer.word.next = word;
         settle(&mut self.framer);
         if self.framer.write.val() {
@@ -53,11 +52,12 @@ impl Bench {
     }
 
     /// Offers a word until it is taken.
-    fn hand(&mut self, word: FramedWord) {
+    pub fn hand(&mut self, word: FramedWord) {
         assert!((0..2000).any(|_| self.clock(word)), "{word:?} is taken");
     }
 
-    fn wait(&mut self, clocks: usize) {
+    /// Clocks without a word.
+    pub fn wait(&mut self, clocks: usize) {
         for _ in 0..clocks {
             self.clock(FramedWord::default());
         }
@@ -81,7 +81,8 @@ impl Bench {
     }
 }
 
-fn steer(kind: WordKind) -> FramedWord {
+/// A word that carries no record.
+pub fn steer(kind: WordKind) -> FramedWord {
     FramedWord { kind, ..Default::default() }
 }
 
@@ -158,7 +159,7 @@ fn lost_before(offered: &Offered, stored: &[u64], number: u64) -> u32 {
 
 #[test]
 fn blocks_hold_whole_records_and_syncs_count_exactly() {
-    with_seeds(0..8, |rng| {
+    with_seeds(0..40, |rng| {
         let threshold = [8, 32, 187][rng.usize(0..3)];
         let mut bench = Bench::new(&memories::ddr1("tick_clocks = 256"), threshold);
         let (mut offered, mut number) = (Offered::default(), 0);
@@ -207,6 +208,10 @@ fn blocks_are_as_long_as_the_threshold_when_nothing_hurries_them() {
         check(&bench.blocks, &offered, 64);
         assert!(bench.blocks.iter().all(|block| block.header.words >= 64));
         assert!(bench.blocks.iter().all(|block| block.sync.lost == 0));
+        let wrong = rng.usize(0..bench.blocks.len());
+        bench.blocks[wrong].sync.accesses ^= 1;
+        let checked = std::panic::catch_unwind(|| check(&bench.blocks, &offered, 64));
+        assert!(checked.is_err(), "a wrong count is noticed");
     });
 }
 
@@ -237,90 +242,4 @@ fn a_block_waits_for_one_whole_tick_and_no_longer() {
     bench.hand(steer(WordKind::Tick));
     bench.wait(10);
     assert_eq!(bench.blocks.len(), 1);
-}
-
-fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
-    let values = [spread(rng, 64), spread(rng, 64), spread(rng, 32), spread(rng, 32)];
-    let half = |value: u64, at: u32| -> Bits<32> { (value >> at & 0xffff_ffff).into() };
-    let totals = Totals {
-        reads: half(values[0], 0),
-        reads_high: half(values[0], 32),
-        writes: half(values[1], 0),
-        writes_high: half(values[1], 32),
-        faults: half(values[2], 0),
-        tags: half(values[3], 0),
-    };
-    (totals, values)
-}
-
-#[test]
-fn start_and_stop_report_everything_and_the_end_three_times() {
-    with_seeds(0..20, |rng| {
-        let memory = memories::all()[rng.usize(0..4)].clone();
-        let mut bench = Bench::new(&memory, 187);
-        let (totals, [reads, writes, faults, tags]) = totals(rng);
-        let (mode, base) =
-            ([Mode::Line, Mode::Page, Mode::Frequency][rng.usize(0..3)], spread(rng, 40));
-        let (tag, burst, slice_code) = (rng.bool(), rng.bool(), rng.u8(0..19));
-        let framer = &mut bench.framer;
-        framer.totals.next = totals;
-        framer.running.next = true;
-        framer.slices.next = tag ^ burst;
-        framer.settings.next.mode = (mode as u64).into();
-        framer.settings.next.burst = burst;
-        framer.settings.next.slice = u64::from(slice_code).into();
-        framer.settings.next.tag = tag;
-        framer.settings.next.tag_low = (base & 0xffff_ffff).into();
-        framer.settings.next.tag_high = (base >> 32).into();
-        bench.hand(steer(WordKind::Start));
-        bench.framer.running.next = false;
-        bench.hand(steer(WordKind::Stop));
-        bench.wait(10);
-        let kinds: Vec<u8> = bench.blocks.iter().map(|block| block.header.kind).collect();
-        assert_eq!(kinds, [1, 2, 2, 2]);
-        for block in &bench.blocks {
-            let expected = Report {
-                version: FORMAT_VERSION,
-                running: block.header.kind == FrameKind::Info as u8,
-                mode,
-                frequency: tag ^ burst,
-                granularity: if burst { Granularity::Burst } else { Granularity::Line },
-                slice_code,
-                threshold: 187,
-                tag_window: tag.then_some(base >> memory.tag_window_log2 << memory.tag_window_log2),
-                reads,
-                writes,
-                faults: faults as u32,
-                tags: tags as u32,
-                digest: hmtt_format::info::StaticWords::new(&memory).as_slice()[0],
-                memory: memory.clone(),
-            };
-            assert_eq!(Report::decode(&block.words), Ok(expected));
-        }
-    });
-}
-
-#[test]
-fn a_report_comes_once_a_second() {
-    let memory = memories::ddr1("tick_clocks = 4194304");
-    let ticks_a_second = 1_000_000_000_000u64 / (4_194_304 * 10_000);
-    let mut bench = Bench::new(&memory, 187);
-    bench.hand(steer(WordKind::Start));
-    for _ in 0..3 * (ticks_a_second + 1) {
-        bench.hand(steer(WordKind::Tick));
-    }
-    assert_eq!(bench.blocks.len(), 1 + 3, "one at the start, one for each second");
-}
-
-#[test]
-fn reports_wait_for_room() {
-    let mut bench = Bench::new(&memories::ddr1(""), 187);
-    bench.framer.room.next = false;
-    for _ in 0..100 {
-        assert!(!bench.clock(steer(WordKind::Stop)), "the end is not dropped");
-    }
-    bench.framer.room.next = true;
-    bench.hand(steer(WordKind::Stop));
-    bench.wait(10);
-    assert_eq!(bench.blocks.len(), 3);
 }

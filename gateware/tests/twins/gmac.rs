@@ -44,7 +44,7 @@ fn received(frame: &[u8]) -> &[u8] {
 
 #[test]
 fn frames_reach_the_phy_padded_checked_and_apart() {
-    with_seeds(0..4, |rng| {
+    with_seeds(0..8, |rng| {
         let mut gmac = settled(Gmac::default());
         let mut phy = Phy::default();
         let length = |rng: &mut Rng| match rng.u8(0..4) {
@@ -97,7 +97,7 @@ fn blocks(rng: &mut Rng) -> Vec<(PayloadHeader, Vec<u64>)> {
 
 #[test]
 fn blocks_become_the_frames_the_format_defines() {
-    with_seeds(0..4, |rng| {
+    with_seeds(0..8, |rng| {
         let (mut thread, mut gmac) = (settled(TxThread::<10>::default()), settled(Gmac::default()));
         let (mut fifo, mut end, mut phy) = (vec![0u64; 1 << 10], 0, Phy::default());
         let sent = blocks(rng);

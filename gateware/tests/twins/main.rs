@@ -11,12 +11,14 @@ mod memories;
 
 mod commands;
 mod config_unit;
+mod counters;
 mod decoding;
 mod event_queue;
 mod fields;
 mod fifo;
 mod framer;
 mod gmac;
+mod reports;
 mod sequence;
 mod state_machine;
 mod statistics;

@@ -80,7 +80,7 @@ fn a_silence_longer_than_the_timeout_starts_over() {
 
 #[test]
 fn random_accesses_complete_what_the_plain_detector_says() {
-    with_seeds(0..4, |rng| {
+    with_seeds(0..8, |rng| {
         let mut bench = Bench::new();
         let (mut last, mut count, mut silence, mut completed) = (0, 0, 0, 0);
         for _ in 0..20_000 {

@@ -123,7 +123,7 @@ fn random_code(rng: &mut Rng) -> CommandCode {
 
 #[test]
 fn verdicts_are_those_of_the_plain_state_machine() {
-    with_seeds(0..6, |rng| {
+    with_seeds(0..30, |rng| {
         let memory = memories::all()[rng.usize(0..4)].clone();
         let (mut machine, mut model) = (settled(StateMachine::new(&memory)), Model::new(&memory));
         for clock in 0..6000 {

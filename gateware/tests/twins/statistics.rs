@@ -3,10 +3,12 @@
 use fastrand::Rng;
 use gateware::config::{Item, ItemKind, Settings};
 use gateware::statistics::packer::Packer;
+use gateware::statistics::page_trace::PageTrace;
 use gateware::statistics::unit::StatisticsUnit;
 use gateware::statistics::{FramedWord, WordKind};
-use hmtt_format::block::Event;
 use hmtt_format::config::{Granularity, Mode};
+use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
+use hmtt_format::record::{RUN_COUNT_LIMIT, RUN_DURATION_LIMIT};
 use hmtt_format::{Direction, FaultKind};
 use rust_hdl::prelude::*;
 
@@ -213,6 +215,24 @@ fn agree(rng: &mut Rng, mode: Mode) {
 }
 
 #[test]
+fn a_word_with_a_wrong_clock_is_noticed() {
+    with_seeds(0..2, |rng| {
+        let rules = rules(rng, Mode::Line, 0);
+        let inputs = inputs(rng, &rules, 60);
+        let words = Chain::new(&rules).run(&inputs, rng, 100);
+        let expected = tell(&words, rules.unit_log2());
+        for place in 0..words.len() {
+            let mut wrong = words.clone();
+            wrong[place].clock = words[place].clock ^ (1u64 << rng.u32(0..32));
+            let told = std::panic::catch_unwind(|| tell(&wrong, rules.unit_log2()));
+            let says_no_clock = !words[place].first || words[place].kind == WordKind::Overrun;
+            let noticed = told.is_err() || told.is_ok_and(|told| told != expected);
+            assert!(noticed || says_no_clock, "word {place}");
+        }
+    });
+}
+
+#[test]
 fn lines_come_out_as_the_model_says() {
     with_seeds(0..6, |rng| agree(rng, Mode::Line));
 }
@@ -227,26 +247,48 @@ fn slices_come_out_as_the_model_says() {
     with_seeds(0..6, |rng| agree(rng, Mode::Frequency));
 }
 
+/// What two accesses some clocks apart come to between a start and a stop.
+fn of_two(mode: Mode, addresses: [u64; 2], apart: u64) -> usize {
+    let rng = &mut Rng::with_seed(0);
+    let rules = Rules { slices: false, granularity: Granularity::Line, ..rules(rng, mode, 0) };
+    let read = |address| Input::Access(Direction::Read, address);
+    let mut inputs = vec![(9, Input::Start), (10, read(addresses[0]))];
+    inputs.extend((1..=apart >> 22).map(|tick| (10 + (tick << 22) - 1, Input::Tick)));
+    inputs.extend([(10 + apart, read(addresses[1])), (11 + apart, Input::Stop)]);
+    let words = Chain::new(&rules).run(&inputs, rng, 100);
+    let told = tell(&words, rules.unit_log2());
+    told.iter().filter(|told| matches!(told, Told::Event(_))).count()
+}
+
 #[test]
-fn a_run_is_cut_when_its_count_is_full() {
-    let mut rng = Rng::with_seed(0);
-    let rules = Rules { slices: false, ..rules(&mut rng, Mode::Page, 0) };
-    let count = hmtt_format::record::RUN_COUNT_LIMIT;
-    let mut chain = Chain::new(&rules);
-    chain.word_taken.next = false;
-    let mut clock = 100;
-    for _ in 0..count + 1 {
-        chain.item.next = item(clock, Input::Access(Direction::Write, 0x5000));
-        pulse(&mut chain, |chain| &mut chain.clock);
-        clock += 1;
+fn bursts_join_up_to_the_merge_window_and_not_beyond() {
+    let window = u64::from(DEFAULT_MERGE_WINDOW);
+    assert_eq!(of_two(Mode::Line, [0x40, 0x60], window), 1);
+    assert_eq!(of_two(Mode::Line, [0x40, 0x60], window + 1), 2);
+    assert_eq!(of_two(Mode::Line, [0x40, 0x40], 1), 2, "the same burst again");
+    assert_eq!(of_two(Mode::Line, [0x60, 0x80], 1), 2, "another line");
+}
+
+#[test]
+fn a_run_is_as_long_as_a_record_can_say_and_not_longer() {
+    let limit = u64::from(RUN_DURATION_LIMIT);
+    assert_eq!(of_two(Mode::Page, [0x1000, 0x1fe0], limit - 1), 1);
+    assert_eq!(of_two(Mode::Page, [0x1000, 0x1fe0], limit), 2);
+    assert_eq!(of_two(Mode::Page, [0x1fe0, 0x2000], 1), 2, "another page");
+}
+
+#[test]
+fn a_run_is_cut_when_a_count_is_full() {
+    let mut trace = settled(PageTrace::default());
+    trace.offer.next = true;
+    trace.write.next = true;
+    for clock in 0..u64::from(RUN_COUNT_LIMIT) {
+        trace.at.next = clock.into();
+        pulse(&mut trace, |trace| &mut trace.clock);
     }
-    let words = chain.run(&[(clock, Input::Stop)], &mut rng, 100);
-    let writes: Vec<u32> = tell(&words, rules.unit_log2())
-        .into_iter()
-        .filter_map(|told| match told {
-            Told::Event(Event::Page { writes, .. }) => Some(writes),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(writes, [count, 1]);
+    assert!(trace.replaces.val(), "the next access starts another run");
+    assert_eq!(trace.out_writes.val().to_u64(), u64::from(RUN_COUNT_LIMIT));
+    assert_eq!(trace.out_duration.val().to_u64(), u64::from(RUN_COUNT_LIMIT) - 1);
+    pulse(&mut trace, |trace| &mut trace.clock);
+    assert_eq!(trace.out_writes.val().to_u64(), 1);
 }
