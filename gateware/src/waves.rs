@@ -7,11 +7,14 @@ use std::rc::Rc;
 use rust_hdl::core::vcd_probe::VCDProbe;
 use rust_hdl::prelude::*;
 
+/// Where a VCD goes, and the first error on the way there.
+type Outlet = (Box<dyn Write>, Option<io::Error>);
+
 /// rust-hdl's probe panics when a write fails, so it is given a writer that never does and keeps the
 /// first error for whoever asks.
 #[derive(Clone)]
 struct Patient {
-    inner: Rc<RefCell<(Box<dyn Write>, Option<io::Error>)>>,
+    inner: Rc<RefCell<Outlet>>,
 }
 
 impl Patient {

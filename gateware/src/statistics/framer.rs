@@ -4,7 +4,7 @@
 //! It starts with a sync of the state before its first word ([`hmtt_format::frame::Sync`]) and is
 //! closed when it holds the threshold's words, when it has waited for a whole tick, or when settings
 //! change. Words that find no room are counted, and the next sync carries the count: that is where a
-//! loss shows, between the last record before and the first after. Reports ([`hmtt_format::info`]) are
+//! loss shows, between the last record before and the first after. Reports ([`super::report_words`]) are
 //! blocks of their own: at start, once a second, and three times at the end.
 //!
 //! Each block lies in the FIFO behind one descriptor word, which is written last: the payload header
@@ -13,15 +13,14 @@
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::config::Mode;
 use hmtt_format::frame::{END_REPEATS, FrameKind, MAX_WORDS};
-use hmtt_format::info::{self, StaticWords};
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{FORMAT_VERSION, MemoryDescription, frame};
 use rust_hdl::prelude::*;
 
 use super::counters::Totals;
+use super::report_words::ReportWords;
 use super::{FramedWord, WordKind};
 use crate::config::Settings;
-use crate::table::Table;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
@@ -68,8 +67,7 @@ pub struct Framer<const N: usize> {
     pub idle: Signal<Out, Bit>,
     /// A record was lost, ever.
     pub lossy: Signal<Out, Bit>,
-    high_words: Table<6, 32>,
-    low_words: Table<6, 32>,
+    report: ReportWords,
     state: DFF<State>,
     start: DFF<Bits<N>>,
     count: DFF<Bits<8>>,
@@ -83,7 +81,6 @@ pub struct Framer<const N: usize> {
     lost: DFF<Bits<24>>,
     offset: Signal<Local, Bits<N>>,
     unit: Signal<Local, Bits<32>>,
-    flags: Signal<Local, Bits<32>>,
     account: Signal<Local, Bit>,
     lose: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
@@ -105,29 +102,16 @@ pub struct Framer<const N: usize> {
     lost_at: Constant<Bits<5>>,
     max_words: Constant<Bits<8>>,
     version_word: Constant<Bits<32>>,
-    version: Constant<Bits<32>>,
-    mode_at: Constant<Bits<5>>,
-    slice_at: Constant<Bits<5>>,
-    threshold_at: Constant<Bits<5>>,
-    flags_at: Constant<Bits<5>>,
-    flag_running: Constant<Bits<32>>,
-    flag_frequency: Constant<Bits<32>>,
-    flag_tag: Constant<Bits<32>>,
-    flag_burst: Constant<Bits<32>>,
     data_kind: Constant<Bits<4>>,
     info_kind: Constant<Bits<4>>,
     end_kind: Constant<Bits<4>>,
     end_repeats: Constant<Bits<2>>,
-    report_last: Constant<Bits<6>>,
     second: Constant<Bits<24>>,
 }
 
 impl<const N: usize> Framer<N> {
     /// A framer for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        let described = StaticWords::new(memory);
-        let before = [0; info::DYNAMIC_WORDS];
-        let words: Vec<u64> = before.iter().chain(described.as_slice()).copied().collect();
         let word = |value: u32| Constant::new(u64::from(value).into());
         let place = |value: u32| Constant::new(u64::from(value).into());
         let kind = |kind: FrameKind| Constant::new((kind as u64).into());
@@ -148,8 +132,7 @@ impl<const N: usize> Framer<N> {
             committed: Default::default(),
             idle: Default::default(),
             lossy: Default::default(),
-            high_words: Table::new(words.iter().map(|word| word >> 32)),
-            low_words: Table::new(words.iter().copied()),
+            report: ReportWords::new(memory),
             state: Default::default(),
             start: Default::default(),
             count: Default::default(),
@@ -163,7 +146,6 @@ impl<const N: usize> Framer<N> {
             lost: Default::default(),
             offset: Default::default(),
             unit: Default::default(),
-            flags: Default::default(),
             account: Default::default(),
             lose: Default::default(),
             take: Default::default(),
@@ -185,20 +167,10 @@ impl<const N: usize> Framer<N> {
             lost_at: place(frame::SYNC_LOST_AT),
             max_words: Constant::new(u64::from(MAX_WORDS).into()),
             version_word: word(u32::from(FORMAT_VERSION) << 28),
-            version: word(u32::from(FORMAT_VERSION) << info::VERSION_AT),
-            mode_at: place(info::MODE_AT),
-            slice_at: place(info::SLICE_AT),
-            threshold_at: place(info::THRESHOLD_AT),
-            flags_at: place(info::FLAGS_AT),
-            flag_running: word(info::FLAG_RUNNING),
-            flag_frequency: word(info::FLAG_FREQUENCY),
-            flag_tag: word(info::FLAG_TAG),
-            flag_burst: word(info::FLAG_BURST),
             data_kind: kind(FrameKind::Data),
             info_kind: kind(FrameKind::Info),
             end_kind: kind(FrameKind::End),
             end_repeats: Constant::new(u64::from(END_REPEATS - 1).into()),
-            report_last: Constant::new((words.len() as u64 - 1).into()),
             second: Constant::new((1_000_000_000_000 / tick_ps).clamp(1, 0xff_ffff).into()),
         }
     }
@@ -222,8 +194,11 @@ impl<const N: usize> Logic for Framer<N> {
             accesses_high,
             lost
         );
-        self.high_words.index.next = self.index.q.val();
-        self.low_words.index.next = self.index.q.val();
+        self.report.index.next = self.index.q.val();
+        self.report.settings.next = self.settings.val();
+        self.report.slices.next = self.slices.val();
+        self.report.running.next = self.running.val();
+        self.report.totals.next = self.totals.val();
         self.idle.next =
             (self.state.q.val() == State::AwaitWord) & (self.word.val().kind == WordKind::Nothing);
         self.committed.next = self.start.q.val();
@@ -253,20 +228,6 @@ impl<const N: usize> Logic for Framer<N> {
         self.no_space.next = self.after.val() > self.max_words.val();
         self.full.next = (self.next_count.val() >= self.settings.val().threshold)
             | (self.next_count.val() >= self.max_words.val());
-
-        self.flags.next = bits::<32>(0);
-        if self.running.val() {
-            self.flags.next = self.flag_running.val();
-        }
-        if self.slices.val() {
-            self.flags.next = self.flags.val() | self.flag_frequency.val();
-        }
-        if self.settings.val().tag {
-            self.flags.next = self.flags.val() | self.flag_tag.val();
-        }
-        if self.settings.val().burst {
-            self.flags.next = self.flags.val() | self.flag_burst.val();
-        }
 
         match self.state.q.val() {
             State::AwaitWord => {
@@ -372,31 +333,11 @@ impl<const N: usize> Logic for Framer<N> {
             },
             State::Report => {
                 self.write.next = true;
-                self.write_high.next = self.high_words.word.val();
-                self.write_low.next = self.low_words.word.val();
-                if self.index.q.val() == 0 {
-                    self.write_high.next = self.version.val()
-                        | (self.flags.val() << self.flags_at.val())
-                        | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
-                        | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
-                    self.write_low.next =
-                        bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
-                } else if self.index.q.val() == 1 {
-                    self.write_high.next = self.totals.val().reads_high;
-                    self.write_low.next = self.totals.val().reads;
-                } else if self.index.q.val() == 2 {
-                    self.write_high.next = self.totals.val().writes_high;
-                    self.write_low.next = self.totals.val().writes;
-                } else if self.index.q.val() == 3 {
-                    self.write_high.next = self.totals.val().faults;
-                    self.write_low.next = self.totals.val().tags;
-                } else if self.index.q.val() == 4 {
-                    self.write_high.next = bit_cast::<32, 8>(self.settings.val().tag_high);
-                    self.write_low.next = self.settings.val().tag_low;
-                }
+                self.write_high.next = self.report.high.val();
+                self.write_low.next = self.report.low.val();
                 self.count.d.next = self.next_count.val();
                 self.index.d.next = self.index.q.val() + 1;
-                if self.index.q.val() == self.report_last.val() {
+                if self.report.last.val() {
                     self.state.d.next = State::Describe;
                 }
             }

@@ -11,7 +11,9 @@ pub mod frequency;
 pub mod line_trace;
 pub mod packer;
 pub mod page_trace;
+pub mod report_words;
 pub mod unit;
+pub mod word_records;
 
 use rust_hdl::prelude::*;
 

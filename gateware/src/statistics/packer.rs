@@ -8,14 +8,8 @@
 use hmtt_format::record;
 use rust_hdl::prelude::*;
 
+use super::word_records::WordRecords;
 use super::{FramedWord, Record, RecordKind, WordKind};
-
-#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
-enum State {
-    AwaitRecord,
-    SecondWord,
-    ThirdWord,
-}
 
 /// A half that waits for its partner, with the state before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -37,6 +31,8 @@ pub struct Packer {
     pub record: Signal<In, Record>,
     /// The record was taken.
     pub taken: Signal<Out, Bit>,
+    /// Time slice code in force.
+    pub slice_code: Signal<In, Bits<5>>,
     /// Slices count as accesses: there are no other records of them.
     pub slices_count: Signal<In, Bit>,
     /// The word; `Nothing` when there is none.
@@ -45,7 +41,9 @@ pub struct Packer {
     pub word_taken: Signal<In, Bit>,
     /// No half and no word is held.
     pub empty: Signal<Out, Bit>,
-    state: DFF<State>,
+    word_records: WordRecords,
+    part: DFF<Bits<2>>,
+    control: Signal<Local, Bit>,
     made: DFF<FramedWord>,
     held: DFF<Held>,
     segment: DFF<Bits<12>>,
@@ -64,10 +62,6 @@ pub struct Packer {
     has_address: Signal<Local, Bit>,
     skip_due: Signal<Local, Bit>,
     arrive: Signal<Local, Bit>,
-    short_page: Signal<Local, Bit>,
-    runs: Signal<Local, Bits<32>>,
-    value: Signal<Local, Bits<32>>,
-    reads: Signal<Local, Bits<32>>,
     pair_accesses: Signal<Local, Bits<2>>,
     empty_half: Constant<Bits<32>>,
     segment_half: Constant<Bits<32>>,
@@ -76,33 +70,12 @@ pub struct Packer {
     write_bit: Constant<Bits<32>>,
     max_delta: Constant<Bits<32>>,
     max_word_delta: Constant<Bits<32>>,
-    max_page_delta: Constant<Bits<32>>,
-    max_page_count: Constant<Bits<32>>,
-    max_page_duration: Constant<Bits<32>>,
-    word_delta_at: Constant<Bits<5>>,
-    page_delta_at: Constant<Bits<5>>,
-    page_number_low: Constant<Bits<5>>,
-    page_reads_at: Constant<Bits<5>>,
-    page_writes_at: Constant<Bits<5>>,
-    slice_partial: Constant<Bits<32>>,
-    slice_code_at: Constant<Bits<5>>,
-    tag_mark: Constant<Bits<32>>,
-    tag_write: Constant<Bits<32>>,
-    tag_head: Constant<Bits<32>>,
-    fault_head: Constant<Bits<32>>,
-    page_head: Constant<Bits<32>>,
-    long_page_head: Constant<Bits<32>>,
-    slice_head: Constant<Bits<32>>,
-    fault_bank_at: Constant<Bits<5>>,
-    /// Time slice code in force.
-    pub slice_code: Signal<In, Bits<5>>,
 }
 
 impl Default for Packer {
     fn default() -> Self {
         let word = |value: u32| Constant::new(u64::from(value).into());
         let place = |value: u32| Constant::new(u64::from(value).into());
-        let head = |kind: u32| word(record::WORD_ESCAPE | kind << record::KIND_AT);
         Self {
             clock: Default::default(),
             record: Default::default(),
@@ -111,7 +84,9 @@ impl Default for Packer {
             word: Default::default(),
             word_taken: Default::default(),
             empty: Default::default(),
-            state: Default::default(),
+            word_records: Default::default(),
+            part: Default::default(),
+            control: Default::default(),
             made: Default::default(),
             held: Default::default(),
             segment: Default::default(),
@@ -130,10 +105,6 @@ impl Default for Packer {
             has_address: Default::default(),
             skip_due: Default::default(),
             arrive: Default::default(),
-            short_page: Default::default(),
-            runs: Default::default(),
-            value: Default::default(),
-            reads: Default::default(),
             pair_accesses: Default::default(),
             empty_half: word(record::EMPTY_HALF),
             segment_half: word(record::EMPTY_HALF | 1 << record::SEGMENT_FLAG_AT),
@@ -142,24 +113,6 @@ impl Default for Packer {
             write_bit: word(1 << record::WRITE_AT),
             max_delta: word(record::MAX_DELTA),
             max_word_delta: word(record::MAX_WORD_DELTA),
-            max_page_delta: word(record::MAX_PAGE_DELTA),
-            max_page_count: word(record::MAX_PAGE_COUNT),
-            max_page_duration: word(record::MAX_PAGE_DURATION),
-            word_delta_at: place(record::WORD_DELTA_AT),
-            page_delta_at: place(record::PAGE_DELTA_AT),
-            page_number_low: place(record::PAGE_NUMBER_LOW),
-            page_reads_at: place(record::PAGE_READS_AT),
-            page_writes_at: place(record::PAGE_WRITES_AT),
-            slice_partial: word(1 << record::SLICE_PARTIAL_AT),
-            slice_code_at: place(record::SLICE_CODE_AT),
-            tag_mark: word(1 << record::TAG_MARK_AT),
-            tag_write: word(1 << record::TAG_WRITE_AT),
-            tag_head: head(record::KIND_TAG),
-            fault_head: head(record::KIND_FAULT),
-            page_head: head(record::KIND_PAGE),
-            long_page_head: head(record::KIND_PAGE_LONG),
-            slice_head: head(record::KIND_SLICE),
-            fault_bank_at: place(record::FAULT_BANK_AT),
             slice_code: Default::default(),
         }
     }
@@ -168,7 +121,7 @@ impl Default for Packer {
 impl Logic for Packer {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, made, held, segment, base, base_high, skipped);
+        dff_setup!(self, clock, part, made, held, segment, base, base_high, skipped);
         self.free.next = self.word_taken.val() | (self.made.q.val().kind == WordKind::Nothing);
         self.empty.next = !self.held.q.val().valid & (self.made.q.val().kind == WordKind::Nothing);
         self.word.next = self.made.q.val();
@@ -178,6 +131,7 @@ impl Logic for Packer {
         self.take.next = false;
         self.push_half.next = false;
         self.arrive.next = false;
+        self.control.next = false;
         self.half.next = self.empty_half.val();
         self.half_accesses.next = bits::<2>(0);
 
@@ -186,13 +140,11 @@ impl Logic for Packer {
         if self.skipped.q.val() {
             self.delta.next = bits::<32>(0);
         }
-        self.value.next = self.record.val().value;
-        self.reads.next = self.record.val().reads;
-        self.runs.next = self.record.val().reads + self.record.val().writes;
-        self.short_page.next = (self.record.val().reads <= self.max_page_count.val())
-            & (self.record.val().writes <= self.max_page_count.val())
-            & (self.record.val().duration <= self.max_page_duration.val())
-            & (self.delta.val() <= self.max_page_delta.val());
+        self.word_records.record.next = self.record.val();
+        self.word_records.delta.next = self.delta.val();
+        self.word_records.slice_code.next = self.slice_code.val();
+        self.word_records.slices_count.next = self.slices_count.val();
+        self.word_records.part.next = self.part.q.val();
         self.has_address.next = (self.record.val().kind == RecordKind::Access)
             | (self.record.val().kind == RecordKind::Page);
         self.is_word_record.next = (self.record.val().kind == RecordKind::Tag)
@@ -243,141 +195,49 @@ impl Logic for Packer {
                 self.push_half.next = true;
             } else {
                 match self.record.val().kind {
-                    RecordKind::Tag => {
-                        self.made.d.next.kind = WordKind::Data;
-                        self.made.d.next.high =
-                            self.tag_head.val() | (self.delta.val() << self.word_delta_at.val());
-                        self.made.d.next.low = self.record.val().value;
-                        self.made.d.next.accesses = bits::<32>(1);
-                        if self.record.val().flag {
-                            self.made.d.next.accesses = bits::<32>(0);
-                            self.made.d.next.high = self.tag_head.val()
-                                | (self.delta.val() << self.word_delta_at.val())
-                                | self.tag_mark.val();
-                        } else if self.record.val().write {
-                            self.made.d.next.high = self.tag_head.val()
-                                | (self.delta.val() << self.word_delta_at.val())
-                                | self.tag_write.val();
-                        }
-                        self.arrive.next = true;
-                        self.take.next = true;
-                    }
-                    RecordKind::Fault => {
-                        self.made.d.next.kind = WordKind::Data;
-                        self.made.d.next.high = self.fault_head.val()
-                            | (self.delta.val() << self.word_delta_at.val())
-                            | bit_cast::<32, 6>(self.value.val().get_bits::<6>(8));
-                        self.made.d.next.low = bit_cast::<32, 6>(self.value.val().get_bits::<6>(0))
-                            << self.fault_bank_at.val();
-                        self.arrive.next = true;
-                        self.take.next = true;
-                    }
-                    RecordKind::Page => {
-                        self.made.d.next.kind = WordKind::Data;
-                        self.made.d.next.accesses = self.runs.val();
-                        self.arrive.next = true;
-                        if self.short_page.val() {
-                            self.made.d.next.high = self.page_head.val()
-                                | (self.delta.val() << self.page_delta_at.val())
-                                | (bit_cast::<32, 26>(self.record.val().number)
-                                    >> self.page_number_low.val());
-                            self.made.d.next.low = (bit_cast::<32, 26>(self.record.val().number)
-                                << 20)
-                                | (self.record.val().reads << self.page_reads_at.val())
-                                | (self.record.val().writes << self.page_writes_at.val())
-                                | self.record.val().duration;
-                            self.take.next = true;
-                        } else {
-                            self.made.d.next.high = self.long_page_head.val()
-                                | (self.delta.val() << self.word_delta_at.val())
-                                | (bit_cast::<32, 26>(self.record.val().number) >> 20);
-                            self.made.d.next.low =
-                                bit_cast::<32, 26>(self.record.val().number) << 12;
-                            self.made.d.next.more = bits::<2>(1);
-                            self.state.d.next = State::SecondWord;
-                        }
-                    }
-                    RecordKind::Slice => {
-                        self.made.d.next.kind = WordKind::Data;
-                        self.made.d.next.high = self.slice_head.val()
-                            | (bit_cast::<32, 5>(self.slice_code.val())
-                                << self.slice_code_at.val())
-                            | bit_cast::<32, 16>(self.record.val().start_high);
-                        self.made.d.next.more = bits::<2>(1);
-                        if self.record.val().flag {
-                            self.made.d.next.high = self.slice_head.val()
-                                | self.slice_partial.val()
-                                | (bit_cast::<32, 5>(self.slice_code.val())
-                                    << self.slice_code_at.val())
-                                | bit_cast::<32, 16>(self.record.val().start_high);
-                            self.made.d.next.more = bits::<2>(2);
-                        }
-                        self.made.d.next.low = self.record.val().value;
-                        if self.slices_count.val() {
-                            self.made.d.next.accesses = self.runs.val();
-                        }
-                        self.state.d.next = State::SecondWord;
-                    }
                     RecordKind::Overrun => {
                         self.made.d.next.kind = WordKind::Overrun;
                         self.made.d.next.accesses = self.record.val().value;
-                        self.made.d.next.records = self.reads.val().get_bits::<8>(0);
+                        self.made.d.next.records = bit_cast::<8, 32>(self.record.val().reads);
                         self.take.next = true;
+                    }
+                    RecordKind::Tick => {
+                        self.made.d.next.kind = WordKind::Tick;
+                        self.control.next = true;
+                    }
+                    RecordKind::Change => {
+                        self.made.d.next.kind = WordKind::Change;
+                        self.control.next = true;
+                    }
+                    RecordKind::Stop => {
+                        self.made.d.next.kind = WordKind::Stop;
+                        self.control.next = true;
+                    }
+                    RecordKind::Start => {
+                        self.made.d.next.kind = WordKind::Start;
+                        self.control.next = true;
+                        self.arrive.next = true;
                     }
                     _ => {
-                        self.made.d.next.clock = self.record.val().clock;
-                        self.made.d.next.clock_high = self.record.val().clock_high;
-                        self.take.next = true;
-                        if self.record.val().kind == RecordKind::Tick {
-                            self.made.d.next.kind = WordKind::Tick;
-                        } else if self.record.val().kind == RecordKind::Change {
-                            self.made.d.next.kind = WordKind::Change;
-                        } else if self.record.val().kind == RecordKind::Stop {
-                            self.made.d.next.kind = WordKind::Stop;
-                        } else {
-                            self.made.d.next.kind = WordKind::Start;
-                            self.arrive.next = true;
+                        self.made.d.next.kind = WordKind::Data;
+                        self.made.d.next.first = self.part.q.val() == 0;
+                        self.made.d.next.high = self.word_records.high.val();
+                        self.made.d.next.low = self.word_records.low.val();
+                        self.made.d.next.more = self.word_records.more.val();
+                        self.made.d.next.accesses = self.word_records.accesses.val();
+                        // A slice has a clock of its own.
+                        self.arrive.next = self.record.val().kind != RecordKind::Slice;
+                        self.part.d.next = self.part.q.val() + 1;
+                        if self.word_records.more.val() == 0 {
+                            self.part.d.next = bits::<2>(0);
+                            self.take.next = true;
                         }
                     }
                 }
-            }
-            match self.state.q.val() {
-                State::AwaitRecord => {}
-                State::SecondWord => {
-                    self.made.d.next.kind = WordKind::Data;
-                    self.made.d.next.first = false;
-                    self.made.d.next.accesses = bits::<32>(0);
-                    self.arrive.next = false;
-                    self.state.d.next = State::AwaitRecord;
+                if self.control.val() {
+                    self.made.d.next.clock = self.record.val().clock;
+                    self.made.d.next.clock_high = self.record.val().clock_high;
                     self.take.next = true;
-                    self.made.d.next.more = bits::<2>(0);
-                    if self.record.val().kind == RecordKind::Slice {
-                        self.made.d.next.high = self.record.val().reads;
-                        self.made.d.next.low = self.record.val().writes;
-                        if self.record.val().flag {
-                            self.made.d.next.more = bits::<2>(1);
-                            self.state.d.next = State::ThirdWord;
-                            self.take.next = false;
-                        }
-                    } else {
-                        self.made.d.next.high =
-                            (self.record.val().reads << 12) | (self.record.val().writes >> 8);
-                        self.made.d.next.low =
-                            (self.record.val().writes << 24) | self.record.val().duration;
-                    }
-                }
-                State::ThirdWord => {
-                    self.made.d.next.kind = WordKind::Data;
-                    self.made.d.next.first = false;
-                    self.made.d.next.accesses = bits::<32>(0);
-                    self.made.d.next.more = bits::<2>(0);
-                    self.made.d.next.high = bits::<32>(0);
-                    self.made.d.next.low = self.record.val().duration;
-                    self.state.d.next = State::AwaitRecord;
-                    self.take.next = true;
-                }
-                _ => {
-                    self.state.d.next = State::AwaitRecord;
                 }
             }
         }

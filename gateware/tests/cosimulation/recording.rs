@@ -114,10 +114,11 @@ impl<B: Block> Recording<B> {
         fs::write(path("steps.txt"), self.steps.join("\n")).expect("steps.txt is written");
         let mut build = Command::new("iverilog");
         build.current_dir(&folder).args(["-g2005", "-o", "bench", "bench.v", "top.v"]);
-        let built = tools::run(self.name, "iverilog", &mut build)?;
+        let test = format!("co-simulation of the {}", self.name);
+        let built = tools::run(&test, "iverilog", &mut build)?;
         assert!(built.status.success(), "{}: {}", self.name, tools::said(&built));
         let mut replay = Command::new("vvp");
-        let replayed = tools::run(self.name, "vvp", replay.current_dir(&folder).arg("bench"))?;
+        let replayed = tools::run(&test, "vvp", replay.current_dir(&folder).arg("bench"))?;
         let said = tools::said(&replayed);
         let agreed = said.lines().any(|line| line == format!("agreed {}", self.steps.len()));
         Some(if agreed { Ok(()) } else { Err(said) })

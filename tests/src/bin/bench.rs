@@ -5,11 +5,8 @@
 use hmtt_tests::{succeed, vector};
 
 /// Vectors and how often each engine runs them.
-const RUNS: [(&str, usize); 3] = [
-    ("v03_ddr1_medium_open", 3),
-    ("v05_ddr1_medium_rtl", 5),
-    ("v19_ddr1_bl4_open_same_row", 5),
-];
+const RUNS: [(&str, usize); 3] =
+    [("v03_ddr1_medium_open", 3), ("v05_ddr1_medium_rtl", 5), ("v19_ddr1_bl4_open_same_row", 5)];
 
 /// Clocks in the recording and DDR clocks per second of one replay.
 fn replay(name: &str, engine: &str) -> (u64, f64) {
@@ -40,9 +37,6 @@ fn main() {
             verilator.push(replay(name, "verilator").1);
         }
         let (rust, verilator) = (median(rust), median(verilator));
-        println!(
-            "| {name} | {clocks} | {rust:.0} | {verilator:.0} | {:.0} |",
-            verilator / rust
-        );
+        println!("| {name} | {clocks} | {rust:.0} | {verilator:.0} | {:.0} |", verilator / rust);
     }
 }

@@ -1,0 +1,124 @@
+//! Index to word of a report ([`hmtt_format::info`]): settings and totals as they are now, then the
+//! memory description as it was generated.
+//!
+//! Purely combinational.
+
+use hmtt_format::info::{self, StaticWords};
+use hmtt_format::{FORMAT_VERSION, MemoryDescription};
+use rust_hdl::prelude::*;
+
+use super::counters::Totals;
+use crate::config::Settings;
+use crate::table::Table;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct ReportWords {
+    /// Which word.
+    pub index: Signal<In, Bits<6>>,
+    /// Settings in force.
+    pub settings: Signal<In, Settings>,
+    /// Time slices are wanted.
+    pub slices: Signal<In, Bit>,
+    /// The capture runs.
+    pub running: Signal<In, Bit>,
+    /// Totals so far.
+    pub totals: Signal<In, Totals>,
+    /// Bits 63..32 of the word.
+    pub high: Signal<Out, Bits<32>>,
+    /// Bits 31..0 of the word.
+    pub low: Signal<Out, Bits<32>>,
+    /// It is the last one.
+    pub last: Signal<Out, Bit>,
+    high_words: Table<6, 32>,
+    low_words: Table<6, 32>,
+    flags: Signal<Local, Bits<32>>,
+    last_index: Constant<Bits<6>>,
+    version: Constant<Bits<32>>,
+    mode_at: Constant<Bits<5>>,
+    slice_at: Constant<Bits<5>>,
+    threshold_at: Constant<Bits<5>>,
+    flags_at: Constant<Bits<5>>,
+    flag_running: Constant<Bits<32>>,
+    flag_frequency: Constant<Bits<32>>,
+    flag_tag: Constant<Bits<32>>,
+    flag_burst: Constant<Bits<32>>,
+}
+
+impl ReportWords {
+    /// The reports of a card for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        let described = StaticWords::new(memory);
+        let before = [0; info::DYNAMIC_WORDS];
+        let words: Vec<u64> = before.iter().chain(described.as_slice()).copied().collect();
+        let word = |value: u32| Constant::new(u64::from(value).into());
+        let place = |value: u32| Constant::new(u64::from(value).into());
+        Self {
+            index: Default::default(),
+            settings: Default::default(),
+            slices: Default::default(),
+            running: Default::default(),
+            totals: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            last: Default::default(),
+            high_words: Table::new(words.iter().map(|word| word >> 32)),
+            low_words: Table::new(words.iter().copied()),
+            flags: Default::default(),
+            last_index: Constant::new((words.len() as u64 - 1).into()),
+            version: word(u32::from(FORMAT_VERSION) << info::VERSION_AT),
+            mode_at: place(info::MODE_AT),
+            slice_at: place(info::SLICE_AT),
+            threshold_at: place(info::THRESHOLD_AT),
+            flags_at: place(info::FLAGS_AT),
+            flag_running: word(info::FLAG_RUNNING),
+            flag_frequency: word(info::FLAG_FREQUENCY),
+            flag_tag: word(info::FLAG_TAG),
+            flag_burst: word(info::FLAG_BURST),
+        }
+    }
+}
+
+impl Logic for ReportWords {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.high_words.index.next = self.index.val();
+        self.low_words.index.next = self.index.val();
+        self.last.next = self.index.val() == self.last_index.val();
+        self.flags.next = bits::<32>(0);
+        if self.running.val() {
+            self.flags.next = self.flag_running.val();
+        }
+        if self.slices.val() {
+            self.flags.next = self.flags.val() | self.flag_frequency.val();
+        }
+        if self.settings.val().tag {
+            self.flags.next = self.flags.val() | self.flag_tag.val();
+        }
+        if self.settings.val().burst {
+            self.flags.next = self.flags.val() | self.flag_burst.val();
+        }
+        self.high.next = self.high_words.word.val();
+        self.low.next = self.low_words.word.val();
+        if self.index.val() == 0 {
+            self.high.next = self.version.val()
+                | (self.flags.val() << self.flags_at.val())
+                | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
+                | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
+            self.low.next =
+                bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
+        } else if self.index.val() == 1 {
+            self.high.next = self.totals.val().reads_high;
+            self.low.next = self.totals.val().reads;
+        } else if self.index.val() == 2 {
+            self.high.next = self.totals.val().writes_high;
+            self.low.next = self.totals.val().writes;
+        } else if self.index.val() == 3 {
+            self.high.next = self.totals.val().faults;
+            self.low.next = self.totals.val().tags;
+        } else if self.index.val() == 4 {
+            self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high);
+            self.low.next = self.settings.val().tag_low;
+        }
+    }
+}
