@@ -101,6 +101,41 @@ fn doubled_and_swapped_frames_change_nothing() {
 }
 
 #[test]
+fn what_the_card_loses_is_counted_and_placed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture.pcapng");
+    // Bursts faster than the link, and a FIFO too small for them.
+    let name = "v19_ddr1_bl4_open_same_row";
+    replay(name, &["--granularity", "burst", "--fifo", "8"], &file);
+    let output = run("hmtt", &["decode", path(&file)]);
+    assert_eq!(output.status.code(), Some(3), "finished with loss");
+    let text = String::from_utf8(output.stdout).unwrap();
+
+    let truth: Vec<String> = hmtt_tests::accesses(name).iter().map(ToString::to_string).collect();
+    let clock = |line: &str| line.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let (mut at, mut lost) = (0, 0);
+    for line in text.lines().skip(1) {
+        if let Some(gap) = line.strip_prefix("# gap ") {
+            // N records, M accesses lost on the card between clocks A and B
+            let words: Vec<&str> = gap.split(' ').collect();
+            assert_eq!((words[1], words[4], words[7]), ("records,", "lost", "card"), "{line}");
+            let number = |at: usize| words[at].parse::<usize>().unwrap();
+            let (missing, after, before) = (number(2), number(10), number(12));
+            assert_eq!(number(0), missing, "a burst is a record");
+            let range = after as u64..=before as u64;
+            assert!(truth[at..at + missing].iter().all(|line| range.contains(&clock(line))));
+            at += missing;
+            lost += missing;
+        } else {
+            assert_eq!(line, truth[at]);
+            at += 1;
+        }
+    }
+    assert_eq!(at, truth.len(), "received + reported lost = produced");
+    assert!(lost > 0);
+}
+
+#[test]
 fn a_lost_tail_shows() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole.pcapng"), folder.path().join("cut.pcapng"));

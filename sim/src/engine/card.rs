@@ -11,9 +11,6 @@ use hmtt_format::{MemoryDescription, Pins};
 use super::{Card, EngineError};
 use crate::gmii::Gmii;
 
-/// log2 of the words the simulated card's FIFO holds: the 128 KB of the published card.
-const FIFO_LOG2: u8 = 14;
-
 /// What the card's straps choose: its settings after power-on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -29,7 +26,7 @@ pub struct Settings {
 
 /// The card that is simulated unless something else is asked for.
 pub fn default_parameters(memory: MemoryDescription) -> CardParameters {
-    CardParameters { memory, fifo_log2: FIFO_LOG2 }
+    CardParameters { memory, fifo_log2: gateware::DEFAULT_FIFO_LOG2 }
 }
 
 /// Levels of the strap pins.

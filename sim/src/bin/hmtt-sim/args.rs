@@ -40,6 +40,9 @@ pub struct ReplayArguments {
     /// Length of a frequency slice: 1, 2, 5, 10 ... us, ms, up to 1s
     #[arg(long, value_parser = parse_slice, default_value = "1ms", value_name = "TIME")]
     pub slice: u8,
+    /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
+    #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
+    pub fifo: u8,
     /// What simulates the card
     #[arg(long, value_enum, default_value_t = EngineArgument::Rust)]
     pub engine: EngineArgument,
@@ -139,6 +142,15 @@ impl From<EngineArgument> for Kind {
 }
 
 /// `1us` to `1s` to the code of the slice.
+/// log2 of the words of a FIFO there is a card for.
+fn parse_fifo(text: &str) -> Result<u8, String> {
+    match text {
+        "8" => Ok(10),
+        "128" => Ok(14),
+        _ => Err("8 or 128".into()),
+    }
+}
+
 fn parse_slice(text: &str) -> Result<u8, String> {
     let expected = || "expected 1, 2, 5, 10, 20, 50, 100, 200 or 500 us or ms, or 1s".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;

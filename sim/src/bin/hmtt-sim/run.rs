@@ -15,7 +15,8 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     let recording = open(arguments)?;
     // Whatever can be wrong with the files is found before an hour is simulated.
     let expected = Expected::read(arguments)?;
-    let parameters = engine::default_parameters(recording.memory);
+    let mut parameters = engine::default_parameters(recording.memory);
+    parameters.fifo_log2 = arguments.fifo;
     let force = arguments.force;
     let waves = arguments.vcd.as_deref().map(|path| Partial::new(path, force)).transpose()?;
     let options = Options {
