@@ -154,3 +154,43 @@ fn accesses_to_the_tag_window_become_tags() {
         assert_eq!(outcome.summary.tags, 80, "{settings:?}");
     }
 }
+
+#[test]
+fn waves_of_the_reference_engine_show_the_same_simulation() {
+    let mut traffic = Traffic::new(memory());
+    wander(&mut traffic, 30);
+    let plain = replayed(&traffic, Settings::default());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("waves.vcd");
+    let options = Options { kind: Kind::Rust, cache: None, vcd: Some(path.clone()) };
+    let parameters = engine::default_parameters(memory());
+    let mut engine = engine::prepare(&options, &parameters, Settings::default()).unwrap();
+    let outcome = replay::run(Replay {
+        spans: traffic.spans(),
+        memory: &memory(),
+        engine: &mut *engine,
+        sinks: vec![],
+        keep_events: true,
+        progress: &mut |_| {},
+    })
+    .unwrap();
+    assert_eq!(outcome.events, plain.events);
+
+    let file = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
+    let mut waves = vcd::Parser::new(file);
+    let header = waves.parse_header().unwrap();
+    let clock = header.find_var(&["uut", "ddr_clock"]).expect("the card's clock").code;
+    let (mut rises, mut last) = (0, 0);
+    for command in waves {
+        match command.unwrap() {
+            vcd::Command::Timestamp(time) => {
+                assert!(time >= last);
+                last = time;
+            }
+            vcd::Command::ChangeScalar(code, vcd::Value::V1) if code == clock => rises += 1,
+            _ => {}
+        }
+    }
+    assert!(rises >= outcome.summary.clocks, "{rises} rising edges of {}", outcome.summary.clocks);
+    assert!(last >= outcome.summary.clocks * u64::from(memory().tck_ps));
+}
