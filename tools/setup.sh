@@ -44,6 +44,11 @@ for package in $missing; do
             version=$(apt-cache policy "rustc$flavour" | awk '/Candidate/{print $2}')
             if [ "$(printf '%s\n%s\n' "$wanted" "$version" | sort -V | head -n 1)" = "$wanted" ]; then
                 package="rustc$flavour cargo$flavour"
+                for extra in "rustfmt$flavour" "rust-clippy$flavour"; do
+                    if apt-cache show "$extra" >/dev/null 2>&1; then
+                        package="$package $extra"
+                    fi
+                done
                 break
             fi
         done
