@@ -178,7 +178,7 @@ impl HeaderParser {
         let generation = self.generation.ok_or(missing("generation"))?;
         let tck_ps = self.tck_ps.ok_or(missing("speed"))?;
         let memory = MemoryDescription::new(generation, map, bus_bytes, burst_length, tck_ps)?;
-        let computed = 1u32 << memory.burst_log2();
+        let computed = memory.burst_bytes();
         if let Some(stated) = self.burst_bytes.filter(|stated| *stated != computed) {
             return Err(MemoryError::BurstBytes { stated, computed }.into());
         }
@@ -213,7 +213,7 @@ pub fn parse_speed(speed: &str) -> Option<u32> {
         let mut parts = rest[..end].trim().splitn(2, '.');
         let whole: u32 = parts.next()?.parse().ok()?;
         let fraction = parts.next().unwrap_or("");
-        let digits = &fraction[..fraction.len().min(3)];
+        let digits = fraction.get(..fraction.len().min(3))?;
         let scale = 10u32.pow(3 - digits.len() as u32);
         let thousandths: u32 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
         return whole.checked_mul(1000)?.checked_add(thousandths * scale);
@@ -277,6 +277,7 @@ mod tests {
         fn any_line_is_taken_or_refused(line in ".{0,40}") {
             let _ = HeaderParser::default().line(&line);
             let _ = parse_speed(&line);
+            let _ = parse_speed(&std::format!("tCK 1.{line} ns"));
         }
     }
 }

@@ -116,14 +116,13 @@ impl MemoryDescription {
             return Err(MemoryError::BurstLength(burst_length));
         }
         let bus_log2 = bus_bytes.trailing_zeros() as u8;
-        let burst_log2 = bus_log2 + burst_length.trailing_zeros() as u8;
-        let memory = MemoryDescription {
+        let mut memory = MemoryDescription {
             generation,
             map,
             bus_log2,
             burst_length: burst_length as u8,
             tck_ps,
-            line_log2: DEFAULT_LINE_LOG2.max(burst_log2),
+            line_log2: DEFAULT_LINE_LOG2,
             trfc_clocks: default_trfc(generation, tck_ps),
             tick_clocks: DEFAULT_TICK_CLOCKS,
             merge_window: DEFAULT_MERGE_WINDOW,
@@ -131,6 +130,9 @@ impl MemoryDescription {
             config_stride_log2: config::DEFAULT_STRIDE_LOG2,
             config_count: config::DEFAULT_COUNT,
         };
+        // A line record tells up to eight units of its line apart.
+        let unit = memory.burst_log2();
+        memory.line_log2 = DEFAULT_LINE_LOG2.clamp(unit, unit + 3);
         memory.check()?;
         Ok(memory)
     }
@@ -151,6 +153,7 @@ impl MemoryDescription {
             }
         };
         let unit_bits = u64::from(NUMBER_BITS + SEGMENT_BITS);
+        range("log2 of the bytes a burst covers without a hole", burst, 1, PAGE_LOG2.into())?;
         range("highest address bit", highest, 0, burst + unit_bits - 1)?;
         range("tck_ps", self.tck_ps.into(), MIN_TCK_PS.into(), 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
@@ -162,10 +165,18 @@ impl MemoryDescription {
         range("config_count", self.config_count.into(), 2, 255)
     }
 
-    /// log2 of the bytes of a burst as a unit of records: the low address bits that a burst-aligned
-    /// column always leaves 0 and that the burst covers.
+    /// log2 of the unit of burst records: the bytes a burst covers without a hole from its start. All
+    /// of the burst, unless the map scatters the columns within it over the address; then the unit is
+    /// smaller, so that no two bursts share one.
     pub fn burst_log2(&self) -> u8 {
-        self.bus_log2 + self.burst_length.trailing_zeros() as u8
+        let within = self.burst_length.trailing_zeros() as u8;
+        let straight = |bit: &u8| self.map.mask(Axis::Column, *bit) == 1 << (self.bus_log2 + bit);
+        self.bus_log2 + (0..within).take_while(straight).count() as u8
+    }
+
+    /// Bytes one READ or WRITE moves.
+    pub fn burst_bytes(&self) -> u32 {
+        u32::from(self.burst_length) << self.bus_log2
     }
 
     /// How many bits an axis has.

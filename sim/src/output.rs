@@ -24,6 +24,8 @@ pub trait Sink {
 pub enum OutputError {
     #[error("{} exists; -f overwrites it", path.display())]
     Exists { path: PathBuf },
+    #[error("{} is no regular file", path.display())]
+    NoFile { path: PathBuf },
     #[error("{}: cannot {operation}", path.display())]
     File { operation: &'static str, path: PathBuf, source: io::Error },
     #[error("{}: cannot write: {reason}", path.display())]

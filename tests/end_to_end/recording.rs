@@ -23,7 +23,7 @@ pub fn write_vector(path: &Path, traffic: &Traffic) {
             let _ = writeln!(text, "map {}[{bit}]={}", axis.name(), terms.join("^"));
         }
     }
-    let _ = writeln!(text, "burst_bytes={}", 1u32 << memory.burst_log2());
+    let _ = writeln!(text, "burst_bytes={}", memory.burst_bytes());
     let _ = writeln!(text, "burst_length={}\nunlisted_clocks=deselect", memory.burst_length);
     let _ = writeln!(text, "first_clock=0\nlast_clock={}", traffic.clocks() - 1);
     text.push_str("columns=clock cke cs_n ras_n cas_n we_n ba a\n---\n");

@@ -9,7 +9,7 @@
 //! command       .   <A ><B >   two edges later
 //! ```
 //!
-//! Before the first sample CKE counts as high and the command is `Quiet`.
+//! Before the first sample the command is `Quiet` and CKE counts as what the first sample says.
 
 use hmtt_format::Generation;
 use rust_hdl::prelude::*;
@@ -59,6 +59,7 @@ pub struct CommandBuffer {
     decoded: DFF<SlotCommand>,
     decoded_valid: DFF<Bit>,
     strobed: Signal<Local, CommandCode>,
+    starts_low: Signal<Local, Bit>,
     pins: Signal<Local, Bits<18>>,
     with_a14: Signal<Local, Bits<18>>,
     with_a15: Signal<Local, Bits<18>>,
@@ -91,6 +92,7 @@ impl CommandBuffer {
             decoded: Default::default(),
             decoded_valid: Default::default(),
             strobed: Default::default(),
+            starts_low: Default::default(),
             pins: Default::default(),
             with_a14: Default::default(),
             with_a15: Default::default(),
@@ -159,10 +161,12 @@ impl Logic for CommandBuffer {
             }
         }
 
+        // The first sample falls from nowhere: low, it has been low for long.
+        self.starts_low.next = !self.sample.q.val().cke & !self.decoded_valid.q.val();
         // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self refresh)
         // are defined; on the edge where it rises and while it is low the pins mean nothing.
         self.decoded.d.next.code = self.strobed.val();
-        if self.cke_was_low.q.val() | !self.sample.q.val().valid {
+        if self.cke_was_low.q.val() | !self.sample.q.val().valid | self.starts_low.val() {
             self.decoded.d.next.code = CommandCode::Quiet;
         } else if !self.sample.q.val().cke {
             match self.strobed.val() {

@@ -31,7 +31,7 @@ fn pins_decode_as_the_truth_tables_say() {
     with_seeds(0..10, |rng| {
         for generation in Generation::ALL {
             let mut buffer = settled(CommandBuffer::new(generation));
-            let mut cke_before = true;
+            let mut cke_before = None;
             let mut before: Option<(Pins, Command)> = None;
             for _ in 0..3000 {
                 let pins = Pins {
@@ -62,8 +62,9 @@ fn pins_decode_as_the_truth_tables_say() {
                         assert_eq!(made.a.to_u64(), u64::from(expected.a), "{pins:?}");
                     }
                 }
-                before = Some((pins, Command::decode(generation, pins, cke_before)));
-                cke_before = pins.cke;
+                before =
+                    Some((pins, Command::decode(generation, pins, cke_before.unwrap_or(pins.cke))));
+                cke_before = Some(pins.cke);
             }
             settle(&mut buffer);
         }

@@ -51,10 +51,12 @@ impl Partial {
     }
 
     fn refuse_existing(&self) -> Result<(), OutputError> {
-        if !self.overwrite && self.path.exists() {
-            return Err(OutputError::Exists { path: self.path.clone() });
+        match fs::metadata(&self.path) {
+            // Renaming over a device or a directory would replace it, not write to it.
+            Ok(there) if !there.is_file() => Err(OutputError::NoFile { path: self.path.clone() }),
+            Ok(_) if !self.overwrite => Err(OutputError::Exists { path: self.path.clone() }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

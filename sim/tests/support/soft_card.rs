@@ -39,7 +39,7 @@ struct Page {
 pub struct SoftCard {
     memory: MemoryDescription,
     clock: u64,
-    cke: bool,
+    cke: Option<bool>,
     rows: Vec<Option<u32>>,
     refreshed: Option<u64>,
     ran: bool,
@@ -67,7 +67,7 @@ impl SoftCard {
             rows: vec![None; 64],
             memory,
             clock: 0,
-            cke: false,
+            cke: None,
             refreshed: None,
             ran: false,
             mode: Mode::Line,
@@ -104,8 +104,8 @@ impl SoftCard {
             self.stop();
         }
         self.ran = run;
-        let command = Command::decode(self.memory.generation, pins, self.cke);
-        self.cke = pins.cke;
+        let command = Command::decode(self.memory.generation, pins, self.cke.unwrap_or(pins.cke));
+        self.cke = Some(pins.cke);
         if run {
             self.command(command);
         }

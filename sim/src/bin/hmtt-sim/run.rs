@@ -1,5 +1,7 @@
 //! One replay as the command line asks for it. `Ok(true)`: nothing to complain about.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use hmtt_sim::engine::{self, EngineError, Options};
 use hmtt_sim::input::{self, Recording};
@@ -12,6 +14,7 @@ use crate::report::{self, Progress};
 
 /// Replays, compares and reports.
 pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
+    refuse_shared_files(arguments)?;
     let recording = open(arguments)?;
     // Whatever can be wrong with the files is found before an hour is simulated.
     let expected = Expected::read(arguments)?;
@@ -40,6 +43,20 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     report::print(&outcome, &comparisons, arguments)?;
     let equal = comparisons.iter().all(Comparison::equal);
     Ok(equal && outcome.violations.is_empty() && outcome.flaws.is_empty())
+}
+
+/// One file for two purposes would destroy one of them.
+fn refuse_shared_files(arguments: &ReplayArguments) -> Result<()> {
+    let read = [Some(&arguments.input), arguments.truth.as_ref(), arguments.flags.as_ref()];
+    let written = [arguments.output.as_ref(), arguments.vcd.as_ref()];
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    for output in written.into_iter().flatten() {
+        let shared = read.into_iter().flatten().any(|input| real(input) == real(output));
+        anyhow::ensure!(!shared, "{} would overwrite its own input", output.display());
+    }
+    let twice = written[0].is_some() && written[0] == written[1];
+    anyhow::ensure!(!twice, "-o and --vcd name the same file");
+    Ok(())
 }
 
 /// Whether an error says something about the card rather than about files or the machine.
