@@ -21,6 +21,13 @@
 #include "verilated_vcd_c.h"
 #endif
 
+// Ends at once. Verilator's own flushes the waves first, which never returns when it is the waves that
+// cannot be written.
+void vl_fatal(const char*, int, const char*, const char* message) {
+    fprintf(stderr, "%s\n", message);
+    _exit(4);
+}
+
 namespace {
 
 constexpr int64_t TX_PERIOD_PS = @TX_PERIOD_PS@;

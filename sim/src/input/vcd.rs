@@ -42,6 +42,7 @@ pub fn open(
         time: 0,
         known: false,
         ended: false,
+        rose: false,
     };
     Ok(Recording { memory, clocks: None, spans: Box::new(spans) })
 }
@@ -59,6 +60,8 @@ struct VcdReader {
     /// Every pin has been 0 or 1 at some clock.
     known: bool,
     ended: bool,
+    /// The clock has risen.
+    rose: bool,
 }
 
 impl VcdReader {
@@ -130,6 +133,10 @@ impl Iterator for VcdReader {
         }
         let item = self.advance().transpose();
         self.ended |= !matches!(item, Some(Ok(_)));
+        if item.is_none() && !self.rose {
+            return Some(Err(self.fail("the clock never rises")));
+        }
+        self.rose = true;
         item
     }
 }
@@ -191,5 +198,6 @@ mod tests {
         assert_eq!(error(&wide, ""), "x.vcd: we_n: signal `a` has 13 bits, 1 expected");
         assert_eq!(error(PINS, "#5 1!\n#4 0!"), "x.vcd: at time 5: time goes back to 4");
         assert!(error(PINS, "#5 ?").starts_with("x.vcd: at time 5: "));
+        assert_eq!(error(PINS, "#5 0!\n"), "x.vcd: at time 5: the clock never rises");
     }
 }
