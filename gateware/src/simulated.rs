@@ -1,9 +1,9 @@
 //! The card under direct simulation: one call per clock edge, each domain settled on its own.
 //!
-//! `rust_hdl`'s `simulate` visits every block of both domains until nothing changes. Here an edge
-//! settles only the blocks of its domain and then the packet FIFO they share; the wiring
-//! ([`Card::update`]) runs in every pass. The falling edge is given together with the new pins, which
-//! is when a real controller changes them too.
+//! `rust_hdl`'s `simulate` visits every block of both domains until nothing changes. Here a rising edge
+//! first reaches every block of its domain while the wires between them stand still; then what changed
+//! travels along the wiring ([`Card::update`]), together with the falling edge, which no register
+//! answers to. With waves both half clocks are simulated in full.
 
 use std::io;
 
