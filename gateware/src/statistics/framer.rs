@@ -5,7 +5,8 @@
 //! closed when it holds the threshold's words, when it has waited for a whole tick, or when settings
 //! change. Words that find no room are counted, and the next sync carries the count: that is where a
 //! loss shows, between the last record before and the first after. Reports ([`super::report_words`]) are
-//! blocks of their own: at start, once a second, and three times at the end.
+//! blocks of their own: at start and after every change of settings, once a second, and three times at
+//! the end.
 //!
 //! Each block lies in the FIFO behind one descriptor word, which is written last: the payload header
 //! of its frame in the low half.
