@@ -199,7 +199,8 @@ impl<I: Iterator<Item = u64>> Block<I> {
     }
 }
 
-/// The sync's log2 unit in [`Mode::Frequency`]: there are no numbers, and slices count as accesses.
+/// The sync's log2 unit where neither lines nor pages are recorded: there are no numbers, and slices
+/// count as accesses.
 pub const UNIT_NONE: u8 = 0;
 
 /// log2 of the unit that a mode's numbers count. `line_log2`: of the line or burst in force.
@@ -207,7 +208,7 @@ pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
     match mode {
         Mode::Line => line_log2,
         Mode::Page => page_log2,
-        Mode::Frequency => UNIT_NONE,
+        Mode::Frequency | Mode::Analysis => UNIT_NONE,
     }
 }
 

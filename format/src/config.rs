@@ -11,7 +11,7 @@ pub const DEFAULT_COUNT: u8 = 32;
 pub const DEFAULT_STRIDE_LOG2: u8 = 3;
 /// log2 of the number of registers.
 pub const REGISTERS_LOG2: u8 = 9;
-/// Longest silence within a command, in clocks.
+/// Clocks of silence that end a command's sequence.
 pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 
 /// Reset: power-on settings again. 32 reads of 0x80.
@@ -26,6 +26,8 @@ pub const MODE_LINE: u16 = 0x18;
 pub const MODE_PAGE: u16 = 0x19;
 /// Neither line nor page records: frequency slices only.
 pub const MODE_FREQUENCY: u16 = 0x1a;
+/// Neither line nor page records: hot pages, reuse distances and bank use only.
+pub const MODE_ANALYSIS: u16 = 0x1b;
 /// Frequency slices beside line or page records: on.
 pub const FREQUENCY_ON: u16 = 0x1c;
 /// Frequency slices beside line or page records: off.
@@ -44,6 +46,10 @@ pub const TAG_NIBBLE_FIRST: u16 = 0x40;
 pub const TAG_ON: u16 = 0x50;
 /// Accesses to the tag window are ordinary accesses.
 pub const TAG_OFF: u16 = 0x51;
+/// Hot pages, reuse distances and bank use beside any mode: on.
+pub const ANALYSIS_ON: u16 = 0x52;
+/// Hot pages, reuse distances and bank use beside any mode: off.
+pub const ANALYSIS_OFF: u16 = 0x53;
 /// Mark: kernel entered.
 pub const MARK_KERNEL_ENTER: u16 = 0x60;
 /// Mark: kernel left.
@@ -86,6 +92,8 @@ pub enum Mode {
     Page = 1,
     /// Reads and writes per time slice.
     Frequency = 2,
+    /// Hot pages, reuse distances and bank use per interval.
+    Analysis = 3,
 }
 
 impl Mode {
@@ -95,16 +103,18 @@ impl Mode {
             0 => Some(Mode::Line),
             1 => Some(Mode::Page),
             2 => Some(Mode::Frequency),
+            3 => Some(Mode::Analysis),
             _ => None,
         }
     }
 
-    /// `line`, `page`, `frequency`.
+    /// `line`, `page`, `frequency`, `analysis`.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Line => "line",
             Mode::Page => "page",
             Mode::Frequency => "frequency",
+            Mode::Analysis => "analysis",
         }
     }
 }

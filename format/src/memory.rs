@@ -10,7 +10,7 @@ use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 /// Bytes of an x86 page, log2: the unit of page records.
 pub const PAGE_LOG2: u8 = 12;
 /// Clocks from one tick to the next; ticks bound how long a record waits in the card.
-pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 16;
+pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
 /// Clocks after a line's first burst within which another burst of it belongs to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
 /// log2 bytes of the tag window.
@@ -158,7 +158,7 @@ impl MemoryDescription {
         range("tck_ps", self.tck_ps.into(), MIN_TCK_PS.into(), 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
         range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;
-        range("tick_clocks", self.tick_clocks.into(), 256, 1 << 22)?;
+        range("tick_clocks", self.tick_clocks.into(), 256, 1 << 15)?;
         range("merge_window", self.merge_window.into(), 1, 255)?;
         range("tag_window_log2", self.tag_window_log2.into(), 3, 30)?;
         range("config_stride_log2", self.config_stride_log2.into(), 3, 12)?;

@@ -78,10 +78,14 @@ pub const PAGE_READS_AT: u32 = 15;
 pub const PAGE_WRITES_AT: u32 = 10;
 /// Longest run of a short Page record, in clocks.
 pub const MAX_PAGE_DURATION: u32 = 1023;
-/// A run is cut when its reads or its writes reach this many.
-pub const RUN_COUNT_LIMIT: u32 = (1 << 20) - 1;
-/// A run is cut before an access this many clocks after its first.
-pub const RUN_DURATION_LIMIT: u32 = 1 << 24;
+/// Largest count of reads or of writes a Page record can hold.
+pub const MAX_RUN_COUNT: u32 = (1 << 20) - 1;
+/// Longest run a Page record can hold, in clocks.
+pub const MAX_RUN_DURATION: u32 = (1 << 24) - 1;
+/// A run takes no more when its reads or its writes have reached 2 to this.
+pub const RUN_COUNT_LOG2: u32 = 19;
+/// A run takes no more when, at an event, it has lasted 2 to this many clocks.
+pub const RUN_DURATION_LOG2: u32 = 23;
 /// Place in the high half of a Slice of its length code.
 pub const SLICE_CODE_AT: u32 = 17;
 /// Place in the high half of a Slice of the bit that says it is partial: its length follows.
@@ -168,11 +172,11 @@ pub enum TagSource {
 pub struct PageRun {
     /// Low bits of the page number.
     pub number: u32,
-    /// READs in the run, up to [`RUN_COUNT_LIMIT`].
+    /// READs in the run, up to [`MAX_RUN_COUNT`].
     pub reads: u32,
-    /// WRITEs in the run, up to [`RUN_COUNT_LIMIT`].
+    /// WRITEs in the run, up to [`MAX_RUN_COUNT`].
     pub writes: u32,
-    /// Clocks from the first access to the last, below [`RUN_DURATION_LIMIT`].
+    /// Clocks from the first access to the last, up to [`MAX_RUN_DURATION`].
     pub duration: u32,
 }
 
@@ -353,8 +357,8 @@ impl Word {
                 let run = PageRun {
                     number: (first & 63) << 20 | low >> 12,
                     reads: (second >> 44) as u32,
-                    writes: (second >> 24) as u32 & RUN_COUNT_LIMIT,
-                    duration: second as u32 & (RUN_DURATION_LIMIT - 1),
+                    writes: (second >> 24) as u32 & MAX_RUN_COUNT,
+                    duration: second as u32 & MAX_RUN_DURATION,
                 };
                 WordRecord::Page { delta, run }
             }
@@ -400,9 +404,9 @@ mod tests {
         let source = prop_oneof![direction().prop_map(TagSource::Window), Just(TagSource::Mark)];
         let run = (
             0u32..1 << NUMBER_BITS,
-            prop_oneof![0..=MAX_PAGE_COUNT, 0..=RUN_COUNT_LIMIT],
-            prop_oneof![0..=MAX_PAGE_COUNT, 0..=RUN_COUNT_LIMIT],
-            prop_oneof![0..=MAX_PAGE_DURATION, 0..RUN_DURATION_LIMIT],
+            prop_oneof![0..=MAX_PAGE_COUNT, 0..=MAX_RUN_COUNT],
+            prop_oneof![0..=MAX_PAGE_COUNT, 0..=MAX_RUN_COUNT],
+            prop_oneof![0..=MAX_PAGE_DURATION, 0..=MAX_RUN_DURATION],
         )
             .prop_map(|(number, reads, writes, duration)| PageRun {
                 number,

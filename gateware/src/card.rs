@@ -1,9 +1,9 @@
 //! The whole card: DDR command pins in, GMII out. Wires the units together and decides nothing.
 //!
 //! ```text
-//! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> SU -> packer -> framer    ddr_clock
-//!                                                                                |
-//! GMII <- GMAC <- Tx thread <------------------------------------------- packet FIFO     tx_clock
+//! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> traces -> block writer    ddr_clock
+//!                                                                              |
+//! GMII <- GMAC <- Tx thread <---------------------------------------- packet FIFO        tx_clock
 //! ```
 
 use hmtt_format::MemoryDescription;
@@ -17,10 +17,12 @@ use crate::ddr::state_machine::StateMachine;
 use crate::ethernet::gmac::Gmac;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
-use crate::statistics::counters::Counters;
-use crate::statistics::framer::Framer;
-use crate::statistics::packer::Packer;
-use crate::statistics::unit::StatisticsUnit;
+use crate::statistics::block_writer::BlockWriter;
+use crate::statistics::frequency::Frequency;
+use crate::statistics::other_words::OtherWords;
+use crate::statistics::timekeeper::Timekeeper;
+use crate::statistics::totals::TotalsCounter;
+use crate::statistics::traces::Traces;
 
 /// See the module's description. `N`: log2 of the packet FIFO's 64-bit words.
 #[derive(LogicBlock)]
@@ -62,10 +64,12 @@ pub struct Card<const N: usize> {
     pub(crate) event_source: EventSource,
     pub(crate) event_queue: EventQueue,
     pub(crate) config_unit: ConfigUnit,
-    pub(crate) counters: Counters,
-    pub(crate) statistics_unit: StatisticsUnit,
-    pub(crate) packer: Packer,
-    pub(crate) framer: Framer<N>,
+    pub(crate) traces: Traces,
+    pub(crate) timekeeper: Timekeeper,
+    pub(crate) totals: TotalsCounter,
+    pub(crate) frequency: Frequency,
+    pub(crate) other_words: OtherWords,
+    pub(crate) block_writer: BlockWriter<N>,
     pub(crate) packet_fifo: PacketFifo<N>,
     pub(crate) tx_thread: TxThread<N>,
     pub(crate) gmac: Gmac,
@@ -99,10 +103,12 @@ impl<const N: usize> Card<N> {
             event_source: EventSource::new(memory),
             event_queue: Default::default(),
             config_unit: ConfigUnit::new(memory),
-            counters: Default::default(),
-            statistics_unit: StatisticsUnit::new(memory),
-            packer: Default::default(),
-            framer: Framer::new(memory),
+            traces: Traces::new(memory),
+            timekeeper: Default::default(),
+            totals: Default::default(),
+            frequency: Default::default(),
+            other_words: OtherWords::new(memory),
+            block_writer: BlockWriter::new(memory),
             packet_fifo: Default::default(),
             tx_thread: Default::default(),
             gmac: Default::default(),
@@ -121,10 +127,12 @@ impl<const N: usize> Logic for Card<N> {
         self.event_source.clock.next = self.ddr_clock.val();
         self.event_queue.clock.next = self.ddr_clock.val();
         self.config_unit.clock.next = self.ddr_clock.val();
-        self.counters.clock.next = self.ddr_clock.val();
-        self.statistics_unit.clock.next = self.ddr_clock.val();
-        self.packer.clock.next = self.ddr_clock.val();
-        self.framer.clock.next = self.ddr_clock.val();
+        self.traces.clock.next = self.ddr_clock.val();
+        self.timekeeper.clock.next = self.ddr_clock.val();
+        self.totals.clock.next = self.ddr_clock.val();
+        self.frequency.clock.next = self.ddr_clock.val();
+        self.other_words.clock.next = self.ddr_clock.val();
+        self.block_writer.clock.next = self.ddr_clock.val();
         self.packet_fifo.ddr_clock.next = self.ddr_clock.val();
         self.packet_fifo.tx_clock.next = self.tx_clock.val();
         self.tx_thread.clock.next = self.tx_clock.val();
@@ -144,40 +152,72 @@ impl<const N: usize> Logic for Card<N> {
         self.event_source.verdict.next = self.state_machine.verdict.val();
         self.event_source.row.next = self.state_machine.row.val();
         self.event_source.slices.next = self.config_unit.slices.val();
+        self.event_source.slices.next = self.config_unit.slices.val();
         self.event_source.slice_last.next = self.config_unit.slice_last.val();
+        self.event_source.slice_restart.next = self.config_unit.slice_restart.val();
         self.event_queue.slot_event.next = self.event_source.slot_event.val();
         self.event_queue.push.next = self.event_source.happened.val();
+        self.event_queue.clocked.next = self.event_source.clocked.val();
 
         self.config_unit.straps.next = self.straps.val();
         self.config_unit.slot_event.next = self.event_queue.head.val();
         self.config_unit.event_valid.next = self.event_queue.head_valid.val();
         self.event_queue.pop.next = self.config_unit.pop.val();
-        self.config_unit.taken.next = self.statistics_unit.taken.val();
-        self.config_unit.drained.next =
-            (self.statistics_unit.idle.val() & self.packer.empty.val()) & self.framer.idle.val();
-        self.counters.item.next = self.config_unit.item.val();
-        self.counters.taken.next = self.statistics_unit.taken.val();
-        self.statistics_unit.item.next = self.config_unit.item.val();
-        self.statistics_unit.settings.next = self.config_unit.settings.val();
-        self.statistics_unit.slices.next = self.config_unit.slices.val();
-        self.statistics_unit.slice_last.next = self.config_unit.slice_last.val();
-        self.statistics_unit.record_taken.next = self.packer.taken.val();
-        self.packer.record.next = self.statistics_unit.record.val();
-        self.packer.slice_code.next = self.config_unit.slice_code.val();
-        self.packer.slices_count.next = self.config_unit.only_slices.val();
-        self.packer.word_taken.next = self.framer.taken.val();
+        self.config_unit.advance.next = self.block_writer.advance.val();
+        self.config_unit.progress.next.drained = self.traces.drained.val();
+        self.config_unit.progress.next.waiting = self.traces.waiting.val();
+        self.config_unit.progress.next.stale = self.traces.stale.val();
+        self.config_unit.progress.next.silent = self.traces.silent.val();
+        self.config_unit.progress.next.counted = self.frequency.counted.val();
+        self.config_unit.progress.next.free = self.block_writer.free.val();
+        self.config_unit.progress.next.idle = self.block_writer.idle.val();
+        self.config_unit.progress.next.dumped = true;
+        self.config_unit.progress.next.interval = false;
 
-        self.framer.word.next = self.packer.word.val();
-        self.framer.settings.next = self.config_unit.settings.val();
-        self.framer.slices.next = self.config_unit.slices.val();
-        self.framer.running.next = self.config_unit.running.val();
-        self.framer.totals.next = self.counters.totals.val();
-        self.framer.room.next = self.packet_fifo.room.val();
-        self.packet_fifo.write.next = self.framer.write.val();
-        self.packet_fifo.write_address.next = self.framer.write_address.val();
-        self.packet_fifo.write_high.next = self.framer.write_high.val();
-        self.packet_fifo.write_low.next = self.framer.write_low.val();
-        self.packet_fifo.committed.next = self.framer.committed.val();
+        self.traces.item.next = self.config_unit.item.val();
+        self.traces.advance.next = self.block_writer.advance.val();
+        self.traces.settings.next = self.config_unit.settings.val();
+        self.traces.running.next = self.config_unit.running.val();
+        self.traces.steering.next = self.config_unit.steering.val();
+        self.timekeeper.passes.next = true;
+        self.timekeeper.gap.next = bit_cast::<32, 16>(self.traces.gap.val());
+        self.timekeeper.set.next = false;
+        self.timekeeper.set_to.next = self.timekeeper.now.val();
+        self.totals.observed.next = self.traces.observed.val();
+        self.frequency.offer.next = self.traces.observed.val().access;
+        self.frequency.write.next = self.traces.observed.val().write;
+        self.frequency.passes.next = true;
+        self.frequency.gap.next = self.traces.gap.val();
+        self.frequency.restart.next = self.config_unit.steering.val().restart_slice;
+        self.frequency.now.next = self.timekeeper.now.val();
+        self.frequency.slice_last.next = self.config_unit.slice_last.val();
+
+        self.other_words.kind.next = self.block_writer.other_kind.val();
+        self.other_words.index.next = self.block_writer.other_index.val();
+        self.other_words.settings.next = self.config_unit.settings.val();
+        self.other_words.slices.next = self.config_unit.slices.val();
+        self.other_words.running.next = self.config_unit.running.val();
+        self.other_words.totals.next = self.totals.totals.val();
+        self.other_words.slice_partial.next = self.frequency.partial.val();
+        self.other_words.slice_first.next = self.frequency.first.val();
+        self.other_words.slice_reads.next = self.frequency.reads.val();
+        self.other_words.slice_writes.next = self.frequency.writes.val();
+        self.other_words.slice_length.next = self.frequency.length.val();
+        self.block_writer.record.next = self.traces.record.val();
+        self.block_writer.settings.next = self.config_unit.settings.val();
+        self.block_writer.now.next = self.timekeeper.now.val();
+        self.block_writer.slice_accesses.next = self.frequency.accesses.val();
+        self.block_writer.slice_partial.next = self.frequency.partial.val();
+        self.block_writer.other_high.next = self.other_words.high.val();
+        self.block_writer.other_low.next = self.other_words.low.val();
+        self.block_writer.report_last.next = self.other_words.report_last.val();
+        self.block_writer.room.next = self.packet_fifo.room.val();
+        self.packet_fifo.write_high_enable.next = self.block_writer.write_high_enable.val();
+        self.packet_fifo.write_low_enable.next = self.block_writer.write_low_enable.val();
+        self.packet_fifo.write_address.next = self.block_writer.write_address.val();
+        self.packet_fifo.write_high.next = self.block_writer.write_high.val();
+        self.packet_fifo.write_low.next = self.block_writer.write_low.val();
+        self.packet_fifo.committed.next = self.block_writer.committed.val();
 
         self.packet_fifo.read_address.next = self.tx_thread.read_address.val();
         self.packet_fifo.freed.next = self.tx_thread.freed.val();
@@ -197,7 +237,7 @@ impl<const N: usize> Logic for Card<N> {
             self.capturing.next = bits::<8>(1);
         }
         self.losing.next = bits::<8>(0);
-        if self.framer.lossy.val() {
+        if self.block_writer.lossy.val() {
             self.losing.next = bits::<8>(2);
         }
         self.sending.next = bits::<8>(0);

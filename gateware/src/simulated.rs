@@ -178,15 +178,15 @@ impl<const N: usize> Card<N> {
         self.ddr_clock.next = Clock { clk: true };
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         edge!(
-            self: command_buffer, state_machine, event_source, event_queue, config_unit, counters,
-            statistics_unit, packer, framer, packet_fifo
+            self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
+            timekeeper, totals, frequency, other_words, block_writer, packet_fifo
         );
         // No register answers to the falling edge, so it travels together with the data.
         self.ddr_clock.next = Clock { clk: false };
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         travel!(
-            self: command_buffer, state_machine, event_source, event_queue, config_unit, counters,
-            statistics_unit, packer, framer, packet_fifo
+            self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
+            timekeeper, totals, frequency, other_words, block_writer, packet_fifo
         );
     }
 

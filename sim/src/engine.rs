@@ -133,6 +133,7 @@ impl Default for Settings {
             granularity: Granularity::Line,
             frequency: false,
             slice_code: hmtt_format::config::DEFAULT_SLICE_CODE,
+            analysis: false,
         }
     }
 }

@@ -81,7 +81,7 @@ pub fn check(
             Some(line_records::bursts(accesses, memory, &interruptions))
         }
         (Mode::Page, _) => Some(page_records::pages(accesses, &interruptions)),
-        (Mode::Frequency, _) => None,
+        (Mode::Frequency | Mode::Analysis, _) => None,
     };
     let mut comparisons = Vec::new();
     if let Some(expected) = records {

@@ -68,7 +68,7 @@ pub struct AlchitryCu {
 impl AlchitryCu {
     /// The board with a card for one memory: line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
-        let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE);
+        let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
         Self {
             clock_100: Default::default(),
             ddr_clock: Default::default(),

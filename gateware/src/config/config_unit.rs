@@ -1,11 +1,16 @@
-//! Configuration unit (CU): events to items, carrying out what command sequences ask.
+//! Configuration unit (CU): events to items, carrying out what events and command sequences ask.
 //!
-//! Takes one event at a time and hands on what it holds, in this order: run switch, end of slice,
-//! tick, access or fault, completed command. While the capture is stopped accesses still count
-//! towards sequences, but nothing is handed on. A command that changes settings first sends a
-//! `Change` (or `Stop`) item after everything recorded so far and waits until `drained` says that it
-//! has left the statistics unit, so a record is always made and framed under the settings it was
-//! seen under.
+//! Accesses and faults flow on, one a clock. An event that steers the card (run switch, end of a slice,
+//! tick) first lets the time it came at pass on, waits until everything recorded before has left the
+//! statistics unit's pipeline, and is then carried out step by step:
+//!
+//! ```text
+//! flush what waits -> end the slice -> dump the analysis -> tell the framer -> settle -> apply -> start
+//! ```
+//!
+//! A completed command takes the same steps. While the capture is stopped accesses still count towards
+//! sequences, but nothing is recorded. Settings change only after everything seen under the old ones
+//! has been framed.
 
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
@@ -14,14 +19,76 @@ use super::sequence::Sequence;
 use super::settings::SettingsRegister;
 use super::{Item, ItemKind, Settings};
 use crate::ddr::SlotEvent;
+use crate::statistics::RecordKind;
 use crate::table::Table;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
-    Events,
-    Command,
+    Flow,
     Drain,
+    Choose,
+    Flush,
+    Silence,
+    Slice,
+    SliceTold,
+    Dump,
+    Dumping,
+    Tell,
+    Settle,
     Apply,
+    Resume,
+}
+
+/// Which steps an event or command takes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Steps {
+    flush: Bit,
+    flush_stale: Bit,
+    silence: Bit,
+    end_slice: Bit,
+    dump: Bit,
+    tell: RecordKind,
+    settle: Bit,
+    apply: Bit,
+    resume: Bit,
+}
+
+/// What the statistics unit and the framer say of themselves.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Progress {
+    /// No item is on its way to the traces.
+    pub drained: Bit,
+    /// A record waits in a trace.
+    pub waiting: Bit,
+    /// It can take no more accesses.
+    pub stale: Bit,
+    /// A long time has passed since the last record, and none waits.
+    pub silent: Bit,
+    /// The slice holds an access.
+    pub counted: Bit,
+    /// The framer can take a record on this clock.
+    pub free: Bit,
+    /// The framer has no record and no open block.
+    pub idle: Bit,
+    /// The analysis has been dumped.
+    pub dumped: Bit,
+    /// An interval of the analysis has ended.
+    pub interval: Bit,
+}
+
+/// What the configuration unit asks of the statistics unit, for one clock.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Steering {
+    /// Hand on the waiting record.
+    pub flush: Bit,
+    /// Hand on a record of this kind.
+    pub tell: RecordKind,
+    /// Begin a slice now.
+    pub restart_slice: Bit,
+    /// Time is told anew: nothing has passed since the last record.
+    pub restart_time: Bit,
+    /// Dump the analysis.
+    pub dump: Bit,
 }
 
 /// See the module's description.
@@ -39,54 +106,50 @@ pub struct ConfigUnit {
     pub straps: Signal<In, Bits<16>>,
     /// The item; `Nothing` when there is none.
     pub item: Signal<Out, Item>,
-    /// The item was taken.
-    pub taken: Signal<In, Bit>,
-    /// Nothing is on its way behind this unit.
-    pub drained: Signal<In, Bit>,
+    /// The item passes on this clock.
+    pub advance: Signal<In, Bit>,
+    /// How far the units behind are.
+    pub progress: Signal<In, Progress>,
+    /// What they shall do.
+    pub steering: Signal<Out, Steering>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
     /// The capture runs.
     pub running: Signal<Out, Bit>,
     /// Time slices are wanted.
     pub slices: Signal<Out, Bit>,
-    /// Slices are all there is to record.
-    pub only_slices: Signal<Out, Bit>,
-    /// Time slice code in force.
-    pub slice_code: Signal<Out, Bits<5>>,
     /// Clocks of a time slice, less one.
     pub slice_last: Signal<Out, Bits<32>>,
+    /// The length of slices has changed.
+    pub slice_restart: Signal<Out, Bit>,
     detector: Sequence,
     register: SettingsRegister,
     slice_table: Table<5, 32>,
+    slice_length: DFF<Bits<32>>,
+    sliced: DFF<Bit>,
     state: DFF<State>,
+    steps: DFF<Steps>,
     made: DFF<Item>,
     command: DFF<Bits<9>>,
-    clock_high: DFF<Bits<16>>,
-    clock_low: DFF<Bits<32>>,
+    command_due: DFF<Bit>,
+    run_due: DFF<Bit>,
+    run_level: DFF<Bit>,
+    slice_due: DFF<Bit>,
+    tick_due: DFF<Bit>,
+    steered: DFF<Bit>,
     switched_on: DFF<Bit>,
     stopped: DFF<Bit>,
     runs: DFF<Bit>,
-    run_done: DFF<Bit>,
-    slice_done: DFF<Bit>,
-    tick_done: DFF<Bit>,
-    done: Signal<Local, Bit>,
+    asked: DFF<Steering>,
     free: Signal<Local, Bit>,
-    looking: Signal<Local, Bit>,
-    in_window: Signal<Local, Bit>,
-    window_low: Signal<Local, Bits<32>>,
-    window_rest: Signal<Local, Bits<32>>,
-    high_now: Signal<Local, Bits<16>>,
-    tag_shift: Constant<Bits<5>>,
+    steers: Signal<Local, Bit>,
+    take: Signal<Local, Bit>,
     frequency_mode: Constant<Bits<2>>,
-    start: Constant<Bits<9>>,
-    stop: Constant<Bits<9>>,
-    reset: Constant<Bits<9>>,
 }
 
 impl ConfigUnit {
     /// The unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        let register = |number: u16| Constant::new(u64::from(number).into());
         let lengths = (0..32).map(|code| config::slice_clocks(code, memory.tck_ps) - 1);
         Self {
             clock: Default::default(),
@@ -95,40 +158,37 @@ impl ConfigUnit {
             pop: Default::default(),
             straps: Default::default(),
             item: Default::default(),
-            taken: Default::default(),
-            drained: Default::default(),
+            advance: Default::default(),
+            progress: Default::default(),
+            steering: Default::default(),
             settings: Default::default(),
             running: Default::default(),
             slices: Default::default(),
-            only_slices: Default::default(),
-            slice_code: Default::default(),
             slice_last: Default::default(),
+            slice_restart: Default::default(),
             detector: Sequence::new(memory),
             register: Default::default(),
             slice_table: Table::new(lengths.map(u64::from)),
+            slice_length: Default::default(),
+            sliced: Default::default(),
             state: Default::default(),
+            steps: Default::default(),
             made: Default::default(),
             command: Default::default(),
-            clock_high: Default::default(),
-            clock_low: Default::default(),
+            command_due: Default::default(),
+            run_due: Default::default(),
+            run_level: Default::default(),
+            slice_due: Default::default(),
+            tick_due: Default::default(),
+            steered: Default::default(),
             switched_on: Default::default(),
             stopped: Default::default(),
             runs: Default::default(),
-            run_done: Default::default(),
-            slice_done: Default::default(),
-            tick_done: Default::default(),
-            done: Default::default(),
+            asked: Default::default(),
             free: Default::default(),
-            looking: Default::default(),
-            in_window: Default::default(),
-            window_low: Default::default(),
-            window_rest: Default::default(),
-            high_now: Default::default(),
-            tag_shift: Constant::new(u64::from(memory.tag_window_log2).into()),
+            steers: Default::default(),
+            take: Default::default(),
             frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
-            start: register(config::START),
-            stop: register(config::STOP),
-            reset: register(config::RESET),
         }
     }
 }
@@ -139,17 +199,22 @@ impl Logic for ConfigUnit {
         dff_setup!(
             self,
             clock,
+            slice_length,
+            sliced,
             state,
+            steps,
             made,
             command,
-            clock_high,
-            clock_low,
+            command_due,
+            run_due,
+            run_level,
+            slice_due,
+            tick_due,
+            steered,
             switched_on,
             stopped,
             runs,
-            run_done,
-            slice_done,
-            tick_done
+            asked
         );
         clock!(self, clock, detector, register);
         self.register.straps.next = self.straps.val();
@@ -159,153 +224,256 @@ impl Logic for ConfigUnit {
         self.settings.next = self.register.settings.val();
         self.running.next = self.runs.q.val();
         self.slice_table.index.next = self.register.settings.val().slice;
-        self.slice_code.next = self.register.settings.val().slice;
-        self.only_slices.next = self.register.settings.val().mode == self.frequency_mode.val();
-        self.slice_last.next = self.slice_table.word.val();
-        self.slices.next = self.register.settings.val().frequency
+        self.slice_length.d.next = self.slice_table.word.val();
+        self.slice_last.next = self.slice_length.q.val();
+        self.slice_restart.next = false;
+        self.sliced.d.next = self.register.settings.val().frequency
             | (self.register.settings.val().mode == self.frequency_mode.val());
+        self.slices.next = self.sliced.q.val();
 
-        // The clock's high bits: events come at least once a tick, so a smaller low part is a wrap.
-        self.high_now.next = self.clock_high.q.val();
-        if self.slot_event.val().clock < self.clock_low.q.val() {
-            self.high_now.next = self.clock_high.q.val() + 1;
-        }
-        self.window_low.next = self.slot_event.val().low ^ self.register.settings.val().tag_low;
-        self.window_rest.next = self.window_low.val();
-        if self.register.settings.val().tag {
-            self.window_rest.next = self.window_low.val() >> self.tag_shift.val();
-        }
-        self.in_window.next = self.register.settings.val().tag
-            & (self.window_rest.val() == 0)
-            & (self.slot_event.val().high == self.register.settings.val().tag_high);
-
-        self.free.next = self.taken.val() | (self.made.q.val().kind == ItemKind::Nothing);
-        self.looking.next = false;
-        self.done.next = false;
-        self.item.next = self.made.q.val();
-        if self.taken.val() {
+        // Items flow unless an event steers or a command may just have been completed.
+        self.steers.next = self.slot_event.val().steers & !self.steered.q.val();
+        self.take.next = (self.state.q.val() == State::Flow)
+            & self.event_valid.val()
+            & self.advance.val()
+            & !self.made.q.val().in_registers;
+        self.pop.next = self.take.val() & !self.steers.val();
+        if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
-        }
-        if self.free.val() & self.event_valid.val() {
+            self.made.d.next.in_registers = false;
             self.made.d.next.write = self.slot_event.val().write;
-            self.made.d.next.high = self.slot_event.val().high;
             self.made.d.next.low = self.slot_event.val().low;
-            self.made.d.next.clock = self.slot_event.val().clock;
-            self.made.d.next.clock_high = self.high_now.val();
-            match self.state.q.val() {
-                State::Events => {
-                    if self.slot_event.val().run_change & !self.run_done.q.val() {
-                        self.run_done.d.next = true;
-                        self.switched_on.d.next = self.slot_event.val().run;
-                        self.runs.d.next = self.slot_event.val().run & !self.stopped.q.val();
-                        if self.slot_event.val().run & !self.stopped.q.val() {
-                            self.made.d.next.kind = ItemKind::Start;
-                        } else if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Stop;
-                        }
-                    } else if self.slot_event.val().slice & !self.slice_done.q.val() {
-                        self.slice_done.d.next = true;
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Slice;
-                        }
-                    } else if self.slot_event.val().tick & !self.tick_done.q.val() {
-                        self.tick_done.d.next = true;
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Tick;
-                        }
-                    } else if self.slot_event.val().access {
-                        self.looking.next = true;
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Access;
-                            if self.in_window.val() {
-                                self.made.d.next.kind = ItemKind::WindowTag;
-                            }
-                        }
-                        if self.detector.complete.val() {
-                            self.command.d.next = self.detector.register.val();
-                            self.state.d.next = State::Command;
-                        } else {
-                            self.done.next = true;
-                        }
-                    } else {
-                        self.done.next = true;
-                        if self.runs.q.val() & self.slot_event.val().fault {
-                            self.made.d.next.kind = ItemKind::Fault;
-                        }
-                        if self.runs.q.val() & self.slot_event.val().overrun {
-                            self.made.d.next.kind = ItemKind::Overrun;
-                        }
-                    }
+            self.made.d.next.high = self.slot_event.val().high;
+            self.made.d.next.row_state = self.slot_event.val().row_state;
+            self.made.d.next.bank = self.slot_event.val().bank;
+            self.made.d.next.gap = self.slot_event.val().gap;
+            if self.steered.q.val() {
+                self.made.d.next.gap = bits::<16>(0);
+            }
+        }
+        if self.take.val() {
+            self.made.d.next.kind = ItemKind::Time;
+            self.steered.d.next = self.steers.val();
+            if self.steers.val() {
+                self.state.d.next = State::Drain;
+                self.run_due.d.next = self.slot_event.val().run_change;
+                self.run_level.d.next = self.slot_event.val().run;
+                self.slice_due.d.next = self.slot_event.val().slice;
+                self.tick_due.d.next = self.slot_event.val().tick;
+            } else {
+                self.made.d.next.in_registers = self.slot_event.val().in_registers;
+                if self.slot_event.val().access {
+                    self.made.d.next.kind = ItemKind::Access;
                 }
-                State::Command => {
-                    self.made.d.next.low = bit_cast::<32, 9>(self.command.q.val());
-                    if self.register.is_mark.val() {
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Mark;
-                        }
-                        self.done.next = true;
-                    } else if (self.command.q.val() == self.stop.val())
-                        | (self.command.q.val() == self.reset.val())
-                    {
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Stop;
-                        }
-                        self.runs.d.next = false;
-                        self.stopped.d.next = true;
-                        self.state.d.next = State::Drain;
-                    } else if self.register.changes.val() {
-                        if self.runs.q.val() {
-                            self.made.d.next.kind = ItemKind::Change;
-                        }
-                        self.state.d.next = State::Drain;
-                    } else if self.command.q.val() == self.start.val() {
-                        self.state.d.next = State::Apply;
-                    } else {
-                        self.done.next = true;
-                    }
+                if self.slot_event.val().fault {
+                    self.made.d.next.kind = ItemKind::Fault;
                 }
-                State::Drain => {
-                    if self.drained.val() & (self.made.q.val().kind == ItemKind::Nothing) {
-                        self.state.d.next = State::Apply;
-                    }
-                }
-                State::Apply => {
-                    self.done.next = true;
-                    self.register.apply.next = true;
-                    if self.command.q.val() == self.reset.val() {
-                        self.register.restore.next = true;
-                    }
-                    // A start, too, where settings changed: a report says what holds from here on.
-                    if self.runs.q.val() {
-                        self.made.d.next.kind = ItemKind::Start;
-                    }
-                    if (self.command.q.val() == self.start.val())
-                        | (self.command.q.val() == self.reset.val())
-                    {
-                        self.stopped.d.next = false;
-                        if self.switched_on.q.val() {
-                            self.runs.d.next = true;
-                            self.made.d.next.kind = ItemKind::Start;
-                        }
-                    }
-                }
-                _ => {
-                    self.state.d.next = State::Events;
+                if self.slot_event.val().overrun {
+                    self.made.d.next.kind = ItemKind::Overrun;
                 }
             }
         }
-        if self.done.val() {
-            self.state.d.next = State::Events;
-            self.clock_low.d.next = self.slot_event.val().clock;
-            self.clock_high.d.next = self.high_now.val();
-            self.run_done.d.next = false;
-            self.slice_done.d.next = false;
-            self.tick_done.d.next = false;
+        self.detector.passes.next =
+            self.advance.val() & (self.made.q.val().kind != ItemKind::Nothing);
+        self.detector.in_registers.next = self.made.q.val().in_registers;
+        self.detector.low.next = self.made.q.val().low;
+        self.detector.gap.next = self.made.q.val().gap;
+        if self.detector.complete.val() {
+            self.command.d.next = self.detector.register.val();
+            self.command_due.d.next = true;
+            self.state.d.next = State::Drain;
         }
-        self.pop.next = self.done.val();
-        self.detector.access.next = self.looking.val();
-        self.detector.low.next = self.slot_event.val().low;
-        self.detector.high.next = self.slot_event.val().high;
-        self.detector.at.next = self.slot_event.val().clock;
+
+        // What is asked arrives a clock late, so nothing more is asked meanwhile.
+        self.steering.next = self.asked.q.val();
+        self.free.next = self.progress.val().free
+            & !self.asked.q.val().flush
+            & (self.asked.q.val().tell == RecordKind::Nothing);
+        self.asked.d.next.flush = false;
+        self.asked.d.next.tell = RecordKind::Nothing;
+        self.asked.d.next.restart_slice = false;
+        self.asked.d.next.restart_time = false;
+        self.asked.d.next.dump = false;
+        match self.state.q.val() {
+            State::Flow => {}
+            State::Drain => {
+                if self.progress.val().drained & (self.made.q.val().kind == ItemKind::Nothing) {
+                    self.state.d.next = State::Choose;
+                }
+            }
+            State::Choose => {
+                // Nothing is left to be done unless one of the causes below says so.
+                self.steps.d.next.flush = false;
+                self.steps.d.next.flush_stale = false;
+                self.steps.d.next.silence = false;
+                self.steps.d.next.end_slice = false;
+                self.steps.d.next.dump = false;
+                self.steps.d.next.tell = RecordKind::Nothing;
+                self.steps.d.next.settle = false;
+                self.steps.d.next.apply = false;
+                self.steps.d.next.resume = false;
+                self.state.d.next = State::Flush;
+                if self.command_due.q.val() {
+                    self.command_due.d.next = false;
+                    if self.register.is_mark.val() {
+                        self.state.d.next = State::Drain;
+                        if self.runs.q.val() {
+                            self.made.d.next.kind = ItemKind::Mark;
+                            self.made.d.next.gap = bits::<16>(0);
+                            self.made.d.next.low = bit_cast::<32, 9>(self.command.q.val());
+                        }
+                    } else if self.register.is_stop.val() | self.register.is_reset.val() {
+                        self.steps.d.next.flush = self.runs.q.val();
+                        self.steps.d.next.end_slice = self.runs.q.val();
+                        self.steps.d.next.dump = self.runs.q.val();
+                        self.steps.d.next.settle = true;
+                        self.steps.d.next.apply = true;
+                        self.stopped.d.next = true;
+                        self.runs.d.next = false;
+                        if self.runs.q.val() {
+                            self.steps.d.next.tell = RecordKind::Stop;
+                        }
+                        if self.register.is_reset.val() {
+                            self.stopped.d.next = false;
+                            self.steps.d.next.resume = self.switched_on.q.val();
+                        }
+                    } else if self.register.changes.val() {
+                        self.steps.d.next.flush = self.runs.q.val();
+                        self.steps.d.next.end_slice = self.runs.q.val();
+                        self.steps.d.next.dump = self.runs.q.val();
+                        self.steps.d.next.settle = true;
+                        self.steps.d.next.apply = true;
+                        // A start, too: a report says what holds from here on.
+                        self.steps.d.next.resume = self.runs.q.val();
+                        if self.runs.q.val() {
+                            self.steps.d.next.tell = RecordKind::Change;
+                        }
+                    } else if self.register.is_start.val() {
+                        self.stopped.d.next = false;
+                        self.steps.d.next.flush = self.runs.q.val();
+                        self.steps.d.next.resume = self.switched_on.q.val();
+                    }
+                } else if self.run_due.q.val() {
+                    self.run_due.d.next = false;
+                    self.switched_on.d.next = self.run_level.q.val();
+                    self.runs.d.next = false;
+                    if self.run_level.q.val() {
+                        self.steps.d.next.resume = !self.stopped.q.val();
+                    } else if self.runs.q.val() {
+                        self.steps.d.next.flush = true;
+                        self.steps.d.next.end_slice = true;
+                        self.steps.d.next.dump = true;
+                        self.steps.d.next.tell = RecordKind::Stop;
+                    }
+                } else if self.slice_due.q.val() {
+                    self.slice_due.d.next = false;
+                    self.steps.d.next.end_slice = self.runs.q.val();
+                } else if self.tick_due.q.val() {
+                    self.tick_due.d.next = false;
+                    if self.runs.q.val() {
+                        self.steps.d.next.flush_stale = true;
+                        self.steps.d.next.silence = true;
+                        self.steps.d.next.dump = self.progress.val().interval;
+                        self.steps.d.next.tell = RecordKind::Tick;
+                    }
+                } else {
+                    self.state.d.next = State::Flow;
+                }
+            }
+            State::Flush => {
+                self.state.d.next = State::Silence;
+                if self.progress.val().waiting
+                    & (self.steps.q.val().flush
+                        | (self.steps.q.val().flush_stale & self.progress.val().stale))
+                {
+                    self.asked.d.next.flush = self.free.val();
+                    if !self.free.val() {
+                        self.state.d.next = State::Flush;
+                    }
+                }
+            }
+            State::Silence => {
+                self.state.d.next = State::Slice;
+                if self.steps.q.val().silence & self.progress.val().silent {
+                    if self.free.val() {
+                        self.asked.d.next.tell = RecordKind::Skip;
+                        self.asked.d.next.restart_time = true;
+                    } else {
+                        self.state.d.next = State::Silence;
+                    }
+                }
+            }
+            State::Slice => {
+                self.state.d.next = State::Dump;
+                if self.steps.q.val().end_slice {
+                    if self.sliced.q.val() & self.progress.val().counted {
+                        self.state.d.next = State::Slice;
+                        if self.free.val() {
+                            self.asked.d.next.tell = RecordKind::Slice;
+                            self.state.d.next = State::SliceTold;
+                        }
+                    } else {
+                        self.asked.d.next.restart_slice = true;
+                    }
+                }
+            }
+            State::SliceTold => {
+                // The framer reads the slice where it is counted.
+                if self.free.val() {
+                    self.asked.d.next.restart_slice = true;
+                    self.state.d.next = State::Dump;
+                }
+            }
+            State::Dump => {
+                self.state.d.next = State::Tell;
+                if self.steps.q.val().dump
+                    & (self.register.settings.val().analysis
+                        | (self.register.settings.val().mode == 3))
+                {
+                    self.asked.d.next.dump = true;
+                    self.state.d.next = State::Dumping;
+                }
+            }
+            State::Dumping => {
+                if self.progress.val().dumped {
+                    self.state.d.next = State::Tell;
+                }
+            }
+            State::Tell => {
+                if self.free.val() {
+                    self.asked.d.next.tell = self.steps.q.val().tell;
+                    self.state.d.next = State::Settle;
+                }
+            }
+            State::Settle => {
+                if self.progress.val().idle | !self.steps.q.val().settle {
+                    self.state.d.next = State::Apply;
+                }
+            }
+            State::Apply => {
+                self.register.apply.next = self.steps.q.val().apply;
+                self.register.restore.next =
+                    self.steps.q.val().apply & self.register.is_reset.val();
+                self.slice_restart.next = self.steps.q.val().apply
+                    & (self.register.changes_slice.val() | self.register.is_reset.val());
+                self.state.d.next = State::Choose;
+                if self.steps.q.val().resume {
+                    self.state.d.next = State::Resume;
+                }
+            }
+            State::Resume => {
+                if self.free.val() {
+                    self.runs.d.next = true;
+                    self.asked.d.next.tell = RecordKind::Start;
+                    self.asked.d.next.restart_time = true;
+                    self.asked.d.next.restart_slice = true;
+                    self.state.d.next = State::Choose;
+                }
+            }
+            _ => {
+                self.state.d.next = State::Flow;
+            }
+        }
+        self.item.next = self.made.q.val();
     }
 }

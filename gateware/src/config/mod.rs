@@ -1,4 +1,4 @@
-//! Magic access sequences to settings, tags and the items the statistics unit records: the
+//! Events to the items the statistics unit records, and magic access sequences to settings: the
 //! configuration unit (CU).
 
 pub mod config_unit;
@@ -7,38 +7,39 @@ pub mod settings;
 
 use rust_hdl::prelude::*;
 
-/// What an item asks of the statistics unit.
+/// What an item is.
 #[allow(missing_docs)]
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum ItemKind {
     Nothing,
+    /// Time passed.
+    Time,
     Access,
-    WindowTag,
+    /// A completed software mark.
     Mark,
     Fault,
-    Tick,
-    Slice,
-    Start,
-    Stop,
-    Change,
     Overrun,
 }
 
-/// One thing to record or do, in the order it happened.
+/// One thing to record, in the order it happened.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Item {
     /// What it is.
     pub kind: ItemKind,
     /// The access is a WRITE.
     pub write: Bit,
-    /// Bits 39..32 of the address; overrun: faults missed.
-    pub high: Bits<8>,
     /// Bits 31..0 of the address; mark: register; fault: code * 256 + bank; overrun: accesses missed.
     pub low: Bits<32>,
-    /// Low 32 bits of the clock.
-    pub clock: Bits<32>,
-    /// Clock bits 47..32.
-    pub clock_high: Bits<16>,
+    /// Bits 39..32 of the address; overrun: faults missed.
+    pub high: Bits<8>,
+    /// Clocks since the item before.
+    pub gap: Bits<16>,
+    /// The access lies in the window of the configuration registers.
+    pub in_registers: Bit,
+    /// What the access found in its row buffer ([`crate::ddr::Verdict`]).
+    pub row_state: Bits<2>,
+    /// Rank * 16 + bank of the access.
+    pub bank: Bits<6>,
 }
 
 /// The settings software can change, and what follows from them.
@@ -50,6 +51,8 @@ pub struct Settings {
     pub burst: Bit,
     /// Frequency slices beside line or page records.
     pub frequency: Bit,
+    /// Hot pages, reuse distances and bank use beside anything else.
+    pub analysis: Bit,
     /// Time slice code.
     pub slice: Bits<5>,
     /// Words after which a frame is sent.

@@ -19,14 +19,23 @@ pub struct Straps {
     pub frequency: Bit,
     /// Time slice code.
     pub slice: Bits<5>,
+    /// Hot pages, reuse distances and bank use beside anything else.
+    pub analysis: Bit,
 }
 
 /// The level of the 16 strap pins for given power-on settings.
-pub fn straps(mode: Mode, granularity: Granularity, frequency: bool, slice_code: u8) -> u16 {
+pub fn straps(
+    mode: Mode,
+    granularity: Granularity,
+    frequency: bool,
+    slice_code: u8,
+    analysis: bool,
+) -> u16 {
     mode as u16
         | u16::from(granularity == Granularity::Burst) << 2
         | u16::from(frequency) << 3
         | u16::from(slice_code.min(config::SLICE_CODES - 1)) << 4
+        | u16::from(analysis) << 9
 }
 
 /// See the module's description.
@@ -42,14 +51,28 @@ pub struct SettingsRegister {
     pub apply: Signal<In, Bit>,
     /// The command.
     pub register: Signal<In, Bits<9>>,
-    /// The command changes settings (it is no mark and not start, stop or reset).
+    /// The command changes settings (it is no mark and not start, stop or reset); a clock late.
     pub changes: Signal<Out, Bit>,
-    /// The command is a software mark.
+    /// The command changes the length of slices; a clock late.
+    pub changes_slice: Signal<Out, Bit>,
+    /// The command is a software mark; a clock late.
     pub is_mark: Signal<Out, Bit>,
+    /// Start; a clock late.
+    pub is_start: Signal<Out, Bit>,
+    /// Stop; a clock late.
+    pub is_stop: Signal<Out, Bit>,
+    /// Reset; a clock late.
+    pub is_reset: Signal<Out, Bit>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
     current: DFF<Settings>,
     ready: DFF<Bit>,
+    changing: DFF<Bit>,
+    slicing: DFF<Bit>,
+    marking: DFF<Bit>,
+    starting: DFF<Bit>,
+    stopping: DFF<Bit>,
+    resetting: DFF<Bit>,
     offset: Signal<Local, Bits<9>>,
     base: Signal<Local, Bits<32>>,
     in_slices: Signal<Local, Bit>,
@@ -58,6 +81,9 @@ pub struct SettingsRegister {
     mode_line: Constant<Bits<9>>,
     mode_page: Constant<Bits<9>>,
     mode_frequency: Constant<Bits<9>>,
+    mode_analysis: Constant<Bits<9>>,
+    analysis_on: Constant<Bits<9>>,
+    analysis_off: Constant<Bits<9>>,
     frequency_on: Constant<Bits<9>>,
     frequency_off: Constant<Bits<9>>,
     granularity_line: Constant<Bits<9>>,
@@ -72,6 +98,9 @@ pub struct SettingsRegister {
     tag_off: Constant<Bits<9>>,
     kernel_enter: Constant<Bits<9>>,
     kernel_exit: Constant<Bits<9>>,
+    start: Constant<Bits<9>>,
+    stop: Constant<Bits<9>>,
+    reset: Constant<Bits<9>>,
     thresholds: Table<3, 8>,
     power_on_threshold: Constant<Bits<8>>,
 }
@@ -86,10 +115,20 @@ impl Default for SettingsRegister {
             apply: Default::default(),
             register: Default::default(),
             changes: Default::default(),
+            changes_slice: Default::default(),
             is_mark: Default::default(),
+            is_start: Default::default(),
+            is_stop: Default::default(),
+            is_reset: Default::default(),
             settings: Default::default(),
             current: Default::default(),
             ready: Default::default(),
+            changing: Default::default(),
+            slicing: Default::default(),
+            marking: Default::default(),
+            starting: Default::default(),
+            stopping: Default::default(),
+            resetting: Default::default(),
             offset: Default::default(),
             base: Default::default(),
             in_slices: Default::default(),
@@ -98,6 +137,9 @@ impl Default for SettingsRegister {
             mode_line: register(config::MODE_LINE),
             mode_page: register(config::MODE_PAGE),
             mode_frequency: register(config::MODE_FREQUENCY),
+            mode_analysis: register(config::MODE_ANALYSIS),
+            analysis_on: register(config::ANALYSIS_ON),
+            analysis_off: register(config::ANALYSIS_OFF),
             frequency_on: register(config::FREQUENCY_ON),
             frequency_off: register(config::FREQUENCY_OFF),
             granularity_line: register(config::GRANULARITY_LINE),
@@ -112,6 +154,9 @@ impl Default for SettingsRegister {
             tag_off: register(config::TAG_OFF),
             kernel_enter: register(config::MARK_KERNEL_ENTER),
             kernel_exit: register(config::MARK_KERNEL_EXIT),
+            start: register(config::START),
+            stop: register(config::STOP),
+            reset: register(config::RESET),
             thresholds: Table::new((0..8).map(|offset| config::threshold_words(offset).into())),
             power_on_threshold: Constant::new(u64::from(config::threshold_words(7)).into()),
         }
@@ -121,12 +166,23 @@ impl Default for SettingsRegister {
 impl Logic for SettingsRegister {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, current, ready);
+        dff_setup!(
+            self, clock, current, ready, changing, slicing, marking, starting, stopping, resetting
+        );
+        self.changes.next = self.changing.q.val();
+        self.changes_slice.next = self.slicing.q.val();
+        self.is_mark.next = self.marking.q.val();
+        self.is_start.next = self.starting.q.val();
+        self.is_stop.next = self.stopping.q.val();
+        self.is_reset.next = self.resetting.q.val();
+        self.starting.d.next = self.register.val() == self.start.val();
+        self.stopping.d.next = self.register.val() == self.stop.val();
+        self.resetting.d.next = self.register.val() == self.reset.val();
         self.ready.d.next = true;
         self.thresholds.index.next = self.register.val().get_bits::<3>(0);
         self.settings.next = self.current.q.val();
         // Marks for free use fill the upper half of the registers.
-        self.is_mark.next = self.register.val().get_bit(8)
+        self.marking.d.next = self.register.val().get_bit(8)
             | (self.register.val() == self.kernel_enter.val())
             | (self.register.val() == self.kernel_exit.val());
         self.in_slices.next = (self.register.val() >= self.slice_first.val())
@@ -135,12 +191,16 @@ impl Logic for SettingsRegister {
             & (self.register.val() < self.threshold_end.val());
         self.in_nibbles.next = (self.register.val() >= self.nibble_first.val())
             & (self.register.val() < self.nibble_end.val());
-        self.changes.next = self.in_slices.val()
+        self.slicing.d.next = self.in_slices.val();
+        self.changing.d.next = self.in_slices.val()
             | self.in_thresholds.val()
             | self.in_nibbles.val()
             | (self.register.val() == self.mode_line.val())
             | (self.register.val() == self.mode_page.val())
             | (self.register.val() == self.mode_frequency.val())
+            | (self.register.val() == self.mode_analysis.val())
+            | (self.register.val() == self.analysis_on.val())
+            | (self.register.val() == self.analysis_off.val())
             | (self.register.val() == self.frequency_on.val())
             | (self.register.val() == self.frequency_off.val())
             | (self.register.val() == self.granularity_line.val())
@@ -156,6 +216,12 @@ impl Logic for SettingsRegister {
                 self.current.d.next.mode = bits::<2>(1);
             } else if self.register.val() == self.mode_frequency.val() {
                 self.current.d.next.mode = bits::<2>(2);
+            } else if self.register.val() == self.mode_analysis.val() {
+                self.current.d.next.mode = bits::<2>(3);
+            } else if self.register.val() == self.analysis_on.val() {
+                self.current.d.next.analysis = true;
+            } else if self.register.val() == self.analysis_off.val() {
+                self.current.d.next.analysis = false;
             } else if self.register.val() == self.frequency_on.val() {
                 self.current.d.next.frequency = true;
             } else if self.register.val() == self.frequency_off.val() {
@@ -181,13 +247,10 @@ impl Logic for SettingsRegister {
         }
         if self.restore.val() | !self.ready.q.val() {
             self.current.d.next.mode = self.straps.val().get_bits::<2>(0);
-            if self.straps.val().get_bits::<2>(0) == 3 {
-                // No such mode: the nearest one that exists.
-                self.current.d.next.mode = bits::<2>(2);
-            }
             self.current.d.next.burst = self.straps.val().get_bit(2);
             self.current.d.next.frequency = self.straps.val().get_bit(3);
             self.current.d.next.slice = self.straps.val().get_bits::<5>(4);
+            self.current.d.next.analysis = self.straps.val().get_bit(9);
             self.current.d.next.threshold = self.power_on_threshold.val();
             self.current.d.next.tag = false;
             self.current.d.next.tag_low = bits::<32>(0);

@@ -1,14 +1,15 @@
-//! Events wait here while the statistics unit is busy with another one.
+//! Events wait here while what follows is busy with another one.
 //!
-//! The card makes at most one event a clock and needs more than one clock for few of them, so the
-//! queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored, and
+//! The card makes at most one event a clock and takes one a clock, except where an event steers it, so
+//! the queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored, and
 //! the count follows in order as an `overrun` event; the last places are kept for events that steer
-//! the card (ticks, slices, the run switch).
+//! the card (ticks, slices, the run switch). An event leaves with the number of clocks since the one
+//! before it, so that nobody behind needs a clock of its own.
 //!
 //! ```text
-//! clock      _/0\_/1\_/2\_/3\_
+//! clock      _/0\_/1\_/2\_/3\_/4\_
 //! push, event   <A >
-//! head_valid            <A .... until popped
+//! head_valid                <A .... until popped
 //! ```
 
 use rust_hdl::prelude::*;
@@ -18,16 +19,22 @@ use crate::fifo::block_ram::BlockRam;
 
 /// log2 of the number of events that fit.
 pub const DEPTH_LOG2: usize = 8;
+/// Places kept for events that steer the card.
+pub const KEPT: u64 = 32;
+/// Most faults one overrun can count.
+pub const MAX_MISSED_FAULTS: u64 = 63;
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventQueue {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
-    /// Event to store.
+    /// Event to store; its `gap` is filled in here.
     pub slot_event: Signal<In, SlotEvent>,
     /// Store it.
     pub push: Signal<In, Bit>,
+    /// A clock of the slot has passed.
+    pub clocked: Signal<In, Bit>,
     /// Oldest event.
     pub head: Signal<Out, SlotEvent>,
     /// There is one.
@@ -35,17 +42,28 @@ pub struct EventQueue {
     /// Drop it.
     pub pop: Signal<In, Bit>,
     events: BlockRam<SlotEvent, DEPTH_LOG2>,
+    entry: DFF<SlotEvent>,
+    entering: DFF<Bit>,
     write_at: DFF<Bits<8>>,
     read_at: DFF<Bits<8>>,
-    next_read: Signal<Local, Bits<8>>,
+    read_after: DFF<Bits<8>>,
+    started: DFF<Bit>,
+    read_next: Signal<Local, Bits<8>>,
     used: Signal<Local, Bits<8>>,
+    any: Signal<Local, Bit>,
+    another: Signal<Local, Bit>,
     crowded: DFF<Bit>,
     valid: DFF<Bit>,
+    /// Clocks since the last stored event; the first one counts from clock 0.
+    since: DFF<Bits<16>>,
     missed: DFF<Bits<32>>,
     missed_faults: DFF<Bits<8>>,
-    steers: Signal<Local, Bit>,
+    misses: DFF<Bit>,
     store: Signal<Local, Bit>,
+    tell: Signal<Local, Bit>,
     crowded_from: Constant<Bits<8>>,
+    crowded_to: Constant<Bits<8>>,
+    most_faults: Constant<Bits<8>>,
 }
 
 impl Default for EventQueue {
@@ -54,21 +72,32 @@ impl Default for EventQueue {
             clock: Default::default(),
             slot_event: Default::default(),
             push: Default::default(),
+            clocked: Default::default(),
             head: Default::default(),
             head_valid: Default::default(),
             pop: Default::default(),
             events: Default::default(),
+            entry: Default::default(),
+            entering: Default::default(),
             write_at: Default::default(),
             read_at: Default::default(),
-            next_read: Default::default(),
+            read_after: Default::default(),
+            started: Default::default(),
+            read_next: Default::default(),
             used: Default::default(),
+            any: Default::default(),
+            another: Default::default(),
             crowded: Default::default(),
             valid: Default::default(),
+            since: Default::default(),
             missed: Default::default(),
             missed_faults: Default::default(),
-            steers: Default::default(),
+            misses: Default::default(),
             store: Default::default(),
-            crowded_from: Constant::new(((1 << DEPTH_LOG2) - 32).into()),
+            tell: Default::default(),
+            crowded_from: Constant::new(((1 << DEPTH_LOG2) - KEPT).into()),
+            crowded_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
+            most_faults: Constant::new(MAX_MISSED_FAULTS.into()),
         }
     }
 }
@@ -76,55 +105,97 @@ impl Default for EventQueue {
 impl Logic for EventQueue {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, write_at, read_at, crowded, valid, missed, missed_faults);
+        dff_setup!(
+            self,
+            clock,
+            entry,
+            entering,
+            write_at,
+            read_at,
+            read_after,
+            started,
+            crowded,
+            valid,
+            since,
+            missed,
+            missed_faults,
+            misses
+        );
         self.events.read_clock.next = self.clock.val();
         self.events.write_clock.next = self.clock.val();
-        self.next_read.next = self.read_at.q.val();
-        if self.pop.val() {
-            self.next_read.next = self.read_at.q.val() + 1;
-        }
-        self.read_at.d.next = self.next_read.val();
-        self.events.read_address.next = self.next_read.val();
-        self.valid.d.next = self.next_read.val() != self.write_at.q.val();
-        self.used.next = self.write_at.q.val() - self.read_at.q.val();
-        self.crowded.d.next = self.used.val() >= self.crowded_from.val();
 
-        self.steers.next = self.slot_event.val().run_change
-            | self.slot_event.val().slice
-            | self.slot_event.val().tick;
+        // The address after next is at hand, so a pop only chooses.
+        self.started.d.next = true;
+        self.any.next = self.read_at.q.val() != self.write_at.q.val();
+        self.another.next = self.read_after.q.val() != self.write_at.q.val();
+        self.read_next.next = self.read_at.q.val();
+        self.valid.d.next = self.any.val() & self.started.q.val();
+        if self.pop.val() {
+            self.read_next.next = self.read_after.q.val();
+            self.read_after.d.next = self.read_after.q.val() + 1;
+            self.valid.d.next = self.another.val();
+        }
+        if !self.started.q.val() {
+            self.read_after.d.next = bits::<8>(1);
+        }
+        self.read_at.d.next = self.read_next.val();
+        self.events.read_address.next = self.read_next.val();
+        self.used.next = self.write_at.q.val() - self.read_at.q.val();
+        // Once crowded it drains for a while: one long gap rather than many short ones.
+        self.crowded.d.next = (self.used.val() >= self.crowded_from.val())
+            | (self.crowded.q.val() & (self.used.val() >= self.crowded_to.val()));
+
         self.events.write_address.next = self.write_at.q.val();
-        self.events.write_data.next = self.slot_event.val();
+        self.events.write_data.next = self.entry.q.val();
+        self.events.write_enable.next = self.entering.q.val();
+        if self.entering.q.val() {
+            self.write_at.d.next = self.write_at.q.val() + 1;
+        }
+        self.entry.d.next = self.slot_event.val();
+        self.entry.d.next.gap = self.since.q.val();
         self.store.next = false;
+        self.tell.next = false;
+        self.misses.d.next = (self.missed.q.val() != 0) | (self.missed_faults.q.val() != 0);
         if self.crowded.q.val() {
+            self.entry.d.next.access = false;
+            self.entry.d.next.fault = false;
             if self.push.val() {
-                self.events.write_data.next.access = false;
-                self.events.write_data.next.fault = false;
-                self.store.next = self.steers.val();
+                self.store.next = self.slot_event.val().steers;
                 if self.slot_event.val().access {
                     self.missed.d.next = self.missed.q.val() + 1;
                 }
-                if self.slot_event.val().fault & (self.missed_faults.q.val() != 255) {
+                if self.slot_event.val().fault
+                    & (self.missed_faults.q.val() != self.most_faults.val())
+                {
                     self.missed_faults.d.next = self.missed_faults.q.val() + 1;
                 }
             }
         } else if self.push.val() {
             self.store.next = true;
-        } else if (self.missed.q.val() != 0) | (self.missed_faults.q.val() != 0) {
+        } else if self.misses.q.val() {
             self.store.next = true;
-            self.events.write_data.next.access = false;
-            self.events.write_data.next.fault = false;
-            self.events.write_data.next.run_change = false;
-            self.events.write_data.next.slice = false;
-            self.events.write_data.next.tick = false;
-            self.events.write_data.next.overrun = true;
-            self.events.write_data.next.low = self.missed.q.val();
-            self.events.write_data.next.high = self.missed_faults.q.val();
+            self.tell.next = true;
+            self.entry.d.next.access = false;
+            self.entry.d.next.fault = false;
+            self.entry.d.next.run_change = false;
+            self.entry.d.next.slice = false;
+            self.entry.d.next.tick = false;
+            self.entry.d.next.steers = false;
+            self.entry.d.next.in_registers = false;
+            self.entry.d.next.overrun = true;
+            self.entry.d.next.low = self.missed.q.val();
+            self.entry.d.next.high = self.missed_faults.q.val();
+        }
+        if self.tell.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);
+            self.misses.d.next = false;
         }
-        self.events.write_enable.next = self.store.val();
+        self.entering.d.next = self.store.val();
         if self.store.val() {
-            self.write_at.d.next = self.write_at.q.val() + 1;
+            self.since.d.next = bits::<16>(1);
+        } else if self.clocked.val() {
+            self.since.d.next = self.since.q.val() + 1;
         }
         self.head.next = self.events.read_data.val();
         self.head_valid.next = self.valid.q.val();

@@ -1,11 +1,12 @@
-//! Verdicts to the card's events: locates each access and adds the clock, the run switch, ticks and
-//! ends of time slices.
+//! Verdicts to the card's events: locates each access and adds the run switch, ticks and ends of time
+//! slices.
 //!
-//! The clock starts with the first edge the pins were sampled on, so an event carries the number of
-//! the edge that caused it however deep the pipeline is. Everything downstream is ordered by these
-//! events alone: no later stage looks at real time, which is what makes a capture reproducible.
+//! The first clock is the first edge the pins were sampled on, and everything keeps step with the
+//! pins, so an event belongs to the edge that caused it however deep the pipeline is. Everything
+//! downstream is ordered by these events alone: no later stage looks at real time, which is what makes
+//! a capture reproducible.
 
-use hmtt_format::MemoryDescription;
+use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
 use super::address_matrix::AddressMatrix;
@@ -28,16 +29,22 @@ pub struct EventSource {
     pub slice_last: Signal<In, Bits<32>>,
     /// Time slices are wanted.
     pub slices: Signal<In, Bit>,
-    /// What happened on one clock, four clocks after the edge.
+    /// The length of slices has changed: begin one.
+    pub slice_restart: Signal<In, Bit>,
+    /// What happened on one clock; its `gap` is left open.
     pub slot_event: Signal<Out, SlotEvent>,
-    /// `event` holds anything.
+    /// `slot_event` holds anything.
     pub happened: Signal<Out, Bit>,
+    /// `slot_event` is of a clock of the slot.
+    pub clocked: Signal<Out, Bit>,
     matrix: AddressMatrix,
     verdict_valid: DFF<Bit>,
     located_valid: DFF<Bit>,
     located: DFF<SlotEvent>,
-    now: DFF<Bits<32>>,
-    tick_phase: DFF<Bits<24>>,
+    made: DFF<SlotEvent>,
+    made_valid: DFF<Bit>,
+    made_any: DFF<Bit>,
+    tick_phase: DFF<Bits<16>>,
     slice_phase: DFF<Bits<32>>,
     slice_due: DFF<Bit>,
     run_sampled: DFF<Bit>,
@@ -46,13 +53,17 @@ pub struct EventSource {
     run_located: DFF<Bit>,
     run_seen: DFF<Bit>,
     is_tick: Signal<Local, Bit>,
+    slice_ends: Signal<Local, Bit>,
     run_changed: Signal<Local, Bit>,
-    tick_last: Constant<Bits<24>>,
+    steers: Signal<Local, Bit>,
+    tick_last: Constant<Bits<16>>,
+    beyond_registers: Constant<Bits<32>>,
 }
 
 impl EventSource {
     /// The source for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
+        let window = config::REGISTERS_LOG2 + memory.config_stride_log2;
         Self {
             clock: Default::default(),
             valid: Default::default(),
@@ -61,13 +72,17 @@ impl EventSource {
             row: Default::default(),
             slice_last: Default::default(),
             slices: Default::default(),
+            slice_restart: Default::default(),
             slot_event: Default::default(),
             happened: Default::default(),
+            clocked: Default::default(),
             matrix: AddressMatrix::new(memory),
             verdict_valid: Default::default(),
             located_valid: Default::default(),
             located: Default::default(),
-            now: Default::default(),
+            made: Default::default(),
+            made_valid: Default::default(),
+            made_any: Default::default(),
             tick_phase: Default::default(),
             slice_phase: Default::default(),
             slice_due: Default::default(),
@@ -77,8 +92,11 @@ impl EventSource {
             run_located: Default::default(),
             run_seen: Default::default(),
             is_tick: Default::default(),
+            slice_ends: Default::default(),
             run_changed: Default::default(),
+            steers: Default::default(),
             tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
+            beyond_registers: Constant::new((0xffff_ffff_u64 >> window << window).into()),
         }
     }
 }
@@ -92,7 +110,9 @@ impl Logic for EventSource {
             verdict_valid,
             located_valid,
             located,
-            now,
+            made,
+            made_valid,
+            made_any,
             tick_phase,
             slice_phase,
             slice_due,
@@ -116,6 +136,7 @@ impl Logic for EventSource {
         self.located_valid.d.next = self.verdict_valid.q.val();
         self.located.d.next.access = self.verdict.val().access;
         self.located.d.next.write = self.verdict.val().write;
+        self.located.d.next.bank = bit_cast::<6, 4>(self.verdict.val().ba);
         self.located.d.next.high = self.matrix.high.val();
         self.located.d.next.low = self.matrix.low.val();
         self.located.d.next.fault = self.verdict.val().fault != 0;
@@ -127,32 +148,35 @@ impl Logic for EventSource {
 
         self.is_tick.next = self.tick_phase.q.val() == self.tick_last.val();
         self.run_changed.next = self.run_located.q.val() != self.run_seen.q.val();
-        self.slot_event.next = self.located.q.val();
-        self.slot_event.next.run_change = self.run_changed.val();
-        self.slot_event.next.run = self.run_located.q.val();
-        self.slot_event.next.slice = self.slice_due.q.val();
-        self.slot_event.next.tick = self.is_tick.val();
-        self.slot_event.next.overrun = false;
-        self.slot_event.next.clock = self.now.q.val();
-        self.happened.next = self.located_valid.q.val()
-            & (self.run_changed.val()
-                | self.slice_due.q.val()
-                | self.is_tick.val()
-                | self.located.q.val().access
-                | self.located.q.val().fault);
+        self.steers.next = self.run_changed.val() | self.slice_due.q.val() | self.is_tick.val();
+        self.made.d.next = self.located.q.val();
+        self.made.d.next.in_registers = self.located.q.val().access
+            & (self.located.q.val().high == 0)
+            & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
+        self.made.d.next.steers = self.steers.val();
+        self.made.d.next.run_change = self.run_changed.val();
+        self.made.d.next.run = self.run_located.q.val();
+        self.made.d.next.slice = self.slice_due.q.val();
+        self.made.d.next.tick = self.is_tick.val();
+        self.made.d.next.overrun = false;
+        self.made_valid.d.next = self.located_valid.q.val();
+        self.made_any.d.next = self.located_valid.q.val()
+            & (self.steers.val() | self.located.q.val().access | self.located.q.val().fault);
+        self.slice_ends.next = self.slice_phase.q.val() == self.slice_last.val();
         if self.located_valid.q.val() {
             self.run_seen.d.next = self.run_located.q.val();
-            self.now.d.next = self.now.q.val() + 1;
             self.tick_phase.d.next = self.tick_phase.q.val() + 1;
             if self.is_tick.val() {
-                self.tick_phase.d.next = bits::<24>(0);
+                self.tick_phase.d.next = bits::<16>(0);
             }
-            self.slice_due.d.next = false;
             self.slice_phase.d.next = self.slice_phase.q.val() + 1;
-            if self.slice_phase.q.val() >= self.slice_last.val() {
+            self.slice_due.d.next = self.slice_ends.val() & self.slices.val();
+            if self.slice_ends.val() | self.slice_restart.val() {
                 self.slice_phase.d.next = bits::<32>(0);
-                self.slice_due.d.next = self.slices.val();
             }
         }
+        self.slot_event.next = self.made.q.val();
+        self.happened.next = self.made_any.q.val();
+        self.clocked.next = self.made_valid.q.val();
     }
 }

@@ -55,6 +55,14 @@ pub struct Verdict {
 /// Everything that happened on one clock; several flags may be set at once.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SlotEvent {
+    /// Bits 31..0 of the address, or what the flag says.
+    pub low: Bits<32>,
+    /// Bits 39..32 of the address.
+    pub high: Bits<8>,
+    /// Clocks since the event before; the first: since clock 0.
+    pub gap: Bits<16>,
+    /// Any of `run_change`, `slice` and `tick`.
+    pub steers: Bit,
     /// The run switch changed to `run`.
     pub run_change: Bit,
     /// Level of the run switch.
@@ -71,10 +79,10 @@ pub struct SlotEvent {
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,
-    /// Bits 39..32 of the address.
-    pub high: Bits<8>,
-    /// Bits 31..0 of the address, or what the flag says.
-    pub low: Bits<32>,
-    /// Low 32 bits of the clock.
-    pub clock: Bits<32>,
+    /// The access lies in the window of the configuration registers.
+    pub in_registers: Bit,
+    /// [`Verdict::row_state`] of the access.
+    pub row_state: Bits<2>,
+    /// Rank * 16 + bank of the access.
+    pub bank: Bits<6>,
 }

@@ -14,6 +14,9 @@ use super::pointer_crossing::PointerCrossing;
 /// Words a block may take: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
+/// Clocks from a change of `committed` to its effect on `room`.
+pub const ROOM_LATENCY: usize = 2;
+
 /// See the module's description. `2^N` words of 64 bits.
 #[derive(LogicBlock)]
 pub struct PacketFifo<const N: usize> {
@@ -21,8 +24,10 @@ pub struct PacketFifo<const N: usize> {
     pub ddr_clock: Signal<In, Clock>,
     /// Clock of the reader.
     pub tx_clock: Signal<In, Clock>,
-    /// Write a word.
-    pub write: Signal<In, Bit>,
+    /// Write the high half of a word.
+    pub write_high_enable: Signal<In, Bit>,
+    /// Write the low half of a word.
+    pub write_low_enable: Signal<In, Bit>,
     /// Where.
     pub write_address: Signal<In, Bits<N>>,
     /// Bits 63..32.
@@ -57,7 +62,8 @@ impl<const N: usize> Default for PacketFifo<N> {
         Self {
             ddr_clock: Default::default(),
             tx_clock: Default::default(),
-            write: Default::default(),
+            write_high_enable: Default::default(),
+            write_low_enable: Default::default(),
             write_address: Default::default(),
             write_high: Default::default(),
             write_low: Default::default(),
@@ -93,8 +99,8 @@ impl<const N: usize> Logic for PacketFifo<N> {
         self.backward.from_clock.next = self.tx_clock.val();
         self.backward.to_clock.next = self.ddr_clock.val();
 
-        self.high.write_enable.next = self.write.val();
-        self.low.write_enable.next = self.write.val();
+        self.high.write_enable.next = self.write_high_enable.val();
+        self.low.write_enable.next = self.write_low_enable.val();
         self.high.write_address.next = self.write_address.val();
         self.low.write_address.next = self.write_address.val();
         self.high.write_data.next = self.write_high.val();

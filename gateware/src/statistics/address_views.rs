@@ -26,6 +26,8 @@ pub struct AddressViews {
     pub page_number: Signal<Out, Bits<26>>,
     /// High bits of the page number.
     pub page_segment: Signal<Out, Bits<12>>,
+    /// The page number, whole.
+    pub page: Signal<Out, Bits<28>>,
     _line_log2: u32,
     _burst_log2: u32,
     _last: Option<(u64, bool)>,
@@ -43,6 +45,7 @@ impl AddressViews {
             part: Default::default(),
             page_number: Default::default(),
             page_segment: Default::default(),
+            page: Default::default(),
             _line_log2: memory.line_log2.into(),
             _burst_log2: memory.burst_log2().into(),
             _last: None,
@@ -72,6 +75,7 @@ impl Logic for AddressViews {
         self.part.next = (1u64 << (address >> self._burst_log2 & parts)).into();
         self.page_number.next = number(address, PAGE_LOG2.into()).into();
         self.page_segment.next = segment(address, PAGE_LOG2.into()).into();
+        self.page.next = (address >> PAGE_LOG2).into();
     }
 
     fn connect(&mut self) {
@@ -80,6 +84,7 @@ impl Logic for AddressViews {
         self.part.connect();
         self.page_number.connect();
         self.page_segment.connect();
+        self.page.connect();
     }
 
     fn hdl(&self) -> Verilog {
@@ -88,13 +93,14 @@ impl Logic for AddressViews {
         Verilog::Custom(format!(
             "wire [63:0] address = {{24'b0, high, low}};\n\
              wire [63:0] unit = burst ? address >> {burst} : address >> {line};\n\
-             wire [63:0] page = address >> {page};\n\
+             wire [63:0] pages = address >> {page};\n\
              wire [63:0] index = burst ? 64'd0 : (address >> {burst}) & 64'd{parts};\n\
              always @(*) begin\n\
              \x20   unit_number = unit[25:0];\n\
              \x20   unit_segment = unit[37:26];\n\
-             \x20   page_number = page[25:0];\n\
-             \x20   page_segment = page[37:26];\n\
+             \x20   page_number = pages[25:0];\n\
+             \x20   page_segment = pages[37:26];\n\
+             \x20   page = pages[27:0];\n\
              \x20   part = 8'd1 << index[2:0];\n\
              end\n"
         ))

@@ -2,13 +2,7 @@
 
 use rust_hdl::prelude::*;
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-struct Slice {
-    reads: Bits<32>,
-    writes: Bits<32>,
-    clock: Bits<32>,
-    clock_high: Bits<16>,
-}
+use super::SlotClock;
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
@@ -19,48 +13,74 @@ pub struct Frequency {
     pub offer: Signal<In, Bit>,
     /// It is a WRITE.
     pub write: Signal<In, Bit>,
-    /// Begin a new slice at `at`.
+    /// Clocks pass.
+    pub passes: Signal<In, Bit>,
+    /// How many.
+    pub gap: Signal<In, Bits<16>>,
+    /// Begin a new slice at `now`.
     pub restart: Signal<In, Bit>,
-    /// When.
-    pub at: Signal<In, Bits<32>>,
-    /// When, high bits.
-    pub at_high: Signal<In, Bits<16>>,
+    /// Clock of the slot.
+    pub now: Signal<In, SlotClock>,
+    /// Clocks of a whole slice, less one.
+    pub slice_last: Signal<In, Bits<32>>,
     /// The slice holds an access.
     pub counted: Signal<Out, Bit>,
     /// READs so far.
     pub reads: Signal<Out, Bits<32>>,
     /// WRITEs so far.
     pub writes: Signal<Out, Bits<32>>,
+    /// READs and WRITEs so far.
+    pub accesses: Signal<Out, Bits<32>>,
     /// First clock of the slice.
-    pub first: Signal<Out, Bits<32>>,
-    /// First clock, high bits.
-    pub first_high: Signal<Out, Bits<16>>,
-    /// Clocks from the first to `at`.
+    pub first: Signal<Out, SlotClock>,
+    /// Clocks from the first to the last item that passed.
     pub length: Signal<Out, Bits<32>>,
-    slice: DFF<Slice>,
+    /// It is not a whole slice; two clocks late.
+    pub partial: Signal<Out, Bit>,
+    count_reads: DFF<Bits<32>>,
+    count_writes: DFF<Bits<32>>,
+    count_all: DFF<Bits<32>>,
+    clocks: DFF<Bits<32>>,
+    begun: DFF<SlotClock>,
+    any: DFF<Bit>,
+    whole: DFF<Bits<32>>,
+    is_partial: DFF<Bit>,
 }
 
 impl Logic for Frequency {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, slice);
-        self.counted.next = (self.slice.q.val().reads != 0) | (self.slice.q.val().writes != 0);
-        self.reads.next = self.slice.q.val().reads;
-        self.writes.next = self.slice.q.val().writes;
-        self.first.next = self.slice.q.val().clock;
-        self.first_high.next = self.slice.q.val().clock_high;
-        self.length.next = self.at.val() - self.slice.q.val().clock;
-        if self.restart.val() {
-            self.slice.d.next.reads = bits::<32>(0);
-            self.slice.d.next.writes = bits::<32>(0);
-            self.slice.d.next.clock = self.at.val();
-            self.slice.d.next.clock_high = self.at_high.val();
-        } else if self.offer.val() {
+        dff_setup!(
+            self, clock, count_reads, count_writes, count_all, clocks, begun, any, whole, is_partial
+        );
+        self.counted.next = self.any.q.val();
+        self.reads.next = self.count_reads.q.val();
+        self.writes.next = self.count_writes.q.val();
+        self.accesses.next = self.count_all.q.val();
+        self.first.next = self.begun.q.val();
+        self.length.next = self.clocks.q.val();
+        self.whole.d.next = self.slice_last.val() + 1;
+        self.is_partial.d.next = self.clocks.q.val() != self.whole.q.val();
+        self.partial.next = self.is_partial.q.val();
+        if self.passes.val() {
+            self.clocks.d.next = self.clocks.q.val() + bit_cast::<32, 16>(self.gap.val());
+        }
+        if self.offer.val() {
+            self.any.d.next = true;
+            self.count_all.d.next = self.count_all.q.val() + 1;
             if self.write.val() {
-                self.slice.d.next.writes = self.slice.q.val().writes + 1;
+                self.count_writes.d.next = self.count_writes.q.val() + 1;
             } else {
-                self.slice.d.next.reads = self.slice.q.val().reads + 1;
+                self.count_reads.d.next = self.count_reads.q.val() + 1;
             }
+        }
+        if self.restart.val() {
+            self.any.d.next = false;
+            self.count_reads.d.next = bits::<32>(0);
+            self.count_writes.d.next = bits::<32>(0);
+            self.count_all.d.next = bits::<32>(0);
+            self.clocks.d.next = bits::<32>(0);
+            self.begun.d.next = self.now.val();
         }
     }
 }

@@ -7,7 +7,7 @@ use hmtt_format::info::{self, StaticWords};
 use hmtt_format::{FORMAT_VERSION, MemoryDescription};
 use rust_hdl::prelude::*;
 
-use super::counters::Totals;
+use super::totals::Totals;
 use crate::config::Settings;
 use crate::table::Table;
 
@@ -28,12 +28,12 @@ pub struct ReportWords {
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// It is the last one.
-    pub last: Signal<Out, Bit>,
+    /// It is the last one but one.
+    pub last_but_one: Signal<Out, Bit>,
     high_words: Table<6, 32>,
     low_words: Table<6, 32>,
     flags: Signal<Local, Bits<32>>,
-    last_index: Constant<Bits<6>>,
+    before_last: Constant<Bits<6>>,
     version: Constant<Bits<32>>,
     mode_at: Constant<Bits<5>>,
     slice_at: Constant<Bits<5>>,
@@ -61,11 +61,11 @@ impl ReportWords {
             totals: Default::default(),
             high: Default::default(),
             low: Default::default(),
-            last: Default::default(),
+            last_but_one: Default::default(),
             high_words: Table::new(words.iter().map(|word| word >> 32)),
             low_words: Table::new(words.iter().copied()),
             flags: Default::default(),
-            last_index: Constant::new((words.len() as u64 - 1).into()),
+            before_last: Constant::new((words.len() as u64 - 2).into()),
             version: word(u32::from(FORMAT_VERSION) << info::VERSION_AT),
             mode_at: place(info::MODE_AT),
             slice_at: place(info::SLICE_AT),
@@ -84,7 +84,7 @@ impl Logic for ReportWords {
     fn update(&mut self) {
         self.high_words.index.next = self.index.val();
         self.low_words.index.next = self.index.val();
-        self.last.next = self.index.val() == self.last_index.val();
+        self.last_but_one.next = self.index.val() == self.before_last.val();
         self.flags.next = bits::<32>(0);
         if self.running.val() {
             self.flags.next = self.flag_running.val();

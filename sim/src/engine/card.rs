@@ -22,6 +22,8 @@ pub struct Settings {
     pub frequency: bool,
     /// Time slice, see [`hmtt_format::config::slice_micros`].
     pub slice_code: u8,
+    /// Hot pages, reuse distances and bank use beside anything else.
+    pub analysis: bool,
 }
 
 /// The card that is simulated unless something else is asked for.
@@ -31,8 +33,8 @@ pub fn default_parameters(memory: MemoryDescription) -> CardParameters {
 
 /// Levels of the strap pins.
 pub fn straps(settings: Settings) -> u16 {
-    let Settings { mode, granularity, frequency, slice_code } = settings;
-    gateware::straps(mode, granularity, frequency, slice_code)
+    let Settings { mode, granularity, frequency, slice_code, analysis } = settings;
+    gateware::straps(mode, granularity, frequency, slice_code, analysis)
 }
 
 /// The card's Verilog.

@@ -1,7 +1,7 @@
 //! Accesses to the page records a card must make of them.
 
 use hmtt_format::memory::PAGE_LOG2;
-use hmtt_format::record::{RUN_COUNT_LIMIT, RUN_DURATION_LIMIT};
+use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 
 use super::interruptions::Interruptions;
@@ -35,9 +35,9 @@ impl Run {
     /// Whether an access goes on with this run.
     fn takes(&self, access: &Access, interruptions: &Interruptions) -> bool {
         self.page == page(access)
-            && self.reads < RUN_COUNT_LIMIT
-            && self.writes < RUN_COUNT_LIMIT
-            && access.clock.0 - self.first < u64::from(RUN_DURATION_LIMIT)
+            && self.reads >> RUN_COUNT_LOG2 == 0
+            && self.writes >> RUN_COUNT_LOG2 == 0
+            && self.last - self.first < 1 << RUN_DURATION_LOG2
             && !interruptions.between(self.last, access.clock.0)
     }
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_run_is_cut_at_its_limits() {
-        let late = u64::from(RUN_DURATION_LIMIT);
+        let late = u64::from(RUN_DURATION_LOG2);
         assert_eq!(runs(&format!("1 R 0,{} R 0", late), &[]).len(), 1);
         assert_eq!(runs(&format!("1 R 0,{} R 0", late + 1), &[]).len(), 2);
         let access = |clock| Access {
@@ -126,9 +126,9 @@ mod tests {
             direction: Direction::Write,
             address: PhysAddr(0),
         };
-        let many: Vec<_> = (0..=u64::from(RUN_COUNT_LIMIT)).map(access).collect();
+        let many: Vec<_> = (0..=u64::from(RUN_COUNT_LOG2)).map(access).collect();
         let records = pages(&many, &Interruptions::default());
         assert_eq!(records.len(), 2);
-        assert!(matches!(records[0], Event::Page { writes: RUN_COUNT_LIMIT, .. }));
+        assert!(matches!(records[0], Event::Page { writes: RUN_COUNT_LOG2, .. }));
     }
 }

@@ -37,6 +37,9 @@ pub struct ReplayArguments {
     /// Record frequency slices beside line or page records
     #[arg(long)]
     pub frequency: bool,
+    /// Hot pages, reuse distances and bank use beside the records
+    #[arg(long)]
+    pub analysis: bool,
     /// Length of a frequency slice: 1, 2, 5, 10 ... us, ms, up to 1s
     #[arg(long, value_parser = parse_slice, default_value = "1ms", value_name = "TIME")]
     pub slice: u8,
@@ -95,6 +98,7 @@ impl ReplayArguments {
                 ModeArgument::Line => config::Mode::Line,
                 ModeArgument::Page => config::Mode::Page,
                 ModeArgument::Frequency => config::Mode::Frequency,
+                ModeArgument::Analysis => config::Mode::Analysis,
             },
             granularity: match self.granularity {
                 GranularityArgument::Line => config::Granularity::Line,
@@ -102,6 +106,7 @@ impl ReplayArguments {
             },
             frequency: self.frequency,
             slice_code: self.slice,
+            analysis: self.analysis,
         }
     }
 }
@@ -114,6 +119,8 @@ pub enum ModeArgument {
     Page,
     /// Counts per time slice only
     Frequency,
+    /// Hot pages, reuse distances and bank use only
+    Analysis,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,0 +1,107 @@
+//! Reports, slices and the analysis to the words the block writer asks for, one clock later.
+
+use hmtt_format::MemoryDescription;
+use rust_hdl::prelude::*;
+
+use super::report_words::ReportWords;
+use super::slice_words::SliceWords;
+use super::totals::Totals;
+use super::{RecordKind, SlotClock};
+use crate::config::Settings;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct OtherWords {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// The record the words belong to; a report's for those that are neither slice nor analysis.
+    pub kind: Signal<In, RecordKind>,
+    /// Which word.
+    pub index: Signal<In, Bits<6>>,
+    /// Settings in force.
+    pub settings: Signal<In, Settings>,
+    /// Time slices are wanted.
+    pub slices: Signal<In, Bit>,
+    /// The capture runs.
+    pub running: Signal<In, Bit>,
+    /// Totals for reports.
+    pub totals: Signal<In, Totals>,
+    /// The slice is not a whole one.
+    pub slice_partial: Signal<In, Bit>,
+    /// First clock of the slice.
+    pub slice_first: Signal<In, SlotClock>,
+    /// READs in the slice.
+    pub slice_reads: Signal<In, Bits<32>>,
+    /// WRITEs in the slice.
+    pub slice_writes: Signal<In, Bits<32>>,
+    /// Clocks of the slice.
+    pub slice_length: Signal<In, Bits<32>>,
+    /// Bits 63..32 of the word asked for on the clock before.
+    pub high: Signal<Out, Bits<32>>,
+    /// Bits 31..0.
+    pub low: Signal<Out, Bits<32>>,
+    /// The index is that of a report's last word, if it has been counting up.
+    pub report_last: Signal<Out, Bit>,
+    report: ReportWords,
+    slice: SliceWords,
+    made_high: DFF<Bits<32>>,
+    made_low: DFF<Bits<32>>,
+    ends: DFF<Bit>,
+}
+
+impl OtherWords {
+    /// The words of a card for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            kind: Default::default(),
+            index: Default::default(),
+            settings: Default::default(),
+            slices: Default::default(),
+            running: Default::default(),
+            totals: Default::default(),
+            slice_partial: Default::default(),
+            slice_first: Default::default(),
+            slice_reads: Default::default(),
+            slice_writes: Default::default(),
+            slice_length: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            report_last: Default::default(),
+            report: ReportWords::new(memory),
+            slice: Default::default(),
+            made_high: Default::default(),
+            made_low: Default::default(),
+            ends: Default::default(),
+        }
+    }
+}
+
+impl Logic for OtherWords {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, made_high, made_low, ends);
+        self.report.index.next = self.index.val();
+        self.report.settings.next = self.settings.val();
+        self.report.slices.next = self.slices.val();
+        self.report.running.next = self.running.val();
+        self.report.totals.next = self.totals.val();
+        self.ends.d.next = self.report.last_but_one.val();
+        self.report_last.next = self.ends.q.val();
+        self.slice.index.next = self.index.val().get_bits::<2>(0);
+        self.slice.code.next = self.settings.val().slice;
+        self.slice.partial.next = self.slice_partial.val();
+        self.slice.first.next = self.slice_first.val();
+        self.slice.reads.next = self.slice_reads.val();
+        self.slice.writes.next = self.slice_writes.val();
+        self.slice.length.next = self.slice_length.val();
+        self.made_high.d.next = self.report.high.val();
+        self.made_low.d.next = self.report.low.val();
+        if self.kind.val() == RecordKind::Slice {
+            self.made_high.d.next = self.slice.high.val();
+            self.made_low.d.next = self.slice.low.val();
+        }
+        self.high.next = self.made_high.q.val();
+        self.low.next = self.made_low.q.val();
+    }
+}

@@ -1,0 +1,248 @@
+//! Records, one at a time, to what the block writer must know of each before it packs it.
+//!
+//! A record is taken on one clock and examined on the next; what has been told of it (its time, its
+//! segment) is taken off, and it is examined again.
+
+use hmtt_format::record;
+use rust_hdl::prelude::*;
+
+use super::word_source::Source;
+use super::{Record, RecordKind};
+
+/// What a record needs.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Needs {
+    /// There is a record.
+    pub known: Bit,
+    /// Its time needs a half of its own.
+    pub skip: Bit,
+    /// Its segment needs a half of its own.
+    pub segment: Bit,
+    /// It takes whole words and needs nothing else first.
+    pub word: Bit,
+    /// It takes one word and needs nothing else.
+    pub single: Bit,
+    /// Which is the first word.
+    pub source: Source,
+    /// More words follow.
+    pub more: Bit,
+    /// It goes into data frames.
+    pub data: Bit,
+    /// Its delta counts.
+    pub timed: Bit,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct RecordIntake {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// The record offered; `Nothing` when there is none.
+    pub record: Signal<In, Record>,
+    /// It is taken on this clock.
+    pub advance: Signal<Out, Bit>,
+    /// No record is held.
+    pub free: Signal<Out, Bit>,
+    /// The record held.
+    pub held: Signal<Out, Record>,
+    /// The record held on the clock before.
+    pub held_before: Signal<Out, Record>,
+    /// What the record held on the clock before needs.
+    pub needs: Signal<Out, Needs>,
+    /// The record held needs one half, nothing else.
+    pub half_now: Signal<Out, Bit>,
+    /// The record held needs one word, nothing else.
+    pub word_now: Signal<Out, Bit>,
+    /// Segment told last.
+    pub segment: Signal<Out, Bits<12>>,
+    /// The record held is done with.
+    pub consume: Signal<In, Bit>,
+    /// Its time has been told.
+    pub told_time: Signal<In, Bit>,
+    /// Its segment has been told.
+    pub told_segment: Signal<In, Bit>,
+    current: DFF<Record>,
+    before: DFF<Record>,
+    busy: DFF<Bit>,
+    examined: DFF<Needs>,
+    segment_told: DFF<Bits<12>>,
+    delta: Signal<Local, Bits<25>>,
+    beyond_half: Signal<Local, Bit>,
+    beyond_word: Signal<Local, Bit>,
+    beyond_page: Signal<Local, Bit>,
+    small_counts: Signal<Local, Bit>,
+    other_segment: Signal<Local, Bit>,
+    short_page: Signal<Local, Bit>,
+    skip: Signal<Local, Bit>,
+    half: Signal<Local, Bit>,
+    new_segment: Signal<Local, Bit>,
+    word: Signal<Local, Bit>,
+    single: Signal<Local, Bit>,
+    data: Signal<Local, Bit>,
+    take: Signal<Local, Bit>,
+    max_half_delta: Constant<Bits<25>>,
+    max_word_delta: Constant<Bits<25>>,
+    max_page_delta: Constant<Bits<25>>,
+    max_page_count: Constant<Bits<20>>,
+    max_page_duration: Constant<Bits<24>>,
+}
+
+impl Default for RecordIntake {
+    fn default() -> Self {
+        let most = |value: u32| Constant::new(u64::from(value).into());
+        Self {
+            clock: Default::default(),
+            record: Default::default(),
+            advance: Default::default(),
+            free: Default::default(),
+            held: Default::default(),
+            held_before: Default::default(),
+            needs: Default::default(),
+            half_now: Default::default(),
+            word_now: Default::default(),
+            segment: Default::default(),
+            consume: Default::default(),
+            told_time: Default::default(),
+            told_segment: Default::default(),
+            current: Default::default(),
+            before: Default::default(),
+            busy: Default::default(),
+            examined: Default::default(),
+            segment_told: Default::default(),
+            delta: Default::default(),
+            beyond_half: Default::default(),
+            beyond_word: Default::default(),
+            beyond_page: Default::default(),
+            small_counts: Default::default(),
+            other_segment: Default::default(),
+            short_page: Default::default(),
+            skip: Default::default(),
+            half: Default::default(),
+            new_segment: Default::default(),
+            word: Default::default(),
+            single: Default::default(),
+            data: Default::default(),
+            take: Default::default(),
+            max_half_delta: most(record::MAX_DELTA),
+            max_word_delta: most(record::MAX_WORD_DELTA),
+            max_page_delta: most(record::MAX_PAGE_DELTA),
+            max_page_count: Constant::new(u64::from(record::MAX_PAGE_COUNT).into()),
+            max_page_duration: Constant::new(u64::from(record::MAX_PAGE_DURATION).into()),
+        }
+    }
+}
+
+impl Logic for RecordIntake {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, current, before, busy, examined, segment_told);
+        self.before.d.next = self.current.q.val();
+        self.held_before.next = self.before.q.val();
+        self.free.next = !self.busy.q.val();
+        self.take.next = !self.busy.q.val() | self.consume.val();
+        self.advance.next = self.take.val();
+        self.held.next = self.current.q.val();
+        self.needs.next = self.examined.q.val();
+        self.segment.next = self.segment_told.q.val();
+
+        self.delta.next = self.current.q.val().delta;
+        self.beyond_half.next = self.delta.val() > self.max_half_delta.val();
+        self.beyond_word.next = self.delta.val() > self.max_word_delta.val();
+        self.beyond_page.next = self.delta.val() > self.max_page_delta.val();
+        self.small_counts.next = (self.current.q.val().reads <= self.max_page_count.val())
+            & (self.current.q.val().writes <= self.max_page_count.val())
+            & (self.current.q.val().duration <= self.max_page_duration.val());
+        self.other_segment.next = self.current.q.val().segment != self.segment_told.q.val();
+        // Time beyond a word's is told by a skip first; then nothing is left of it.
+        self.short_page.next =
+            self.small_counts.val() & (self.beyond_word.val() | !self.beyond_page.val());
+        self.skip.next = false;
+        self.half.next = false;
+        self.new_segment.next = false;
+        self.word.next = false;
+        self.single.next = false;
+        self.data.next = true;
+        self.examined.d.next.timed = true;
+        self.examined.d.next.more = false;
+        self.examined.d.next.source = Source::Other;
+        match self.current.q.val().kind {
+            RecordKind::Access => {
+                self.half.next = !self.beyond_half.val() & !self.other_segment.val();
+                self.skip.next = self.beyond_half.val();
+                self.new_segment.next = self.other_segment.val();
+            }
+            RecordKind::Page => {
+                self.skip.next = self.beyond_word.val();
+                self.new_segment.next = self.other_segment.val();
+                self.word.next = true;
+                self.single.next = self.small_counts.val()
+                    & !self.beyond_page.val()
+                    & !self.other_segment.val();
+                self.examined.d.next.source = Source::PageShort;
+                if !self.short_page.val() {
+                    self.examined.d.next.source = Source::PageLong;
+                    self.examined.d.next.more = true;
+                }
+            }
+            RecordKind::Tag => {
+                self.skip.next = self.beyond_word.val();
+                self.word.next = true;
+                self.single.next = !self.beyond_word.val();
+                self.examined.d.next.source = Source::Tag;
+            }
+            RecordKind::Mark => {
+                self.skip.next = self.beyond_word.val();
+                self.word.next = true;
+                self.single.next = !self.beyond_word.val();
+                self.examined.d.next.source = Source::Mark;
+            }
+            RecordKind::Fault => {
+                self.skip.next = self.beyond_word.val();
+                self.word.next = true;
+                self.single.next = !self.beyond_word.val();
+                self.examined.d.next.source = Source::Fault;
+            }
+            RecordKind::Slice => {
+                self.word.next = true;
+                self.examined.d.next.timed = false;
+                self.examined.d.next.more = true;
+            }
+            RecordKind::Count => {
+                self.word.next = true;
+                self.examined.d.next.timed = false;
+            }
+            RecordKind::HotPage => {
+                self.word.next = true;
+                self.examined.d.next.timed = false;
+                self.examined.d.next.more = true;
+            }
+            RecordKind::Skip => {
+                self.skip.next = true;
+                self.data.next = false;
+            }
+            _ => {
+                self.examined.d.next.timed = false;
+                self.data.next = false;
+            }
+        }
+        // After a record was taken or something told of it, this is a clock behind.
+        self.examined.d.next.known = self.busy.q.val();
+        self.examined.d.next.skip = self.busy.q.val() & self.skip.val();
+        self.examined.d.next.segment = self.busy.q.val() & self.new_segment.val();
+        self.examined.d.next.word = self.busy.q.val() & self.word.val();
+        self.examined.d.next.data = self.busy.q.val() & self.data.val();
+        self.examined.d.next.single = self.single.val();
+        self.half_now.next = self.busy.q.val() & self.half.val();
+        self.word_now.next = self.busy.q.val() & self.single.val();
+        if self.told_time.val() {
+            self.current.d.next.delta = bits::<25>(0);
+        }
+        if self.told_segment.val() {
+            self.segment_told.d.next = self.current.q.val().segment;
+        }
+        if self.take.val() {
+            self.current.d.next = self.record.val();
+            self.busy.d.next = self.record.val().kind != RecordKind::Nothing;
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A time slice to the words of its record ([`hmtt_format::record::WordRecord::Slice`]).
+//!
+//! Purely combinational.
+
+use hmtt_format::record;
+use rust_hdl::prelude::*;
+
+use super::SlotClock;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct SliceWords {
+    /// Which word.
+    pub index: Signal<In, Bits<2>>,
+    /// Time slice code in force.
+    pub code: Signal<In, Bits<5>>,
+    /// The slice is not a whole one.
+    pub partial: Signal<In, Bit>,
+    /// Its first clock.
+    pub first: Signal<In, SlotClock>,
+    /// READs in it.
+    pub reads: Signal<In, Bits<32>>,
+    /// WRITEs in it.
+    pub writes: Signal<In, Bits<32>>,
+    /// Its clocks.
+    pub length: Signal<In, Bits<32>>,
+    /// Bits 63..32 of the word.
+    pub high: Signal<Out, Bits<32>>,
+    /// Bits 31..0 of the word.
+    pub low: Signal<Out, Bits<32>>,
+    start: Signal<Local, Bits<24>>,
+    head: Constant<Bits<32>>,
+    partial_flag: Constant<Bits<32>>,
+    code_at: Constant<Bits<5>>,
+}
+
+impl Default for SliceWords {
+    fn default() -> Self {
+        let word = |value: u32| Constant::new(u64::from(value).into());
+        Self {
+            index: Default::default(),
+            code: Default::default(),
+            partial: Default::default(),
+            first: Default::default(),
+            reads: Default::default(),
+            writes: Default::default(),
+            length: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            start: Default::default(),
+            head: word(record::WORD_ESCAPE | record::KIND_SLICE << record::KIND_AT),
+            partial_flag: word(1 << record::SLICE_PARTIAL_AT),
+            code_at: Constant::new(u64::from(record::SLICE_CODE_AT).into()),
+        }
+    }
+}
+
+impl Logic for SliceWords {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.start.next = self.first.val().high;
+        self.high.next = self.head.val()
+            | (bit_cast::<32, 5>(self.code.val()) << self.code_at.val())
+            | bit_cast::<32, 16>(self.start.val().get_bits::<16>(8));
+        if self.partial.val() {
+            self.high.next = self.head.val()
+                | self.partial_flag.val()
+                | (bit_cast::<32, 5>(self.code.val()) << self.code_at.val())
+                | bit_cast::<32, 16>(self.start.val().get_bits::<16>(8));
+        }
+        self.low.next = (bit_cast::<32, 8>(self.start.val().get_bits::<8>(0)) << 24)
+            | bit_cast::<32, 24>(self.first.val().low);
+        if self.index.val() == 1 {
+            self.high.next = self.reads.val();
+            self.low.next = self.writes.val();
+        } else if self.index.val() == 2 {
+            self.high.next = bits::<32>(0);
+            self.low.next = self.length.val();
+        }
+    }
+}

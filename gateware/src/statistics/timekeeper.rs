@@ -1,0 +1,49 @@
+//! Gaps between items to the clock of the slot.
+//!
+//! The sum is made in two halves on two clocks, so it stands two clocks after the last item passed.
+
+use rust_hdl::prelude::*;
+
+use super::SlotClock;
+
+/// See the module's description.
+#[derive(LogicBlock, Default)]
+pub struct Timekeeper {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// Add `gap` clocks.
+    pub passes: Signal<In, Bit>,
+    /// How many.
+    pub gap: Signal<In, Bits<32>>,
+    /// Set the time to `set_to` instead.
+    pub set: Signal<In, Bit>,
+    /// What to set it to.
+    pub set_to: Signal<In, SlotClock>,
+    /// The sum.
+    pub now: Signal<Out, SlotClock>,
+    low: DFF<Bits<24>>,
+    high: DFF<Bits<24>>,
+    more: DFF<Bits<2>>,
+    sum: Signal<Local, Bits<27>>,
+}
+
+impl Logic for Timekeeper {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, low, high, more);
+        self.sum.next = bit_cast::<27, 24>(self.low.q.val()) + bit_cast::<27, 32>(self.gap.val());
+        self.more.d.next = bits::<2>(0);
+        self.high.d.next = self.high.q.val() + bit_cast::<24, 2>(self.more.q.val());
+        if self.passes.val() {
+            self.low.d.next = self.sum.val().get_bits::<24>(0);
+            self.more.d.next = self.sum.val().get_bits::<2>(24);
+        }
+        if self.set.val() {
+            self.low.d.next = self.set_to.val().low;
+            self.high.d.next = self.set_to.val().high;
+            self.more.d.next = bits::<2>(0);
+        }
+        self.now.next.low = self.low.q.val();
+        self.now.next.high = self.high.q.val();
+    }
+}

@@ -1,0 +1,82 @@
+//! What passes the statistics unit to the totals that reports carry.
+
+use rust_hdl::prelude::*;
+
+use super::Observed;
+
+/// Totals since power-on of what was seen while capturing.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Totals {
+    /// READs, low 32 bits.
+    pub reads: Bits<32>,
+    /// READs, high 32 bits.
+    pub reads_high: Bits<32>,
+    /// WRITEs, low 32 bits.
+    pub writes: Bits<32>,
+    /// WRITEs, high 32 bits.
+    pub writes_high: Bits<32>,
+    /// Faults.
+    pub faults: Bits<32>,
+    /// Tags and marks.
+    pub tags: Bits<32>,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct TotalsCounter {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// What passes.
+    pub observed: Signal<In, Observed>,
+    /// Totals of all that has passed; two clocks late.
+    pub totals: Signal<Out, Totals>,
+    counted: DFF<Totals>,
+    reads_wrap: DFF<Bit>,
+    writes_wrap: DFF<Bit>,
+    ones: Constant<Bits<32>>,
+}
+
+impl Default for TotalsCounter {
+    fn default() -> Self {
+        Self {
+            clock: Default::default(),
+            observed: Default::default(),
+            totals: Default::default(),
+            counted: Default::default(),
+            reads_wrap: Default::default(),
+            writes_wrap: Default::default(),
+            ones: Constant::new(0xffff_ffff_u64.into()),
+        }
+    }
+}
+
+impl Logic for TotalsCounter {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, counted, reads_wrap, writes_wrap);
+        self.totals.next = self.counted.q.val();
+        self.reads_wrap.d.next = false;
+        self.writes_wrap.d.next = false;
+        if self.observed.val().access {
+            if self.observed.val().write {
+                self.counted.d.next.writes = self.counted.q.val().writes + 1;
+                self.writes_wrap.d.next = self.counted.q.val().writes == self.ones.val();
+            } else {
+                self.counted.d.next.reads = self.counted.q.val().reads + 1;
+                self.reads_wrap.d.next = self.counted.q.val().reads == self.ones.val();
+            }
+        }
+        if self.reads_wrap.q.val() {
+            self.counted.d.next.reads_high = self.counted.q.val().reads_high + 1;
+        }
+        if self.writes_wrap.q.val() {
+            self.counted.d.next.writes_high = self.counted.q.val().writes_high + 1;
+        }
+        if self.observed.val().fault {
+            self.counted.d.next.faults = self.counted.q.val().faults + 1;
+        }
+        if self.observed.val().tag | self.observed.val().mark {
+            self.counted.d.next.tags = self.counted.q.val().tags + 1;
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Items to records: cuts each item the way the mode in force needs it, compares it with the one
+//! before, and lets [`super::waiting_record`] merge what belongs together.
+//!
+//! ```text
+//! clock     _/0\_/1\_/2\_/3\_
+//! item          <A >              cut: unit number, tag window
+//! cut               <A >          placed: same unit as the access before?
+//! placed                <A >      joins what waits, or takes its place
+//! record                <- what waited
+//! ```
+//!
+//! Everything moves together, on clocks where the block writer can take a record.
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::config::Mode;
+use rust_hdl::prelude::*;
+
+use super::address_views::AddressViews;
+use super::waiting_record::WaitingRecord;
+use super::{Observed, Record, RecordKind};
+use crate::config::config_unit::Steering;
+use crate::config::{Item, ItemKind, Settings};
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Cut {
+    kind: RecordKind,
+    tag: Bit,
+    write: Bit,
+    number: Bits<26>,
+    segment: Bits<12>,
+    part: Bits<8>,
+    low: Bits<32>,
+    high: Bits<6>,
+    gap: Bits<16>,
+}
+
+/// An item, compared with the access before.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Placed {
+    /// What becomes of it.
+    pub kind: RecordKind,
+    /// It is more than time that passed.
+    pub is_item: Bit,
+    /// It is an access to be traced.
+    pub mergeable: Bit,
+    /// It is one, and of the same unit as the access before.
+    pub same: Bit,
+    /// The access is a WRITE.
+    pub write: Bit,
+    /// [`Record::number`].
+    pub number: Bits<26>,
+    /// [`Record::segment`].
+    pub segment: Bits<12>,
+    /// Which burst of its line, one bit set.
+    pub part: Bits<8>,
+    /// Clocks since the item before.
+    pub gap: Bits<16>,
+    /// They are more than any merge window.
+    pub far: Bit,
+    /// Their low bits.
+    pub near: Bits<9>,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct Traces {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// The item; `Nothing` when there is none.
+    pub item: Signal<In, Item>,
+    /// Everything moves on this clock.
+    pub advance: Signal<In, Bit>,
+    /// Settings in force.
+    pub settings: Signal<In, Settings>,
+    /// The capture runs.
+    pub running: Signal<In, Bit>,
+    /// What to do besides.
+    pub steering: Signal<In, Steering>,
+    /// What passes, for those who count.
+    pub observed: Signal<Out, Observed>,
+    /// Clocks that pass with it.
+    pub gap: Signal<Out, Bits<16>>,
+    /// No item is on its way.
+    pub drained: Signal<Out, Bit>,
+    /// [`WaitingRecord::waiting`].
+    pub waiting: Signal<Out, Bit>,
+    /// [`WaitingRecord::stale`].
+    pub stale: Signal<Out, Bit>,
+    /// [`WaitingRecord::silent`].
+    pub silent: Signal<Out, Bit>,
+    /// The record handed on; `Nothing` when there is none.
+    pub record: Signal<Out, Record>,
+    views: AddressViews,
+    held: WaitingRecord,
+    cut: DFF<Cut>,
+    placed: DFF<Placed>,
+    before_number: DFF<Bits<26>>,
+    before_segment: DFF<Bits<12>>,
+    seen: DFF<Observed>,
+    passed: DFF<Bits<16>>,
+    settling: DFF<Bit>,
+    item_high: Signal<Local, Bits<8>>,
+    away: Signal<Local, Bits<32>>,
+    in_window: Signal<Local, Bit>,
+    is_access: Signal<Local, Bit>,
+    offset: Signal<Local, Bits<32>>,
+    value: Signal<Local, Bits<32>>,
+    wide_gap: Signal<Local, Bits<16>>,
+    window_mask: Constant<Bits<32>>,
+    beyond_window: Constant<Bits<32>>,
+    page_mode: Constant<Bits<2>>,
+    line_mode: Constant<Bits<2>>,
+}
+
+impl Traces {
+    /// The traces of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        let window = u64::from(memory.tag_window_log2);
+        Self {
+            clock: Default::default(),
+            item: Default::default(),
+            advance: Default::default(),
+            settings: Default::default(),
+            running: Default::default(),
+            steering: Default::default(),
+            observed: Default::default(),
+            gap: Default::default(),
+            drained: Default::default(),
+            waiting: Default::default(),
+            stale: Default::default(),
+            silent: Default::default(),
+            record: Default::default(),
+            views: AddressViews::new(memory),
+            held: WaitingRecord::new(memory),
+            cut: Default::default(),
+            placed: Default::default(),
+            before_number: Default::default(),
+            before_segment: Default::default(),
+            seen: Default::default(),
+            passed: Default::default(),
+            settling: Default::default(),
+            item_high: Default::default(),
+            away: Default::default(),
+            in_window: Default::default(),
+            is_access: Default::default(),
+            offset: Default::default(),
+            value: Default::default(),
+            wide_gap: Default::default(),
+            window_mask: Constant::new(((1u64 << window) - 1).into()),
+            beyond_window: Constant::new((0xffff_ffff_u64 >> window << window).into()),
+            page_mode: Constant::new((Mode::Page as u64).into()),
+            line_mode: Constant::new((Mode::Line as u64).into()),
+        }
+    }
+}
+
+impl Logic for Traces {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            cut,
+            placed,
+            before_number,
+            before_segment,
+            seen,
+            passed,
+            settling
+        );
+        clock!(self, clock, held);
+        self.item_high.next = self.item.val().high;
+        self.views.low.next = self.item.val().low;
+        self.views.high.next = self.item.val().high;
+        self.views.burst.next = self.settings.val().burst;
+
+        self.away.next = self.item.val().low ^ self.settings.val().tag_low;
+        self.in_window.next = self.settings.val().tag
+            & ((self.away.val() & self.beyond_window.val()) == 0)
+            & (self.item.val().high == self.settings.val().tag_high);
+        self.is_access.next = (self.item.val().kind == ItemKind::Access) & self.running.val();
+
+        self.seen.d.next.access = self.is_access.val() & self.advance.val();
+        self.seen.d.next.tag = self.is_access.val() & self.advance.val() & self.in_window.val();
+        self.seen.d.next.mark = (self.item.val().kind == ItemKind::Mark) & self.advance.val();
+        self.seen.d.next.fault = (self.item.val().kind == ItemKind::Fault)
+            & self.advance.val()
+            & self.running.val();
+        self.seen.d.next.write = self.item.val().write;
+        self.seen.d.next.row_state = self.item.val().row_state;
+        self.seen.d.next.bank = self.item.val().bank;
+        self.seen.d.next.page = self.views.page.val();
+        self.observed.next = self.seen.q.val();
+        self.passed.d.next = bits::<16>(0);
+        if self.advance.val() & (self.item.val().kind != ItemKind::Nothing) {
+            self.passed.d.next = self.item.val().gap;
+        }
+        self.gap.next = self.passed.q.val();
+
+        if self.advance.val() {
+            self.cut.d.next.kind = RecordKind::Skip;
+            if self.item.val().kind == ItemKind::Nothing {
+                self.cut.d.next.kind = RecordKind::Nothing;
+            }
+            if self.running.val() {
+                match self.item.val().kind {
+                    ItemKind::Access => {
+                        if self.settings.val().mode == self.line_mode.val() {
+                            self.cut.d.next.kind = RecordKind::Access;
+                        } else if self.settings.val().mode == self.page_mode.val() {
+                            self.cut.d.next.kind = RecordKind::Page;
+                        }
+                    }
+                    ItemKind::Mark => {
+                        self.cut.d.next.kind = RecordKind::Mark;
+                    }
+                    ItemKind::Fault => {
+                        self.cut.d.next.kind = RecordKind::Fault;
+                    }
+                    ItemKind::Overrun => {
+                        self.cut.d.next.kind = RecordKind::Overrun;
+                    }
+                    _ => {}
+                }
+            }
+            self.cut.d.next.tag = self.is_access.val() & self.in_window.val();
+            self.cut.d.next.write = self.item.val().write;
+            self.cut.d.next.part = self.views.part.val();
+            self.cut.d.next.low = self.item.val().low;
+            self.cut.d.next.high = self.item_high.val().get_bits::<6>(0);
+            self.cut.d.next.gap = self.item.val().gap;
+            self.cut.d.next.number = self.views.unit_number.val();
+            self.cut.d.next.segment = self.views.unit_segment.val();
+            if self.settings.val().mode == self.page_mode.val() {
+                self.cut.d.next.number = self.views.page_number.val();
+                self.cut.d.next.segment = self.views.page_segment.val();
+            }
+        }
+
+        self.offset.next = self.cut.q.val().low & self.window_mask.val();
+        self.value.next = self.cut.q.val().low;
+        if self.cut.q.val().tag {
+            self.value.next = self.offset.val();
+        }
+        self.wide_gap.next = self.cut.q.val().gap;
+        if self.advance.val() {
+            self.placed.d.next.kind = self.cut.q.val().kind;
+            self.placed.d.next.is_item = self.cut.q.val().tag
+                | ((self.cut.q.val().kind != RecordKind::Nothing)
+                    & (self.cut.q.val().kind != RecordKind::Skip));
+            self.placed.d.next.mergeable = false;
+            self.placed.d.next.same = false;
+            self.placed.d.next.write = self.cut.q.val().write;
+            self.placed.d.next.part = self.cut.q.val().part;
+            self.placed.d.next.gap = self.cut.q.val().gap;
+            if self.cut.q.val().kind == RecordKind::Nothing {
+                self.placed.d.next.gap = bits::<16>(0);
+            }
+            self.placed.d.next.far = self.wide_gap.val().get_bits::<7>(9) != 0;
+            self.placed.d.next.near = self.wide_gap.val().get_bits::<9>(0);
+            if self.cut.q.val().kind == RecordKind::Nothing {
+                self.placed.d.next.far = false;
+                self.placed.d.next.near = bits::<9>(0);
+            }
+            self.placed.d.next.number = self.value.val().get_bits::<26>(0);
+            self.placed.d.next.segment = bit_cast::<12, 6>(self.value.val().get_bits::<6>(26))
+                | (bit_cast::<12, 6>(self.cut.q.val().high) << 6);
+            if self.cut.q.val().tag {
+                self.placed.d.next.kind = RecordKind::Tag;
+            } else if (self.cut.q.val().kind == RecordKind::Access)
+                | (self.cut.q.val().kind == RecordKind::Page)
+            {
+                self.placed.d.next.mergeable = true;
+                self.placed.d.next.same = (self.cut.q.val().number == self.before_number.q.val())
+                    & (self.cut.q.val().segment == self.before_segment.q.val());
+                self.placed.d.next.number = self.cut.q.val().number;
+                self.placed.d.next.segment = self.cut.q.val().segment;
+                self.before_number.d.next = self.cut.q.val().number;
+                self.before_segment.d.next = self.cut.q.val().segment;
+            }
+        }
+
+        self.held.placed.next = self.placed.q.val();
+        self.held.advance.next = self.advance.val();
+        self.held.mode.next = self.settings.val().mode;
+        self.held.flush.next = self.steering.val().flush;
+        self.held.tell.next = self.steering.val().tell;
+        self.held.restart_time.next = self.steering.val().restart_time;
+        self.waiting.next = self.held.waiting.val();
+        self.stale.next = self.held.stale.val();
+        self.silent.next = self.held.silent.val();
+        self.record.next = self.held.record.val();
+        // The sum of the gaps stands two clocks after the last one.
+        self.settling.d.next = self.placed.q.val().kind != RecordKind::Nothing;
+        self.drained.next = (self.cut.q.val().kind == RecordKind::Nothing)
+            & (self.placed.q.val().kind == RecordKind::Nothing)
+            & !self.settling.q.val();
+    }
+}

@@ -1,0 +1,212 @@
+//! Items to records: holds the newest one, lets accesses join it, and hands it on when another takes
+//! its place.
+//!
+//! Line mode: a burst joins when it has the same direction and line, is a burst of the line not seen
+//! yet, and comes within the merge window of the first one. At burst granularity every burst is a unit
+//! of its own, so nothing ever joins. Page mode: an access joins the run of its page until a count is
+//! full or the run was found to have lasted its longest. Tags, marks, faults and overruns wait like
+//! accesses, but nothing joins them; so records leave in the order of their clocks, one for each item
+//! at most.
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::config::Mode;
+use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
+use rust_hdl::prelude::*;
+
+use super::traces::Placed;
+use super::{Record, RecordKind};
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Waiting {
+    kind: RecordKind,
+    mergeable: Bit,
+    write: Bit,
+    number: Bits<26>,
+    segment: Bits<12>,
+    parts: Bits<8>,
+    delta: Bits<25>,
+    reads: Bits<20>,
+    writes: Bits<20>,
+    duration: Bits<24>,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct WaitingRecord {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// The item.
+    pub placed: Signal<In, Placed>,
+    /// It passes on this clock.
+    pub advance: Signal<In, Bit>,
+    /// [`hmtt_format::config::Mode`] in force.
+    pub mode: Signal<In, Bits<2>>,
+    /// Hand on what waits.
+    pub flush: Signal<In, Bit>,
+    /// Hand on a record of this kind; nothing passes meanwhile.
+    pub tell: Signal<In, RecordKind>,
+    /// From now on nothing has passed since the last record.
+    pub restart_time: Signal<In, Bit>,
+    /// A record waits.
+    pub waiting: Signal<Out, Bit>,
+    /// It can take no more accesses.
+    pub stale: Signal<Out, Bit>,
+    /// A long time has passed since the last record, and none waits.
+    pub silent: Signal<Out, Bit>,
+    /// The record handed on; `Nothing` when there is none.
+    pub record: Signal<Out, Record>,
+    held: DFF<Waiting>,
+    age: DFF<Bits<25>>,
+    remaining: DFF<Bits<9>>,
+    expired: DFF<Bit>,
+    age_next: Signal<Local, Bits<25>>,
+    age_now: Signal<Local, Bits<25>>,
+    reads: Signal<Local, Bits<20>>,
+    writes: Signal<Local, Bits<20>>,
+    is_page_mode: Signal<Local, Bit>,
+    overdue: Signal<Local, Bit>,
+    fits: Signal<Local, Bit>,
+    line_joins: Signal<Local, Bit>,
+    page_joins: Signal<Local, Bit>,
+    joins: Signal<Local, Bit>,
+    emits: Signal<Local, Bit>,
+    page_mode: Constant<Bits<2>>,
+    window: Constant<Bits<9>>,
+    count_bit: Constant<Bits<20>>,
+    duration_bit: Constant<Bits<25>>,
+    silent_bit: Constant<Bits<25>>,
+}
+
+impl WaitingRecord {
+    /// A holder with the merge window of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            placed: Default::default(),
+            advance: Default::default(),
+            mode: Default::default(),
+            flush: Default::default(),
+            tell: Default::default(),
+            restart_time: Default::default(),
+            waiting: Default::default(),
+            stale: Default::default(),
+            silent: Default::default(),
+            record: Default::default(),
+            held: Default::default(),
+            age: Default::default(),
+            remaining: Default::default(),
+            expired: Default::default(),
+            age_next: Default::default(),
+            age_now: Default::default(),
+            reads: Default::default(),
+            writes: Default::default(),
+            is_page_mode: Default::default(),
+            overdue: Default::default(),
+            fits: Default::default(),
+            line_joins: Default::default(),
+            page_joins: Default::default(),
+            joins: Default::default(),
+            emits: Default::default(),
+            page_mode: Constant::new((Mode::Page as u64).into()),
+            window: Constant::new(u64::from(memory.merge_window).into()),
+            count_bit: Constant::new((1u64 << RUN_COUNT_LOG2).into()),
+            duration_bit: Constant::new((1u64 << RUN_DURATION_LOG2).into()),
+            // A skip holds 2^25 - 1 clocks; ticks come at least every 2^15.
+            silent_bit: Constant::new((1u64 << 24).into()),
+        }
+    }
+}
+
+impl Logic for WaitingRecord {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, held, age, remaining, expired);
+        self.is_page_mode.next = self.mode.val() == self.page_mode.val();
+        self.age_now.next = self.age.q.val();
+        self.age_next.next = self.age.q.val() + bit_cast::<25, 16>(self.placed.val().gap);
+        self.reads.next = self.held.q.val().reads;
+        self.writes.next = self.held.q.val().writes;
+        self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
+        self.fits.next = !self.placed.val().far
+            & !self.expired.q.val()
+            & (self.placed.val().near <= self.remaining.q.val());
+        self.line_joins.next = (self.placed.val().write == self.held.q.val().write)
+            & ((self.placed.val().part & self.held.q.val().parts) == 0)
+            & self.fits.val();
+        self.page_joins.next = ((self.reads.val() & self.count_bit.val()) == 0)
+            & ((self.writes.val() & self.count_bit.val()) == 0)
+            & !self.overdue.val();
+        self.joins.next = self.placed.val().same
+            & self.held.q.val().mergeable
+            & ((self.is_page_mode.val() & self.page_joins.val())
+                | (!self.is_page_mode.val() & self.line_joins.val()));
+        self.emits.next = self.advance.val() & self.placed.val().is_item & !self.joins.val();
+
+        if self.flush.val() {
+            self.held.d.next.kind = RecordKind::Nothing;
+            self.held.d.next.mergeable = false;
+        }
+        if self.advance.val() {
+            self.age.d.next = self.age_next.val();
+            if self.fits.val() {
+                self.remaining.d.next = self.remaining.q.val() - self.placed.val().near;
+            } else {
+                self.expired.d.next = true;
+            }
+            if self.placed.val().is_item {
+                // What joins has the same kind and number.
+                self.held.d.next.kind = self.placed.val().kind;
+                self.held.d.next.mergeable = self.placed.val().mergeable;
+                self.held.d.next.write = self.placed.val().write;
+                self.held.d.next.number = self.placed.val().number;
+                self.held.d.next.segment = self.placed.val().segment;
+                if self.joins.val() {
+                    self.held.d.next.parts = self.held.q.val().parts | self.placed.val().part;
+                    self.held.d.next.duration = self.age_next.val().get_bits::<24>(0);
+                    if self.placed.val().write {
+                        self.held.d.next.writes = self.writes.val() + 1;
+                    } else {
+                        self.held.d.next.reads = self.reads.val() + 1;
+                    }
+                } else {
+                    self.held.d.next.parts = self.placed.val().part;
+                    self.held.d.next.delta = self.age_next.val();
+                    self.held.d.next.duration = bits::<24>(0);
+                    self.held.d.next.reads = bits::<20>(1);
+                    self.held.d.next.writes = bits::<20>(0);
+                    if self.placed.val().write {
+                        self.held.d.next.reads = bits::<20>(0);
+                        self.held.d.next.writes = bits::<20>(1);
+                    }
+                    self.age.d.next = bits::<25>(0);
+                    self.remaining.d.next = self.window.val();
+                    self.expired.d.next = false;
+                }
+            }
+        }
+        if self.restart_time.val() {
+            self.age.d.next = bits::<25>(0);
+        }
+
+        self.waiting.next = self.held.q.val().kind != RecordKind::Nothing;
+        self.stale.next = !self.held.q.val().mergeable
+            | (self.is_page_mode.val() & self.overdue.val())
+            | (!self.is_page_mode.val() & self.expired.q.val());
+        self.silent.next = (self.held.q.val().kind == RecordKind::Nothing)
+            & ((self.age_now.val() & self.silent_bit.val()) != 0);
+        self.record.next.kind = self.tell.val();
+        if self.emits.val() | self.flush.val() {
+            self.record.next.kind = self.held.q.val().kind;
+        }
+        self.record.next.write = self.held.q.val().write;
+        self.record.next.number = self.held.q.val().number;
+        self.record.next.segment = self.held.q.val().segment;
+        self.record.next.delta = self.held.q.val().delta;
+        if self.held.q.val().kind == RecordKind::Nothing {
+            self.record.next.delta = self.age.q.val();
+        }
+        self.record.next.reads = self.held.q.val().reads;
+        self.record.next.writes = self.held.q.val().writes;
+        self.record.next.duration = self.held.q.val().duration;
+    }
+}
