@@ -62,7 +62,7 @@ pub struct RecordIntake {
     /// Its segment has been told.
     pub told_segment: Signal<In, Bit>,
     current: DFF<Record>,
-    before: DFF<Record>,
+    previous: DFF<Record>,
     busy: DFF<Bit>,
     examined: DFF<Needs>,
     segment_told: DFF<Bits<12>>,
@@ -105,7 +105,7 @@ impl Default for RecordIntake {
             told_time: Default::default(),
             told_segment: Default::default(),
             current: Default::default(),
-            before: Default::default(),
+            previous: Default::default(),
             busy: Default::default(),
             examined: Default::default(),
             segment_told: Default::default(),
@@ -135,9 +135,9 @@ impl Default for RecordIntake {
 impl Logic for RecordIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, current, before, busy, examined, segment_told);
-        self.before.d.next = self.current.q.val();
-        self.held_before.next = self.before.q.val();
+        dff_setup!(self, clock, current, previous, busy, examined, segment_told);
+        self.previous.d.next = self.current.q.val();
+        self.held_before.next = self.previous.q.val();
         self.free.next = !self.busy.q.val();
         self.take.next = !self.busy.q.val() | self.consume.val();
         self.advance.next = self.take.val();
