@@ -16,7 +16,7 @@ use super::{SlotEvent, Verdict};
 pub struct EventSource {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
-    /// The DCBU has decoded its first sample.
+    /// The verdict follows from a sample of the pins.
     pub valid: Signal<In, Bit>,
     /// Run switch, unsynchronized.
     pub run: Signal<In, Bit>,
@@ -28,12 +28,11 @@ pub struct EventSource {
     pub slice_last: Signal<In, Bits<32>>,
     /// Time slices are wanted.
     pub slices: Signal<In, Bit>,
-    /// What happened on one clock, four clocks after the edge.
+    /// What happened on one clock, [`super::VERDICT_LATENCY`] + 1 clocks after the edge.
     pub slot_event: Signal<Out, SlotEvent>,
     /// `event` holds anything.
     pub happened: Signal<Out, Bit>,
     matrix: AddressMatrix,
-    verdict_valid: DFF<Bit>,
     located_valid: DFF<Bit>,
     located: DFF<SlotEvent>,
     now: DFF<Bits<32>>,
@@ -42,7 +41,7 @@ pub struct EventSource {
     slice_due: DFF<Bit>,
     run_sampled: DFF<Bit>,
     run_stable: DFF<Bit>,
-    run_aligned: DFF<Bit>,
+    run_aligned: DFF<Bits<5>>,
     run_located: DFF<Bit>,
     run_seen: DFF<Bit>,
     is_tick: Signal<Local, Bit>,
@@ -64,7 +63,6 @@ impl EventSource {
             slot_event: Default::default(),
             happened: Default::default(),
             matrix: AddressMatrix::new(memory),
-            verdict_valid: Default::default(),
             located_valid: Default::default(),
             located: Default::default(),
             now: Default::default(),
@@ -89,7 +87,6 @@ impl Logic for EventSource {
         dff_setup!(
             self,
             clock,
-            verdict_valid,
             located_valid,
             located,
             now,
@@ -103,17 +100,20 @@ impl Logic for EventSource {
             run_seen
         );
         self.matrix.row.next = self.row.val();
+        self.matrix.rank.next = self.verdict.val().rank;
         self.matrix.ba.next = self.verdict.val().ba;
         self.matrix.a.next = self.verdict.val().a;
 
         // The switch passes two synchronizing registers and then keeps step with the pins.
         self.run_sampled.d.next = self.run.val();
         self.run_stable.d.next = self.run_sampled.q.val();
-        self.run_aligned.d.next = self.run_stable.q.val();
-        self.run_located.d.next = self.run_aligned.q.val();
+        self.run_aligned.d.next = self.run_aligned.q.val() << 1;
+        if self.run_stable.q.val() {
+            self.run_aligned.d.next = (self.run_aligned.q.val() << 1) | 1;
+        }
+        self.run_located.d.next = self.run_aligned.q.val().get_bit(4);
 
-        self.verdict_valid.d.next = self.valid.val();
-        self.located_valid.d.next = self.verdict_valid.q.val();
+        self.located_valid.d.next = self.valid.val();
         self.located.d.next.access = self.verdict.val().access;
         self.located.d.next.write = self.verdict.val().write;
         self.located.d.next.high = self.matrix.high.val();
@@ -122,6 +122,7 @@ impl Logic for EventSource {
         if self.verdict.val().fault != 0 {
             self.located.d.next.high = bits::<8>(0);
             self.located.d.next.low = (bit_cast::<32, 6>(self.verdict.val().fault) << 8)
+                | (bit_cast::<32, 2>(self.verdict.val().rank) << 4)
                 | bit_cast::<32, 4>(self.verdict.val().ba);
         }
 
