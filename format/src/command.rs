@@ -237,6 +237,18 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
     pins
 }
 
+/// [`encode`] to ranks other than 0, or to several. `ranks`: a bit each, rank 0 lowest; CKE falls for
+/// them alone.
+pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
+    let pins = encode(generation, command);
+    let chosen = ranks & ALL_RANKS;
+    Pins {
+        cke: if pins.cke == 0 { ALL_RANKS & !chosen } else { ALL_RANKS },
+        cs_n: if pins.cs_n == ALL_RANKS { ALL_RANKS } else { ALL_RANKS & !chosen },
+        ..pins
+    }
+}
+
 /// What a command to a mirrored rank looks like on the slot's pins, and back: the same swaps. `bank_bits`:
 /// those of the map, since only DDR4 with two bank group bits swaps BG0 and BG1. JESD21-C 4.20.18 and
 /// 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address mirroring.
@@ -280,6 +292,19 @@ mod tests {
         assert_eq!(column_pins(Generation::Ddr1, 0x400, 11), 1 << 11);
         assert_eq!(column_pins(Generation::Ddr1, 0x800, 12), 1 << 12);
         assert_eq!(column_pins(Generation::Ddr3, 0x800, 12), 1 << 13);
+    }
+
+    #[test]
+    fn mirrored_pins_cross_in_pairs_and_come_back() {
+        let (ba, a) = mirror(Generation::Ddr3, 3, 0b101, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 11);
+        assert_eq!((ba, a), (0b110, 1 << 4 | 1 << 5 | 1 << 7 | 1 << 11));
+        let (ba, a) = mirror(Generation::Ddr4, 4, 0b0110, 1 << 11 | 1 << 10);
+        assert_eq!((ba, a), (0b1001, 1 << 13 | 1 << 10));
+        assert_eq!(mirror(Generation::Ddr4, 3, 0b0110, 0), (0b0101, 0));
+        for generation in [Generation::Ddr3, Generation::Ddr4] {
+            let (ba, a) = mirror(generation, 4, 0b0111, 0x2_a5c9);
+            assert_eq!(mirror(generation, 4, ba, a), (0b0111, 0x2_a5c9));
+        }
     }
 
     proptest! {
