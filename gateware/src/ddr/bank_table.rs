@@ -111,10 +111,12 @@ struct Rank {
     overdue: bool,
 }
 
-/// All state, so that an edge makes a new one of the old.
+/// All state.
 #[derive(Clone, Debug)]
 struct State {
     spread: Spread,
+    /// A distance runs, so that a clock without command changes something.
+    running: bool,
     banks: Vec<Bank>,
     ranks: [Rank; 4],
 }
@@ -139,8 +141,9 @@ pub struct BankTable {
     /// What the command of two clocks before finds.
     pub found: Signal<Out, Found>,
     _shape: Shape,
-    _now: State,
-    _next: State,
+    _state: State,
+    /// What an edge brought, taken in after it.
+    _incoming: Option<Spread>,
 }
 
 impl BankTable {
@@ -150,6 +153,7 @@ impl BankTable {
         let banks = 1 << memory.bits(Axis::Bank);
         let state = State {
             spread: Spread::default(),
+            running: false,
             banks: vec![Bank::default(); ranks * banks],
             ranks: [Rank::default(); 4],
         };
@@ -175,8 +179,8 @@ impl BankTable {
                 ],
                 refresh_limit: memory.refresh_limit_clocks,
             },
-            _now: state.clone(),
-            _next: state,
+            _state: state,
+            _incoming: None,
         }
     }
 
@@ -233,15 +237,20 @@ impl Shape {
         found
     }
 
-    fn advance(&self, old: &State, new: &mut State) {
+    /// The second edge.
+    fn advance(&self, state: &mut State) {
+        let Spread { op, woken, .. } = state.spread;
+        let quiet = op == 0 && woken == 0 && !state.running;
+        state.running = false;
         for rank in 0..self.ranks {
             let banks = rank * self.banks..(rank + 1) * self.banks;
-            let any_open = old.banks[banks.clone()].iter().any(|bank| bank.open);
-            let before = old.ranks[rank];
-            for (bank, number) in banks.zip(0..) {
-                new.banks[bank] = self.bank(old, rank, number, old.banks[bank]);
+            let any_open = !quiet && state.banks[banks.clone()].iter().any(|bank| bank.open);
+            for (bank, number) in banks.zip(0..).filter(|_| !quiet) {
+                state.banks[bank] = self.bank(state, rank, number, state.banks[bank]);
+                state.running |= state.banks[bank].left != 0;
             }
-            new.ranks[rank] = self.rank(&old.spread, rank, before, any_open);
+            state.ranks[rank] = self.rank(&state.spread, rank, state.ranks[rank], any_open);
+            state.running |= state.ranks[rank].left != 0;
         }
     }
 
@@ -320,14 +329,16 @@ impl Logic for BankTable {
     fn update(&mut self) {
         if self.clock.pos_edge() {
             // Whoever asks again on this edge gets the same.
-            let found = self._shape.found(&self._now);
+            let found = self._shape.found(&self._state);
             if self.found.val() != found {
                 self.found.next = found;
             }
-            self._shape.advance(&self._now, &mut self._next);
-            self._next.spread = self.spread();
-        } else if self.clock.neg_edge() {
-            std::mem::swap(&mut self._now, &mut self._next);
+            self._incoming = Some(self.spread());
+        } else if self.clock.neg_edge()
+            && let Some(incoming) = self._incoming.take()
+        {
+            self._shape.advance(&mut self._state);
+            self._state.spread = incoming;
         }
     }
 

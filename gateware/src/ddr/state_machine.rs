@@ -23,6 +23,22 @@ use super::bank_table::BankTable;
 use super::{CommandCode, SlotCommand, Verdict};
 use crate::fifo::block_ram::BlockRam;
 
+/// A fault that waits for a free clock.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Parked {
+    /// Its code, 0 for none.
+    fault: Bits<6>,
+    rank: Bits<2>,
+    ba: Bits<4>,
+}
+
+/// The burst length the mode register was seen to get.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Length {
+    seen: Bit,
+    log2: Bits<2>,
+}
+
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct StateMachine {
@@ -49,19 +65,11 @@ pub struct StateMachine {
     settled: DFF<Verdict>,
     out: DFF<Verdict>,
     out_row: DFF<Bits<18>>,
-    valid_spread: DFF<Bit>,
-    valid_found: DFF<Bit>,
-    valid_judged: DFF<Bit>,
-    valid_settled: DFF<Bit>,
-    valid_out: DFF<Bit>,
+    valids: DFF<Bits<5>>,
     a_spread: DFF<Bits<18>>,
     a_found: DFF<Bits<18>>,
-    length_seen: DFF<Bit>,
-    length: DFF<Bits<2>>,
-    parked: DFF<Bits<6>>,
-    parked_bank: DFF<Bits<4>>,
-    parked_rank: DFF<Bits<2>>,
-    is_parked: DFF<Bit>,
+    length: DFF<Length>,
+    parked: DFF<Parked>,
     overdue: DFF<Bits<4>>,
     lost: DFF<Bits<8>>,
     op: Signal<Local, Bits<10>>,
@@ -124,19 +132,11 @@ impl StateMachine {
             settled: Default::default(),
             out: Default::default(),
             out_row: Default::default(),
-            valid_spread: Default::default(),
-            valid_found: Default::default(),
-            valid_judged: Default::default(),
-            valid_settled: Default::default(),
-            valid_out: Default::default(),
+            valids: Default::default(),
             a_spread: Default::default(),
             a_found: Default::default(),
-            length_seen: Default::default(),
             length: Default::default(),
             parked: Default::default(),
-            parked_bank: Default::default(),
-            parked_rank: Default::default(),
-            is_parked: Default::default(),
             overdue: Default::default(),
             lost: Default::default(),
             op: Default::default(),
@@ -184,38 +184,17 @@ impl Logic for StateMachine {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self,
-            clock,
-            judged,
-            activated,
-            settled,
-            out,
-            out_row,
-            valid_spread,
-            valid_found,
-            valid_judged,
-            valid_settled,
-            valid_out,
-            a_spread,
-            a_found,
-            length_seen,
-            length,
-            parked,
-            parked_bank,
-            parked_rank,
-            is_parked,
-            overdue,
-            lost
+            self, clock, judged, activated, settled, out, out_row, valids, a_spread, a_found,
+            length, parked, overdue, lost
         );
         self.bank_table.clock.next = self.clock.val();
         self.rows.read_clock.next = self.clock.val();
         self.rows.write_clock.next = self.clock.val();
-        self.valid_spread.d.next = self.valid.val();
-        self.valid_found.d.next = self.valid_spread.q.val();
-        self.valid_judged.d.next = self.valid_found.q.val();
-        self.valid_settled.d.next = self.valid_judged.q.val();
-        self.valid_out.d.next = self.valid_settled.q.val();
-        self.verdict_valid.next = self.valid_out.q.val();
+        self.valids.d.next = self.valids.q.val() << 1;
+        if self.valid.val() {
+            self.valids.d.next = (self.valids.q.val() << 1) | 1;
+        }
+        self.verdict_valid.next = self.valids.q.val().get_bit(4);
 
         // The command to the table; its address follows beside it.
         self.op.next = bits::<10>(0);
@@ -359,16 +338,16 @@ impl Logic for StateMachine {
             }
         }
         self.in_force.next = self.initial_length.val();
-        if self.follows.val() & self.length_seen.q.val() {
-            self.in_force.next = self.length.q.val();
+        if self.follows.val() & self.length.q.val().seen {
+            self.in_force.next = self.length.q.val().log2;
         }
         if (self.found_op.val().get_bit(6) & self.names.val())
             & ((self.register.val() == 0)
                 & (!self.bank_table.found.val().any_open
                     & (self.bank_table.found.val().window == 0)))
         {
-            self.length.d.next = self.named.val();
-            self.length_seen.d.next = true;
+            self.length.d.next.log2 = self.named.val();
+            self.length.d.next.seen = true;
         }
         self.chops.next = (self.in_force.val() == 0) & !self.a.val().get_bit(12);
         self.start.next = self.a.val();
@@ -391,21 +370,20 @@ impl Logic for StateMachine {
         if self.judged.q.val().access {
             self.settled.d.next.fault = bits::<6>(0);
             if self.judged.q.val().fault != 0 {
-                if !self.is_parked.q.val() {
-                    self.is_parked.d.next = true;
-                    self.parked.d.next = self.judged.q.val().fault;
-                    self.parked_rank.d.next = self.judged.q.val().rank;
-                    self.parked_bank.d.next = self.judged.q.val().ba;
+                if self.parked.q.val().fault == 0 {
+                    self.parked.d.next.fault = self.judged.q.val().fault;
+                    self.parked.d.next.rank = self.judged.q.val().rank;
+                    self.parked.d.next.ba = self.judged.q.val().ba;
                 } else if self.lost.q.val() != 255 {
                     self.lost.d.next = self.lost.q.val() + 1;
                 }
             }
         } else if self.judged.q.val().fault == 0 {
-            if self.is_parked.q.val() {
-                self.is_parked.d.next = false;
-                self.settled.d.next.fault = self.parked.q.val();
-                self.settled.d.next.rank = self.parked_rank.q.val();
-                self.settled.d.next.ba = self.parked_bank.q.val();
+            if self.parked.q.val().fault != 0 {
+                self.parked.d.next.fault = bits::<6>(0);
+                self.settled.d.next.fault = self.parked.q.val().fault;
+                self.settled.d.next.rank = self.parked.q.val().rank;
+                self.settled.d.next.ba = self.parked.q.val().ba;
             } else if self.overdue.q.val() != 0 {
                 self.settled.d.next.fault = self.refresh_overdue.val();
                 self.settled.d.next.ba = bits::<4>(0);
