@@ -63,13 +63,18 @@ impl Generation {
 /// Address pin A10: auto-precharge on READ and WRITE, all banks on PRECHARGE.
 pub const A10: u32 = 1 << 10;
 
+/// Most ranks of a slot: chip selects, and clock enables.
+pub const MAX_RANKS: u8 = 4;
+/// All ranks, a bit each.
+pub const ALL_RANKS: u8 = (1 << MAX_RANKS) - 1;
+
 /// The command pins of one slot at one rising clock edge. `_n` levels are as on the wire: active low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Clock enable.
-    pub cke: bool,
-    /// Chip select.
-    pub cs_n: bool,
+    /// Clock enable of each rank, rank 0 lowest. Ranks without a pin of their own follow rank 0.
+    pub cke: u8,
+    /// Chip select of each rank, rank 0 lowest; those that are absent are high.
+    pub cs_n: u8,
     /// ACTIVATE (DDR4); high on generations that lack the pin.
     pub act_n: bool,
     /// Row address strobe (DDR4: A16 while `act_n` is low).
@@ -87,8 +92,8 @@ pub struct Pins {
 impl Pins {
     /// DESELECT with CKE high: a clock on which nothing happens.
     pub const DESELECT: Pins = Pins {
-        cke: true,
-        cs_n: true,
+        cke: ALL_RANKS,
+        cs_n: ALL_RANKS,
         act_n: true,
         ras_n: true,
         cas_n: true,
@@ -130,13 +135,21 @@ pub struct Command {
 }
 
 impl Command {
-    /// Decodes the pins at one edge. `cke_before` is CKE at the edge before: pins mean nothing on
-    /// the edges where CKE is low, and on the edge that raises it only DESELECT or NOP are allowed.
+    /// Decodes the pins at one edge as rank 0 does. `cke_before` is its CKE at the edge before: pins
+    /// mean nothing on the edges where CKE is low, and on the edge that raises it only DESELECT or NOP
+    /// are allowed.
     pub fn decode(generation: Generation, pins: Pins, cke_before: bool) -> Command {
-        let kind = match (cke_before, pins.cke) {
+        Self::decode_rank(generation, pins, 0, cke_before)
+    }
+
+    /// The same as rank `rank` does. Mirrored addresses are left as they are, see [`mirror`].
+    pub fn decode_rank(generation: Generation, pins: Pins, rank: u8, cke_before: bool) -> Command {
+        let selected = pins.cs_n >> rank & 1 == 0;
+        let strobed = if selected { strobed(generation, pins) } else { CommandKind::Deselect };
+        let kind = match (cke_before, pins.cke >> rank & 1 != 0) {
             (false, _) => CommandKind::Deselect,
-            (true, true) => strobed(generation, pins),
-            (true, false) => match strobed(generation, pins) {
+            (true, true) => strobed,
+            (true, false) => match strobed {
                 CommandKind::Refresh => CommandKind::SelfRefreshEntry,
                 CommandKind::Deselect | CommandKind::Nop => CommandKind::PowerDownEntry,
                 _ => CommandKind::Reserved,
@@ -166,9 +179,6 @@ impl Command {
 /// The truth table of a selected device with CKE high.
 fn strobed(generation: Generation, pins: Pins) -> CommandKind {
     use CommandKind::*;
-    if pins.cs_n {
-        return Deselect;
-    }
     if generation.has_act_n() && !pins.act_n {
         return Activate;
     }
@@ -190,8 +200,7 @@ fn strobed(generation: Generation, pins: Pins) -> CommandKind {
     }
 }
 
-/// The pins that spell a command on a selected device with CKE high; what tests and traffic
-/// generators drive. Kinds that need CKE to fall ([`CommandKind::SelfRefreshEntry`],
+/// The pins that spell a command to rank 0 with CKE high; what tests and traffic generators drive. Kinds that need CKE to fall ([`CommandKind::SelfRefreshEntry`],
 /// [`CommandKind::PowerDownEntry`]) come with CKE low.
 pub fn encode(generation: Generation, command: Command) -> Pins {
     use CommandKind::*;
@@ -206,8 +215,12 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
         BurstTerminate | ZqCalibration | Reserved => (true, true, false),
     };
     let mut pins = Pins {
-        cke: !matches!(command.kind, SelfRefreshEntry | PowerDownEntry),
-        cs_n: matches!(command.kind, Deselect | PowerDownEntry),
+        cke: if matches!(command.kind, SelfRefreshEntry | PowerDownEntry) { 0 } else { ALL_RANKS },
+        cs_n: if matches!(command.kind, Deselect | PowerDownEntry) {
+            ALL_RANKS
+        } else {
+            ALL_RANKS & !1
+        },
         act_n: true,
         ras_n,
         cas_n,
@@ -222,6 +235,37 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
         pins.ras_n = command.a >> 16 & 1 != 0;
     }
     pins
+}
+
+/// [`encode`] to ranks other than 0, or to several. `ranks`: a bit each, rank 0 lowest; CKE falls for
+/// them alone.
+pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
+    let pins = encode(generation, command);
+    let chosen = ranks & ALL_RANKS;
+    Pins {
+        cke: if pins.cke == 0 { ALL_RANKS & !chosen } else { ALL_RANKS },
+        cs_n: if pins.cs_n == ALL_RANKS { ALL_RANKS } else { ALL_RANKS & !chosen },
+        ..pins
+    }
+}
+
+/// What a command to a mirrored rank looks like on the slot's pins, and back: the same swaps. `bank_bits`:
+/// those of the map, since only DDR4 with two bank group bits swaps BG0 and BG1. JESD21-C 4.20.18 and
+/// 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address mirroring.
+pub fn mirror(generation: Generation, bank_bits: u8, ba: u8, a: u32) -> (u8, u32) {
+    let swap = |word: u32, low: u32, high: u32| {
+        let differ = (word >> low ^ word >> high) & 1;
+        word ^ (differ << low | differ << high)
+    };
+    let mut a = swap(swap(swap(a, 3, 4), 5, 6), 7, 8);
+    let mut ba = swap(ba.into(), 0, 1);
+    if generation.has_act_n() {
+        a = swap(a, 11, 13);
+        if bank_bits > 3 {
+            ba = swap(ba, 2, 3);
+        }
+    }
+    (ba as u8, a)
 }
 
 /// Spreads a column over the address pins it travels on. `bits`: column bits.
@@ -239,7 +283,7 @@ mod tests {
         let read = encode(Generation::Ddr1, Command { kind: CommandKind::Read, ba: 1, a: 8 });
         let exit = Command::decode(Generation::Ddr1, read, false);
         assert_eq!(exit.kind, CommandKind::Deselect);
-        let low = Pins { cke: false, ..read };
+        let low = Pins { cke: 0, ..read };
         assert_eq!(Command::decode(Generation::Ddr1, low, true).kind, CommandKind::Reserved);
     }
 
@@ -248,6 +292,19 @@ mod tests {
         assert_eq!(column_pins(Generation::Ddr1, 0x400, 11), 1 << 11);
         assert_eq!(column_pins(Generation::Ddr1, 0x800, 12), 1 << 12);
         assert_eq!(column_pins(Generation::Ddr3, 0x800, 12), 1 << 13);
+    }
+
+    #[test]
+    fn mirrored_pins_cross_in_pairs_and_come_back() {
+        let (ba, a) = mirror(Generation::Ddr3, 3, 0b101, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 11);
+        assert_eq!((ba, a), (0b110, 1 << 4 | 1 << 5 | 1 << 7 | 1 << 11));
+        let (ba, a) = mirror(Generation::Ddr4, 4, 0b0110, 1 << 11 | 1 << 10);
+        assert_eq!((ba, a), (0b1001, 1 << 13 | 1 << 10));
+        assert_eq!(mirror(Generation::Ddr4, 3, 0b0110, 0), (0b0101, 0));
+        for generation in [Generation::Ddr3, Generation::Ddr4] {
+            let (ba, a) = mirror(generation, 4, 0b0111, 0x2_a5c9);
+            assert_eq!(mirror(generation, 4, ba, a), (0b0111, 0x2_a5c9));
+        }
     }
 
     proptest! {

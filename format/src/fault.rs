@@ -21,11 +21,28 @@ pub enum FaultKind {
     ModeRegisterOpen = 6,
     /// A command encoding the generation reserves.
     Reserved = 7,
+    /// ZQ CALIBRATION while a bank is open.
+    ZqOpen = 8,
+    /// A command other than NOP or DESELECT inside tXS (tXSNR) after self refresh.
+    CommandInXs = 9,
+    /// A command other than NOP or DESELECT inside tMRD.
+    CommandInMrd = 10,
+    /// ACTIVATE to a bank, or REFRESH, self-refresh entry, MODE REGISTER SET or ZQ CALIBRATION to a
+    /// rank, inside tRP.
+    CommandInRp = 11,
+    /// READ or WRITE to an open bank inside tRCD. The access is reported besides.
+    ColumnInRcd = 12,
+    /// No REFRESH for longer than nine tREFI.
+    RefreshOverdue = 13,
+    /// ACTIVATE, READ or WRITE to several ranks at once.
+    MultiRank = 14,
+    /// The DDR clock stopped and ran again.
+    ClockLost = 20,
 }
 
 impl FaultKind {
     /// Every kind, in code order.
-    pub const ALL: [FaultKind; 7] = [
+    pub const ALL: [FaultKind; 15] = [
         FaultKind::ReadIdle,
         FaultKind::WriteIdle,
         FaultKind::ActivateOpen,
@@ -33,6 +50,14 @@ impl FaultKind {
         FaultKind::CommandInRfc,
         FaultKind::ModeRegisterOpen,
         FaultKind::Reserved,
+        FaultKind::ZqOpen,
+        FaultKind::CommandInXs,
+        FaultKind::CommandInMrd,
+        FaultKind::CommandInRp,
+        FaultKind::ColumnInRcd,
+        FaultKind::RefreshOverdue,
+        FaultKind::MultiRank,
+        FaultKind::ClockLost,
     ];
 
     /// The code on the wire, 1 to 63.
@@ -55,6 +80,14 @@ impl FaultKind {
             FaultKind::CommandInRfc => "cmd_in_rfc",
             FaultKind::ModeRegisterOpen => "mrs_open",
             FaultKind::Reserved => "reserved",
+            FaultKind::ZqOpen => "zq_open",
+            FaultKind::CommandInXs => "cmd_in_xs",
+            FaultKind::CommandInMrd => "cmd_in_mrd",
+            FaultKind::CommandInRp => "cmd_in_rp",
+            FaultKind::ColumnInRcd => "rw_in_rcd",
+            FaultKind::RefreshOverdue => "refresh_overdue",
+            FaultKind::MultiRank => "multi_rank",
+            FaultKind::ClockLost => "clock_lost",
         }
     }
 }

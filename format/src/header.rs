@@ -35,8 +35,8 @@ pub enum HeaderError {
     Expected(&'static str),
     /// A key that must be there is missing.
     MissingKey(&'static str),
-    /// More than one chip select; this version snoops one rank.
-    ChipSelects(u32),
+    /// Chip selects that are not one for each of the map's ranks.
+    ChipSelects { stated: u32, ranks: u8 },
     /// The recording would end before it starts.
     ClockOrder { first: u64, last: u64 },
     /// The address map is wrong.
@@ -64,8 +64,8 @@ impl fmt::Display for HeaderError {
         match self {
             HeaderError::Expected(what) => write!(f, "expected {what}"),
             HeaderError::MissingKey(key) => write!(f, "the header has no {key}="),
-            HeaderError::ChipSelects(count) => {
-                write!(f, "{count} chip selects: only one rank is supported")
+            HeaderError::ChipSelects { stated, ranks } => {
+                write!(f, "{stated} chip selects stated, but the map has {ranks} ranks")
             }
             HeaderError::ClockOrder { first, last } => {
                 write!(f, "first_clock={first} lies after last_clock={last}")
@@ -86,6 +86,8 @@ pub struct HeaderParser {
     burst_length: Option<u32>,
     burst_bytes: Option<u32>,
     counts: [Option<u64>; 4],
+    chip_selects: Option<u32>,
+    mirrored: bool,
     first_clock: Option<u64>,
     last_clock: Option<u64>,
     unlisted: Option<bool>,
@@ -120,7 +122,15 @@ impl HeaderParser {
             "bus_bytes" => self.bus_bytes = Some(small()?),
             "burst_length" => self.burst_length = Some(small()?),
             "burst_bytes" => self.burst_bytes = Some(small()?),
-            "chip_selects" if small()? != 1 => return Err(HeaderError::ChipSelects(small()?)),
+            "chip_selects" => self.chip_selects = Some(small()?),
+            "ranks" => self.counts[3] = Some(number()?),
+            "mirror_odd_ranks" => {
+                self.mirrored = match value.trim() {
+                    "0" => false,
+                    "1" => true,
+                    _ => return Err(HeaderError::Expected("mirror_odd_ranks=0 or 1")),
+                };
+            }
             "first_clock" => self.first_clock = Some(number()?),
             "last_clock" => self.last_clock = Some(number()?),
             "unlisted_clocks" => {
@@ -177,7 +187,13 @@ impl HeaderParser {
         };
         let generation = self.generation.ok_or(missing("generation"))?;
         let tck_ps = self.tck_ps.ok_or(missing("speed"))?;
-        let memory = MemoryDescription::new(generation, map, bus_bytes, burst_length, tck_ps)?;
+        let mut memory = MemoryDescription::new(generation, map, bus_bytes, burst_length, tck_ps)?;
+        memory.mirror_odd_ranks = self.mirrored;
+        memory.check()?;
+        let ranks = memory.ranks();
+        if let Some(stated) = self.chip_selects.filter(|stated| *stated != u32::from(ranks)) {
+            return Err(HeaderError::ChipSelects { stated, ranks });
+        }
         let computed = memory.burst_bytes();
         if let Some(stated) = self.burst_bytes.filter(|stated| *stated != computed) {
             return Err(MemoryError::BurstBytes { stated, computed }.into());
@@ -256,7 +272,8 @@ mod tests {
         assert_eq!(wrong("rows=2", "rows=4"), HeaderError::Memory(count));
         let bytes = MemoryError::BurstBytes { stated: 64, computed: 32 };
         assert_eq!(wrong("burst_bytes=32", "burst_bytes=64"), HeaderError::Memory(bytes));
-        assert_eq!(wrong("chip_selects=1", "chip_selects=2"), HeaderError::ChipSelects(2));
+        let selects = HeaderError::ChipSelects { stated: 2, ranks: 1 };
+        assert_eq!(wrong("chip_selects=1", "chip_selects=2"), selects);
         assert_eq!(
             wrong("last_clock=9", "last_clock=3"),
             HeaderError::ClockOrder { first: 4, last: 3 }

@@ -1,7 +1,7 @@
 //! Reports: what a card says of itself in info and end frames, so that a capture explains itself.
 //!
 //! After the sync come [`DYNAMIC_WORDS`] words of settings and counters, then the memory description:
-//! a digest, three words of parameters and one word for each coordinate bit (column, row, bank, rank;
+//! a digest, four words of parameters and one word for each coordinate bit (column, row, bank, rank;
 //! low bit first) holding the address bits it is the XOR of.
 
 use crate::address_map::{AddressMap, Axis, MapBuilder};
@@ -12,7 +12,11 @@ use crate::memory::MemoryDescription;
 /// Words that change: settings, reads, writes, faults and tags, tag window base.
 pub const DYNAMIC_WORDS: usize = 5;
 /// Words of the memory description before its masks.
-pub const STATIC_HEADER_WORDS: usize = 4;
+pub const STATIC_HEADER_WORDS: usize = 5;
+/// Flag of the memory description: the burst length is what the mode register says.
+pub const MEMORY_BURST_FROM_MODE_REGISTER: u8 = 1;
+/// Flag of the memory description: odd ranks have address pins swapped.
+pub const MEMORY_MIRROR_ODD_RANKS: u8 = 2;
 /// Most coordinate bits of any map.
 pub const MAX_MASKS: usize = 38;
 /// Most words of a memory description.
@@ -60,18 +64,25 @@ impl StaticWords {
             memory.line_log2,
         ]);
         words[2] = u64::from(memory.tck_ps) << 32 | u64::from(memory.tick_clocks);
+        let flags = u8::from(memory.burst_from_mode_register) * MEMORY_BURST_FROM_MODE_REGISTER
+            | u8::from(memory.mirror_odd_ranks) * MEMORY_MIRROR_ODD_RANKS;
         let [trfc_high, trfc_low] = memory.trfc_clocks.to_be_bytes();
         let [window_high, window_low] = memory.merge_window.to_be_bytes();
         words[3] = u64::from_be_bytes([
             memory.tag_window_log2,
             memory.config_stride_log2,
             memory.config_count,
-            0,
+            flags,
             trfc_high,
             trfc_low,
             window_high,
             window_low,
         ]);
+        words[4] = u64::from(memory.trcd_clocks) << 56
+            | u64::from(memory.trp_clocks) << 48
+            | u64::from(memory.txs_clocks) << 32
+            | u64::from(memory.tmrd_clocks) << 24
+            | u64::from(memory.refresh_limit_clocks);
         let mut len = STATIC_HEADER_WORDS;
         for axis in Axis::ALL {
             for bit in 0..bits(axis) {
@@ -241,8 +252,18 @@ fn memory_of(words: &[u64]) -> Result<(u64, MemoryDescription), ReportError> {
     let mut memory =
         MemoryDescription::new(generation, map, bus_bytes, burst_length.into(), tck_ps)
             .map_err(|_| ReportError::Memory)?;
-    let [tag, stride, count, _, trfc_high, trfc_low, window_high, window_low] =
+    let [tag, stride, count, flags, trfc_high, trfc_low, window_high, window_low] =
         words[3].to_be_bytes();
+    if flags & !(MEMORY_BURST_FROM_MODE_REGISTER | MEMORY_MIRROR_ODD_RANKS) != 0 {
+        return Err(ReportError::Field("flag of the memory description"));
+    }
+    memory.burst_from_mode_register = flags & MEMORY_BURST_FROM_MODE_REGISTER != 0;
+    memory.mirror_odd_ranks = flags & MEMORY_MIRROR_ODD_RANKS != 0;
+    memory.trcd_clocks = (words[4] >> 56) as u8;
+    memory.trp_clocks = (words[4] >> 48) as u8;
+    memory.txs_clocks = (words[4] >> 32) as u16;
+    memory.tmrd_clocks = (words[4] >> 24) as u8;
+    memory.refresh_limit_clocks = words[4] as u32 & 0xff_ffff;
     memory.line_log2 = line_log2;
     memory.tick_clocks = words[2] as u32;
     memory.tag_window_log2 = tag;

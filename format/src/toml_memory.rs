@@ -4,13 +4,17 @@
 //! generation = "DDR1"
 //! speed = "DDR-200"          # or tck_ns = 10.0
 //! bus_bytes = 8
-//! burst_length = 4
-//! line_bytes = 64            # optional, as are trfc_clocks, tick_clocks, merge_window,
-//!                            # tag_window_bytes, config_stride and config_count
+//! burst_length = 4           # or "mode_register": as written there, initial_burst_length until then
+//! line_bytes = 64            # optional, as are tick_clocks, merge_window, tag_window_bytes,
+//!                            # config_stride and config_count
+//! mirror_odd_ranks = false   # optional; modules that swap address pins of odd ranks (DDR3, DDR4)
+//! # Optional: shortest legal distances in clocks, trfc_clocks, trcd_clocks, trp_clocks, tmrd_clocks,
+//! # txs_clocks (0: not checked), and refresh_limit_clocks without REFRESH (0: not checked).
 //! [map]                      # low bit first; a range stands for several bits
 //! column = ["p3-p13"]
 //! bank = ["p14^p16", "p15^p17"]
 //! row = ["p16-p28"]
+//! rank = []                  # none: one rank; two bits: four
 //! ```
 
 use serde::Deserialize;
@@ -66,15 +70,30 @@ struct File {
     speed: Option<String>,
     tck_ns: Option<f64>,
     bus_bytes: u32,
-    burst_length: u32,
+    burst_length: BurstLength,
+    initial_burst_length: Option<u32>,
+    mirror_odd_ranks: Option<bool>,
     line_bytes: Option<u32>,
     trfc_clocks: Option<u16>,
+    trcd_clocks: Option<u8>,
+    trp_clocks: Option<u8>,
+    tmrd_clocks: Option<u8>,
+    txs_clocks: Option<u16>,
+    refresh_limit_clocks: Option<u32>,
     tick_clocks: Option<u32>,
     merge_window: Option<u16>,
     tag_window_bytes: Option<u32>,
     config_stride: Option<u32>,
     config_count: Option<u8>,
     map: Map,
+}
+
+/// A number of bus words, or where it is written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum BurstLength {
+    Fixed(u32),
+    Written(String),
 }
 
 #[derive(Deserialize)]
@@ -98,13 +117,17 @@ pub fn parse(text: &str) -> Result<MemoryDescription, TomlError> {
     let generation = Generation::from_name(&file.generation).ok_or_else(|| {
         TomlError::Expected("generation = \"DDR1\" to \"DDR4\"", file.generation.clone())
     })?;
+    let (burst_length, followed) = burst_length(&file, generation)?;
     let mut memory = MemoryDescription::new(
         generation,
         map.build()?,
         file.bus_bytes,
-        file.burst_length,
+        burst_length,
         period(&file)?,
     )?;
+    if followed {
+        memory.follow_mode_register();
+    }
     if let Some(bytes) = file.line_bytes {
         memory.line_log2 = power_of_two("line_bytes, a power of two", bytes)?;
     }
@@ -115,11 +138,41 @@ pub fn parse(text: &str) -> Result<MemoryDescription, TomlError> {
         memory.config_stride_log2 = power_of_two("config_stride, a power of two", bytes)?;
     }
     memory.trfc_clocks = file.trfc_clocks.unwrap_or(memory.trfc_clocks);
+    memory.trcd_clocks = file.trcd_clocks.unwrap_or(memory.trcd_clocks);
+    memory.trp_clocks = file.trp_clocks.unwrap_or(memory.trp_clocks);
+    memory.tmrd_clocks = file.tmrd_clocks.unwrap_or(memory.tmrd_clocks);
+    memory.txs_clocks = file.txs_clocks.unwrap_or(memory.txs_clocks);
+    memory.refresh_limit_clocks = file.refresh_limit_clocks.unwrap_or(memory.refresh_limit_clocks);
+    memory.mirror_odd_ranks = file.mirror_odd_ranks.unwrap_or(false);
     memory.tick_clocks = file.tick_clocks.unwrap_or(memory.tick_clocks);
     memory.merge_window = file.merge_window.unwrap_or(memory.merge_window);
     memory.config_count = file.config_count.unwrap_or(memory.config_count);
     memory.check()?;
     Ok(memory)
+}
+
+/// The burst length to begin with, and whether the mode register may change it.
+fn burst_length(file: &File, generation: Generation) -> Result<(u32, bool), TomlError> {
+    match (&file.burst_length, file.initial_burst_length) {
+        (BurstLength::Fixed(length), None) => Ok((*length, false)),
+        (BurstLength::Fixed(_), Some(length)) => Err(TomlError::Expected(
+            "initial_burst_length only with burst_length = \"mode_register\"",
+            length.to_string(),
+        )),
+        (BurstLength::Written(place), initial) if place == "mode_register" => {
+            let usual = if generation >= Generation::Ddr3 { 8 } else { 4 };
+            match initial.unwrap_or(usual) {
+                2 if generation >= Generation::Ddr2 => Err(TomlError::Expected(
+                    "initial_burst_length = 4 or 8 from DDR2 on",
+                    "2".into(),
+                )),
+                length => Ok((length, true)),
+            }
+        }
+        (BurstLength::Written(place), _) => {
+            Err(TomlError::Expected("burst_length, a number or \"mode_register\"", place.clone()))
+        }
+    }
 }
 
 fn period(file: &File) -> Result<u32, TomlError> {
@@ -179,6 +232,30 @@ mod tests {
         assert_eq!(memory.bits(Axis::Row), 13);
         assert_eq!(memory.map.mask(Axis::Bank, 1), 1 << 15 | 1 << 17);
         assert_eq!(memory.capacity(), 512 << 20);
+    }
+
+    #[test]
+    fn a_burst_length_may_be_left_to_the_mode_register() {
+        let text = TEXT.replace("burst_length = 4", "burst_length = 'mode_register'");
+        let memory = parse(&text).unwrap();
+        assert!(memory.burst_from_mode_register);
+        assert_eq!((memory.burst_length, memory.burst_log2()), (4, 4));
+        assert_eq!((memory.line_log2, memory.config_stride_log2), (6, 6));
+        let eight = parse(&format!("initial_burst_length = 8\n{text}")).unwrap();
+        assert_eq!(eight.burst_length, 8);
+        let error = parse(&format!("config_stride = 8\n{text}")).unwrap_err().to_string();
+        assert_eq!(error, "config_stride_log2 = 3 is out of range 6 to 12");
+    }
+
+    #[test]
+    fn ranks_and_distances_are_read() {
+        let text = TEXT.replace("row = ['p16-p28']", "row = ['p17-p29']\nrank = ['p16^p20']");
+        let text = format!("trcd_clocks = 0\ntxs_clocks = 20\nrefresh_limit_clocks = 7\n{text}");
+        let memory = parse(&text).unwrap();
+        assert_eq!((memory.ranks(), memory.trcd_clocks, memory.txs_clocks), (2, 0, 20));
+        assert_eq!((memory.refresh_limit_clocks, memory.trp_clocks), (7, 2));
+        let error = parse(&format!("mirror_odd_ranks = true\n{text}")).unwrap_err().to_string();
+        assert_eq!(error, "DDR1 modules do not mirror addresses");
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub struct Card<const N: usize> {
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock, 125 MHz.
     pub tx_clock: Signal<In, Clock>,
-    /// Clock enable pin.
-    pub cke: Signal<In, Bit>,
-    /// Chip select pin.
-    pub cs_n: Signal<In, Bit>,
+    /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
+    pub cke: Signal<In, Bits<4>>,
+    /// Chip select pins, rank 0 lowest; absent ones tied high.
+    pub cs_n: Signal<In, Bits<4>>,
     /// ACTIVATE pin (DDR4; tied high elsewhere).
     pub act_n: Signal<In, Bit>,
     /// Row address strobe pin.
@@ -98,7 +98,7 @@ impl<const N: usize> Card<N> {
             gmii_tx_en: Default::default(),
             gmii_tx_er: Default::default(),
             led: Default::default(),
-            command_buffer: CommandBuffer::new(memory.generation),
+            command_buffer: CommandBuffer::new(memory),
             state_machine: StateMachine::new(memory),
             event_source: EventSource::new(memory),
             event_queue: Default::default(),
@@ -147,7 +147,8 @@ impl<const N: usize> Logic for Card<N> {
         self.command_buffer.ba.next = self.ba.val();
         self.command_buffer.a.next = self.a.val();
         self.state_machine.command.next = self.command_buffer.command.val();
-        self.event_source.valid.next = self.command_buffer.valid.val();
+        self.state_machine.valid.next = self.command_buffer.valid.val();
+        self.event_source.valid.next = self.state_machine.verdict_valid.val();
         self.event_source.run.next = self.run.val();
         self.event_source.verdict.next = self.state_machine.verdict.val();
         self.event_source.row.next = self.state_machine.row.val();

@@ -8,6 +8,7 @@
 use std::io;
 
 use hmtt_format::Pins;
+use hmtt_format::command::ALL_RANKS;
 use rust_hdl::prelude::*;
 
 use crate::CardParameters;
@@ -158,8 +159,8 @@ macro_rules! travel {
 
 impl<const N: usize> Card<N> {
     fn drive(&mut self, pins: Pins, run: bool, straps: u16) {
-        self.cke.next = pins.cke;
-        self.cs_n.next = pins.cs_n;
+        self.cke.next = u64::from(pins.cke & ALL_RANKS).into();
+        self.cs_n.next = u64::from(pins.cs_n & ALL_RANKS).into();
         self.act_n.next = pins.act_n;
         self.ras_n.next = pins.ras_n;
         self.cas_n.next = pins.cas_n;

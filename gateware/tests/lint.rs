@@ -62,7 +62,7 @@ fn yosys_maps_the_board_without_latches() {
 
 #[test]
 fn yosys_finds_no_latch_in_cards_of_any_memory() {
-    for memory in memories::all() {
+    for memory in memories::decoded() {
         let name = memory.generation.name();
         let found =
             synthesis_complaints("yosys_finds_no_latch_in_cards_of_any_memory", &card(memory));

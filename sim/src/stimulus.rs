@@ -4,7 +4,8 @@
 //! The quiet clocks are DESELECT with CKE as the recording left it, so that the card's view of the
 //! memory does not change while it drains.
 
-use hmtt_format::{CommandKind, Generation, Pins};
+use hmtt_format::command::MAX_RANKS;
+use hmtt_format::{Command, CommandKind, Generation, Pins};
 
 use crate::input::{InputError, Span, Spans};
 
@@ -44,8 +45,8 @@ pub struct Stimulus {
     generation: Generation,
     counts: Counts,
     quiet: u64,
-    /// CKE at the clock before; `None` before clock 0.
-    cke: Option<bool>,
+    /// CKE of the ranks at the clock before; `None` before clock 0.
+    cke: Option<u8>,
     rest: Option<Drive>,
     recording: bool,
 }
@@ -71,11 +72,14 @@ impl Stimulus {
     }
 
     fn count(&mut self, span: Span) {
-        let command =
-            hmtt_format::Command::decode(self.generation, span.pins, self.cke.unwrap_or(false));
+        let before = self.cke.unwrap_or(0);
+        let idle = (0..MAX_RANKS).all(|rank| {
+            let awake = before >> rank & 1 != 0;
+            let command = Command::decode_rank(self.generation, span.pins, rank, awake);
+            matches!(command.kind, CommandKind::Deselect | CommandKind::Nop)
+        });
         self.cke = Some(span.pins.cke);
         self.counts.clocks += span.clocks;
-        let idle = matches!(command.kind, CommandKind::Deselect | CommandKind::Nop);
         self.counts.commands += u64::from(!idle);
     }
 
@@ -111,7 +115,7 @@ impl Iterator for Stimulus {
             }
             None => {
                 self.recording = false;
-                let pins = Pins { cke: self.cke.unwrap_or(false), ..Pins::DESELECT };
+                let pins = Pins { cke: self.cke.unwrap_or(0), ..Pins::DESELECT };
                 let drive = Drive { clocks: self.quiet, pins, run: false };
                 Some(Ok(self.split(drive)))
             }
@@ -125,8 +129,8 @@ mod tests {
 
     #[test]
     fn quiet_clocks_follow_with_cke_as_it_was() {
-        let low = Pins { cke: false, ..Pins::DESELECT };
-        let read = Pins { cs_n: false, cas_n: false, ..Pins::DESELECT };
+        let low = Pins { cke: 0, ..Pins::DESELECT };
+        let read = Pins { cs_n: 0b1110, cas_n: false, ..Pins::DESELECT };
         let spans = [(1, Pins::DESELECT), (1, read), (10_000, low)]
             .map(|(clocks, pins)| Ok(Span { clocks, pins }));
         let mut stimulus = Stimulus::new(Box::new(spans.into_iter()), Generation::Ddr1, 10_000);

@@ -3,7 +3,7 @@
 //! Opens and closes rows as needed, keeps JEDEC's distances, and remembers what it did as the truth.
 
 use hmtt_format::address_map::Axis;
-use hmtt_format::command::{A10, column_pins, encode};
+use hmtt_format::command::{A10, column_pins, encode_to, mirror};
 use hmtt_format::config::register_address;
 use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, MemoryDescription, PhysAddr, Pins,
@@ -11,7 +11,8 @@ use hmtt_format::{
 
 use crate::input::{InputError, Span, Spans};
 
-/// Distances in clocks; enough for every speed bin up to a tCK of 5 ns, and simply slow below.
+/// Distances in clocks, where the memory description does not ask for more; enough for every speed bin
+/// up to a tCK of 5 ns, and simply slow below.
 const TRCD: u64 = 4;
 const TRP: u64 = 4;
 const TRAS: u64 = 8;
@@ -19,6 +20,13 @@ const TRAS: u64 = 8;
 const WRITE_TO_PRECHARGE: u64 = 10;
 /// READ to WRITE and WRITE to READ: bus turn-around.
 const TURN: u64 = 6;
+
+/// Banks of a rank that are kept apart, whatever the memory has.
+const BANKS: usize = 16;
+
+fn index(place: Coordinates) -> usize {
+    place.rank as usize * BANKS + place.bank as usize
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bank {
@@ -42,7 +50,7 @@ pub struct Traffic {
 impl Traffic {
     /// Starts at clock 0 with every bank idle, as after power-up.
     pub fn new(memory: MemoryDescription) -> Self {
-        let banks = vec![Bank::default(); 1 << memory.bits(Axis::Bank)];
+        let banks = vec![Bank::default(); usize::from(memory.ranks()) * BANKS];
         Traffic {
             memory,
             commands: Vec::new(),
@@ -70,12 +78,13 @@ impl Traffic {
         self
     }
 
-    /// Closes all banks and refreshes.
+    /// Closes all banks of all ranks and refreshes them at once.
     pub fn refresh(&mut self) -> &mut Self {
         let from = self.banks.iter().map(|bank| bank.precharge_from).max().unwrap_or(0);
-        self.command(CommandKind::PrechargeAll, from, 0, A10);
+        let ranks = (1 << self.memory.ranks()) - 1;
+        self.command(CommandKind::PrechargeAll, from, ranks, 0, A10);
         self.banks.fill(Bank::default());
-        let refreshed = self.command(CommandKind::Refresh, self.next + TRP, 0, 0);
+        let refreshed = self.command(CommandKind::Refresh, self.next + self.trp(), ranks, 0, 0);
         self.next = refreshed + u64::from(self.memory.trfc_clocks) + 1;
         self
     }
@@ -89,9 +98,21 @@ impl Traffic {
         self
     }
 
-    /// Any command at all, at the next clock. The truth takes no notice of it.
+    /// Any command at all to rank 0, at the next clock. The truth takes no notice of it.
     pub fn raw(&mut self, command: Command) -> &mut Self {
-        self.command(command.kind, 0, command.ba, command.a);
+        self.raw_to(1, command)
+    }
+
+    /// Any command at all at the next clock. `ranks`: a bit for each. The truth takes no notice of it,
+    /// nor does the builder of banks it opens or closes.
+    pub fn raw_to(&mut self, ranks: u8, command: Command) -> &mut Self {
+        self.command(command.kind, 0, ranks, command.ba, command.a);
+        self
+    }
+
+    /// Takes for granted that a raw command closed every bank.
+    pub fn forget_rows(&mut self) -> &mut Self {
+        self.banks.fill(Bank::default());
         self
     }
 
@@ -142,11 +163,11 @@ impl Traffic {
             Direction::Write => (CommandKind::Write, WRITE_TO_PRECHARGE),
         };
         let a = column_pins(self.memory.generation, place.column, self.memory.bits(Axis::Column));
-        let clock = self.command(kind, from, place.bank as u8, a);
+        let clock = self.command(kind, from, 1 << place.rank, place.bank as u8, a);
         let burst = u64::from(self.memory.burst_length / 2).max(1);
         self.column_from = clock + burst;
         self.last_direction = Some(direction);
-        let bank = &mut self.banks[place.bank as usize];
+        let bank = &mut self.banks[index(place)];
         bank.precharge_from = bank.precharge_from.max(clock + burst + recovery);
         let address = PhysAddr(self.memory.map.to_address(place));
         self.truth.push(Access { clock: Cycles(clock), direction, address });
@@ -155,25 +176,32 @@ impl Traffic {
 
     /// Makes the row the open one of its bank.
     fn open(&mut self, place: Coordinates) {
-        let Bank { row, precharge_from } = self.banks[place.bank as usize];
+        let Bank { row, precharge_from } = self.banks[index(place)];
         if row == Some(place.row) {
             return;
         }
-        let ba = place.bank as u8;
+        let (ranks, ba) = (1 << place.rank, place.bank as u8);
         if row.is_some() {
-            let clock = self.command(CommandKind::Precharge, precharge_from, ba, 0);
-            self.next = clock + TRP;
+            let clock = self.command(CommandKind::Precharge, precharge_from, ranks, ba, 0);
+            self.next = clock + self.trp();
         }
-        let clock = self.command(CommandKind::Activate, 0, ba, place.row);
-        self.banks[place.bank as usize] =
-            Bank { row: Some(place.row), precharge_from: clock + TRAS };
-        self.next = clock + TRCD;
+        let clock = self.command(CommandKind::Activate, 0, ranks, ba, place.row);
+        self.banks[index(place)] = Bank { row: Some(place.row), precharge_from: clock + TRAS };
+        self.next = clock + TRCD.max(self.memory.trcd_clocks.into());
+    }
+
+    fn trp(&self) -> u64 {
+        TRP.max(self.memory.trp_clocks.into())
     }
 
     /// Puts a command at the first free clock not before `from`.
-    fn command(&mut self, kind: CommandKind, from: u64, ba: u8, a: u32) -> u64 {
+    fn command(&mut self, kind: CommandKind, from: u64, ranks: u8, ba: u8, a: u32) -> u64 {
         let clock = self.next.max(from);
-        let pins = encode(self.memory.generation, Command { kind, ba, a });
+        let generation = self.memory.generation;
+        let mut pins = encode_to(generation, Command { kind, ba, a }, ranks);
+        if self.memory.mirror_odd_ranks && ranks & 0b0101 == 0 {
+            (pins.ba, pins.a) = mirror(generation, self.memory.bits(Axis::Bank), pins.ba, pins.a);
+        }
         self.commands.push((clock, pins));
         self.next = clock + 1;
         clock

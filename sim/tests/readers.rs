@@ -133,8 +133,8 @@ fn as_vcd(pins: &[Pins]) -> String {
         text += &format!(
             "#{} 0! {}\" {}# {}$ {}% {}& {}' {}( b{:b} )\n#{} 1!\n",
             time + 2_000,
-            bit(pins.cke),
-            bit(pins.cs_n),
+            bit(pins.cke & 1 != 0),
+            bit(pins.cs_n & 1 != 0),
             bit(pins.ras_n),
             bit(pins.cas_n),
             bit(pins.we_n),

@@ -13,13 +13,14 @@ use hmtt_sim::stimulus::Stimulus;
 
 /// Every pin goes into a checksum in the DDR domain; the TX domain shows it, late by one TX clock.
 const VERILOG: &str = "
-module top(input ddr_clock, tx_clock, cke, cs_n, act_n, ras_n, cas_n, we_n, input [3:0] ba,
+module top(input ddr_clock, tx_clock, input [3:0] cke, cs_n, input act_n, ras_n, cas_n, we_n, input [3:0] ba,
            input [17:0] a, input run, input [15:0] straps,
            output [7:0] gmii_txd, output gmii_tx_en, gmii_tx_er, output [7:0] led);
   reg [31:0] sum = 0;
   reg [9:0] shown = 0;
-  wire [31:0] pins = {3'd0, run, a, ba, we_n, cas_n, ras_n, act_n, cs_n, cke};
-  always @(posedge ddr_clock) sum <= {sum[26:0], sum[31:27]} + pins + {16'd0, straps};
+  wire [31:0] pins = {a[15:0], ba, we_n, cas_n, ras_n, act_n, cs_n, cke};
+  wire [31:0] more = {13'd0, run, a[17:16], straps};
+  always @(posedge ddr_clock) sum <= {sum[26:0], sum[31:27]} + pins + more;
   always @(posedge tx_clock) shown <= sum[31:22];
   assign gmii_txd = shown[7:0];
   assign gmii_tx_en = shown[8];
@@ -37,12 +38,14 @@ struct Twin {
 
 impl Card for Twin {
     fn ddr_edge(&mut self, pins: Pins, run: bool) {
-        let levels = [pins.cke, pins.cs_n, pins.act_n, pins.ras_n, pins.cas_n, pins.we_n];
-        let word = levels.iter().rev().fold(0, |word, level| word << 1 | u32::from(*level))
-            | u32::from(pins.ba) << 6
-            | pins.a << 10
-            | u32::from(run) << 28;
-        self.sum = self.sum.rotate_left(5).wrapping_add(word).wrapping_add(u32::from(STRAPS));
+        let strobes = [pins.act_n, pins.ras_n, pins.cas_n, pins.we_n];
+        let word = strobes.iter().rev().fold(0, |word, level| word << 1 | u32::from(*level)) << 8
+            | u32::from(pins.cke)
+            | u32::from(pins.cs_n) << 4
+            | u32::from(pins.ba) << 12
+            | pins.a << 16;
+        let more = u32::from(STRAPS) | pins.a >> 16 << 16 | u32::from(run) << 18;
+        self.sum = self.sum.rotate_left(5).wrapping_add(word).wrapping_add(more);
     }
 
     fn tx_edge(&mut self) -> Gmii {
@@ -81,8 +84,8 @@ fn spans() -> Spans {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(at | 1);
         let bit = |n: u32| state >> n & 1 != 0;
         let pins = Pins {
-            cke: bit(20),
-            cs_n: bit(21),
+            cke: (state >> 16) as u8 & 0xf,
+            cs_n: (state >> 20) as u8 & 0xf,
             act_n: bit(22),
             ras_n: bit(23),
             cas_n: bit(24),

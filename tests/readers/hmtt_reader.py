@@ -13,7 +13,9 @@ import sys
 DESTINATION = bytes.fromhex("02484d545400")
 DATA, INFO, END = 0, 1, 2
 FAULTS = {1: "read_idle", 2: "write_idle", 3: "act_open", 4: "ref_open", 5: "cmd_in_rfc",
-          6: "mrs_open", 7: "reserved"}
+          6: "mrs_open", 7: "reserved", 8: "zq_open", 9: "cmd_in_xs", 10: "cmd_in_mrd",
+          11: "cmd_in_rp", 12: "rw_in_rcd", 13: "refresh_overdue", 14: "multi_rank",
+          20: "clock_lost"}
 
 
 def bits(value, high, low):
@@ -193,7 +195,7 @@ class Reader:
         return f"{start} F {length} {reads} {writes}{' partial' if is_partial else ''}"
 
     def report(self, kind, words):
-        if len(words) < 9 or bits(words[0], 63, 56) != 1 or fnv1a(words[6:]) != words[5]:
+        if len(words) < 10 or bits(words[0], 63, 56) != 1 or fnv1a(words[6:]) != words[5]:
             yield "# unreadable report"
             return
         self.tck_ps = words[7] >> 32

@@ -24,6 +24,17 @@ pub const DDR1: [&str; 12] = [
     "v19_ddr1_bl4_open_same_row",
 ];
 
+/// The vectors of the later generations.
+pub const LATER: [&str; 7] = [
+    "v09_ddr2_open",
+    "v10_ddr3_open",
+    "v11_ddr3_xor_open",
+    "v14_ddr2_directed",
+    "v15_ddr3_directed_OTF",
+    "v17_ddr3_faults",
+    "v18_ddr4_open",
+];
+
 /// A file of a vector: `cmd.gz`, `truth.gz` or `flags.txt`.
 pub fn vector(name: &str, suffix: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(format!("{name}.{suffix}"))

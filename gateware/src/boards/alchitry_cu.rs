@@ -62,6 +62,8 @@ pub struct AlchitryCu {
     pll: Pll100To125,
     clock_pad: ClockPad,
     card: Card<FIFO_LOG2>,
+    cke_of_ranks: Signal<Local, Bits<4>>,
+    cs_n_of_ranks: Signal<Local, Bits<4>>,
     straps: Constant<Bits<16>>,
 }
 
@@ -88,6 +90,8 @@ impl AlchitryCu {
             pll: Default::default(),
             clock_pad: Default::default(),
             card: Card::new(memory),
+            cke_of_ranks: Default::default(),
+            cs_n_of_ranks: Default::default(),
             straps: Constant::new(u64::from(straps).into()),
         }
     }
@@ -101,8 +105,16 @@ impl Logic for AlchitryCu {
         self.gmii_gtx_clk.next = self.clock_pad.pad.val();
         self.card.tx_clock.next = self.pll.clock_out.val();
         self.card.ddr_clock.next = self.ddr_clock.val();
-        self.card.cke.next = self.cke.val();
-        self.card.cs_n.next = self.cs_n.val();
+        self.cke_of_ranks.next = bits::<4>(0);
+        if self.cke.val() {
+            self.cke_of_ranks.next = bits::<4>(15);
+        }
+        self.cs_n_of_ranks.next = bits::<4>(14);
+        if self.cs_n.val() {
+            self.cs_n_of_ranks.next = bits::<4>(15);
+        }
+        self.card.cke.next = self.cke_of_ranks.val();
+        self.card.cs_n.next = self.cs_n_of_ranks.val();
         self.card.act_n.next = true;
         self.card.ras_n.next = self.ras_n.val();
         self.card.cas_n.next = self.cas_n.val();
@@ -121,11 +133,12 @@ impl Logic for AlchitryCu {
 fn verilog(memory: &MemoryDescription) -> Result<String, EmitError> {
     use hmtt_format::address_map::Axis;
     let (banks, rows) = (memory.bits(Axis::Bank), memory.bits(Axis::Row));
-    if banks > 2 || rows > 13 || memory.generation.has_act_n() {
+    if banks > 2 || rows > 13 || memory.ranks() > 1 || memory.generation.has_act_n() {
         return Err(EmitError::Pins(format!(
-            "the Alchitry Cu pin map carries 2 bank and 13 address pins of DDR1; this {} memory has \
-             {banks} bank and {rows} row bits",
-            memory.generation.name()
+            "the Alchitry Cu pin map carries 2 bank and 13 address pins of one rank of DDR1; this {} \
+             memory has {banks} bank and {rows} row bits in {} rank(s)",
+            memory.generation.name(),
+            memory.ranks()
         )));
     }
     checked(AlchitryCu::new(memory))

@@ -1,4 +1,4 @@
-//! Row, bank and column pins to the physical address: the inverse of the memory's address map as a
+//! Rank, row, bank and column pins to the physical address: the inverse of the memory's address map as a
 //! flat XOR network, one parity per address bit.
 //!
 //! Purely combinational. The column is taken straight from the address pins it travels on, so the
@@ -9,15 +9,18 @@ use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::{ADDRESS_BITS, AddressMap, Axis};
 use rust_hdl::prelude::*;
 
-/// Where row, bank and address pins sit in one word.
+/// Where row, bank, address pins and rank sit in one word.
 const BANK_AT: u32 = 18;
 const PINS_AT: u32 = 22;
+const RANK_AT: u32 = 40;
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct AddressMatrix {
     /// Row in the bank's row buffer.
     pub row: Signal<In, Bits<18>>,
+    /// Rank.
+    pub rank: Signal<In, Bits<2>>,
     /// Bank address pins.
     pub ba: Signal<In, Bits<4>>,
     /// Address pins of the READ or WRITE.
@@ -39,6 +42,7 @@ impl AddressMatrix {
         }
         Self {
             row: Default::default(),
+            rank: Default::default(),
             ba: Default::default(),
             a: Default::default(),
             low: Default::default(),
@@ -49,13 +53,13 @@ impl AddressMatrix {
     }
 }
 
-/// Packed coordinate bits to bits of {pins, bank, row}.
+/// Packed coordinate bits to bits of {rank, pins, bank, row}.
 fn pin_mask(memory: &MemoryDescription, coordinates: u64) -> u64 {
     let place = |axis, bit: u8| match axis {
         Axis::Row => u32::from(bit),
         Axis::Bank => BANK_AT + u32::from(bit),
         Axis::Column => PINS_AT + u32::from(memory.generation.column_pin(bit)),
-        Axis::Rank => 63,
+        Axis::Rank => RANK_AT + u32::from(bit),
     };
     let mut mask = 0;
     for axis in Axis::ALL {
@@ -71,7 +75,8 @@ impl Logic for AddressMatrix {
     fn update(&mut self) {
         let sources = self.row.val().index() as u64
             | (self.ba.val().index() as u64) << BANK_AT
-            | (self.a.val().index() as u64) << PINS_AT;
+            | (self.a.val().index() as u64) << PINS_AT
+            | (self.rank.val().index() as u64) << RANK_AT;
         if self._last == Some(sources) {
             return;
         }
@@ -106,7 +111,7 @@ impl Logic for AddressMatrix {
             })
             .collect();
         Verilog::Custom(format!(
-            "wire [39:0] sources = {{a, ba, row}};\nalways @(*) begin\n{}\nend\n",
+            "wire [41:0] sources = {{rank, a, ba, row}};\nalways @(*) begin\n{}\nend\n",
             lines.join("\n")
         ))
     }

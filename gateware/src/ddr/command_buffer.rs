@@ -1,7 +1,7 @@
 //! DDR command buffer unit (DCBU): pin levels to commands.
 //!
 //! Every pin is registered once, then decoded by the truth table of the generation (JESD79, -2, -3,
-//! -4: command truth tables) and registered again.
+//! -4: command truth tables) and registered again. Pins of mirrored ranks are put back in order.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_
@@ -11,7 +11,8 @@
 //!
 //! Before the first sample the command is `Quiet` and CKE counts as what the first sample says.
 
-use hmtt_format::Generation;
+use hmtt_format::address_map::Axis;
+use hmtt_format::{Generation, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use super::{CommandCode, SlotCommand};
@@ -19,8 +20,9 @@ use super::{CommandCode, SlotCommand};
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Sample {
     valid: Bit,
-    cke: Bit,
-    cs_n: Bit,
+    cke: Bits<4>,
+    /// Active high, so that nothing is selected before the first sample.
+    cs: Bits<4>,
     act_n: Bit,
     ras_n: Bit,
     cas_n: Bit,
@@ -34,10 +36,10 @@ struct Sample {
 pub struct CommandBuffer {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
-    /// Clock enable pin.
-    pub cke: Signal<In, Bit>,
-    /// Chip select pin.
-    pub cs_n: Signal<In, Bit>,
+    /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
+    pub cke: Signal<In, Bits<4>>,
+    /// Chip select pins, rank 0 lowest; absent ones tied high.
+    pub cs_n: Signal<In, Bits<4>>,
     /// ACTIVATE pin (DDR4; tied high elsewhere).
     pub act_n: Signal<In, Bit>,
     /// Row address strobe pin.
@@ -55,17 +57,38 @@ pub struct CommandBuffer {
     /// The first sample has reached `command`.
     pub valid: Signal<Out, Bit>,
     sample: DFF<Sample>,
-    cke_was_low: DFF<Bit>,
+    cke_was_low: DFF<Bits<4>>,
     decoded: DFF<SlotCommand>,
     decoded_valid: DFF<Bit>,
+    selects: Signal<Local, Bits<4>>,
     strobed: Signal<Local, CommandCode>,
-    starts_low: Signal<Local, Bit>,
+    low: Signal<Local, Bits<4>>,
+    low_before: Signal<Local, Bits<4>>,
+    awake: Signal<Local, Bits<4>>,
+    selected: Signal<Local, Bits<4>>,
+    falling: Signal<Local, Bits<4>>,
     pins: Signal<Local, Bits<18>>,
+    crossed: Signal<Local, Bits<18>>,
+    straight: Signal<Local, Bits<18>>,
+    bank_pins: Signal<Local, Bits<4>>,
+    bank_crossed: Signal<Local, Bits<4>>,
+    bank_straight: Signal<Local, Bits<4>>,
     with_a14: Signal<Local, Bits<18>>,
     with_a15: Signal<Local, Bits<18>>,
+    with_a16: Signal<Local, Bits<18>>,
+    ranks: Constant<Bits<4>>,
     has_act_n: Constant<Bit>,
     has_burst_terminate: Constant<Bit>,
     has_zq: Constant<Bit>,
+    has_mirror: Constant<Bit>,
+    mirrors_a11: Constant<Bit>,
+    mirrors_group: Constant<Bit>,
+    kept: Constant<Bits<18>>,
+    lower: Constant<Bits<18>>,
+    upper: Constant<Bits<18>>,
+    kept_a11: Constant<Bits<18>>,
+    a11: Constant<Bits<18>>,
+    a13: Constant<Bits<18>>,
     below_a14: Constant<Bits<18>>,
     a14: Constant<Bits<18>>,
     a15: Constant<Bits<18>>,
@@ -73,8 +96,10 @@ pub struct CommandBuffer {
 }
 
 impl CommandBuffer {
-    /// A buffer for one generation.
-    pub fn new(generation: Generation) -> Self {
+    /// A buffer for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        let generation = memory.generation;
+        let mirrors_group = generation.has_act_n() && memory.bits(Axis::Bank) > 3;
         Self {
             clock: Default::default(),
             cke: Default::default(),
@@ -91,14 +116,35 @@ impl CommandBuffer {
             cke_was_low: Default::default(),
             decoded: Default::default(),
             decoded_valid: Default::default(),
+            selects: Default::default(),
             strobed: Default::default(),
-            starts_low: Default::default(),
+            low: Default::default(),
+            low_before: Default::default(),
+            awake: Default::default(),
+            selected: Default::default(),
+            falling: Default::default(),
             pins: Default::default(),
+            crossed: Default::default(),
+            straight: Default::default(),
+            bank_pins: Default::default(),
+            bank_crossed: Default::default(),
+            bank_straight: Default::default(),
             with_a14: Default::default(),
             with_a15: Default::default(),
+            with_a16: Default::default(),
+            ranks: Constant::new(((1u64 << memory.ranks()) - 1).into()),
             has_act_n: Constant::new(generation.has_act_n()),
             has_burst_terminate: Constant::new(generation == Generation::Ddr1),
             has_zq: Constant::new(generation >= Generation::Ddr3),
+            has_mirror: Constant::new(memory.mirror_odd_ranks),
+            mirrors_a11: Constant::new(generation.has_act_n()),
+            mirrors_group: Constant::new(mirrors_group),
+            kept: Constant::new(0x3_fe07.into()),
+            lower: Constant::new(0x0a8.into()),
+            upper: Constant::new(0x150.into()),
+            kept_a11: Constant::new(0x3_d7ff.into()),
+            a11: Constant::new((1 << 11).into()),
+            a13: Constant::new((1 << 13).into()),
             below_a14: Constant::new(0x2_3fff.into()),
             a14: Constant::new((1 << 14).into()),
             a15: Constant::new((1 << 15).into()),
@@ -111,9 +157,10 @@ impl Logic for CommandBuffer {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, sample, cke_was_low, decoded, decoded_valid);
+        self.selects.next = !self.cs_n.val();
         self.sample.d.next.valid = true;
-        self.sample.d.next.cke = self.cke.val();
-        self.sample.d.next.cs_n = self.cs_n.val();
+        self.sample.d.next.cke = self.cke.val() & self.ranks.val();
+        self.sample.d.next.cs = self.selects.val() & self.ranks.val();
         self.sample.d.next.act_n = self.act_n.val();
         self.sample.d.next.ras_n = self.ras_n.val();
         self.sample.d.next.cas_n = self.cas_n.val();
@@ -122,86 +169,118 @@ impl Logic for CommandBuffer {
         self.sample.d.next.a = self.a.val();
 
         self.pins.next = self.sample.q.val().a;
+        self.bank_pins.next = self.sample.q.val().ba;
         self.strobed.next = CommandCode::Quiet;
-        if !self.sample.q.val().cs_n {
-            if self.has_act_n.val() & !self.sample.q.val().act_n {
-                self.strobed.next = CommandCode::Activate;
-            } else if !self.sample.q.val().ras_n {
-                if self.sample.q.val().cas_n {
-                    if self.sample.q.val().we_n {
-                        self.strobed.next = CommandCode::Activate;
-                        if self.has_act_n.val() {
-                            self.strobed.next = CommandCode::Reserved;
-                        }
-                    } else {
-                        self.strobed.next = CommandCode::Precharge;
-                        if self.pins.val().get_bit(10) {
-                            self.strobed.next = CommandCode::PrechargeAll;
-                        }
-                    }
-                } else if self.sample.q.val().we_n {
-                    self.strobed.next = CommandCode::Refresh;
-                } else {
-                    self.strobed.next = CommandCode::ModeRegisterSet;
-                }
-            } else if !self.sample.q.val().cas_n {
+        if self.has_act_n.val() & !self.sample.q.val().act_n {
+            self.strobed.next = CommandCode::Activate;
+        } else if !self.sample.q.val().ras_n {
+            if self.sample.q.val().cas_n {
                 if self.sample.q.val().we_n {
-                    self.strobed.next = CommandCode::Read;
+                    self.strobed.next = CommandCode::Activate;
+                    if self.has_act_n.val() {
+                        self.strobed.next = CommandCode::Reserved;
+                    }
                 } else {
-                    self.strobed.next = CommandCode::Write;
+                    self.strobed.next = CommandCode::Precharge;
+                    if self.pins.val().get_bit(10) {
+                        self.strobed.next = CommandCode::PrechargeAll;
+                    }
                 }
-            } else if !self.sample.q.val().we_n {
-                self.strobed.next = CommandCode::Reserved;
-                if self.has_burst_terminate.val() {
-                    self.strobed.next = CommandCode::BurstTerminate;
-                }
-                if self.has_zq.val() {
-                    self.strobed.next = CommandCode::ZqCalibration;
-                }
+            } else if self.sample.q.val().we_n {
+                self.strobed.next = CommandCode::Refresh;
+            } else {
+                self.strobed.next = CommandCode::ModeRegisterSet;
+            }
+        } else if !self.sample.q.val().cas_n {
+            if self.sample.q.val().we_n {
+                self.strobed.next = CommandCode::Read;
+            } else {
+                self.strobed.next = CommandCode::Write;
+            }
+        } else if !self.sample.q.val().we_n {
+            self.strobed.next = CommandCode::Reserved;
+            if self.has_burst_terminate.val() {
+                self.strobed.next = CommandCode::BurstTerminate;
+            }
+            if self.has_zq.val() {
+                self.strobed.next = CommandCode::ZqCalibration;
             }
         }
 
-        // The first sample falls from nowhere: low, it has been low for long.
-        self.starts_low.next = !self.sample.q.val().cke & !self.decoded_valid.q.val();
-        // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self refresh)
-        // are defined; on the edge where it rises and while it is low the pins mean nothing.
-        self.decoded.d.next.code = self.strobed.val();
-        if self.cke_was_low.q.val() | !self.sample.q.val().valid | self.starts_low.val() {
-            self.decoded.d.next.code = CommandCode::Quiet;
-        } else if !self.sample.q.val().cke {
-            match self.strobed.val() {
-                CommandCode::Quiet => {
-                    self.decoded.d.next.code = CommandCode::Quiet;
-                }
-                CommandCode::Refresh => {
-                    self.decoded.d.next.code = CommandCode::SelfRefreshEntry;
-                }
-                _ => {
-                    self.decoded.d.next.code = CommandCode::Reserved;
-                }
-            }
+        // A CKE that is low at the first sample has been low for long. While it is low, and on the edge
+        // where it rises, the pins mean nothing to its rank.
+        self.low.next = !self.sample.q.val().cke;
+        self.low_before.next = self.cke_was_low.q.val();
+        if !self.decoded_valid.q.val() {
+            self.low_before.next = self.low.val();
         }
-        if self.sample.q.val().valid {
-            self.cke_was_low.d.next = !self.sample.q.val().cke;
-        }
+        self.awake.next = !self.low_before.val();
+        self.selected.next = self.sample.q.val().cs & self.awake.val();
+        self.falling.next = self.selected.val() & self.low.val();
+        self.cke_was_low.d.next = self.low.val();
         self.decoded_valid.d.next = self.sample.q.val().valid;
 
-        self.with_a14.next = self.sample.q.val().a & self.below_a14.val();
-        if self.sample.q.val().we_n {
-            self.with_a14.next = (self.sample.q.val().a & self.below_a14.val()) | self.a14.val();
-        }
-        self.with_a15.next = self.with_a14.val();
-        if self.sample.q.val().cas_n {
-            self.with_a15.next = self.with_a14.val() | self.a15.val();
-        }
-        self.decoded.d.next.ba = self.sample.q.val().ba;
-        self.decoded.d.next.a = self.sample.q.val().a;
-        if self.has_act_n.val() & !self.sample.q.val().act_n {
-            self.decoded.d.next.a = self.with_a15.val();
-            if self.sample.q.val().ras_n {
-                self.decoded.d.next.a = self.with_a15.val() | self.a16.val();
+        self.decoded.d.next.code = CommandCode::Quiet;
+        self.decoded.d.next.ranks = bits::<4>(0);
+        self.decoded.d.next.asleep = bits::<4>(0);
+        self.decoded.d.next.woken = self.low_before.val() & self.sample.q.val().cke;
+        if (self.selected.val() != 0) & (self.strobed.val() != CommandCode::Quiet) {
+            self.decoded.d.next.code = self.strobed.val();
+            self.decoded.d.next.ranks = self.selected.val();
+            self.decoded.d.next.asleep = self.falling.val();
+            // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self refresh)
+            // are defined.
+            if (self.falling.val() != 0) & (self.strobed.val() != CommandCode::Refresh) {
+                self.decoded.d.next.code = CommandCode::Reserved;
             }
         }
+
+        // A command to odd ranks only has their order of pins; to several, that of the even ones.
+        self.straight.next = self.pins.val();
+        self.bank_straight.next = self.bank_pins.val();
+        self.crossed.next = self.pins.val();
+        self.bank_crossed.next = self.bank_pins.val();
+        if self.has_mirror.val() & ((self.selected.val() & 5) == 0) {
+            self.crossed.next = (self.pins.val() & self.kept.val())
+                | ((self.pins.val() & self.lower.val()) << 1)
+                | ((self.pins.val() & self.upper.val()) >> 1);
+            self.straight.next = self.crossed.val();
+            if self.mirrors_a11.val() {
+                self.straight.next = (self.crossed.val() & self.kept_a11.val())
+                    | ((self.crossed.val() & self.a11.val()) << 2)
+                    | ((self.crossed.val() & self.a13.val()) >> 2);
+            }
+            self.bank_crossed.next = (self.bank_pins.val() & 12)
+                | ((self.bank_pins.val() & 1) << 1)
+                | ((self.bank_pins.val() & 2) >> 1);
+            self.bank_straight.next = self.bank_crossed.val();
+            if self.mirrors_group.val() {
+                self.bank_straight.next = (self.bank_crossed.val() & 3)
+                    | ((self.bank_crossed.val() & 4) << 1)
+                    | ((self.bank_crossed.val() & 8) >> 1);
+            }
+        }
+
+        // DDR4 ACTIVATE: A14 to A16 are the strobe pins, which are not mirrored.
+        self.with_a14.next = self.straight.val();
+        self.with_a15.next = self.straight.val();
+        self.with_a16.next = self.straight.val();
+        if self.has_act_n.val() & !self.sample.q.val().act_n {
+            self.with_a14.next = self.straight.val() & self.below_a14.val();
+            if self.sample.q.val().we_n {
+                self.with_a14.next = (self.straight.val() & self.below_a14.val()) | self.a14.val();
+            }
+            self.with_a15.next = self.with_a14.val();
+            if self.sample.q.val().cas_n {
+                self.with_a15.next = self.with_a14.val() | self.a15.val();
+            }
+            self.with_a16.next = self.with_a15.val();
+            if self.sample.q.val().ras_n {
+                self.with_a16.next = self.with_a15.val() | self.a16.val();
+            }
+        }
+        self.decoded.d.next.ba = self.bank_straight.val();
+        self.decoded.d.next.a = self.with_a16.val();
         self.command.next = self.decoded.q.val();
         self.valid.next = self.decoded_valid.q.val();
     }

@@ -17,7 +17,7 @@ use super::{SlotEvent, Verdict};
 pub struct EventSource {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
-    /// The DCBU has decoded its first sample.
+    /// The verdict follows from a sample of the pins.
     pub valid: Signal<In, Bit>,
     /// Run switch, unsynchronized.
     pub run: Signal<In, Bit>,
@@ -31,14 +31,14 @@ pub struct EventSource {
     pub slices: Signal<In, Bit>,
     /// The length of slices has changed: begin one.
     pub slice_restart: Signal<In, Bit>,
-    /// What happened on one clock; its `gap` is left open.
+    /// What happened on one clock, [`super::VERDICT_LATENCY`] + 2 clocks after the edge; its `gap` is
+    /// left open.
     pub slot_event: Signal<Out, SlotEvent>,
     /// `slot_event` holds anything.
     pub happened: Signal<Out, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<Out, Bit>,
     matrix: AddressMatrix,
-    verdict_valid: DFF<Bit>,
     located_valid: DFF<Bit>,
     located: DFF<SlotEvent>,
     made: DFF<SlotEvent>,
@@ -49,7 +49,7 @@ pub struct EventSource {
     slice_due: DFF<Bit>,
     run_sampled: DFF<Bit>,
     run_stable: DFF<Bit>,
-    run_aligned: DFF<Bit>,
+    run_aligned: DFF<Bits<5>>,
     run_located: DFF<Bit>,
     run_seen: DFF<Bit>,
     is_tick: Signal<Local, Bit>,
@@ -77,7 +77,6 @@ impl EventSource {
             happened: Default::default(),
             clocked: Default::default(),
             matrix: AddressMatrix::new(memory),
-            verdict_valid: Default::default(),
             located_valid: Default::default(),
             located: Default::default(),
             made: Default::default(),
@@ -107,7 +106,6 @@ impl Logic for EventSource {
         dff_setup!(
             self,
             clock,
-            verdict_valid,
             located_valid,
             located,
             made,
@@ -123,26 +121,32 @@ impl Logic for EventSource {
             run_seen
         );
         self.matrix.row.next = self.row.val();
+        self.matrix.rank.next = self.verdict.val().rank;
         self.matrix.ba.next = self.verdict.val().ba;
         self.matrix.a.next = self.verdict.val().a;
 
         // The switch passes two synchronizing registers and then keeps step with the pins.
         self.run_sampled.d.next = self.run.val();
         self.run_stable.d.next = self.run_sampled.q.val();
-        self.run_aligned.d.next = self.run_stable.q.val();
-        self.run_located.d.next = self.run_aligned.q.val();
+        self.run_aligned.d.next = self.run_aligned.q.val() << 1;
+        if self.run_stable.q.val() {
+            self.run_aligned.d.next = (self.run_aligned.q.val() << 1) | 1;
+        }
+        self.run_located.d.next = self.run_aligned.q.val().get_bit(4);
 
-        self.verdict_valid.d.next = self.valid.val();
-        self.located_valid.d.next = self.verdict_valid.q.val();
+        self.located_valid.d.next = self.valid.val();
         self.located.d.next.access = self.verdict.val().access;
         self.located.d.next.write = self.verdict.val().write;
-        self.located.d.next.bank = bit_cast::<6, 4>(self.verdict.val().ba);
+        self.located.d.next.row_state = self.verdict.val().row_state;
+        self.located.d.next.bank = (bit_cast::<6, 2>(self.verdict.val().rank) << 4)
+            | bit_cast::<6, 4>(self.verdict.val().ba);
         self.located.d.next.high = self.matrix.high.val();
         self.located.d.next.low = self.matrix.low.val();
         self.located.d.next.fault = self.verdict.val().fault != 0;
         if self.verdict.val().fault != 0 {
             self.located.d.next.high = bits::<8>(0);
             self.located.d.next.low = (bit_cast::<32, 6>(self.verdict.val().fault) << 8)
+                | (bit_cast::<32, 2>(self.verdict.val().rank) << 4)
                 | bit_cast::<32, 4>(self.verdict.val().ba);
         }
 

@@ -1,12 +1,16 @@
 //! The DDR command pins to located accesses and faults: DCBU, DSMU, address matrix, event queue.
 
 pub mod address_matrix;
+pub mod bank_table;
 pub mod command_buffer;
 pub mod event_queue;
 pub mod event_source;
 pub mod state_machine;
 
 use rust_hdl::prelude::*;
+
+/// Edges from the one that samples the pins to the one that brings out their verdict.
+pub const VERDICT_LATENCY: u64 = 7;
 
 /// What the state machine must know of a command; DESELECT, NOP and power-down entry are `Quiet`.
 #[allow(missing_docs)] // the names are JEDEC's
@@ -18,8 +22,8 @@ pub enum CommandCode {
     Write,
     Precharge,
     PrechargeAll,
+    /// For ranks whose CKE falls: self-refresh entry.
     Refresh,
-    SelfRefreshEntry,
     ModeRegisterSet,
     BurstTerminate,
     ZqCalibration,
@@ -31,13 +35,19 @@ pub enum CommandCode {
 pub struct SlotCommand {
     /// What to do.
     pub code: CommandCode,
+    /// Ranks that are to do it, rank 0 lowest; none when `Quiet`.
+    pub ranks: Bits<4>,
+    /// Those of them whose CKE falls.
+    pub asleep: Bits<4>,
+    /// Ranks whose CKE rises, whatever the command.
+    pub woken: Bits<4>,
     /// Bank address pins.
     pub ba: Bits<4>,
     /// Address pins; DDR4 ACTIVATE: with A14-A16.
     pub a: Bits<18>,
 }
 
-/// What the state machine made of a command; the row follows from the row table on the same clock.
+/// What the state machine made of a clock; access and fault never come together.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Verdict {
     /// A READ or WRITE to an open row.
@@ -46,10 +56,17 @@ pub struct Verdict {
     pub write: Bit,
     /// Code of the fault, 0 for none.
     pub fault: Bits<6>,
-    /// Bank address pins.
+    /// Rank, the lowest of several.
+    pub rank: Bits<2>,
+    /// Bank address; pins the memory lacks are 0.
     pub ba: Bits<4>,
-    /// Address pins.
+    /// Address pins; where the mode register sets the burst length, low column pins point to the start
+    /// of the burst.
     pub a: Bits<18>,
+    /// What an access met. 0 row hit: not the first since the ACTIVATE. 1 row miss: the first, in a
+    /// bank that auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed. 2 row
+    /// conflict: the first, in a bank whose former row a PRECHARGE of just this bank had closed.
+    pub row_state: Bits<2>,
 }
 
 /// Everything that happened on one clock; several flags may be set at once.

@@ -38,6 +38,49 @@ pub fn ddr4() -> MemoryDescription {
     )
 }
 
+/// DDR1 with two ranks, a burst length that the mode register sets, and every distance checked.
+pub fn ddr1_ranks() -> MemoryDescription {
+    memory(
+        "generation = 'DDR1'\ntck_ns = 5.0\nbus_bytes = 8\nburst_length = 'mode_register'\n\
+         trcd_clocks = 3\ntrp_clocks = 4\ntmrd_clocks = 5\ntxs_clocks = 11\nrefresh_limit_clocks = 150\n\
+         [map]\ncolumn = ['p3-p13']\nbank = ['p14-p15']\nrow = ['p16-p28']\nrank = ['p29']\n",
+    )
+}
+
+/// DDR2 that follows its mode register, with no distance checked but tRFC.
+pub fn ddr2_follows() -> MemoryDescription {
+    memory(
+        "generation = 'DDR2'\ntck_ns = 5.0\nbus_bytes = 8\nburst_length = 'mode_register'\n\
+         trcd_clocks = 0\ntrp_clocks = 0\ntmrd_clocks = 0\ntxs_clocks = 0\nrefresh_limit_clocks = 0\n\
+         [map]\ncolumn = ['p3-p12']\nbank = ['p26-p28']\nrow = ['p13-p25']\n",
+    )
+}
+
+/// DDR3 with two ranks, the odd one mirrored.
+pub fn ddr3_ranks() -> MemoryDescription {
+    memory(
+        "generation = 'DDR3'\ntck_ns = 2.5\nbus_bytes = 8\nburst_length = 'mode_register'\n\
+         mirror_odd_ranks = true\nrefresh_limit_clocks = 400\n\
+         [map]\ncolumn = ['p3-p12']\nbank = ['p13^p16', 'p14^p17', 'p15^p18']\nrow = ['p16-p30']\n\
+         rank = ['p31^p19']\n",
+    )
+}
+
+/// DDR4 with four ranks, the odd ones mirrored.
+pub fn ddr4_ranks() -> MemoryDescription {
+    memory(
+        "generation = 'DDR4'\ntck_ns = 1.25\nbus_bytes = 8\nburst_length = 8\nmirror_odd_ranks = true\n\
+         trcd_clocks = 4\ntrp_clocks = 3\n[map]\ncolumn = ['p3-p12']\n\
+         bank = ['p13^p22', 'p14^p23', 'p15', 'p16']\nrow = ['p22-p37']\nrank = ['p38', 'p39']\n",
+    )
+}
+
+/// One of each, and what one rank and a fixed burst leave out.
+pub fn decoded() -> Vec<MemoryDescription> {
+    let more = [ddr1_ranks(), ddr2_follows(), ddr3_ranks(), ddr4_ranks()];
+    all().into_iter().chain(more).collect()
+}
+
 /// One of each.
 pub fn all() -> [MemoryDescription; 4] {
     [ddr1(""), ddr2(), ddr3(), ddr4()]

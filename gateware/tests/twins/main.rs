@@ -21,5 +21,6 @@ mod gmac;
 mod reports;
 mod sequence;
 mod state_machine;
+mod state_machine_model;
 mod statistics;
 mod statistics_model;

@@ -29,7 +29,7 @@ fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
 #[test]
 fn start_and_stop_report_everything_and_the_end_three_times() {
     with_seeds(0..20, |rng| {
-        let memory = memories::all()[rng.usize(0..4)].clone();
+        let memory = memories::decoded()[rng.usize(0..8)].clone();
         let mut bench = Bench::new(&memory, 187);
         let (totals, [reads, writes, faults, tags]) = totals(rng);
         let (mode, base) =

@@ -1,110 +1,25 @@
 //! DDR state machine and event source against plain ones, on legal and illegal commands.
 
-use std::collections::BTreeMap;
-
 use fastrand::Rng;
 use gateware::ddr::event_source::EventSource;
 use gateware::ddr::state_machine::StateMachine;
 use gateware::ddr::{CommandCode, SlotCommand, Verdict};
+use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::{Axis, Coordinates};
 use hmtt_format::command::column_pins;
-use hmtt_format::{FaultKind, MemoryDescription};
 
 use crate::direct::{chance, pulse, settled, spread, with_seeds};
 use crate::memories;
+use crate::state_machine_model::{Model, Outcome, To};
 
-/// What a command comes to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Outcome {
-    Nothing,
-    Access { write: bool, row: u64 },
-    Fault(FaultKind),
-}
-
-/// Rows of open banks, and the clock from which commands are allowed again.
-struct Model {
-    open: BTreeMap<u64, u64>,
-    refreshed: u64,
-    trfc: u64,
-}
-
-impl Model {
-    fn new(memory: &MemoryDescription) -> Self {
-        Self { open: BTreeMap::new(), refreshed: 0, trfc: memory.trfc_clocks.into() }
-    }
-
-    fn take(&mut self, clock: u64, code: CommandCode, ba: u64, a: u64) -> Outcome {
-        let refreshing = clock < self.refreshed;
-        let outcome = self.judge(clock, refreshing, code, ba, a);
-        match code {
-            CommandCode::Quiet => Outcome::Nothing,
-            // The verdict's access flag is not looked at beside a fault.
-            _ if refreshing => Outcome::Fault(FaultKind::CommandInRfc),
-            _ => outcome,
-        }
-    }
-
-    fn judge(
-        &mut self,
-        clock: u64,
-        refreshing: bool,
-        code: CommandCode,
-        ba: u64,
-        a: u64,
-    ) -> Outcome {
-        let open = !self.open.is_empty();
-        match code {
-            CommandCode::Activate if self.open.remove(&ba).is_some() => {
-                Outcome::Fault(FaultKind::ActivateOpen)
-            }
-            CommandCode::Activate => {
-                if !refreshing {
-                    self.open.insert(ba, a);
-                }
-                Outcome::Nothing
-            }
-            CommandCode::Read | CommandCode::Write => {
-                self.access(code == CommandCode::Write, ba, a)
-            }
-            CommandCode::Precharge => {
-                self.open.remove(&ba);
-                Outcome::Nothing
-            }
-            CommandCode::PrechargeAll => {
-                self.open.clear();
-                Outcome::Nothing
-            }
-            CommandCode::Refresh | CommandCode::SelfRefreshEntry if open => {
-                self.open.clear();
-                Outcome::Fault(FaultKind::RefreshOpen)
-            }
-            CommandCode::Refresh => {
-                self.refreshed = clock + self.trfc;
-                Outcome::Nothing
-            }
-            CommandCode::ModeRegisterSet if open => Outcome::Fault(FaultKind::ModeRegisterOpen),
-            CommandCode::Reserved => Outcome::Fault(FaultKind::Reserved),
-            _ => Outcome::Nothing,
-        }
-    }
-
-    fn access(&mut self, write: bool, ba: u64, a: u64) -> Outcome {
-        let Some(row) = self.open.get(&ba).copied() else {
-            let kind = if write { FaultKind::WriteIdle } else { FaultKind::ReadIdle };
-            return Outcome::Fault(kind);
-        };
-        if a >> 10 & 1 != 0 {
-            self.open.remove(&ba);
-        }
-        Outcome::Access { write, row }
-    }
-}
+/// Edges from a command to its verdict.
+const LATENCY: usize = 5;
 
 const RARE: [CommandCode; 8] = [
-    CommandCode::Precharge,
+    CommandCode::PrechargeAll,
     CommandCode::PrechargeAll,
     CommandCode::Refresh,
-    CommandCode::SelfRefreshEntry,
+    CommandCode::Refresh,
     CommandCode::ModeRegisterSet,
     CommandCode::BurstTerminate,
     CommandCode::ZqCalibration,
@@ -115,39 +30,104 @@ fn random_code(rng: &mut Rng) -> CommandCode {
     match rng.u8(0..20) {
         0..6 => CommandCode::Quiet,
         6..9 => CommandCode::Activate,
-        9..13 => CommandCode::Read,
-        13..17 => CommandCode::Write,
+        9..12 => CommandCode::Read,
+        12..15 => CommandCode::Write,
+        15 | 16 => CommandCode::Precharge,
         _ => RARE[rng.usize(0..RARE.len())],
+    }
+}
+
+/// Any command to one rank, sometimes to several; few banks, so that commands meet.
+fn random(rng: &mut Rng, memory: &MemoryDescription, quiet: bool) -> To {
+    let present = (1u8 << memory.ranks()) - 1;
+    let one = 1 << rng.u8(0..memory.ranks());
+    let ranks = if chance(rng, 5) { rng.u8(1..16) & present } else { one };
+    let code = if quiet || ranks == 0 { CommandCode::Quiet } else { random_code(rng) };
+    let ranks = if code == CommandCode::Quiet { 0 } else { ranks };
+    let sleeps = code == CommandCode::Refresh && chance(rng, 40);
+    // A mode register is rarely anything but MR0.
+    let few = if code == CommandCode::ModeRegisterSet { 0 } else { 3 };
+    To {
+        code,
+        ranks,
+        asleep: if sleeps { ranks } else { 0 },
+        // A rank whose CKE rises takes no command.
+        woken: if chance(rng, 10) { rng.u8(0..16) & present & !ranks } else { 0 },
+        ba: rng.u64(0..16) & if chance(rng, 80) { few } else { 15 },
+        a: spread(rng, 18),
+    }
+}
+
+fn made(machine: &StateMachine) -> (Verdict, u64) {
+    (machine.verdict.val(), machine.row.val().to_u64())
+}
+
+fn outcome((verdict, row): (Verdict, u64)) -> Outcome {
+    let place = (verdict.rank.to_u64(), verdict.ba.to_u64());
+    let fault = verdict.fault.to_u64() as u8;
+    assert!(!verdict.access || fault == 0, "an access and a fault");
+    if verdict.access {
+        let (write, a) = (verdict.write, verdict.a.to_u64());
+        Outcome::Access { write, place, row, a, row_state: verdict.row_state.to_u64() }
+    } else if fault != 0 {
+        Outcome::Fault { code: fault, place }
+    } else {
+        Outcome::Nothing
     }
 }
 
 #[test]
 fn verdicts_are_those_of_the_plain_state_machine() {
-    with_seeds(0..30, |rng| {
-        let memory = memories::all()[rng.usize(0..4)].clone();
-        let (mut machine, mut model) = (settled(StateMachine::new(&memory)), Model::new(&memory));
-        for clock in 0..6000 {
-            let (code, ba, a) = (random_code(rng), rng.u64(0..16), spread(rng, 18));
-            machine.command.next = SlotCommand { code, ba: ba.into(), a: a.into() };
-            pulse(&mut machine, |machine| &mut machine.clock);
-            let verdict = machine.verdict.val();
-            let made = match verdict.fault.to_u64() as u8 {
-                0 if verdict.access => {
-                    Outcome::Access { write: verdict.write, row: machine.row.val().to_u64() }
+    let mut kinds = std::collections::BTreeSet::new();
+    let told = std::cell::RefCell::new(&mut kinds);
+    with_seeds(0..8, |rng| {
+        for memory in memories::decoded() {
+            let mut machine = settled(StateMachine::new(&memory));
+            let mut model = Model::new(&memory);
+            let mut expected = std::collections::VecDeque::new();
+            let mut quiet = false;
+            for clock in 0..4000 {
+                // Quiet stretches let distances pass and become overdue.
+                quiet ^= chance(rng, if quiet { 2 } else { 1 });
+                let to = random(rng, &memory, quiet);
+                machine.command.next = SlotCommand {
+                    code: to.code,
+                    ranks: u64::from(to.ranks).into(),
+                    asleep: u64::from(to.asleep).into(),
+                    woken: u64::from(to.woken).into(),
+                    ba: to.ba.into(),
+                    a: to.a.into(),
+                };
+                machine.valid.next = clock > 0;
+                expected.push_back(model.take(clock, to));
+                pulse(&mut machine, |machine| &mut machine.clock);
+                if expected.len() < LATENCY {
+                    continue;
                 }
-                0 => Outcome::Nothing,
-                fault => Outcome::Fault(FaultKind::from_code(fault).expect("a kind of fault")),
-            };
-            assert_eq!(made, model.take(clock, code, ba, a), "{code:?} to {ba} at {clock}");
-            assert_eq!((verdict.ba.to_u64(), verdict.a.to_u64()), (ba, a));
+                assert_eq!(machine.verdict_valid.val(), clock >= LATENCY as u64);
+                let made = outcome(made(&machine));
+                assert_eq!(Some(made), expected.pop_front(), "{memory:?} before {clock}");
+                match made {
+                    Outcome::Fault { code, .. } => {
+                        told.borrow_mut().insert(code);
+                    }
+                    Outcome::Access { row_state, .. } => {
+                        told.borrow_mut().insert(64 + row_state as u8);
+                    }
+                    Outcome::Nothing => {}
+                }
+            }
+            assert_eq!(machine.unreported.val().to_u64(), model.unreported().min(255));
         }
     });
+    // Every kind of fault, row hits, misses and conflicts.
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), (1..=14).chain(64..=66).collect::<Vec<u8>>());
 }
 
 #[test]
 fn accesses_are_located_where_the_map_says() {
     with_seeds(0..4, |rng| {
-        for memory in memories::all() {
+        for memory in memories::decoded() {
             let mut source = settled(EventSource::new(&memory));
             source.valid.next = true;
             source.slice_last.next = 0xffffu64.into();
@@ -155,7 +135,8 @@ fn accesses_are_located_where_the_map_says() {
             for _ in 0..300 {
                 let bits = |axis| u32::from(memory.bits(axis));
                 let at = Coordinates {
-                    rank: 0,
+                    rank: spread(rng, bits(Axis::Rank).max(1)) as u32
+                        & (u32::from(memory.ranks()) - 1),
                     bank: spread(rng, bits(Axis::Bank)) as u32,
                     row: spread(rng, bits(Axis::Row)) as u32,
                     column: spread(rng, bits(Axis::Column)) as u32,
@@ -164,6 +145,7 @@ fn accesses_are_located_where_the_map_says() {
                 let auto_precharge = u32::from(rng.bool()) << 10;
                 source.verdict.next = Verdict {
                     access: true,
+                    rank: u64::from(at.rank).into(),
                     ba: u64::from(at.bank).into(),
                     a: u64::from(a | auto_precharge).into(),
                     ..Default::default()
@@ -191,7 +173,7 @@ fn events_carry_the_number_of_their_clock_and_ticks_come_evenly() {
             let access = chance(rng, 50);
             source.verdict.next = Verdict { access, ..Default::default() };
             pulse(&mut source, |source| &mut source.clock);
-            let Some(now) = clock.checked_sub(idle + 1) else {
+            let Some(now) = clock.checked_sub(idle) else {
                 assert!(!source.happened.val(), "nothing happens before the first sample");
                 continue;
             };

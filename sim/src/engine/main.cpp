@@ -1,8 +1,9 @@
 // The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
 //
 //   argv    tck_ps straps [waves.vcd]
-//   stdin   records of two 32-bit words: levels, clocks. Clocks = 0 asks for a report.
-//           levels: 0 cke, 1 cs_n, 2 act_n, 3 ras_n, 4 cas_n, 5 we_n, 9..6 ba, 27..10 a, 28 run
+//   stdin   records of two 32-bit words. The first: 3..0 cke, 7..4 cs_n, 8 act_n, 9 ras_n, 10 cas_n,
+//           11 we_n, 15..12 ba, 31..16 a[15:0]. The second: 15..0 clocks, 17..16 a[17:16], 18 run.
+//           Clocks = 0 asks for a report.
 //   stdout  32-bit words: 7..0 txd, 8 tx_en, 9 tx_er, 31..10 count of TX edges; a word with count 0
 //           is a report: 0 run, and two more words, the DDR clocks so far, low word first.
 //
@@ -77,7 +78,7 @@ class Card {
         top_->straps = straps;
         top_->ddr_clock = 0;
         top_->tx_clock = 0;
-        drive(0x3f);
+        drive(0xfff, 0);
 #if VM_TRACE
         if (waves != nullptr) {
             Verilated::traceEverOn(true);
@@ -100,23 +101,23 @@ class Card {
         top_->final();
     }
 
-    void clock(uint32_t levels, Output& output) {
+    void clock(uint32_t levels, uint32_t more, Output& output) {
         for (; ahead_ps_ < 0; ahead_ps_ += TX_PERIOD_PS) tx_edge(output);
         ahead_ps_ -= tck_ps_;
-        ddr_edge(levels);
+        ddr_edge(levels, more);
     }
 
   private:
-    void drive(uint32_t levels) {
-        top_->cke = levels & 1;
-        top_->cs_n = levels >> 1 & 1;
-        top_->act_n = levels >> 2 & 1;
-        top_->ras_n = levels >> 3 & 1;
-        top_->cas_n = levels >> 4 & 1;
-        top_->we_n = levels >> 5 & 1;
-        top_->ba = levels >> 6 & 0xf;
-        top_->a = levels >> 10 & 0x3ffff;
-        top_->run = levels >> 28 & 1;
+    void drive(uint32_t levels, uint32_t more) {
+        top_->cke = levels & 0xf;
+        top_->cs_n = levels >> 4 & 0xf;
+        top_->act_n = levels >> 8 & 1;
+        top_->ras_n = levels >> 9 & 1;
+        top_->cas_n = levels >> 10 & 1;
+        top_->we_n = levels >> 11 & 1;
+        top_->ba = levels >> 12 & 0xf;
+        top_->a = levels >> 16 | (more >> 16 & 3) << 16;
+        top_->run = more >> 18 & 1;
     }
 
     void tx_edge(Output& output) {
@@ -128,9 +129,9 @@ class Card {
         tx_ps_ += TX_PERIOD_PS;
     }
 
-    void ddr_edge(uint32_t levels) {
+    void ddr_edge(uint32_t levels, uint32_t more) {
         fall(ddr_ps_, top_->ddr_clock, top_->tx_clock);
-        drive(levels);
+        drive(levels, more);
         top_->ddr_clock = 1;
         top_->eval();
         ddr_fall_ps_ = ddr_ps_ + tck_ps_ / 2;
@@ -203,13 +204,14 @@ int main(int argc, char** argv) {
     uint32_t run = 0;
     uint32_t record[2];
     while (fread(record, sizeof record, 1, stdin) == 1) {
-        if (record[1] == 0) {
+        const uint32_t count = record[1] & 0xffff;
+        if (count == 0) {
             output.report(clocks, run);
             continue;
         }
-        run = record[0] >> 28 & 1;
-        for (uint32_t left = record[1]; left != 0; --left) card.clock(record[0], output);
-        clocks += record[1];
+        run = record[1] >> 18 & 1;
+        for (uint32_t left = count; left != 0; --left) card.clock(record[0], record[1], output);
+        clocks += count;
     }
     output.report(clocks, run);
     return 0;

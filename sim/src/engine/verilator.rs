@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use hmtt_format::command::ALL_RANKS;
+
 use super::{Engine, EngineError, Phy};
 use crate::gmii::Gmii;
 use crate::stimulus::{Drive, Stimulus};
@@ -99,7 +101,8 @@ impl<'a> Writer<'a> {
         let (mut clocks, mut quiet) = (0, 0);
         for drive in stimulus.by_ref() {
             let drive = drive.map_err(|error| WriteError::Engine(error.into()))?;
-            self.record(levels(drive), drive.clocks as u32)?;
+            let [levels, count] = record(drive);
+            self.record(levels, count)?;
             clocks += drive.clocks;
             if !drive.run {
                 quiet += drive.clocks;
@@ -138,16 +141,20 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The levels of a record, as `main.cpp` unpacks them.
-fn levels(drive: Drive) -> u32 {
+/// The words of a record, as `main.cpp` unpacks them.
+fn record(drive: Drive) -> [u32; 2] {
     let pins = drive.pins;
-    [pins.cke, pins.cs_n, pins.act_n, pins.ras_n, pins.cas_n, pins.we_n]
+    let strobes = [pins.act_n, pins.ras_n, pins.cas_n, pins.we_n];
+    let levels = strobes
         .into_iter()
         .enumerate()
-        .fold(0, |levels, (at, level)| levels | u32::from(level) << at)
-        | u32::from(pins.ba & 0xf) << 6
-        | (pins.a & 0x3_ffff) << 10
-        | u32::from(drive.run) << 28
+        .fold(0, |levels, (at, level)| levels | u32::from(level) << (8 + at))
+        | u32::from(pins.cke & ALL_RANKS)
+        | u32::from(pins.cs_n & ALL_RANKS) << 4
+        | u32::from(pins.ba & 0xf) << 12
+        | pins.a << 16;
+    let clocks = drive.clocks as u32 | (pins.a >> 16 & 3) << 16 | u32::from(drive.run) << 18;
+    [levels, clocks]
 }
 
 /// Reads until the program ends. What comes after `phy` had enough is dropped.

@@ -2,8 +2,8 @@
 //!
 //! ```toml
 //! clock = "ck"                     # a name alone, or with its scopes: "probe.ck"
-//! cke = "cke0"
-//! cs_n = "s0_n"
+//! cke = "cke0"                     # or ["cke0", "cke1"], rank 0 first; one for all ranks is enough
+//! cs_n = "s0_n"                    # or ["s0_n", "s1_n"], rank 0 first
 //! act_n = "act_n"                  # DDR4 only
 //! ras_n = "ras_n"
 //! cas_n = "cas_n"
@@ -42,8 +42,8 @@ pub enum Sample {
 #[allow(missing_docs)] // the pins' names say all
 pub struct PinMap {
     pub clock: String,
-    pub cke: String,
-    pub cs_n: String,
+    pub cke: Bus,
+    pub cs_n: Bus,
     pub act_n: Option<String>,
     pub ras_n: String,
     pub cas_n: String,

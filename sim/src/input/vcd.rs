@@ -115,10 +115,12 @@ impl VcdReader {
             Sample::After => self.levels.clone(),
         };
         let pins = if !self.known && !sampled.all_known(&self.signals) {
-            Pins { cke: false, ..Pins::DESELECT }
+            Pins { cke: 0, ..Pins::DESELECT }
         } else {
             self.known = true;
-            sampled.pins().map_err(|pin| self.fail(format_args!("{pin} is neither 0 nor 1")))?
+            sampled
+                .pins(&self.signals)
+                .map_err(|pin| self.fail(format_args!("{pin} is neither 0 nor 1")))?
         };
         Ok(Some(Span { clocks: 1, pins }))
     }
@@ -170,16 +172,25 @@ mod tests {
     #[test]
     fn pins_are_sampled_at_rising_edges() {
         let body = format!("{START}#5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0!\n#25 1!\n");
-        let active = Pins { cs_n: false, ras_n: false, ba: 2, a: 5, ..Pins::DESELECT };
-        let idle = Pins { cs_n: true, ..active };
+        let active = Pins { cs_n: 0b1110, ras_n: false, ba: 2, a: 5, ..Pins::DESELECT };
+        let idle = Pins { cs_n: 0b1111, ..active };
         assert_eq!(spans(PINS, &body).unwrap(), [Pins::DESELECT, active, idle]);
         let after = format!("{PINS}sample='after'\n");
         assert_eq!(spans(&after, &body).unwrap(), [Pins::DESELECT, idle, idle]);
     }
 
     #[test]
+    fn ranks_have_pins_of_their_own_or_share_the_clock_enable() {
+        let pins = PINS.replace("cs_n='cs'", "cs_n=['cs','ba0']").replace("'ba0','ba1'", "'ba1'");
+        let body = format!("{START}#1 1'\n#5 1!\n#7 0'\n#10 0!\n#15 1!\n#17 0\"\n#20 0!\n#25 1!\n");
+        let levels: Vec<_> =
+            spans(&pins, &body).unwrap().iter().map(|pins| (pins.cke, pins.cs_n)).collect();
+        assert_eq!(levels, [(0b1111, 0b1111), (0b1111, 0b1101), (0, 0b1101)]);
+    }
+
+    #[test]
     fn unknown_levels_count_as_power_up_and_then_as_errors() {
-        let off = Pins { cke: false, ..Pins::DESELECT };
+        let off = Pins { cke: 0, ..Pins::DESELECT };
         let body = format!("#0 0! x\"\n#5 1!\n#10 0!\n{}#15 1!\n", START.replace("#0", "#12"));
         assert_eq!(spans(PINS, &body).unwrap(), [off, Pins::DESELECT]);
         let late = format!("{body}#20 0! 0# x$\n#25 1!\n");
@@ -196,6 +207,8 @@ mod tests {
         assert_eq!(error(&missing, ""), "x.vcd: ras_n: there is no signal `rass`");
         let wide = PINS.replace("'we'", "'a'");
         assert_eq!(error(&wide, ""), "x.vcd: we_n: signal `a` has 13 bits, 1 expected");
+        let many = PINS.replace("cs_n='cs'", "cs_n=['cs','ras','cas','we','ba0']");
+        assert_eq!(error(&many, ""), "x.vcd: cs_n: more than 4 bits");
         assert_eq!(error(PINS, "#5 1!\n#4 0!"), "x.vcd: at time 5: time goes back to 4");
         assert!(error(PINS, "#5 ?").starts_with("x.vcd: at time 5: "));
         assert_eq!(error(PINS, "#5 0!\n"), "x.vcd: at time 5: the clock never rises");

@@ -7,12 +7,16 @@
 //! clock cke cs_n [act_n] ras_n cas_n we_n ba a     clock decimal, ba and a hexadecimal
 //! ```
 //!
+//! Where the map has several ranks, cke and cs_n are hexadecimal too, a bit for each rank, rank 0
+//! lowest; a module whose ranks share one CKE has all of its bits alike.
+//!
 //! Clocks without a line are DESELECT with CKE as in the line before; those before the first line
 //! with CKE as in the first line. Refused: clocks that do not increase or leave the header's extent,
 //! levels other than 0 and 1, addresses wider than the generation's pins, and a missing clock where
 //! the header says that every clock is listed.
 
 use hmtt_format::Pins;
+use hmtt_format::command::ALL_RANKS;
 use hmtt_format::header::{END, HeaderParser, MAGIC, VectorHeader};
 use hmtt_format::record::CLOCK_MASK;
 
@@ -32,7 +36,7 @@ pub struct VectorReader {
     /// First clock not handed out yet.
     next: u64,
     /// CKE of the line before.
-    cke: bool,
+    cke: u8,
     /// A line read whose clocks before are being handed out.
     pending: Option<(u64, Pins)>,
     /// A line was read.
@@ -72,13 +76,14 @@ impl VectorReader {
         if generation.has_act_n() && !columns.has_act_n() {
             return Err(lines.malformed("a column act_n for DDR4", "columns without it"));
         }
+        let header_ranks = header.memory.ranks();
         Ok(VectorReader {
             lines,
             header,
             columns,
-            widths: Widths::of(generation),
+            widths: Widths::of(generation, header_ranks),
             next: 0,
-            cke: true,
+            cke: ALL_RANKS,
             pending: None,
             started: false,
             ended: false,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::block::unit_log2;
+use hmtt_format::command::mirror;
 use hmtt_format::config::{Granularity, Mode, slice_clocks};
 use hmtt_format::frame::{self, END_REPEATS, FrameKind, PayloadHeader, Sync};
 use hmtt_format::info::{Report, StaticWords};
@@ -39,9 +40,9 @@ struct Page {
 pub struct SoftCard {
     memory: MemoryDescription,
     clock: u64,
-    cke: Option<bool>,
+    cke: Option<u8>,
     rows: Vec<Option<u32>>,
-    refreshed: Option<u64>,
+    refreshed: [Option<u64>; 4],
     ran: bool,
     mode: Mode,
     granularity: Granularity,
@@ -68,7 +69,7 @@ impl SoftCard {
             memory,
             clock: 0,
             cke: None,
-            refreshed: None,
+            refreshed: [None; 4],
             ran: false,
             mode: Mode::Line,
             granularity: Granularity::Line,
@@ -104,10 +105,17 @@ impl SoftCard {
             self.stop();
         }
         self.ran = run;
-        let command = Command::decode(self.memory.generation, pins, self.cke.unwrap_or(pins.cke));
-        self.cke = Some(pins.cke);
-        if run {
-            self.command(command);
+        let before = self.cke.replace(pins.cke).unwrap_or(pins.cke);
+        for rank in (0..self.memory.ranks()).filter(|_| run) {
+            let awake = before >> rank & 1 != 0;
+            let mut straight = pins;
+            if self.memory.mirror_odd_ranks && rank & 1 != 0 {
+                let bank_bits = self.memory.bits(Axis::Bank);
+                (straight.ba, straight.a) =
+                    mirror(self.memory.generation, bank_bits, pins.ba, pins.a);
+            }
+            let command = Command::decode_rank(self.memory.generation, straight, rank, awake);
+            self.command(rank, command);
         }
         self.clock += 1;
     }
@@ -118,46 +126,50 @@ impl SoftCard {
         (byte.unwrap_or(0), byte.is_some())
     }
 
-    fn command(&mut self, command: Command) {
+    /// Of the faults only those that the recorded vectors have; their commands go to one rank.
+    fn command(&mut self, rank: u8, command: Command) {
         use CommandKind::*;
         if matches!(command.kind, Deselect | Nop) {
             return;
         }
-        let bank = usize::from(command.ba);
-        let any_open = self.rows.iter().any(Option::is_some);
+        let number = rank << 4 | command.ba;
+        let bank = usize::from(number);
+        let banks = usize::from(rank) * 16..usize::from(rank) * 16 + 16;
+        let any_open = self.rows[banks.clone()].iter().any(Option::is_some);
+        let refreshed = self.refreshed[usize::from(rank)];
         let early =
-            self.refreshed.is_some_and(|at| self.clock - at < u64::from(self.memory.trfc_clocks));
+            refreshed.is_some_and(|at| self.clock - at < u64::from(self.memory.trfc_clocks));
         if early && matches!(command.kind, Activate) {
-            self.fault(FaultKind::CommandInRfc, command.ba);
+            self.fault(FaultKind::CommandInRfc, number);
             return;
         }
         match command.kind {
             Activate if self.rows[bank].is_some() => {
-                self.fault(FaultKind::ActivateOpen, command.ba);
+                self.fault(FaultKind::ActivateOpen, number);
             }
             Activate => self.rows[bank] = Some(command.a),
             Precharge => self.rows[bank] = None,
-            PrechargeAll => self.rows.fill(None),
-            Refresh | SelfRefreshEntry if any_open => self.fault(FaultKind::RefreshOpen, 0),
-            Refresh => self.refreshed = Some(self.clock),
-            Read | Write => self.column(command),
+            PrechargeAll => self.rows[banks].fill(None),
+            Refresh | SelfRefreshEntry if any_open => self.fault(FaultKind::RefreshOpen, rank << 4),
+            Refresh => self.refreshed[usize::from(rank)] = Some(self.clock),
+            Read | Write => self.column(rank, command),
             _ => {}
         }
     }
 
-    fn column(&mut self, command: Command) {
+    fn column(&mut self, rank: u8, command: Command) {
         let write = command.kind == CommandKind::Write;
-        let bank = usize::from(command.ba);
+        let bank = usize::from(rank << 4 | command.ba);
         let Some(row) = self.rows[bank] else {
             let kind = if write { FaultKind::WriteIdle } else { FaultKind::ReadIdle };
-            return self.fault(kind, command.ba);
+            return self.fault(kind, rank << 4 | command.ba);
         };
         if command.auto_precharge() {
             self.rows[bank] = None;
         }
         let row_mask = (1u32 << self.memory.bits(Axis::Row)) - 1;
         let place = Coordinates {
-            rank: 0,
+            rank: rank.into(),
             bank: command.ba.into(),
             row: row & row_mask,
             column: command.column(self.memory.generation, self.memory.bits(Axis::Column)),

@@ -4,18 +4,20 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use hmtt_format::Pins;
+use hmtt_format::command::MAX_RANKS;
 use vcd::{Command, IdCode, Parser, ReferenceIndex, Value};
 
 use crate::input::pin_map::{Bus, PinMap};
 
 const CLOCK: usize = 0;
-const CKE: usize = 1;
-const CS_N: usize = 2;
-const ACT_N: usize = 3;
-const RAS_N: usize = 4;
-const CAS_N: usize = 5;
-const WE_N: usize = 6;
-const BA: usize = 7;
+const ACT_N: usize = 1;
+const RAS_N: usize = 2;
+const CAS_N: usize = 3;
+const WE_N: usize = 4;
+const CKE: usize = 5;
+const RANKS: usize = MAX_RANKS as usize;
+const CS_N: usize = CKE + RANKS;
+const BA: usize = CS_N + RANKS;
 const BA_PINS: usize = 4;
 const A: usize = BA + BA_PINS;
 const A_PINS: usize = 18;
@@ -61,8 +63,6 @@ impl Signals {
     fn connect(&mut self, found: &[Variable], pins: &PinMap) -> Result<(), String> {
         let single = [
             ("clock", CLOCK, Some(&pins.clock)),
-            ("cke", CKE, Some(&pins.cke)),
-            ("cs_n", CS_N, Some(&pins.cs_n)),
             ("act_n", ACT_N, pins.act_n.as_ref()),
             ("ras_n", RAS_N, Some(&pins.ras_n)),
             ("cas_n", CAS_N, Some(&pins.cas_n)),
@@ -73,6 +73,8 @@ impl Signals {
                 self.wire(scalar(found, pin, name)?, 0, slot);
             }
         }
+        self.connect_bus(found, "cke", CKE..CKE + RANKS, &pins.cke)?;
+        self.connect_bus(found, "cs_n", CS_N..CS_N + RANKS, &pins.cs_n)?;
         self.connect_bus(found, "ba", BA..BA + BA_PINS, &pins.ba)?;
         self.connect_bus(found, "a", A..A + A_PINS, &pins.a)
     }
@@ -129,10 +131,22 @@ impl Levels {
     }
 
     /// The pins, or the name of the first that is unknown where it means something.
-    pub fn pins(&self) -> Result<Pins, &'static str> {
-        let cke = level(self.slots[CKE]).ok_or("cke")?;
-        let cs_n = level(self.slots[CS_N]);
-        let matters = cke && cs_n != Some(true);
+    pub fn pins(&self, signals: &Signals) -> Result<Pins, &'static str> {
+        let wired = |slot: usize| signals.wired.contains(&slot);
+        let (mut cke, mut cs_n, mut matters) = (0, 0, false);
+        for rank in 0..RANKS {
+            // Ranks without a clock enable of their own follow rank 0.
+            let enable = if wired(CKE + rank) { CKE + rank } else { CKE };
+            let awake = level(self.slots[enable]).ok_or("cke")?;
+            let deselected =
+                if wired(CS_N + rank) { level(self.slots[CS_N + rank]) } else { Some(true) };
+            if awake && deselected.is_none() {
+                return Err("cs_n");
+            }
+            matters |= awake && deselected == Some(false);
+            cke |= u8::from(awake) << rank;
+            cs_n |= u8::from(deselected.unwrap_or(true)) << rank;
+        }
         let pin = |slot: usize, name| match level(self.slots[slot]) {
             None if matters => Err(name),
             level => Ok(level.unwrap_or(true)),
@@ -144,7 +158,7 @@ impl Levels {
         };
         Ok(Pins {
             cke,
-            cs_n: pin(CS_N, "cs_n")?,
+            cs_n,
             act_n: level(self.slots[ACT_N]).unwrap_or(true),
             ras_n: pin(RAS_N, "ras_n")?,
             cas_n: pin(CAS_N, "cas_n")?,

@@ -1,5 +1,6 @@
 //! One line of a vector to its clock and pin levels.
 
+use hmtt_format::command::ALL_RANKS;
 use hmtt_format::{Generation, Pins};
 
 /// A column of a line.
@@ -44,9 +45,10 @@ impl Column {
     }
 }
 
-/// How many bank and address pins a module of a generation has.
+/// How many ranks, bank and address pins a module has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
+    ranks: u8,
     ba: u32,
     a: u32,
 }
@@ -54,11 +56,11 @@ pub struct Widths {
 impl Widths {
     /// BA and A pins of the DIMM slot: JESD21-C 4.5.10 (DDR), 4.20.13 (DDR2), 4.20.19 (DDR3) and
     /// 4.20.26 (DDR4, where BG and BA count together).
-    pub const fn of(generation: Generation) -> Self {
+    pub const fn of(generation: Generation, ranks: u8) -> Self {
         match generation {
-            Generation::Ddr1 => Widths { ba: 2, a: 14 },
-            Generation::Ddr2 | Generation::Ddr3 => Widths { ba: 3, a: 16 },
-            Generation::Ddr4 => Widths { ba: 4, a: 18 },
+            Generation::Ddr1 => Widths { ranks, ba: 2, a: 14 },
+            Generation::Ddr2 | Generation::Ddr3 => Widths { ranks, ba: 3, a: 16 },
+            Generation::Ddr4 => Widths { ranks, ba: 4, a: 18 },
         }
     }
 }
@@ -109,8 +111,11 @@ impl Columns {
                 Column::Clock => {
                     clock = field.parse().map_err(|_| "a decimal clock".to_owned())?;
                 }
-                Column::Cke => pins.cke = level(*column, field)?,
-                Column::CsN => pins.cs_n = level(*column, field)?,
+                // Absent ranks follow rank 0 where they share its CKE, and are never selected.
+                Column::Cke => pins.cke = of_ranks(*column, field, widths.ranks)?,
+                Column::CsN => {
+                    pins.cs_n = of_ranks(*column, field, widths.ranks)? | absent(widths.ranks);
+                }
                 Column::ActN => pins.act_n = level(*column, field)?,
                 Column::RasN => pins.ras_n = level(*column, field)?,
                 Column::CasN => pins.cas_n = level(*column, field)?,
@@ -129,6 +134,18 @@ impl Columns {
         let names: Vec<_> = self.order.iter().map(|column| column.name()).collect();
         format!("{} fields ({})", names.len(), names.join(" "))
     }
+}
+
+/// A level of each rank; with one rank it is repeated for the absent ones.
+fn of_ranks(column: Column, field: &str, ranks: u8) -> Result<u8, String> {
+    match ranks {
+        1 => Ok(if level(column, field)? { ALL_RANKS } else { 0 }),
+        _ => Ok(hexadecimal(column, field, ranks.into())? as u8),
+    }
+}
+
+const fn absent(ranks: u8) -> u8 {
+    ALL_RANKS >> ranks << ranks
 }
 
 fn level(column: Column, field: &str) -> Result<bool, String> {
@@ -151,15 +168,24 @@ fn hexadecimal(column: Column, field: &str, width: u32) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    const DDR1: Widths = Widths::of(Generation::Ddr1);
+    const DDR1: Widths = Widths::of(Generation::Ddr1, 1);
 
     #[test]
     fn lines_become_pins() {
         let (clock, pins) =
             Columns::of(Generation::Ddr1).line("42 1 0 0 1 1 3 1fff", DDR1).unwrap();
         assert_eq!(clock, 42);
-        let expected = Pins { cs_n: false, ras_n: false, ba: 3, a: 0x1fff, ..Pins::DESELECT };
+        let expected = Pins { cs_n: 0b1110, ras_n: false, ba: 3, a: 0x1fff, ..Pins::DESELECT };
         assert_eq!(pins, expected);
+    }
+
+    #[test]
+    fn ranks_share_a_column_as_hexadecimal_digits() {
+        let two = Widths::of(Generation::Ddr1, 2);
+        let (_, pins) = Columns::of(Generation::Ddr1).line("42 3 1 0 1 1 3 1fff", two).unwrap();
+        assert_eq!((pins.cke, pins.cs_n), (0b0011, 0b1101));
+        let error = Columns::of(Generation::Ddr1).line("42 3 4 0 1 1 3 0", two).unwrap_err();
+        assert_eq!(error, "cs_n as 2 bits in hexadecimal, not `4`");
     }
 
     #[test]
