@@ -173,7 +173,8 @@ impl<const N: usize> Logic for Card<N> {
         self.framer.running.next = self.config_unit.running.val();
         self.framer.totals.next = self.counters.totals.val();
         self.framer.room.next = self.packet_fifo.room.val();
-        self.packet_fifo.write.next = self.framer.write.val();
+        self.packet_fifo.write_high_enable.next = self.framer.write.val();
+        self.packet_fifo.write_low_enable.next = self.framer.write.val();
         self.packet_fifo.write_address.next = self.framer.write_address.val();
         self.packet_fifo.write_high.next = self.framer.write_high.val();
         self.packet_fifo.write_low.next = self.framer.write_low.val();

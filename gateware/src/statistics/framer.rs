@@ -32,6 +32,7 @@ enum State {
     Report,
     Describe,
     Settle,
+    Settling,
     Settled,
 }
 
@@ -354,7 +355,10 @@ impl<const N: usize> Logic for Framer<N> {
                 self.state.d.next = State::Settle;
             }
             State::Settle => {
-                // `room` answers to the new end of the block two clocks later.
+                // `room` answers to the new end of the block `ROOM_LATENCY` clocks later.
+                self.state.d.next = State::Settling;
+            }
+            State::Settling => {
                 self.state.d.next = State::Settled;
             }
             State::Settled => {

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use gateware::ethernet::gmac::Gmac;
-use gateware::ethernet::tx_thread::TxThread;
+use gateware::ethernet::tx_thread::{FrameCounter, TxThread};
 use hmtt_format::frame::{self, MAX_FRAME_BYTES, MIN_FRAME_BYTES, PayloadHeader};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
@@ -137,4 +137,18 @@ fn blocks_become_the_frames_the_format_defines() {
             assert_eq!(received(frame), &buffer[..length], "frame {counter}");
         }
     });
+}
+
+#[test]
+fn the_frame_counter_carries_into_its_middle_part() {
+    let mut counter = settled(FrameCounter::default());
+    // A frame takes at least 84 byte times; the carries need three clocks.
+    for count in 1..=(1u64 << 16) + 2 {
+        for clock in 0..3 {
+            counter.step.next = clock == 0;
+            pulse(&mut counter, |counter| &mut counter.clock);
+        }
+        let (high, mid) = (counter.high.val().index() as u64, counter.mid.val().index() as u64);
+        assert_eq!(high << 32 | mid << 16 | counter.low.val().index() as u64, count);
+    }
 }
