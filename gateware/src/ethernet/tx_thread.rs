@@ -4,28 +4,33 @@
 //! groups of four (the first has two, so that words fall on group borders).
 //!
 //! ```text
-//! read_address -> block RAM -> word -> next group -> shift -> data
-//!             1 clock      2       3 (one a group)  4
+//! read_address -> block RAM -> word -> next -> shift -> data
+//!
+//! clock          |0|1|2|3|4|5|6|7|
+//! shift          |High a |Low a  |High b
+//! next           |H|Low a  |High b
+//! read_address    a|b
+//! word            a a|b                one clock after the memory; b is needed from clock 4 on
 //! ```
 //!
-//! The address moves when the last half of a word is shifted out of `next`; [`READ_CLOCKS`] later the new
-//! word is in `next`, one clock before the group before it runs out. Comparisons and carries stand in
-//! registers before they are needed, so no path is longer than one choice of `next`.
+//! `next` takes its group on the clock after `shift` took the one before. The address moves with the
+//! last-but-one group of its word, so the memory may take up to [`MAX_READ_CLOCKS`] to answer: one, or two
+//! with its own output registers, as large memories need. Comparisons and carries stand in registers
+//! before they are needed, so no path is longer than one choice of `next`.
 
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
-/// Clocks from a new address to its word in `next`: block RAM, `word`, `next`. A group takes four.
-pub const READ_CLOCKS: usize = 3;
+/// Most clocks the memory may take from an address to its word on `read_high` and `read_low`.
+pub const MAX_READ_CLOCKS: usize = 3;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
     AwaitBlock,
-    Descriptor,
     Send,
 }
 
-/// What `next` holds: the group after the one being sent.
+/// What `next` holds, or takes on this clock: the group after the one being sent.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum Group {
     DestinationEnd,
@@ -45,7 +50,7 @@ pub struct TxThread<const N: usize> {
     pub available: Signal<In, Bits<N>>,
     /// Word to read.
     pub read_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word addressed on the clock before.
+    /// Bits 63..32 of the word addressed on the clock before, or up to [`MAX_READ_CLOCKS`] before.
     pub read_high: Signal<In, Bits<32>>,
     /// Bits 31..0.
     pub read_low: Signal<In, Bits<32>>,
@@ -66,6 +71,7 @@ pub struct TxThread<const N: usize> {
     pending: DFF<Bit>,
     word_high: DFF<Bits<32>>,
     word_low: DFF<Bits<32>>,
+    turn: DFF<Bit>,
     next_group: DFF<Bits<32>>,
     shift: DFF<Bits<32>>,
     left: DFF<Bits<2>>,
@@ -105,6 +111,7 @@ impl<const N: usize> Default for TxThread<N> {
             pending: Default::default(),
             word_high: Default::default(),
             word_low: Default::default(),
+            turn: Default::default(),
             next_group: Default::default(),
             shift: Default::default(),
             left: Default::default(),
@@ -128,8 +135,8 @@ impl<const N: usize> Logic for TxThread<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, group, read_at, done_to, pending, word_high, word_low, next_group,
-            shift, left, reload, words_left, finishing, offered, at_last, sent
+            self, clock, state, group, read_at, done_to, pending, word_high, word_low, turn,
+            next_group, shift, left, reload, words_left, finishing, offered, at_last, sent
         );
         self.counter.clock.next = self.clock.val();
         self.counter.step.next = self.sent.q.val();
@@ -144,23 +151,30 @@ impl<const N: usize> Logic for TxThread<N> {
         self.word_low.d.next = self.read_low.val();
         self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
             | bit_cast::<32, 16>(self.counter.mid.val());
-        match self.group.q.val() {
-            Group::DestinationEnd => {
-                self.next_group.d.next = self.destination_end.val();
-            }
-            Group::SourceStart => {
-                self.next_group.d.next = self.source_prefix.val() | self.high_and_mid.val();
-            }
-            Group::SourceEnd => {
-                self.next_group.d.next =
-                    (bit_cast::<32, 16>(self.counter.low.val()) << 16) | self.ether_type.val();
-            }
-            Group::High => {
-                self.next_group.d.next = self.word_high.q.val();
-            }
-            _ => {
-                // The payload header is the low half of the descriptor.
-                self.next_group.d.next = self.word_low.q.val();
+        self.turn.d.next = false;
+        if self.turn.q.val() {
+            match self.group.q.val() {
+                Group::DestinationEnd => {
+                    self.next_group.d.next = self.destination_end.val();
+                }
+                Group::SourceStart => {
+                    self.next_group.d.next = self.source_prefix.val() | self.high_and_mid.val();
+                }
+                Group::SourceEnd => {
+                    self.next_group.d.next =
+                        (bit_cast::<32, 16>(self.counter.low.val()) << 16) | self.ether_type.val();
+                }
+                Group::Header => {
+                    // The payload header is the low half of the descriptor.
+                    self.next_group.d.next = self.word_low.q.val();
+                    self.words_left.d.next = self.word_low.q.val().get_bits::<8>(16);
+                }
+                Group::High => {
+                    self.next_group.d.next = self.word_high.q.val();
+                }
+                _ => {
+                    self.next_group.d.next = self.word_low.q.val();
+                }
             }
         }
         // `next` comes after the header or a word's end, and no word is left to come.
@@ -171,26 +185,24 @@ impl<const N: usize> Logic for TxThread<N> {
         match self.state.q.val() {
             State::AwaitBlock => {
                 self.group.d.next = Group::DestinationEnd;
-                if self.pending.q.val() {
-                    self.state.d.next = State::Descriptor;
-                }
-            }
-            State::Descriptor => {
-                self.words_left.d.next = self.word_low.q.val().get_bits::<8>(16);
                 self.shift.d.next = self.destination_start.val();
                 self.left.d.next = bits::<2>(1);
                 self.reload.d.next = false;
-                self.offered.d.next = true;
-                self.state.d.next = State::Send;
+                if self.pending.q.val() {
+                    self.turn.d.next = true;
+                    self.offered.d.next = true;
+                    self.state.d.next = State::Send;
+                }
             }
             State::Send => {
                 if self.ready.val() {
                     self.left.d.next = self.left.q.val() - 1;
-                    self.reload.d.next = self.left.q.val() == 1;
+                    self.reload.d.next = (self.left.q.val() == 1) & !self.finishing.q.val();
                     self.at_last.d.next = (self.left.q.val() == 1) & self.finishing.q.val();
                     self.shift.d.next = self.shift.q.val() << 8;
                     if self.reload.q.val() {
                         self.shift.d.next = self.next_group.q.val();
+                        self.turn.d.next = true;
                         match self.group.q.val() {
                             Group::DestinationEnd => {
                                 self.group.d.next = Group::SourceStart;
@@ -199,17 +211,17 @@ impl<const N: usize> Logic for TxThread<N> {
                                 self.group.d.next = Group::SourceEnd;
                             }
                             Group::SourceEnd => {
+                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.group.d.next = Group::Header;
                             }
                             Group::Header => {
-                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.group.d.next = Group::High;
                             }
                             Group::High => {
+                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.group.d.next = Group::Low;
                             }
                             _ => {
-                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.words_left.d.next = self.words_left.q.val() - 1;
                                 self.group.d.next = Group::High;
                             }
