@@ -2,18 +2,27 @@
 //! 3.2, 4.2.3.3, 4.4.2).
 //!
 //! ```text
-//! state    gap | preamble 7 x 55 | D5 | data ... (pad to 60) | FCS 4 | gap 12
-//! ready                               ___________
-//! tx_en         _____________________________________________
+//! state    await | preamble 8 | data ...       | pad to 60 | check 4 | gap 11 | await
+//! ready                        ________________
+//! txd, tx_en       two clocks behind the state: 55 x7 d5 | data ... | 00 | FCS |
 //! ```
 //!
 //! Once `ready` is high the source must offer a byte every clock up to `last`; it is never asked to
-//! wait. Outputs are registered.
+//! wait. Everything is registered: the state first chooses the octet and what to do with it, one clock
+//! later the octet meets the check sequence. So no path is longer than the CRC's own step.
 
 use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
 
 use super::crc32::Crc32Step;
+
+/// Octets of preamble and start-of-frame delimiter (IEEE 802.3 clause 3.1.1).
+const PREAMBLE_OCTETS: u64 = 8;
+/// Octets of the frame check sequence.
+const CHECK_OCTETS: u64 = 4;
+/// Clocks of [`State::Gap`]. With the one [`State::AwaitFrame`] takes at least, 12 byte times pass
+/// between frames: interPacketGap, IEEE 802.3 clause 4.4.2.
+const GAP_CLOCKS: u64 = 11;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
@@ -44,16 +53,25 @@ pub struct Gmac {
     pub tx_en: Signal<Out, Bit>,
     crc: Crc32Step,
     state: DFF<State>,
-    count: DFF<Bits<6>>,
+    timer: DFF<Bits<4>>,
+    timed_out: DFF<Bit>,
+    taking: DFF<Bit>,
+    filled: DFF<Bits<6>>,
+    enough: DFF<Bit>,
+    octet: DFF<Bits<8>>,
+    sending: DFF<Bit>,
+    starts: DFF<Bit>,
+    feeds: DFF<Bit>,
+    checks: DFF<Bit>,
     check: DFF<Bits<32>>,
     txd_out: DFF<Bits<8>>,
     tx_en_out: DFF<Bit>,
-    octet: Signal<Local, Bits<8>>,
     inverted: Signal<Local, Bits<32>>,
-    feeds: Signal<Local, Bit>,
-    enough: Signal<Local, Bit>,
     all_ones: Constant<Bits<32>>,
-    last_needed: Constant<Bits<6>>,
+    last_needed_but_one: Constant<Bits<6>>,
+    preamble_left: Constant<Bits<4>>,
+    check_left: Constant<Bits<4>>,
+    gap_left: Constant<Bits<4>>,
 }
 
 impl Default for Gmac {
@@ -68,16 +86,25 @@ impl Default for Gmac {
             tx_en: Default::default(),
             crc: Default::default(),
             state: Default::default(),
-            count: Default::default(),
+            timer: Default::default(),
+            timed_out: Default::default(),
+            taking: Default::default(),
+            filled: Default::default(),
+            enough: Default::default(),
+            octet: Default::default(),
+            sending: Default::default(),
+            starts: Default::default(),
+            feeds: Default::default(),
+            checks: Default::default(),
             check: Default::default(),
             txd_out: Default::default(),
             tx_en_out: Default::default(),
-            octet: Default::default(),
             inverted: Default::default(),
-            feeds: Default::default(),
-            enough: Default::default(),
             all_ones: Constant::new(0xffff_ffff_u64.into()),
-            last_needed: Constant::new((MIN_FRAME_BYTES as u64 - 1).into()),
+            last_needed_but_one: Constant::new((MIN_FRAME_BYTES as u64 - 2).into()),
+            preamble_left: Constant::new((PREAMBLE_OCTETS - 1).into()),
+            check_left: Constant::new((CHECK_OCTETS - 1).into()),
+            gap_left: Constant::new((GAP_CLOCKS - 1).into()),
         }
     }
 }
@@ -85,82 +112,103 @@ impl Default for Gmac {
 impl Logic for Gmac {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, count, check, txd_out, tx_en_out);
+        dff_setup!(
+            self, clock, state, timer, timed_out, taking, filled, enough, octet, sending, starts,
+            feeds, checks, check, txd_out, tx_en_out
+        );
+        self.ready.next = self.taking.q.val();
         self.txd.next = self.txd_out.q.val();
         self.tx_en.next = self.tx_en_out.q.val();
-        self.ready.next = false;
-        self.feeds.next = false;
-        self.octet.next = bits::<8>(0);
-        self.tx_en_out.d.next = true;
-        self.enough.next = self.count.q.val() >= self.last_needed.val();
-        self.inverted.next = self.check.q.val() ^ self.all_ones.val();
+
+        // The timer is high on a phase's last clock; it stands in the register before it is needed.
+        self.timer.d.next = self.timer.q.val() - 1;
+        self.timed_out.d.next = self.timer.q.val() == 1;
+        self.octet.d.next = bits::<8>(0);
+        self.sending.d.next = true;
+        self.starts.d.next = false;
+        self.feeds.d.next = false;
+        self.checks.d.next = false;
         match self.state.q.val() {
             State::AwaitFrame => {
-                self.tx_en_out.d.next = false;
-                self.count.d.next = bits::<6>(0);
+                self.sending.d.next = false;
+                self.timer.d.next = self.preamble_left.val();
+                self.timed_out.d.next = false;
                 if self.valid.val() {
                     self.state.d.next = State::Preamble;
                 }
             }
             State::Preamble => {
-                self.octet.next = bits::<8>(0x55);
-                self.check.d.next = self.all_ones.val();
-                self.count.d.next = self.count.q.val() + 1;
-                if self.count.q.val() == 7 {
-                    self.octet.next = bits::<8>(0xd5);
-                    self.count.d.next = bits::<6>(0);
+                self.octet.d.next = bits::<8>(0x55);
+                self.starts.d.next = true;
+                self.filled.d.next = bits::<6>(0);
+                self.enough.d.next = false;
+                if self.timed_out.q.val() {
+                    self.octet.d.next = bits::<8>(0xd5);
+                    self.taking.d.next = true;
                     self.state.d.next = State::Data;
                 }
             }
             State::Data => {
-                self.ready.next = true;
-                self.feeds.next = true;
-                self.octet.next = self.data.val();
-                if !self.enough.val() {
-                    self.count.d.next = self.count.q.val() + 1;
-                }
+                self.feeds.d.next = true;
+                self.octet.d.next = self.data.val();
+                self.filled.d.next = self.filled.q.val() + 1;
+                self.timer.d.next = self.check_left.val();
+                self.timed_out.d.next = false;
                 if self.last.val() {
+                    self.taking.d.next = false;
                     self.state.d.next = State::Pad;
-                    if self.enough.val() {
+                    if self.enough.q.val() {
                         self.state.d.next = State::Check;
-                        self.count.d.next = bits::<6>(0);
                     }
                 }
             }
             State::Pad => {
-                self.feeds.next = true;
-                self.count.d.next = self.count.q.val() + 1;
-                if self.enough.val() {
+                self.feeds.d.next = true;
+                self.filled.d.next = self.filled.q.val() + 1;
+                self.timer.d.next = self.check_left.val();
+                self.timed_out.d.next = false;
+                if self.enough.q.val() {
                     self.state.d.next = State::Check;
-                    self.count.d.next = bits::<6>(0);
                 }
             }
             State::Check => {
-                self.octet.next = self.inverted.val().get_bits::<8>(0);
-                self.check.d.next = self.check.q.val() >> 8;
-                self.count.d.next = self.count.q.val() + 1;
-                if self.count.q.val() == 3 {
+                self.checks.d.next = true;
+                if self.timed_out.q.val() {
+                    self.timer.d.next = self.gap_left.val();
+                    self.timed_out.d.next = false;
                     self.state.d.next = State::Gap;
-                    self.count.d.next = bits::<6>(0);
                 }
             }
             State::Gap => {
-                // With the clock AwaitFrame takes, 12 byte times pass between frames.
-                self.tx_en_out.d.next = false;
-                self.count.d.next = self.count.q.val() + 1;
-                if self.count.q.val() == 10 {
+                self.sending.d.next = false;
+                if self.timed_out.q.val() {
                     self.state.d.next = State::AwaitFrame;
                 }
             }
             _ => {
+                self.sending.d.next = false;
                 self.state.d.next = State::AwaitFrame;
             }
         }
+        // High from the 60th octet on, whichever state sends it.
+        if self.filled.q.val() == self.last_needed_but_one.val() {
+            self.enough.d.next = true;
+        }
+
         self.crc.crc.next = self.check.q.val();
-        self.crc.data.next = self.octet.val();
-        if self.feeds.val() {
+        self.crc.data.next = self.octet.q.val();
+        self.inverted.next = self.check.q.val() ^ self.all_ones.val();
+        self.check.d.next = self.check.q.val() >> 8;
+        self.txd_out.d.next = self.octet.q.val();
+        self.tx_en_out.d.next = self.sending.q.val();
+        if self.checks.q.val() {
+            self.txd_out.d.next = self.inverted.val().get_bits::<8>(0);
+        }
+        if self.feeds.q.val() {
             self.check.d.next = self.crc.stepped.val();
         }
-        self.txd_out.d.next = self.octet.val();
+        if self.starts.q.val() {
+            self.check.d.next = self.all_ones.val();
+        }
     }
 }

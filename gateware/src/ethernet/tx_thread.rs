@@ -1,19 +1,36 @@
 //! Tx thread: blocks in the packet FIFO to the bytes of frames, addresses and counter included.
 //!
 //! Waits until a whole block is available, reads its descriptor, then offers the frame byte by byte in
-//! groups of four (the first has two, so that words fall on group borders). The next word is on the
-//! FIFO's read port long before its group begins.
+//! groups of four (the first has two, so that words fall on group borders).
+//!
+//! ```text
+//! read_address -> block RAM -> word -> next -> shift -> data
+//!
+//! clock          |0|1|2|3|4|5|6|7|
+//! shift          |High a |Low a  |High b
+//! next           |H|Low a  |High b
+//! read_address    a|b
+//! word            a a|b                one clock after the memory; b is needed from clock 4 on
+//! ```
+//!
+//! `next` takes its group on the clock after `shift` took the one before. The address moves with the
+//! last-but-one group of its word, so the memory may take up to [`MAX_READ_CLOCKS`] to answer: one, or two
+//! with its own output registers, as large memories need. Comparisons and carries stand in registers
+//! before they are needed, so no path is longer than one choice of `next`.
 
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
+/// Most clocks the memory may take from an address to its word on `read_high` and `read_low`.
+pub const MAX_READ_CLOCKS: usize = 3;
+
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
     AwaitBlock,
-    Descriptor,
     Send,
 }
 
+/// What `next` holds, or takes on this clock: the group after the one being sent.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum Group {
     DestinationEnd,
@@ -33,7 +50,7 @@ pub struct TxThread<const N: usize> {
     pub available: Signal<In, Bits<N>>,
     /// Word to read.
     pub read_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word addressed on the clock before.
+    /// Bits 63..32 of the word addressed on the clock before, or up to [`MAX_READ_CLOCKS`] before.
     pub read_high: Signal<In, Bits<32>>,
     /// Bits 31..0.
     pub read_low: Signal<In, Bits<32>>,
@@ -51,14 +68,21 @@ pub struct TxThread<const N: usize> {
     group: DFF<Group>,
     read_at: DFF<Bits<N>>,
     done_to: DFF<Bits<N>>,
-    header: DFF<Bits<32>>,
-    words_left: DFF<Bits<8>>,
+    pending: DFF<Bit>,
+    word_high: DFF<Bits<32>>,
+    word_low: DFF<Bits<32>>,
+    turn: DFF<Bit>,
+    next_group: DFF<Bits<32>>,
     shift: DFF<Bits<32>>,
     left: DFF<Bits<2>>,
-    counter: DFF<Bits<32>>,
-    counter_high: DFF<Bits<8>>,
-    is_last: Signal<Local, Bit>,
-    next_counter: Signal<Local, Bits<32>>,
+    reload: DFF<Bit>,
+    words_left: DFF<Bits<8>>,
+    finishing: DFF<Bit>,
+    offered: DFF<Bit>,
+    at_last: DFF<Bit>,
+    counter: FrameCounter,
+    sent: DFF<Bit>,
+    high_and_mid: Signal<Local, Bits<32>>,
     destination_start: Constant<Bits<32>>,
     destination_end: Constant<Bits<32>>,
     source_prefix: Constant<Bits<32>>,
@@ -84,14 +108,21 @@ impl<const N: usize> Default for TxThread<N> {
             group: Default::default(),
             read_at: Default::default(),
             done_to: Default::default(),
-            header: Default::default(),
-            words_left: Default::default(),
+            pending: Default::default(),
+            word_high: Default::default(),
+            word_low: Default::default(),
+            turn: Default::default(),
+            next_group: Default::default(),
             shift: Default::default(),
             left: Default::default(),
+            reload: Default::default(),
+            words_left: Default::default(),
+            finishing: Default::default(),
+            offered: Default::default(),
+            at_last: Default::default(),
             counter: Default::default(),
-            counter_high: Default::default(),
-            is_last: Default::default(),
-            next_counter: Default::default(),
+            sent: Default::default(),
+            high_and_mid: Default::default(),
             destination_start: word([a, b, 0, 0]),
             destination_end: word([c, d, e, f]),
             source_prefix: word([SOURCE_PREFIX, 0, 0, 0]),
@@ -104,94 +135,157 @@ impl<const N: usize> Logic for TxThread<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self,
-            clock,
-            state,
-            group,
-            read_at,
-            done_to,
-            header,
-            words_left,
-            shift,
-            left,
-            counter,
-            counter_high
+            self, clock, state, group, read_at, done_to, pending, word_high, word_low, turn,
+            next_group, shift, left, reload, words_left, finishing, offered, at_last, sent
         );
+        self.counter.clock.next = self.clock.val();
+        self.counter.step.next = self.sent.q.val();
         self.read_address.next = self.read_at.q.val();
         self.freed.next = self.done_to.q.val();
-        self.valid.next = false;
+        self.valid.next = self.offered.q.val();
         self.data.next = self.shift.q.val().get_bits::<8>(24);
-        self.is_last.next = (self.words_left.q.val() == 0) & (self.left.q.val() == 0);
-        self.last.next = self.is_last.val();
-        self.next_counter.next = self.counter.q.val() + 1;
-        match self.state.q.val() {
-            State::AwaitBlock => {
-                if self.available.val() != self.read_at.q.val() {
-                    self.state.d.next = State::Descriptor;
+        self.last.next = self.at_last.q.val();
+
+        self.pending.d.next = self.available.val() != self.read_at.q.val();
+        self.word_high.d.next = self.read_high.val();
+        self.word_low.d.next = self.read_low.val();
+        self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
+            | bit_cast::<32, 16>(self.counter.mid.val());
+        self.turn.d.next = false;
+        if self.turn.q.val() {
+            match self.group.q.val() {
+                Group::DestinationEnd => {
+                    self.next_group.d.next = self.destination_end.val();
+                }
+                Group::SourceStart => {
+                    self.next_group.d.next = self.source_prefix.val() | self.high_and_mid.val();
+                }
+                Group::SourceEnd => {
+                    self.next_group.d.next =
+                        (bit_cast::<32, 16>(self.counter.low.val()) << 16) | self.ether_type.val();
+                }
+                Group::Header => {
+                    // The payload header is the low half of the descriptor.
+                    self.next_group.d.next = self.word_low.q.val();
+                    self.words_left.d.next = self.word_low.q.val().get_bits::<8>(16);
+                }
+                Group::High => {
+                    self.next_group.d.next = self.word_high.q.val();
+                }
+                _ => {
+                    self.next_group.d.next = self.word_low.q.val();
                 }
             }
-            State::Descriptor => {
-                self.header.d.next = self.read_low.val();
-                self.words_left.d.next = self.read_low.val().get_bits::<8>(16);
-                self.read_at.d.next = self.read_at.q.val() + 1;
+        }
+        // `next` comes after the header or a word's end, and no word is left to come.
+        self.finishing.d.next =
+            (self.words_left.q.val() == 0) & (self.group.q.val() == Group::High);
+
+        self.sent.d.next = false;
+        match self.state.q.val() {
+            State::AwaitBlock => {
+                self.group.d.next = Group::DestinationEnd;
                 self.shift.d.next = self.destination_start.val();
                 self.left.d.next = bits::<2>(1);
-                self.group.d.next = Group::DestinationEnd;
-                self.state.d.next = State::Send;
+                self.reload.d.next = false;
+                if self.pending.q.val() {
+                    self.turn.d.next = true;
+                    self.offered.d.next = true;
+                    self.state.d.next = State::Send;
+                }
             }
             State::Send => {
-                self.valid.next = true;
                 if self.ready.val() {
                     self.left.d.next = self.left.q.val() - 1;
+                    self.reload.d.next = (self.left.q.val() == 1) & !self.finishing.q.val();
+                    self.at_last.d.next = (self.left.q.val() == 1) & self.finishing.q.val();
                     self.shift.d.next = self.shift.q.val() << 8;
-                    if self.is_last.val() {
-                        self.state.d.next = State::AwaitBlock;
-                        self.done_to.d.next = self.read_at.q.val();
-                        self.counter.d.next = self.next_counter.val();
-                        if self.next_counter.val() == 0 {
-                            self.counter_high.d.next = self.counter_high.q.val() + 1;
-                        }
-                    } else if self.left.q.val() == 0 {
+                    if self.reload.q.val() {
+                        self.shift.d.next = self.next_group.q.val();
+                        self.turn.d.next = true;
                         match self.group.q.val() {
                             Group::DestinationEnd => {
-                                self.shift.d.next = self.destination_end.val();
                                 self.group.d.next = Group::SourceStart;
                             }
                             Group::SourceStart => {
-                                self.shift.d.next = self.source_prefix.val()
-                                    | (bit_cast::<32, 8>(self.counter_high.q.val()) << 16)
-                                    | (self.counter.q.val() >> 16);
                                 self.group.d.next = Group::SourceEnd;
                             }
                             Group::SourceEnd => {
-                                self.shift.d.next =
-                                    (self.counter.q.val() << 16) | self.ether_type.val();
+                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.group.d.next = Group::Header;
                             }
                             Group::Header => {
-                                self.shift.d.next = self.header.q.val();
                                 self.group.d.next = Group::High;
                             }
                             Group::High => {
-                                self.shift.d.next = self.read_high.val();
+                                self.read_at.d.next = self.read_at.q.val() + 1;
                                 self.group.d.next = Group::Low;
                             }
-                            Group::Low => {
-                                self.shift.d.next = self.read_low.val();
-                                self.read_at.d.next = self.read_at.q.val() + 1;
+                            _ => {
                                 self.words_left.d.next = self.words_left.q.val() - 1;
                                 self.group.d.next = Group::High;
                             }
-                            _ => {
-                                self.group.d.next = Group::DestinationEnd;
-                            }
                         }
+                    }
+                    if self.at_last.q.val() {
+                        self.offered.d.next = false;
+                        self.sent.d.next = true;
+                        self.done_to.d.next = self.read_at.q.val();
+                        self.state.d.next = State::AwaitBlock;
                     }
                 }
             }
             _ => {
                 self.state.d.next = State::AwaitBlock;
             }
+        }
+    }
+}
+
+/// The 40-bit frame counter, in parts: a carry waits a clock between them, which is over long before
+/// the next frame asks.
+#[derive(LogicBlock, Default)]
+pub struct FrameCounter {
+    /// Transmit clock.
+    pub clock: Signal<In, Clock>,
+    /// Count one.
+    pub step: Signal<In, Bit>,
+    /// Bits 39..32.
+    pub high: Signal<Out, Bits<8>>,
+    /// Bits 31..16.
+    pub mid: Signal<Out, Bits<16>>,
+    /// Bits 15..0.
+    pub low: Signal<Out, Bits<16>>,
+    low_part: DFF<Bits<16>>,
+    low_full: DFF<Bit>,
+    mid_step: DFF<Bit>,
+    mid_part: DFF<Bits<16>>,
+    mid_full: DFF<Bit>,
+    high_step: DFF<Bit>,
+    high_part: DFF<Bits<8>>,
+}
+
+impl Logic for FrameCounter {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self, clock, low_part, low_full, mid_step, mid_part, mid_full, high_step, high_part
+        );
+        self.high.next = self.high_part.q.val();
+        self.mid.next = self.mid_part.q.val();
+        self.low.next = self.low_part.q.val();
+        self.low_full.d.next = self.low_part.q.val() == 0xffff;
+        self.mid_full.d.next = self.mid_part.q.val() == 0xffff;
+        self.mid_step.d.next = self.step.val() & self.low_full.q.val();
+        self.high_step.d.next = self.mid_step.q.val() & self.mid_full.q.val();
+        if self.step.val() {
+            self.low_part.d.next = self.low_part.q.val() + 1;
+        }
+        if self.mid_step.q.val() {
+            self.mid_part.d.next = self.mid_part.q.val() + 1;
+        }
+        if self.high_step.q.val() {
+            self.high_part.d.next = self.high_part.q.val() + 1;
         }
     }
 }

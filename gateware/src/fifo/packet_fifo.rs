@@ -1,9 +1,17 @@
 //! Blocks of words from the DDR domain to the transmit domain, whole blocks only.
 //!
-//! The writer fills a block at addresses it chooses and then moves `committed` past it; the reader
-//! sees the block once the pointer has crossed, reads it at its leisure and moves `freed`. Only the
-//! two pointers cross, so there are no fill levels on a critical path; `room` is one registered
-//! comparison, late by the crossing and always on the safe side.
+//! The writer fills a block at addresses it chooses, a half of a word at a time if it likes, and then
+//! moves `committed` past it; the reader sees the block once the pointer has crossed, reads it at its
+//! leisure and moves `freed`. Only the two pointers cross, so there are no fill levels on a critical
+//! path. `room` is a subtraction and a comparison, a register behind each: to the reader's progress it
+//! may answer late, to the writer's own it answers after [`ROOM_LATENCY`] edges, which the writer waits.
+//!
+//! ```text
+//! edge         0   1   2        ROOM_LATENCY = 2
+//! committed  a | b | b | b
+//! used       a | a | b | b
+//! room       a | a | a | b
+//! ```
 
 use hmtt_format::frame::MAX_WORDS;
 use rust_hdl::prelude::*;
@@ -14,7 +22,8 @@ use super::pointer_crossing::PointerCrossing;
 /// Words a block may take: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// Clocks from a change of `committed` to its effect on `room`.
+/// DDR clock edges after the one that moved `committed` until `room` answers to its new value. Before,
+/// `room` may still speak of the old one: a writer waits that long before it trusts it again.
 pub const ROOM_LATENCY: usize = 2;
 
 /// See the module's description. `2^N` words of 64 bits.
@@ -24,9 +33,9 @@ pub struct PacketFifo<const N: usize> {
     pub ddr_clock: Signal<In, Clock>,
     /// Clock of the reader.
     pub tx_clock: Signal<In, Clock>,
-    /// Write the high half of a word.
+    /// Write bits 63..32.
     pub write_high_enable: Signal<In, Bit>,
-    /// Write the low half of a word.
+    /// Write bits 31..0.
     pub write_low_enable: Signal<In, Bit>,
     /// Where.
     pub write_address: Signal<In, Bits<N>>,
@@ -36,7 +45,7 @@ pub struct PacketFifo<const N: usize> {
     pub write_low: Signal<In, Bits<32>>,
     /// End of the last complete block.
     pub committed: Signal<In, Bits<N>>,
-    /// The longest block fits behind `committed`; two clocks late.
+    /// The longest block fits behind `committed`; see [`ROOM_LATENCY`].
     pub room: Signal<Out, Bit>,
     /// Word to read.
     pub read_address: Signal<In, Bits<N>>,
@@ -52,13 +61,23 @@ pub struct PacketFifo<const N: usize> {
     low: BlockRam<Bits<32>, N>,
     forward: PointerCrossing<N>,
     backward: PointerCrossing<N>,
+    used: DFF<Bits<N>>,
     has_room: DFF<Bit>,
-    used: Signal<Local, Bits<N>>,
     room_below: Constant<Bits<N>>,
 }
 
 impl<const N: usize> Default for PacketFifo<N> {
     fn default() -> Self {
+        Self::for_blocks_of(BLOCK_WORDS)
+    }
+}
+
+impl<const N: usize> PacketFifo<N> {
+    /// A FIFO for blocks of at most this many words, the descriptor included.
+    ///
+    /// # Panics
+    /// When not even one fits.
+    pub fn for_blocks_of(words: u64) -> Self {
         Self {
             ddr_clock: Default::default(),
             tx_clock: Default::default(),
@@ -78,10 +97,10 @@ impl<const N: usize> Default for PacketFifo<N> {
             low: Default::default(),
             forward: Default::default(),
             backward: Default::default(),
-            has_room: Default::default(),
             used: Default::default(),
+            has_room: Default::default(),
             // Full and empty must differ, so one word always stays unused.
-            room_below: Constant::new(((1u64 << N) - BLOCK_WORDS).into()),
+            room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
         }
     }
 }
@@ -89,7 +108,7 @@ impl<const N: usize> Default for PacketFifo<N> {
 impl<const N: usize> Logic for PacketFifo<N> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, ddr_clock, has_room);
+        dff_setup!(self, ddr_clock, used, has_room);
         self.high.write_clock.next = self.ddr_clock.val();
         self.low.write_clock.next = self.ddr_clock.val();
         self.high.read_clock.next = self.tx_clock.val();
@@ -113,8 +132,8 @@ impl<const N: usize> Logic for PacketFifo<N> {
         self.forward.value.next = self.committed.val();
         self.available.next = self.forward.crossed.val();
         self.backward.value.next = self.freed.val();
-        self.used.next = self.committed.val() - self.backward.crossed.val();
-        self.has_room.d.next = self.used.val() < self.room_below.val();
+        self.used.d.next = self.committed.val() - self.backward.crossed.val();
+        self.has_room.d.next = self.used.q.val() < self.room_below.val();
         self.room.next = self.has_room.q.val();
     }
 }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use gateware::ethernet::crc32::Crc32Step;
 use gateware::ethernet::gmac::Gmac;
-use gateware::ethernet::tx_thread::TxThread;
+use gateware::ethernet::tx_thread::{FrameCounter, TxThread};
 use gateware::table::Table;
 
 use crate::direct::{chance, spread, with_seeds};
@@ -59,6 +59,19 @@ fn transmit_threads_agree() {
             recording.block.read_high.next = spread(rng, 32).into();
             recording.block.read_low.next = (spread(rng, 32) & few_words).into();
             recording.block.ready.next = chance(rng, 80);
+            recording.step();
+            recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}
+
+#[test]
+fn frame_counters_agree() {
+    with_seeds(0..1, |rng| {
+        let mut recording = Recording::new("frame counter", FrameCounter::default());
+        for _ in 0..2000 {
+            recording.block.step.next = chance(rng, 30);
             recording.step();
             recording.edge(|block| &mut block.clock);
         }

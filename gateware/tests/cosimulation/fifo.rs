@@ -30,7 +30,8 @@ fn packet_fifos_agree() {
         let mut recording = Recording::new("packet FIFO", PacketFifo::<10>::default());
         for _ in 0..4000 {
             let block = &mut recording.block;
-            block.write.next = rng.bool();
+            block.write_high_enable.next = rng.bool();
+            block.write_low_enable.next = rng.bool();
             // A handful of addresses, so that what is written is also read.
             block.write_address.next = rng.u64(0..8).into();
             block.read_address.next = rng.u64(0..8).into();

@@ -1,7 +1,7 @@
 //! Packet FIFO and pointer crossing between clocks of unrelated periods.
 
 use fastrand::Rng;
-use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo};
+use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo, ROOM_LATENCY};
 use gateware::fifo::pointer_crossing::PointerCrossing;
 
 use crate::direct::{chance, pulse, settled, with_seeds};
@@ -55,9 +55,10 @@ fn a_crossing_shows_only_values_that_stood_and_in_order() {
     });
 }
 
-/// Writes blocks of random words when there is room, as the framer does.
+/// Writes blocks of random words when there is room, as the framer does, at times half by half.
 #[derive(Default)]
 struct Writer {
+    half: Option<u64>,
     committed: u64,
     offset: u64,
     length: u64,
@@ -66,25 +67,38 @@ struct Writer {
 
 impl Writer {
     fn drive(&mut self, fifo: &mut PacketFifo<10>, rng: &mut Rng, words: &mut Vec<u64>) {
-        fifo.write.next = false;
+        fifo.write_high_enable.next = false;
+        fifo.write_low_enable.next = false;
         if self.length == 0 {
-            // `room` answers to a new end two clocks later.
             self.wait = self.wait.saturating_sub(1);
             if self.wait == 0 && fifo.room.val() && chance(rng, 60) {
                 self.length = if rng.bool() { BLOCK_WORDS } else { rng.u64(1..=BLOCK_WORDS) };
             }
             return;
         }
-        let word = rng.u64(..);
-        words.push(word);
-        fifo.write.next = true;
+        let begun = self.half.take();
+        let word = begun.unwrap_or_else(|| rng.u64(..));
+        let whole = begun.is_none() && rng.bool();
+        let (high, low) = (whole || begun.is_none(), whole || begun.is_some());
         fifo.write_address.next = ((self.committed + self.offset) & 0x3ff).into();
-        fifo.write_high.next = (word >> 32).into();
-        fifo.write_low.next = (word & 0xffff_ffff).into();
+        fifo.write_high_enable.next = high;
+        fifo.write_low_enable.next = low;
+        // A half that is not enabled must not matter.
+        fifo.write_high.next = (if high { word >> 32 } else { rng.u32(..).into() }).into();
+        fifo.write_low.next = (if low { word & 0xffff_ffff } else { rng.u32(..).into() }).into();
+        if !low {
+            self.half = Some(word);
+            return;
+        }
+        words.push(word);
         self.offset += 1;
         if self.offset == self.length {
             self.committed = (self.committed + self.length) & 0x3ff;
-            *self = Self { committed: self.committed, wait: 3, ..Self::default() };
+            *self = Self {
+                committed: self.committed,
+                wait: ROOM_LATENCY as u32 + 1,
+                ..Self::default()
+            };
         }
     }
 }

@@ -1,8 +1,10 @@
 //! GMAC and Tx thread: what a PHY receives for random frames and blocks.
 
+use std::collections::VecDeque;
+
 use fastrand::Rng;
 use gateware::ethernet::gmac::Gmac;
-use gateware::ethernet::tx_thread::TxThread;
+use gateware::ethernet::tx_thread::{FrameCounter, MAX_READ_CLOCKS, TxThread};
 use hmtt_format::frame::{self, MAX_FRAME_BYTES, MIN_FRAME_BYTES, PayloadHeader};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
@@ -101,6 +103,8 @@ fn blocks_become_the_frames_the_format_defines() {
         let (mut thread, mut gmac) = (settled(TxThread::<10>::default()), settled(Gmac::default()));
         let (mut fifo, mut end, mut phy) = (vec![0u64; 1 << 10], 0, Phy::default());
         let sent = blocks(rng);
+        // What the memory still has to answer with.
+        let mut answers = VecDeque::from(vec![0; rng.usize(0..MAX_READ_CLOCKS)]);
         let mut waiting = sent.iter();
         for _ in 0..60_000 {
             let free = (thread.freed.val().index() + 1023 - end) & 1023;
@@ -124,7 +128,8 @@ fn blocks_become_the_frames_the_format_defines() {
             thread.ready.next = gmac.ready.val();
             settle(&mut thread);
             phy.sample(&gmac);
-            let word = fifo[thread.read_address.val().index()];
+            answers.push_back(fifo[thread.read_address.val().index()]);
+            let word = answers.pop_front().expect("an answer");
             pulse(&mut thread, |thread| &mut thread.clock);
             pulse(&mut gmac, |gmac| &mut gmac.clock);
             thread.read_high.next = (word >> 32).into();
@@ -137,4 +142,18 @@ fn blocks_become_the_frames_the_format_defines() {
             assert_eq!(received(frame), &buffer[..length], "frame {counter}");
         }
     });
+}
+
+#[test]
+fn the_frame_counter_carries_into_its_middle_part() {
+    let mut counter = settled(FrameCounter::default());
+    // A frame takes at least 84 byte times; the carries need three clocks.
+    for count in 1..=(1u64 << 16) + 2 {
+        for clock in 0..3 {
+            counter.step.next = clock == 0;
+            pulse(&mut counter, |counter| &mut counter.clock);
+        }
+        let (high, mid) = (counter.high.val().index() as u64, counter.mid.val().index() as u64);
+        assert_eq!(high << 32 | mid << 16 | counter.low.val().index() as u64, count);
+    }
 }
