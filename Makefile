@@ -1,7 +1,7 @@
 # What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
 # need by themselves.
 .POSIX:
-.PHONY: setup demo lint test synth bench
+.PHONY: setup demo lint test synth bitstream bench
 
 setup:
 	@sh tools/setup.sh
@@ -25,6 +25,10 @@ test: lint
 
 synth: setup
 	cargo run --quiet -p gateware -- synth
+
+# Every board to a bitstream that meets timing, or to an error.
+bitstream: setup
+	cargo run --quiet -p gateware -- synth --bitstream
 
 bench: setup
 	cargo build --quiet --release -p hmtt-sim

@@ -12,6 +12,8 @@ pub enum EmitError {
     Check(String),
     /// The board lacks pins for the memory.
     Pins(String),
+    /// The board has no card with a FIFO of so many KB.
+    Fifo(usize),
 }
 
 impl std::fmt::Display for EmitError {
@@ -19,6 +21,7 @@ impl std::fmt::Display for EmitError {
         match self {
             EmitError::Check(why) => write!(f, "the gateware fails its own checks: {why}"),
             EmitError::Pins(why) => f.write_str(why),
+            EmitError::Fifo(kb) => write!(f, "this board has no card with a FIFO of {kb} KB"),
         }
     }
 }

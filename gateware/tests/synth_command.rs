@@ -62,7 +62,7 @@ fn synth_writes_verilog_constraints_and_a_build_script() {
 fn the_pin_file_names_exactly_the_ports_of_the_board() {
     let board = gateware::boards::alchitry_cu::BOARD;
     let memory = gateware::synth::memory(None).expect("the built-in memory");
-    let verilog = (board.verilog)(&memory).expect("a board");
+    let verilog = (board.verilog)(&memory, 8).expect("a board");
     let top = verilog.split("module top(").nth(1).expect("a top module");
     let mut ports: Vec<String> = Vec::new();
     for line in top.split("endmodule").next().unwrap_or("").lines().map(str::trim) {
