@@ -1,7 +1,10 @@
 //! The boards a card can be built for: one file here and one folder under `constraints/` each.
 
 pub mod alchitry_cu;
+pub mod ecp5;
+pub mod ecpix_5;
 pub mod ice40;
+pub mod phy_reset;
 
 use hmtt_format::MemoryDescription;
 
@@ -48,7 +51,7 @@ pub enum Rate {
 }
 
 /// All boards.
-pub const BOARDS: [Board; 1] = [alchitry_cu::BOARD];
+pub const BOARDS: [Board; 2] = [alchitry_cu::BOARD, ecpix_5::BOARD];
 
 /// The board with this name.
 pub fn board(name: &str) -> Option<Board> {
