@@ -61,13 +61,14 @@ mod tests {
         block.connect_all();
         check_all(&block).expect("a sound block");
         assert!(simulate(&mut block, 100));
+        // The level each clock edge finds.
         let mut levels = Vec::new();
         for _ in 0..100 {
+            levels.push(block.reset_n.val());
             for clk in [true, false] {
                 block.clock.next = Clock { clk };
                 assert!(simulate(&mut block, 100));
             }
-            levels.push(block.reset_n.val());
         }
         let low = levels.iter().take_while(|&&level| !level).count();
         assert_eq!(low, 16);
