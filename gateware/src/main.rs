@@ -1,6 +1,6 @@
 //! `gateware`: emits the card, and builds bitstreams of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -35,10 +35,10 @@ struct Synth {
     /// Memory description (TOML); default: 512 MB of DDR-200.
     #[arg(long, value_name = "FILE")]
     memory: Option<PathBuf>,
-    /// Folder to write to.
-    #[arg(long, value_name = "DIR", default_value = "target/synth")]
-    out: PathBuf,
-    /// Size of the packet FIFO; each board lists its own.
+    /// Folder to write to; default: target/synth/ and the board's name.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Size of the packet FIFO: 8 or 16 on the alchitry-cu, 8 to 128 on the ecpix-5.
     #[arg(long, value_name = "KB")]
     fifo_kb: Option<usize>,
     /// MHz the DDR clock must reach instead of the memory's.
@@ -96,17 +96,19 @@ fn run(arguments: &Synth) -> Result<bool, SynthError> {
     let memory = synth::memory(arguments.memory.as_deref())?;
     let fifo_kb = arguments.fifo_kb.unwrap_or(board.fifo_kb[0]);
     let requirements = synth::requirements(board, &memory, arguments.ddr_mhz);
-    let files = synth::write(board, &memory, fifo_kb, &requirements, &arguments.out)?;
+    let default = || Path::new("target/synth").join(board.name);
+    let out = arguments.out.clone().unwrap_or_else(default);
+    let files = synth::write(board, &memory, fifo_kb, &requirements, &out)?;
     let title = title(board, &memory, fifo_kb);
     let tools = Tools::new(&arguments.tools);
     if arguments.bitstream {
-        return bitstream(arguments, &title, &requirements, &tools);
+        return bitstream(arguments, &out, &title, &requirements, &tools);
     }
     println!("{title}");
     for file in &files {
         println!("  {}", file.display());
     }
-    match synth::map_with_yosys(board, &arguments.out, &tools)? {
+    match synth::map_with_yosys(board, &out, &tools)? {
         None => println!("yosys is not installed: cells not counted (`make setup` installs it)"),
         Some(mapped) => {
             let cells = board.family.cells();
@@ -125,13 +127,14 @@ fn title(board: &Board, memory: &MemoryDescription, fifo_kb: usize) -> String {
 
 fn bitstream(
     arguments: &Synth,
+    out: &Path,
     title: &str,
     requirements: &[Requirement],
     tools: &Tools,
 ) -> Result<bool, SynthError> {
     let family = arguments.board.family;
     let plan = Plan {
-        folder: &arguments.out,
+        folder: out,
         family,
         constraints: arguments.board.constraints.0,
         requirements,

@@ -127,18 +127,19 @@ endmodule
 ";
     let good = "set_io clk P7\nset_io led J11\nset_frequency clk 100\n";
     let cases = [
-        ("a latch", latch, "set_io clk P7\nset_io led J11\nset_io d K11\n".into()),
-        ("a net without driver", undriven, good.into()),
-        ("a port without pin", SMALL, good.replace("set_io led J11\n", "")),
-        ("a pin that is not there", SMALL, good.replace("J11", "Z99")),
-        ("a pin without port", SMALL, format!("{good}set_io other K11\n")),
-        ("a clock that is not there", SMALL, good.replace("frequency clk", "frequency ck")),
-        ("a clock constrained to something else", SMALL, good.replace("100", "50")),
-        ("a syntax error", "module top(input clk, output led) endmodule", good.into()),
+        ("Latch inferred", latch, "set_io clk P7\nset_io led J11\nset_io d K11\n".into()),
+        ("has no driver", undriven, good.into()),
+        ("'led' is unconstrained", SMALL, good.replace("set_io led J11\n", "")),
+        ("not have a pin named 'Z99'", SMALL, good.replace("J11", "Z99")),
+        ("unmatched constraint 'other'", SMALL, format!("{good}set_io other K11\n")),
+        ("clock constraint", SMALL, good.replace("frequency clk", "frequency ck")),
+        ("constrained to 50 MHz instead of 100", SMALL, good.replace("100", "50")),
+        ("syntax error", "module top(input clk, output led) endmodule", good.into()),
     ];
-    for (what, verilog, pins) in cases {
+    for (words, verilog, pins) in cases {
         let (_folder, outcome) = small(ICE40, verilog, &pins, 100.0);
-        assert!(outcome.is_err(), "{what} was accepted");
+        let error = outcome.expect_err(words).to_string();
+        assert!(error.contains(words), "{words}: {error}");
     }
 }
 

@@ -79,7 +79,7 @@ impl Tools {
     }
 
     /// Runs a step in a folder. What it prints goes to its log; tools that write that log themselves
-    /// are quiet otherwise, and what they still print is appended to it.
+    /// are quiet otherwise, and what else they print is appended to it.
     pub fn run(&self, folder: &Path, step: &Step) -> Result<(), BitstreamError> {
         let program = self.find(step.tool).ok_or(BitstreamError::Missing(vec![step.tool]))?;
         let log = folder.join(&step.log);
@@ -97,8 +97,12 @@ impl Tools {
             .stderr(output)
             .status()
             .map_err(at(&program))?;
-        let said = [&log, &printed].map(|file| fs::read(file).unwrap_or_default());
-        let said = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let [mut said, printed_text] = [&log, &printed]
+            .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned());
+        for line in printed_text.lines().filter(|line| !said.contains(line)).collect::<Vec<_>>() {
+            said += line;
+            said += "\n";
+        }
         fs::write(&log, &said).map_err(at(&log))?;
         remove_if_there(&printed).map_err(at(&printed))?;
         if !status.success() {

@@ -178,6 +178,6 @@ fn verilog(memory: &MemoryDescription, fifo_kb: usize) -> Result<String, EmitErr
     match fifo_kb {
         8 => checked(AlchitryCu::<10>::new(memory)),
         16 => checked(AlchitryCu::<11>::new(memory)),
-        _ => Err(EmitError::Fifo(fifo_kb)),
+        _ => Err(EmitError::Fifo(fifo_kb, BOARD.fifo_kb)),
     }
 }

@@ -208,6 +208,6 @@ fn verilog(memory: &MemoryDescription, fifo_kb: usize) -> Result<String, EmitErr
         32 => checked(Ecpix5::<12>::new(memory)),
         64 => checked(Ecpix5::<13>::new(memory)),
         128 => checked(Ecpix5::<14>::new(memory)),
-        _ => Err(EmitError::Fifo(fifo_kb)),
+        _ => Err(EmitError::Fifo(fifo_kb, BOARD.fifo_kb)),
     }
 }
