@@ -143,6 +143,17 @@ endmodule
     }
 }
 
+#[test]
+fn a_port_without_pin_is_refused_on_the_ecp5_too() {
+    if !there("a_port_without_pin_is_refused_on_the_ecp5_too", ECP5) {
+        return;
+    }
+    let pins = "LOCATE COMP \"clk\" SITE \"K23\";\nFREQUENCY PORT \"clk\" 100 MHZ;\n";
+    let (_folder, outcome) = small(ECP5, SMALL, pins, 100.0);
+    let error = outcome.expect_err("no pin for led").to_string();
+    assert!(error.contains("'led' is unconstrained"), "{error}");
+}
+
 /// One seed of the whole card: what CI runs. The table must agree with the exit status, the
 /// bitstream must be readable, and its pads must be registered.
 #[test]

@@ -79,9 +79,10 @@ impl Family {
             Family::Ice40 { .. } => "synth_ice40 -device hx -top top",
             Family::Ecp5 { .. } => "synth_ecp5 -top top",
         };
-        // Older versions of nextpnr do not know the cells that only describe scopes.
+        // Older versions of nextpnr do not know the cells that only describe scopes. Of a net's many
+        // names only those that are kept shall be left: nextpnr reports a clock by one of them.
         let script = format!(
-            "read_verilog card.v; {synthesis}; delete t:$scopeinfo; check; \
+            "read_verilog card.v; {synthesis}; delete t:$scopeinfo; opt_clean -purge; check; \
              tee -q -o cells.json stat -json; write_json card.json"
         );
         Step::new("yosys", "yosys.log", &["-q", "-l", "yosys.log", "-p", &script])
