@@ -44,10 +44,10 @@ pub struct Ecpix5<const N: usize> {
     pub clock_100: Signal<In, Clock>,
     /// The slot's CK.
     pub ddr_clock: Signal<In, Clock>,
-    /// Clock enable.
-    pub cke: Signal<In, Bit>,
-    /// Chip select.
-    pub cs_n: Signal<In, Bit>,
+    /// Clock enable of each rank; pulled down.
+    pub cke: Signal<In, Bits<4>>,
+    /// Chip select of each rank; pulled up.
+    pub cs_n: Signal<In, Bits<4>>,
     /// Row address strobe.
     pub ras_n: Signal<In, Bit>,
     /// Column address strobe.
@@ -73,8 +73,8 @@ pub struct Ecpix5<const N: usize> {
     /// LEDs, low is on.
     pub led_n: Signal<Out, Bits<8>>,
     pll: Pll100To125,
-    cke_pad: InputPad,
-    cs_n_pad: InputPad,
+    cke_pads: InputPads<4>,
+    cs_n_pads: InputPads<4>,
     ras_n_pad: InputPad,
     cas_n_pad: InputPad,
     we_n_pad: InputPad,
@@ -114,8 +114,8 @@ impl<const N: usize> Ecpix5<N> {
             phy_reset_n: Default::default(),
             led_n: Default::default(),
             pll: Default::default(),
-            cke_pad: Default::default(),
-            cs_n_pad: Default::default(),
+            cke_pads: Default::default(),
+            cs_n_pads: Default::default(),
             ras_n_pad: Default::default(),
             cas_n_pad: Default::default(),
             we_n_pad: Default::default(),
@@ -144,22 +144,22 @@ impl<const N: usize> Logic for Ecpix5<N> {
 
         // One register more than the DCBU has by itself: its own would land in the fabric, with a
         // different delay from each pad.
-        self.cke_pad.clock.next = self.ddr_clock.val();
-        self.cs_n_pad.clock.next = self.ddr_clock.val();
+        self.cke_pads.clock.next = self.ddr_clock.val();
+        self.cs_n_pads.clock.next = self.ddr_clock.val();
         self.ras_n_pad.clock.next = self.ddr_clock.val();
         self.cas_n_pad.clock.next = self.ddr_clock.val();
         self.we_n_pad.clock.next = self.ddr_clock.val();
         self.ba_pads.clock.next = self.ddr_clock.val();
         self.a_pads.clock.next = self.ddr_clock.val();
-        self.cke_pad.pad.next = self.cke.val();
-        self.cs_n_pad.pad.next = self.cs_n.val();
+        self.cke_pads.pads.next = self.cke.val();
+        self.cs_n_pads.pads.next = self.cs_n.val();
         self.ras_n_pad.pad.next = self.ras_n.val();
         self.cas_n_pad.pad.next = self.cas_n.val();
         self.we_n_pad.pad.next = self.we_n.val();
         self.ba_pads.pads.next = self.ba.val();
         self.a_pads.pads.next = self.a.val();
-        self.card.cke.next = self.cke_pad.sampled.val();
-        self.card.cs_n.next = self.cs_n_pad.sampled.val();
+        self.card.cke.next = self.cke_pads.sampled.val().get_bit(0);
+        self.card.cs_n.next = self.cs_n_pads.sampled.val().get_bit(0);
         self.card.act_n.next = true;
         self.card.ras_n.next = self.ras_n_pad.sampled.val();
         self.card.cas_n.next = self.cas_n_pad.sampled.val();
