@@ -1,7 +1,7 @@
 # What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
 # need by themselves.
 .POSIX:
-.PHONY: setup demo lint test synth bench
+.PHONY: setup demo lint test synth bitstream bench
 
 setup:
 	@sh tools/setup.sh
@@ -25,6 +25,12 @@ test: lint
 
 synth: setup
 	cargo run --quiet -p gateware -- synth
+
+# The card as a bitstream for every board; an error if one misses timing.
+bitstream: setup
+	@status=0; for board in alchitry-cu ecpix-5; do \
+	cargo run --quiet -p gateware -- synth --bitstream --board $$board || status=1; \
+	done; exit $$status
 
 bench: setup
 	cargo build --quiet --release -p hmtt-sim

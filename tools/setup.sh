@@ -1,6 +1,8 @@
 #!/bin/sh
-# Installs what building and testing need from Debian, by package name; quiet when all is there.
+# Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
+# target/tools. Quiet when all is there.
 set -eu
+cd "$(dirname "$0")/.."
 
 missing=
 need() { # command package
@@ -8,12 +10,17 @@ need() { # command package
 }
 need cc build-essential
 need yosys yosys
+need nextpnr-ice40 nextpnr-ice40
+need icepack fpga-icestorm
+need z3 z3
+need boolector boolector
 need iverilog iverilog
 need verilator verilator
 need tshark tshark
 need ip iproute2
 need unshare util-linux
 need python3 python3
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 
 # The oldest compiler that builds the workspace, as its Cargo.toml states.
 wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
@@ -25,39 +32,57 @@ if ! new_enough rustc; then
     # Debian 12 carries a current compiler as rustc-web, later ones as rustc.
     missing="$missing rust"
 fi
-[ -z "$missing" ] && exit 0
-
-if [ "$(id -u)" = 0 ]; then
-    as_root=
-elif command -v sudo >/dev/null 2>&1; then
-    as_root=sudo
-else
-    echo "setup: missing:$missing; install them as root with apt-get install" >&2
-    exit 1
-fi
-echo "setup: installing$missing"
-$as_root apt-get update -qq
-packages=
-for package in $missing; do
-    if [ "$package" = rust ]; then
-        for flavour in "" -web; do
-            version=$(apt-cache policy "rustc$flavour" | awk '/Candidate/{print $2}')
-            if [ "$(printf '%s\n%s\n' "$wanted" "$version" | sort -V | head -n 1)" = "$wanted" ]; then
-                package="rustc$flavour cargo$flavour"
-                for extra in "rustfmt$flavour" "rust-clippy$flavour"; do
-                    if apt-cache show "$extra" >/dev/null 2>&1; then
-                        package="$package $extra"
-                    fi
-                done
-                break
-            fi
-        done
-        if [ "$package" = rust ]; then
-            echo "setup: Debian has no rustc $wanted or newer here; install one from rustup.rs" >&2
-            exit 1
-        fi
+install_packages() {
+    if [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif command -v sudo >/dev/null 2>&1; then
+        as_root=sudo
+    else
+        echo "setup: missing:$missing; install them as root with apt-get install" >&2
+        exit 1
     fi
-    packages="$packages $package"
-done
-# shellcheck disable=SC2086 # a list of packages
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null
+    echo "setup: installing$missing"
+    $as_root apt-get update -qq
+    packages=
+    for package in $missing; do
+        if [ "$package" = rust ]; then
+            for flavour in "" -web; do
+                version=$(apt-cache policy "rustc$flavour" | awk '/Candidate/{print $2}')
+                if [ "$(printf '%s\n%s\n' "$wanted" "$version" | sort -V | head -n 1)" = "$wanted" ]; then
+                    package="rustc$flavour cargo$flavour"
+                    for extra in "rustfmt$flavour" "rust-clippy$flavour"; do
+                        if apt-cache show "$extra" >/dev/null 2>&1; then
+                            package="$package $extra"
+                        fi
+                    done
+                    break
+                fi
+            done
+            if [ "$package" = rust ]; then
+                echo "setup: Debian has no rustc $wanted or newer here; install one from rustup.rs" >&2
+                exit 1
+            fi
+        fi
+        packages="$packages $package"
+    done
+    # shellcheck disable=SC2086 # a list of packages
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        --no-install-recommends $packages >/dev/null
+}
+
+# Debian's yosys is older and maps to slower designs, and it has no nextpnr for the ECP5. Without
+# these, bitstreams for the iCE40 are still built, with Debian's.
+install_tools() {
+    stamp=target/tools/requirements.txt
+    cmp -s tools/requirements.txt "$stamp" && return
+    echo "setup: installing yosys and nextpnr-ecp5 into target/tools"
+    if python3 -m venv target/tools &&
+        target/tools/bin/pip install --quiet --disable-pip-version-check -r tools/requirements.txt; then
+        cp tools/requirements.txt "$stamp"
+    else
+        echo "setup: could not install from PyPI; no bitstreams for the ECP5" >&2
+    fi
+}
+
+[ -z "$missing" ] || install_packages
+install_tools

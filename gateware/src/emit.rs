@@ -12,6 +12,8 @@ pub enum EmitError {
     Check(String),
     /// The board lacks pins for the memory.
     Pins(String),
+    /// The board has no card with a FIFO of so many KB, but with these.
+    Fifo(usize, &'static [usize]),
 }
 
 impl std::fmt::Display for EmitError {
@@ -19,6 +21,10 @@ impl std::fmt::Display for EmitError {
         match self {
             EmitError::Check(why) => write!(f, "the gateware fails its own checks: {why}"),
             EmitError::Pins(why) => f.write_str(why),
+            EmitError::Fifo(kb, sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+                write!(f, "FIFO of {kb} KB: this board's sizes are {} KB", sizes.join(", "))
+            }
         }
     }
 }

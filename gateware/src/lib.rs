@@ -9,6 +9,7 @@
 // hdl_gen knows no match guards.
 #![allow(clippy::collapsible_match)]
 
+pub mod bitstream;
 pub mod boards;
 pub mod card;
 pub mod config;

@@ -1,20 +1,24 @@
-//! The `synth` command: a board and a memory to Verilog, constraints and a build script on disk.
+//! The `synth` command: a board and a memory to Verilog, constraints and a build script on disk, and
+//! from there to cells or a bitstream.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{fs, io};
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::toml_memory::{self, TomlError};
+use serde::Deserialize;
 
-use crate::boards::Board;
+use crate::bitstream::tools::{Step, Tools};
+use crate::bitstream::{self, BitstreamError, Family, Requirement, constraints};
+use crate::boards::{Board, Rate};
 use crate::emit::EmitError;
 
 /// The memory the gateware is generated for when none is named.
 pub const DEFAULT_MEMORY: &str = include_str!("../memories/ddr1-512m.toml");
 
-/// Why nothing was written.
+/// Why there is no result.
 #[derive(Debug)]
 pub enum SynthError {
     /// A file could not be read or written.
@@ -23,8 +27,10 @@ pub enum SynthError {
     Memory(PathBuf, TomlError),
     /// The board cannot carry the card.
     Emit(EmitError),
-    /// yosys refused the design; its last words.
-    Yosys(String),
+    /// yosys, nextpnr or a packer did not do what was asked.
+    Bitstream(BitstreamError),
+    /// yosys counted no cells.
+    Cells(PathBuf, String),
 }
 
 impl std::fmt::Display for SynthError {
@@ -33,12 +39,19 @@ impl std::fmt::Display for SynthError {
             SynthError::File(path, error) => write!(f, "{}: {error}", path.display()),
             SynthError::Memory(path, error) => write!(f, "{}: {error}", path.display()),
             SynthError::Emit(error) => error.fmt(f),
-            SynthError::Yosys(words) => write!(f, "yosys refused the design:\n{words}"),
+            SynthError::Bitstream(error) => error.fmt(f),
+            SynthError::Cells(path, why) => write!(f, "{}: {why}", path.display()),
         }
     }
 }
 
 impl std::error::Error for SynthError {}
+
+impl From<BitstreamError> for SynthError {
+    fn from(error: BitstreamError) -> Self {
+        SynthError::Bitstream(error)
+    }
+}
 
 /// Reads a memory description; the default one for `None`.
 pub fn memory(file: Option<&Path>) -> Result<MemoryDescription, SynthError> {
@@ -51,17 +64,38 @@ pub fn memory(file: Option<&Path>) -> Result<MemoryDescription, SynthError> {
     toml_memory::parse(&text).map_err(|error| SynthError::Memory(path.into(), error))
 }
 
+/// What the clocks of a board must reach with a memory. `ddr_mhz` takes the place of the memory's
+/// own clock.
+pub fn requirements(
+    board: &Board,
+    memory: &MemoryDescription,
+    ddr_mhz: Option<f64>,
+) -> Vec<Requirement> {
+    let of_memory = ddr_mhz.unwrap_or(1e6 / f64::from(memory.tck_ps));
+    let requirement = |clock: &crate::boards::BoardClock| {
+        let mhz = match clock.rate {
+            Rate::Mhz(mhz) => mhz,
+            Rate::Memory => of_memory,
+        };
+        Requirement { name: clock.name, net: clock.net, mhz }
+    };
+    board.clocks.iter().map(requirement).collect()
+}
+
 /// Writes everything a build needs into `out`; returns the files written.
 pub fn write(
     board: &Board,
     memory: &MemoryDescription,
+    fifo_kb: usize,
+    requirements: &[Requirement],
     out: &Path,
 ) -> Result<Vec<PathBuf>, SynthError> {
-    let verilog = (board.verilog)(memory).map_err(SynthError::Emit)?;
+    let verilog = (board.verilog)(memory, fifo_kb).map_err(SynthError::Emit)?;
+    let (name, text) = board.constraints;
+    let constraints = constraints::with_clocks(text, requirements)?;
+    let script = build_script(board.family, name);
     fs::create_dir_all(out).map_err(|error| SynthError::File(out.into(), error))?;
-    let mut files = vec![("card.v", verilog.as_str()), ("build.sh", board.build_script)];
-    files.extend(board.constraints);
-    files
+    [("card.v", verilog), ("build.sh", script), (name, constraints)]
         .into_iter()
         .map(|(name, text)| {
             let path = out.join(name);
@@ -71,48 +105,67 @@ pub fn write(
         .collect()
 }
 
+/// The tools' commands for one seed, for those who want to run them by hand.
+fn build_script(family: Family, constraints: &str) -> String {
+    let mut script = String::from(
+        "#!/bin/sh\n# The tools by hand, for one seed. `synth --bitstream` also checks what they \
+         report, and tries more seeds.\nset -eu\ncd \"$(dirname \"$0\")\"\n",
+    );
+    let mut steps = vec![family.map(), family.place(constraints, 1), family.pack(1, true)];
+    // By hand, nextpnr itself says whether timing is met.
+    steps[1].arguments.retain(|argument| argument != "--timing-allow-fail");
+    for Step { tool, arguments, .. } in steps {
+        let quoted = arguments.iter().map(|argument| {
+            let plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+            if plain { argument.clone() } else { format!("'{argument}'") }
+        });
+        let _ = writeln!(script, "{tool} {}", quoted.collect::<Vec<_>>().join(" "));
+    }
+    script
+}
+
 /// What yosys made of the design.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// Kinds of cells and how many of each, in yosys' order.
-    pub cells: Vec<(String, u64)>,
+    /// Kinds of cells and how many of each.
+    pub cells: BTreeMap<String, u64>,
 }
 
 impl Mapped {
     /// Cells of all kinds whose name starts with `prefix`.
     pub fn count(&self, prefix: &str) -> u64 {
-        self.cells.iter().filter(|(kind, _)| kind.starts_with(prefix)).map(|(_, count)| count).sum()
+        let named = self.cells.iter().filter(|(kind, _)| kind.starts_with(prefix));
+        named.map(|(_, count)| count).sum()
     }
 }
 
-/// Maps the design with yosys; `Ok(None)` when yosys is not installed.
-pub fn map_with_yosys(board: &Board, verilog: &Path) -> Result<Option<Mapped>, SynthError> {
-    let script = format!("read_verilog {}; {}; stat", verilog.display(), board.synthesis);
-    let output = match Command::new("yosys").args(["-p", &script]).output() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(SynthError::File("yosys".into(), error)),
-        Ok(output) => output,
-    };
-    let log = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        let mut words = String::from_utf8_lossy(&output.stderr).into_owned();
-        let _ = writeln!(words, "exit status: {}", output.status);
-        return Err(SynthError::Yosys(words));
+/// Maps what was written to `out`; `Ok(None)` when yosys is not installed.
+pub fn map_with_yosys(
+    board: &Board,
+    out: &Path,
+    tools: &Tools,
+) -> Result<Option<Mapped>, SynthError> {
+    match bitstream::map(board.family, out, tools) {
+        Err(BitstreamError::Missing(_)) => return Ok(None),
+        result => result?,
     }
-    Ok(Some(Mapped { cells: cells_of(&log) }))
+    let path = out.join("cells.json");
+    let text = fs::read_to_string(&path).map_err(|error| SynthError::File(path.clone(), error))?;
+    cells_of(&text).map(Some).map_err(|why| SynthError::Cells(path, why))
 }
 
-/// The cell counts of the last `stat` in a yosys log.
-fn cells_of(log: &str) -> Vec<(String, u64)> {
-    let tail = log.rsplit("Number of cells:").next().unwrap_or("");
-    tail.lines()
-        .skip(1)
-        .map_while(|line| {
-            let mut fields = line.split_whitespace();
-            let (kind, count) = (fields.next()?, fields.next()?);
-            Some((kind.to_string(), count.parse().ok()?))
-        })
-        .collect()
+/// The cell counts of yosys' `stat -json`.
+fn cells_of(text: &str) -> Result<Mapped, String> {
+    #[derive(Deserialize)]
+    struct Statistics {
+        design: Design,
+    }
+    #[derive(Deserialize)]
+    struct Design {
+        num_cells_by_type: BTreeMap<String, u64>,
+    }
+    let statistics: Statistics = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Ok(Mapped { cells: statistics.design.num_cells_by_type })
 }
 
 #[cfg(test)]
@@ -120,11 +173,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cell_counts_are_read_from_the_last_table() {
-        let log = "Number of cells: 9\n SB_X 9\n\n   Number of cells:   3\n     SB_DFF   1\n     \
-                   SB_DFFE   1\n     SB_LUT4     1\n\nEnd of script";
-        let mapped = Mapped { cells: cells_of(log) };
+    fn cells_are_counted_by_the_start_of_their_name() {
+        let text = r#"{"creator": "yosys", "design": {"num_cells": 3, "num_cells_by_type":
+            {"SB_DFF": 1, "SB_DFFE": 1, "SB_LUT4": 1}}}"#;
+        let mapped = cells_of(text).expect("counts");
         assert_eq!(mapped.count("SB_DFF"), 2);
         assert_eq!(mapped.count("SB_X"), 0);
+        assert!(cells_of("{}").is_err());
     }
 }

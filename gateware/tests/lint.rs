@@ -22,7 +22,7 @@ fn card_with_fifo(memory: MemoryDescription, fifo_log2: u8) -> String {
 }
 
 fn board() -> String {
-    (alchitry_cu::BOARD.verilog)(&memories::ddr1("")).expect("a board")
+    (alchitry_cu::BOARD.verilog)(&memories::ddr1(""), 8).expect("a board")
 }
 
 /// Runs a tool in a folder that holds the Verilog as `top.v`.

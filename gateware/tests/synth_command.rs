@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use gateware::boards::BOARDS;
+
 /// Runs the command where no yosys is found: mapping takes long, and the lint does it.
 fn gateware(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gateware"))
@@ -51,18 +53,14 @@ fn synth_writes_verilog_constraints_and_a_build_script() {
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
         .collect();
     names.sort();
-    assert_eq!(names, ["build.sh", "card.pcf", "card.v", "clocks.py"]);
+    assert_eq!(names, ["build.sh", "card.pcf", "card.v"]);
     let verilog = fs::read_to_string(folder.path().join("out/card.v")).expect("card.v is read");
     assert!(verilog.contains("module top("), "no top module");
     insta::assert_snapshot!(said);
 }
 
-/// Every port of the board must sit on a pin, and every pin must carry a port.
-#[test]
-fn the_pin_file_names_exactly_the_ports_of_the_board() {
-    let board = gateware::boards::alchitry_cu::BOARD;
-    let memory = gateware::synth::memory(None).expect("the built-in memory");
-    let verilog = (board.verilog)(&memory).expect("a board");
+/// The ports of the top module, bit by bit.
+fn ports(verilog: &str) -> Vec<String> {
     let top = verilog.split("module top(").nth(1).expect("a top module");
     let mut ports: Vec<String> = Vec::new();
     for line in top.split("endmodule").next().unwrap_or("").lines().map(str::trim) {
@@ -78,17 +76,100 @@ fn the_pin_file_names_exactly_the_ports_of_the_board() {
             }
         }
     }
-    let constraints = board.constraints.iter().find(|(name, _)| *name == "card.pcf");
-    let mut pins: Vec<String> = constraints
-        .expect("a pin file")
-        .1
-        .lines()
-        .filter(|line| line.starts_with("set_io"))
-        .map(|line| line.split_whitespace().nth(1).expect("a port").into())
-        .collect();
     ports.sort();
+    ports
+}
+
+/// Port and pin of each line of a constraints file that places one.
+fn pins(constraints: &str) -> Vec<(String, String)> {
+    let mut pins: Vec<(String, String)> = constraints
+        .lines()
+        .filter_map(|line| {
+            let plain = line.replace(['"', ';'], " ");
+            let words: Vec<&str> = plain.split_whitespace().collect();
+            match words[..] {
+                ["set_io", port, pin, ..] => Some((port.into(), pin.into())),
+                ["LOCATE", "COMP", port, "SITE", pin, ..] => Some((port.into(), pin.into())),
+                _ => None,
+            }
+        })
+        .collect();
     pins.sort();
-    assert_eq!(pins, ports);
+    pins
+}
+
+/// Every port of the board must sit on a pin, and every pin must carry a port.
+#[test]
+fn the_constraints_name_exactly_the_ports_of_the_board_and_no_pin_twice() {
+    for board in BOARDS {
+        let memory = gateware::synth::memory(None).expect("the built-in memory");
+        let verilog = (board.verilog)(&memory, board.fifo_kb[0]).expect("a board");
+        let (names, mut sites): (Vec<String>, Vec<String>) =
+            pins(board.constraints.1).into_iter().unzip();
+        assert_eq!(names, ports(&verilog), "{}", board.name);
+        sites.sort();
+        sites.dedup();
+        assert_eq!(sites.len(), names.len(), "{}: a pin with two ports", board.name);
+    }
+}
+
+/// The tables of docs/hardware.md: rows of `| port | pin | ... |` under the board's heading.
+#[test]
+fn the_pin_tables_of_the_document_are_the_constraints() {
+    let document = include_str!("../../docs/hardware.md");
+    for board in BOARDS {
+        let heading = format!("`{}`", board.name);
+        let section = document
+            .split("\n## ")
+            .find(|section| section.lines().next().is_some_and(|line| line.contains(&heading)))
+            .unwrap_or_else(|| panic!("docs/hardware.md has no section on {}", board.name));
+        let mut rows: Vec<(String, String)> = Vec::new();
+        for line in section.lines() {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            if let ["", port, pin, ..] = cells[..]
+                && let Some(port) = port.strip_prefix('`').and_then(|port| port.strip_suffix('`'))
+            {
+                rows.push((port.into(), pin.into()));
+            }
+        }
+        rows.sort();
+        assert_eq!(rows, pins(board.constraints.1), "{}", board.name);
+    }
+}
+
+#[test]
+fn a_fifo_the_board_has_no_room_for_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = gateware(folder.path(), &["synth", "--fifo-kb", "9", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.path().join("out").exists(), "something was written");
+    insta::assert_snapshot!(tools::said(&output));
+}
+
+#[test]
+fn a_bitstream_without_tools_says_what_to_install() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = gateware(folder.path(), &["synth", "--out", "out", "--bitstream"]);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(tools::said(&output));
+}
+
+/// The memory's clock is what the DDR domain must reach; the option takes its place.
+#[test]
+fn the_constraints_carry_the_memory_s_clock() {
+    let line = |arguments: &[&str]| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("m.toml"), MEMORY.replace("DDR-200", "DDR-400")).expect("m");
+        let output = gateware(folder.path(), &[&["synth", "--out", "out"], arguments].concat());
+        assert!(output.status.success(), "{}", tools::said(&output));
+        let text = fs::read_to_string(folder.path().join("out/card.pcf")).expect("card.pcf");
+        let line = text.lines().find(|line| line.contains("set_frequency clock_input.ddr_clock"));
+        line.expect("a line").to_string()
+    };
+    assert!(line(&[]).ends_with(" 100"), "{}", line(&[]));
+    let ddr400 = line(&["--memory", "m.toml"]);
+    assert!(ddr400.ends_with(" 200"), "{ddr400}");
+    assert!(line(&["--memory", "m.toml", "--ddr-mhz", "50"]).ends_with(" 50"));
 }
 
 #[test]

@@ -4,31 +4,31 @@ use hmtt_format::MemoryDescription;
 use hmtt_format::config::{DEFAULT_SLICE_CODE, Granularity, Mode};
 use rust_hdl::prelude::*;
 
-use super::Board;
-use super::ice40::{ClockPad, Pll100To125};
+use super::ice40::{
+    ClockInput, ClockOutput, InputPad, InputPads, OutputPad, OutputPads, Pll100To125,
+};
+use super::{Board, BoardClock, Rate};
+use crate::bitstream::Family;
 use crate::card::Card;
 use crate::emit::{EmitError, checked};
-
-/// log2 of the FIFO's words: 16 of the 32 block RAMs.
-const FIFO_LOG2: usize = 10;
 
 /// The board.
 pub const BOARD: Board = Board {
     name: "alchitry-cu",
     device: "iCE40 HX8K-CB132",
-    fifo_bytes: 8 << FIFO_LOG2,
-    constraints: &[
-        ("card.pcf", include_str!("../../../constraints/alchitry-cu/card.pcf")),
-        ("clocks.py", include_str!("../../../constraints/alchitry-cu/clocks.py")),
+    family: Family::Ice40 { device: "hx8k", package: "cb132" },
+    fifo_kb: &[8, 16],
+    constraints: ("card.pcf", include_str!("../../../constraints/alchitry-cu/card.pcf")),
+    clocks: &[
+        BoardClock { name: "GMII", net: "pll.tx_clock", rate: Rate::Mhz(125.0) },
+        BoardClock { name: "DDR", net: "clock_input.ddr_clock", rate: Rate::Memory },
     ],
-    build_script: include_str!("alchitry_cu_build.sh"),
-    synthesis: "synth_ice40 -top top",
     verilog,
 };
 
 /// Pins of the board to ports of the card.
 #[derive(LogicBlock)]
-pub struct AlchitryCu {
+pub struct AlchitryCu<const N: usize> {
     /// Oscillator.
     pub clock_100: Signal<In, Clock>,
     /// The slot's CK.
@@ -60,14 +60,25 @@ pub struct AlchitryCu {
     /// LEDs.
     pub led: Signal<Out, Bits<8>>,
     pll: Pll100To125,
-    clock_pad: ClockPad,
-    card: Card<FIFO_LOG2>,
+    clock_input: ClockInput,
+    cke_pad: InputPad,
+    cs_n_pad: InputPad,
+    ras_n_pad: InputPad,
+    cas_n_pad: InputPad,
+    we_n_pad: InputPad,
+    ba_pads: InputPads<2>,
+    a_pads: InputPads<13>,
+    gtx_clk_pad: ClockOutput,
+    txd_pads: OutputPads<8>,
+    tx_en_pad: OutputPad,
+    tx_er_pad: OutputPad,
+    card: Card<N>,
     cke_of_ranks: Signal<Local, Bits<4>>,
     cs_n_of_ranks: Signal<Local, Bits<4>>,
     straps: Constant<Bits<16>>,
 }
 
-impl AlchitryCu {
+impl<const N: usize> AlchitryCu<N> {
     /// The board with a card for one memory: line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
         let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
@@ -88,7 +99,18 @@ impl AlchitryCu {
             gmii_tx_er: Default::default(),
             led: Default::default(),
             pll: Default::default(),
-            clock_pad: Default::default(),
+            clock_input: Default::default(),
+            cke_pad: Default::default(),
+            cs_n_pad: Default::default(),
+            ras_n_pad: Default::default(),
+            cas_n_pad: Default::default(),
+            we_n_pad: Default::default(),
+            ba_pads: Default::default(),
+            a_pads: Default::default(),
+            gtx_clk_pad: Default::default(),
+            txd_pads: Default::default(),
+            tx_en_pad: Default::default(),
+            tx_er_pad: Default::default(),
             card: Card::new(memory),
             cke_of_ranks: Default::default(),
             cs_n_of_ranks: Default::default(),
@@ -97,40 +119,65 @@ impl AlchitryCu {
     }
 }
 
-impl Logic for AlchitryCu {
+impl<const N: usize> Logic for AlchitryCu<N> {
     #[hdl_gen]
     fn update(&mut self) {
         self.pll.clock_in.next = self.clock_100.val();
-        self.clock_pad.clock_in.next = self.pll.clock_out.val();
-        self.gmii_gtx_clk.next = self.clock_pad.pad.val();
+        self.clock_input.pad.next = self.ddr_clock.val();
         self.card.tx_clock.next = self.pll.clock_out.val();
-        self.card.ddr_clock.next = self.ddr_clock.val();
+        self.card.ddr_clock.next = self.clock_input.clock.val();
+
+        // One register more than the DCBU has by itself: its own would land in the fabric, with a
+        // different delay from each pad.
+        self.cke_pad.clock.next = self.clock_input.clock.val();
+        self.cs_n_pad.clock.next = self.clock_input.clock.val();
+        self.ras_n_pad.clock.next = self.clock_input.clock.val();
+        self.cas_n_pad.clock.next = self.clock_input.clock.val();
+        self.we_n_pad.clock.next = self.clock_input.clock.val();
+        self.ba_pads.clock.next = self.clock_input.clock.val();
+        self.a_pads.clock.next = self.clock_input.clock.val();
+        self.cke_pad.pad.next = self.cke.val();
+        self.cs_n_pad.pad.next = self.cs_n.val();
+        self.ras_n_pad.pad.next = self.ras_n.val();
+        self.cas_n_pad.pad.next = self.cas_n.val();
+        self.we_n_pad.pad.next = self.we_n.val();
+        self.ba_pads.pads.next = self.ba.val();
+        self.a_pads.pads.next = self.a.val();
         self.cke_of_ranks.next = bits::<4>(0);
-        if self.cke.val() {
+        if self.cke_pad.sampled.val() {
             self.cke_of_ranks.next = bits::<4>(15);
         }
         self.cs_n_of_ranks.next = bits::<4>(14);
-        if self.cs_n.val() {
+        if self.cs_n_pad.sampled.val() {
             self.cs_n_of_ranks.next = bits::<4>(15);
         }
         self.card.cke.next = self.cke_of_ranks.val();
         self.card.cs_n.next = self.cs_n_of_ranks.val();
         self.card.act_n.next = true;
-        self.card.ras_n.next = self.ras_n.val();
-        self.card.cas_n.next = self.cas_n.val();
-        self.card.we_n.next = self.we_n.val();
-        self.card.ba.next = bit_cast::<4, 2>(self.ba.val());
-        self.card.a.next = bit_cast::<18, 13>(self.a.val());
+        self.card.ras_n.next = self.ras_n_pad.sampled.val();
+        self.card.cas_n.next = self.cas_n_pad.sampled.val();
+        self.card.we_n.next = self.we_n_pad.sampled.val();
+        self.card.ba.next = bit_cast::<4, 2>(self.ba_pads.sampled.val());
+        self.card.a.next = bit_cast::<18, 13>(self.a_pads.sampled.val());
         self.card.run.next = self.run.val();
         self.card.straps.next = self.straps.val();
-        self.gmii_txd.next = self.card.gmii_txd.val();
-        self.gmii_tx_en.next = self.card.gmii_tx_en.val();
-        self.gmii_tx_er.next = self.card.gmii_tx_er.val();
+
+        self.gtx_clk_pad.clock.next = self.pll.clock_out.val();
+        self.txd_pads.clock.next = self.pll.clock_out.val();
+        self.tx_en_pad.clock.next = self.pll.clock_out.val();
+        self.tx_er_pad.clock.next = self.pll.clock_out.val();
+        self.txd_pads.levels.next = self.card.gmii_txd.val();
+        self.tx_en_pad.level.next = self.card.gmii_tx_en.val();
+        self.tx_er_pad.level.next = self.card.gmii_tx_er.val();
+        self.gmii_gtx_clk.next = self.gtx_clk_pad.pad.val();
+        self.gmii_txd.next = self.txd_pads.pads.val();
+        self.gmii_tx_en.next = self.tx_en_pad.pad.val();
+        self.gmii_tx_er.next = self.tx_er_pad.pad.val();
         self.led.next = self.card.led.val();
     }
 }
 
-fn verilog(memory: &MemoryDescription) -> Result<String, EmitError> {
+fn verilog(memory: &MemoryDescription, fifo_kb: usize) -> Result<String, EmitError> {
     use hmtt_format::address_map::Axis;
     let (banks, rows) = (memory.bits(Axis::Bank), memory.bits(Axis::Row));
     if banks > 2 || rows > 13 || memory.ranks() > 1 || memory.generation.has_act_n() {
@@ -141,5 +188,9 @@ fn verilog(memory: &MemoryDescription) -> Result<String, EmitError> {
             memory.ranks()
         )));
     }
-    checked(AlchitryCu::new(memory))
+    match fifo_kb {
+        8 => checked(AlchitryCu::<10>::new(memory)),
+        16 => checked(AlchitryCu::<11>::new(memory)),
+        _ => Err(EmitError::Fifo(fifo_kb, BOARD.fifo_kb)),
+    }
 }

@@ -1,10 +1,14 @@
 //! The boards a card can be built for: one file here and one folder under `constraints/` each.
 
 pub mod alchitry_cu;
+pub mod ecp5;
+pub mod ecpix_5;
 pub mod ice40;
+pub mod phy_reset;
 
 use hmtt_format::MemoryDescription;
 
+use crate::bitstream::Family;
 use crate::emit::EmitError;
 
 /// A board, as the `synth` command knows it.
@@ -14,20 +18,40 @@ pub struct Board {
     pub name: &'static str,
     /// The FPGA on it.
     pub device: &'static str,
-    /// Bytes of the packet FIFO it has room for.
-    pub fifo_bytes: usize,
-    /// Constraint files: name and text.
-    pub constraints: &'static [(&'static str, &'static str)],
-    /// Script that turns the written files into a bitstream.
-    pub build_script: &'static str,
-    /// yosys command that maps the design, for counting cells.
-    pub synthesis: &'static str,
-    /// The board's Verilog for one memory.
-    pub verilog: fn(&MemoryDescription) -> Result<String, EmitError>,
+    /// The FPGA, as its tools know it.
+    pub family: Family,
+    /// Sizes of the packet FIFO it can be built with, in KB; the first is the default.
+    pub fifo_kb: &'static [usize],
+    /// Pins and clocks: name and text of the constraints file.
+    pub constraints: (&'static str, &'static str),
+    /// The clock domains, each with the line of the constraints file that names its net.
+    pub clocks: &'static [BoardClock],
+    /// The board's Verilog for one memory and a FIFO of so many KB.
+    pub verilog: fn(&MemoryDescription, usize) -> Result<String, EmitError>,
+}
+
+/// A clock domain and what it must reach.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardClock {
+    /// Name in tables.
+    pub name: &'static str,
+    /// Net in the design, as the constraints file names it.
+    pub net: &'static str,
+    /// What it must reach.
+    pub rate: Rate,
+}
+
+/// What a clock must reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// So many MHz.
+    Mhz(f64),
+    /// The clock of the memory slot.
+    Memory,
 }
 
 /// All boards.
-pub const BOARDS: [Board; 1] = [alchitry_cu::BOARD];
+pub const BOARDS: [Board; 2] = [alchitry_cu::BOARD, ecpix_5::BOARD];
 
 /// The board with this name.
 pub fn board(name: &str) -> Option<Board> {

@@ -1,0 +1,77 @@
+//! The clock of a PHY's transmitter to its reset: low for a while after configuration, then high.
+//!
+//! The KSZ9031 wants 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are
+//! 16.8. Its straps are sampled when the reset ends.
+
+use rust_hdl::prelude::*;
+
+/// 16.8 ms of 125 MHz.
+const CLOCKS: u64 = 1 << 21;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct PhyReset {
+    /// 125 MHz.
+    pub clock: Signal<In, Clock>,
+    /// Low while the PHY must stay in reset.
+    pub reset_n: Signal<Out, Bit>,
+    count: DFF<Bits<22>>,
+    passed: DFF<Bit>,
+    last: Constant<Bits<22>>,
+}
+
+impl PhyReset {
+    /// A reset of so many clocks, 1 to 2^22.
+    fn of(clocks: u64) -> Self {
+        Self {
+            clock: Default::default(),
+            reset_n: Default::default(),
+            count: Default::default(),
+            passed: Default::default(),
+            last: Constant::new((clocks - 1).into()),
+        }
+    }
+}
+
+impl Default for PhyReset {
+    fn default() -> Self {
+        Self::of(CLOCKS)
+    }
+}
+
+impl Logic for PhyReset {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, count, passed);
+        self.count.d.next = self.count.q.val() + 1;
+        if self.count.q.val() == self.last.val() {
+            self.passed.d.next = true;
+        }
+        self.reset_n.next = self.passed.q.val();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reset_ends_once_after_its_clocks_and_stays_ended() {
+        let mut block = PhyReset::of(16);
+        block.connect_all();
+        check_all(&block).expect("a sound block");
+        assert!(simulate(&mut block, 100));
+        // The level each clock edge finds.
+        let mut levels = Vec::new();
+        for _ in 0..100 {
+            levels.push(block.reset_n.val());
+            for clk in [true, false] {
+                block.clock.next = Clock { clk };
+                assert!(simulate(&mut block, 100));
+            }
+        }
+        let low = levels.iter().take_while(|&&level| !level).count();
+        assert_eq!(low, 16);
+        assert!(levels[low..].iter().all(|&level| level));
+    }
+}

@@ -1,0 +1,253 @@
+//! From Verilog to bitstreams by the real tools: what is built, what the table says of it, and what
+//! is refused. Skipped, visibly, where the tools are not installed.
+
+#[path = "bench/tools.rs"]
+#[allow(dead_code, reason = "shared with the lint")]
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gateware::bitstream::tools::Tools;
+use gateware::bitstream::{BitstreamError, Family, Outcome, Plan, Requirement, build};
+
+/// The complete card meets every clock of the Alchitry Cu with one seed. Set to true to make a miss
+/// fail the test; while false, a miss must only be reported as one.
+const CARD_MEETS_TIMING: bool = false;
+
+const ICE40: Family = Family::Ice40 { device: "hx8k", package: "cb132" };
+const ECP5: Family = Family::Ecp5 { device: "um5g-85k", package: "CABGA554", speed: "8" };
+
+/// Where `make setup` puts tools.
+fn folder_of_tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin")
+}
+
+/// Whether a family's tools are there; what is missing is said.
+fn there(test: &str, family: Family) -> bool {
+    match Tools::new(&folder_of_tools()).require(&family.tools()) {
+        Ok(()) => true,
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
+            false
+        }
+    }
+}
+
+/// A counter that drives a pin.
+const SMALL: &str = "module top(input clk, output led);
+reg [7:0] count = 0;
+always @(posedge clk) count <= count + 1;
+assign led = count[7];
+endmodule
+";
+
+/// Builds a design with one clock.
+fn small(
+    family: Family,
+    verilog: &str,
+    constraints: &str,
+    mhz: f64,
+) -> (tempfile::TempDir, Result<Outcome, BitstreamError>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("card.v"), verilog).expect("card.v is written");
+    fs::write(folder.path().join("pins"), constraints).expect("pins is written");
+    let outcome = build(
+        &Plan {
+            folder: folder.path(),
+            family,
+            constraints: "pins",
+            requirements: &[Requirement { name: "the", net: "clk", mhz }],
+            seeds: 2,
+            sweep: false,
+            jobs: 1,
+            tools: &Tools::new(&folder_of_tools()),
+        },
+        &|_| {},
+    );
+    (folder, outcome)
+}
+
+#[test]
+fn a_small_design_meets_timing_with_the_first_seed() {
+    for (family, pins, files) in [
+        (ICE40, "set_io clk P7\nset_io led J11\nset_frequency clk 100\n", &["card.bin"][..]),
+        (
+            ECP5,
+            "LOCATE COMP \"clk\" SITE \"K23\";\nLOCATE COMP \"led\" SITE \"R21\";\n\
+             FREQUENCY PORT \"clk\" 100 MHZ;\n",
+            &["card.bit", "card.svf"],
+        ),
+    ] {
+        if !there("a_small_design_meets_timing_with_the_first_seed", family) {
+            continue;
+        }
+        let (folder, outcome) = small(family, SMALL, pins, 100.0);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.met());
+        assert_eq!(outcome.routed.len(), 1, "the first seed was enough");
+        assert!(outcome.routed[0].clocks[0].achieved > 100.0);
+        for (file, packed) in files.iter().zip(&outcome.packed) {
+            assert_eq!(packed.path, folder.path().join(file));
+            assert!(packed.bytes > 10_000, "{file}: {} bytes", packed.bytes);
+        }
+        assert_eq!(files.len(), outcome.packed.len());
+    }
+}
+
+#[test]
+fn missed_timing_is_told_after_all_seeds_and_never_packed_under_the_good_name() {
+    if !there("missed_timing_is_told", ICE40) {
+        return;
+    }
+    let pins = "set_io clk P7\nset_io led J11\nset_frequency clk 900\n";
+    let (folder, outcome) = small(ICE40, SMALL, pins, 900.0);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!outcome.met());
+    assert_eq!(outcome.routed.len(), 2);
+    assert!(!folder.path().join("card.bin").exists());
+    assert!(folder.path().join("card-misses-timing.bin").exists());
+}
+
+#[test]
+fn designs_and_constraints_that_do_not_fit_together_are_refused() {
+    if !there("designs_and_constraints_that_do_not_fit_together_are_refused", ICE40) {
+        return;
+    }
+    let latch = "module top(input clk, input d, output reg led);
+always @* if (clk) led = d;
+endmodule
+";
+    let undriven = "module top(input clk, output led);
+wire nothing;
+assign led = clk ^ nothing;
+endmodule
+";
+    let good = "set_io clk P7\nset_io led J11\nset_frequency clk 100\n";
+    let cases = [
+        ("Latch inferred", latch, "set_io clk P7\nset_io led J11\nset_io d K11\n".into()),
+        ("has no driver", undriven, good.into()),
+        ("'led' is unconstrained", SMALL, good.replace("set_io led J11\n", "")),
+        ("not have a pin named 'Z99'", SMALL, good.replace("J11", "Z99")),
+        ("unmatched constraint 'other'", SMALL, format!("{good}set_io other K11\n")),
+        ("clock constraint", SMALL, good.replace("frequency clk", "frequency ck")),
+        ("constrained to 50 MHz instead of 100", SMALL, good.replace("100", "50")),
+        ("syntax error", "module top(input clk, output led) endmodule", good.into()),
+    ];
+    for (words, verilog, pins) in cases {
+        let (_folder, outcome) = small(ICE40, verilog, &pins, 100.0);
+        let error = outcome.expect_err(words).to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_port_without_pin_is_refused_on_the_ecp5_too() {
+    if !there("a_port_without_pin_is_refused_on_the_ecp5_too", ECP5) {
+        return;
+    }
+    let pins = "LOCATE COMP \"clk\" SITE \"K23\";\nFREQUENCY PORT \"clk\" 100 MHZ;\n";
+    let (_folder, outcome) = small(ECP5, SMALL, pins, 100.0);
+    let error = outcome.expect_err("no pin for led").to_string();
+    assert!(error.contains("'led' is unconstrained"), "{error}");
+}
+
+/// One seed of the whole card: what CI runs. The table must agree with the exit status, the
+/// bitstream must be readable, and its pads must be registered.
+#[test]
+fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
+    let test = "the_card_becomes_a_bitstream_for_the_alchitry_cu";
+    if !there(test, ICE40) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_gateware"))
+        .args(["synth", "--bitstream", "--seeds", "1", "--json", "--out"])
+        .args([&out, Path::new("--tools"), &folder_of_tools()])
+        .output()
+        .expect("the command starts");
+    let said = tools::said(&output);
+    let table: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let clocks = table["seeds"][0]["clocks"].as_array().expect("clocks");
+    let required: Vec<f64> =
+        clocks.iter().map(|clock| clock["required_mhz"].as_f64().expect("MHz")).collect();
+    assert_eq!(required, [125.0, 100.0]);
+    let fast = |clock: &serde_json::Value| {
+        clock["achieved_mhz"].as_f64().expect("MHz") >= clock["required_mhz"].as_f64().expect("MHz")
+    };
+    let met = clocks.iter().all(fast);
+    assert_eq!(table["met"], met, "{said}");
+    assert_eq!(output.status.code(), Some(if met { 0 } else { 1 }), "{said}");
+    assert!(met || !CARD_MEETS_TIMING, "{said}");
+    let name = if met { "card.bin" } else { "card-misses-timing.bin" };
+    let Some(tiles) = tiles_of(test, &out.join(name)) else { return };
+    for (port, expected) in [
+        ("a[12]", ""),
+        ("cs_n", ""),
+        ("ba[1]", ""),
+        ("run", "PINTYPE_0"),
+        ("gmii_txd[7]", "PINTYPE_2 PINTYPE_4"),
+        ("gmii_tx_en", "PINTYPE_2 PINTYPE_4"),
+        ("gmii_gtx_clk", "PINTYPE_4"),
+        ("led[0]", "PINTYPE_0 PINTYPE_3 PINTYPE_4"),
+    ] {
+        assert_eq!(pad(&out, &tiles, port), expected, "{port}");
+    }
+}
+
+/// What a bitstream configures, tile by tile.
+fn tiles_of(test: &str, bitstream: &Path) -> Option<String> {
+    let unpacked = bitstream.with_extension("unpacked");
+    let unpack =
+        tools::run(test, "iceunpack", Command::new("iceunpack").args([bitstream, &unpacked]))?;
+    assert!(unpack.status.success(), "{}", tools::said(&unpack));
+    let explained =
+        tools::run(test, "icebox_explain", Command::new("icebox_explain").arg(unpacked))?;
+    assert!(explained.status.success(), "{}", tools::said(&explained));
+    Some(String::from_utf8_lossy(&explained.stdout).into_owned())
+}
+
+/// The bits of the type of a port's pad that are set. Without `PINTYPE_0` an input is registered; with 2
+/// and 4 an output is; with 4 alone it is a pair of registers (iCE40 technology library, SB_IO).
+fn pad(out: &Path, tiles: &str, port: &str) -> String {
+    let log = fs::read_to_string(out.join("seed-1.log")).expect("nextpnr's log");
+    let placed = format!("constrained '{port}' to bel 'X");
+    let place = log.split(&placed).nth(1).and_then(|rest| rest.split('\'').next());
+    let place: Vec<&str> =
+        place.unwrap_or_else(|| panic!("{port} has a place")).split('/').collect();
+    let [x, y, pad] = place[..] else { panic!("{place:?}") };
+    let pad = pad.trim_start_matches("io");
+    let tile = format!(".io_tile {x} {}\n", y.trim_start_matches('Y'));
+    let lines = tiles.split(&tile).nth(1).and_then(|rest| rest.split("\n\n").next());
+    let block = format!("IOB_{pad} ");
+    let lines = lines.expect("the tile is used").lines();
+    let mut bits: Vec<&str> = lines.filter_map(|line| line.strip_prefix(&block)).collect();
+    bits.sort_unstable();
+    bits.join(" ")
+}
+
+/// The second board is mapped without a complaint, with the paper's FIFO in block RAM; placing it
+/// takes minutes, which `make bitstream` does.
+#[test]
+fn the_card_maps_to_the_ecpix_5() {
+    if !there("the_card_maps_to_the_ecpix_5", ECP5) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_gateware"))
+        .args(["synth", "--board", "ecpix-5", "--out", "out", "--tools"])
+        .arg(std::path::absolute(folder_of_tools()).expect("a folder"))
+        .current_dir(folder.path())
+        .output()
+        .expect("the command starts");
+    let said = tools::said(&output);
+    assert!(output.status.success(), "{said}");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let at = words.iter().position(|&word| word == "block").unwrap_or_else(|| panic!("{said}"));
+    let memories: u32 = words[at - 1].parse().expect("a count");
+    assert!((64..=108).contains(&memories), "{said}");
+}
