@@ -76,7 +76,7 @@ impl Family {
     /// `card.v` to `card.json`, with a count of cells in `cells.json`.
     pub fn map(self) -> Step {
         let synthesis = match self {
-            Family::Ice40 { .. } => "synth_ice40 -device hx -top top",
+            Family::Ice40 { .. } => "synth_ice40 -device hx -dffe_min_ce_use 10 -top top",
             Family::Ecp5 { .. } => "synth_ecp5 -top top",
         };
         // Older versions of nextpnr do not know the cells that only describe scopes. Of a net's many

@@ -136,13 +136,16 @@ pub struct ConfigUnit {
     run_level: DFF<Bit>,
     slice_due: DFF<Bit>,
     tick_due: DFF<Bit>,
+    flows: DFF<Bit>,
     steered: DFF<Bit>,
+    left_kind: DFF<ItemKind>,
+    left_in_registers: DFF<Bit>,
     switched_on: DFF<Bit>,
     stopped: DFF<Bit>,
     runs: DFF<Bit>,
     asked: DFF<Steering>,
     free: Signal<Local, Bit>,
-    steers: Signal<Local, Bit>,
+    event_kind: Signal<Local, ItemKind>,
     take: Signal<Local, Bit>,
     frequency_mode: Constant<Bits<2>>,
 }
@@ -180,13 +183,16 @@ impl ConfigUnit {
             run_level: Default::default(),
             slice_due: Default::default(),
             tick_due: Default::default(),
+            flows: Default::default(),
             steered: Default::default(),
+            left_kind: Default::default(),
+            left_in_registers: Default::default(),
             switched_on: Default::default(),
             stopped: Default::default(),
             runs: Default::default(),
             asked: Default::default(),
             free: Default::default(),
-            steers: Default::default(),
+            event_kind: Default::default(),
             take: Default::default(),
             frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
         }
@@ -210,7 +216,10 @@ impl Logic for ConfigUnit {
             run_level,
             slice_due,
             tick_due,
+            flows,
             steered,
+            left_kind,
+            left_in_registers,
             switched_on,
             stopped,
             runs,
@@ -231,46 +240,47 @@ impl Logic for ConfigUnit {
             | (self.register.settings.val().mode == self.frequency_mode.val());
         self.slices.next = self.sliced.q.val();
 
-        // Items flow unless an event steers or a command may just have been completed.
-        self.steers.next = self.slot_event.val().steers & !self.steered.q.val();
-        self.take.next = (self.state.q.val() == State::Flow)
+        // Items flow unless an event steers or a command may just have been completed. An event that
+        // steers lets its time pass first; what else it holds follows when it has been carried out.
+        self.take.next = self.flows.q.val()
             & self.event_valid.val()
             & self.advance.val()
             & !self.made.q.val().in_registers;
-        self.pop.next = self.take.val() & !self.steers.val();
+        self.pop.next = self.take.val();
+        self.event_kind.next = ItemKind::Time;
+        if self.slot_event.val().access {
+            self.event_kind.next = ItemKind::Access;
+        }
+        if self.slot_event.val().fault {
+            self.event_kind.next = ItemKind::Fault;
+        }
+        if self.slot_event.val().overrun {
+            self.event_kind.next = ItemKind::Overrun;
+        }
         if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
             self.made.d.next.in_registers = false;
+        }
+        if self.take.val() {
             self.made.d.next.write = self.slot_event.val().write;
             self.made.d.next.low = self.slot_event.val().low;
             self.made.d.next.high = self.slot_event.val().high;
             self.made.d.next.row_state = self.slot_event.val().row_state;
             self.made.d.next.bank = self.slot_event.val().bank;
             self.made.d.next.gap = self.slot_event.val().gap;
-            if self.steered.q.val() {
-                self.made.d.next.gap = bits::<16>(0);
-            }
-        }
-        if self.take.val() {
-            self.made.d.next.kind = ItemKind::Time;
-            self.steered.d.next = self.steers.val();
-            if self.steers.val() {
-                self.state.d.next = State::Drain;
-                self.run_due.d.next = self.slot_event.val().run_change;
-                self.run_level.d.next = self.slot_event.val().run;
-                self.slice_due.d.next = self.slot_event.val().slice;
-                self.tick_due.d.next = self.slot_event.val().tick;
-            } else {
-                self.made.d.next.in_registers = self.slot_event.val().in_registers;
-                if self.slot_event.val().access {
-                    self.made.d.next.kind = ItemKind::Access;
-                }
-                if self.slot_event.val().fault {
-                    self.made.d.next.kind = ItemKind::Fault;
-                }
-                if self.slot_event.val().overrun {
-                    self.made.d.next.kind = ItemKind::Overrun;
-                }
+            self.made.d.next.kind = self.event_kind.val();
+            self.made.d.next.in_registers = self.slot_event.val().in_registers;
+            self.left_kind.d.next = self.event_kind.val();
+            self.left_in_registers.d.next = self.slot_event.val().in_registers;
+            self.run_due.d.next = self.slot_event.val().run_change;
+            self.run_level.d.next = self.slot_event.val().run;
+            self.slice_due.d.next = self.slot_event.val().slice;
+            self.tick_due.d.next = self.slot_event.val().tick;
+            self.steered.d.next = self.slot_event.val().steers;
+            if self.slot_event.val().steers {
+                self.made.d.next.kind = ItemKind::Time;
+                self.made.d.next.in_registers = false;
+                self.flows.d.next = false;
             }
         }
         self.detector.passes.next =
@@ -278,10 +288,12 @@ impl Logic for ConfigUnit {
         self.detector.in_registers.next = self.made.q.val().in_registers;
         self.detector.low.next = self.made.q.val().low;
         self.detector.gap.next = self.made.q.val().gap;
-        if self.detector.complete.val() {
+        if self.made.q.val().in_registers {
             self.command.d.next = self.detector.register.val();
+        }
+        if self.detector.complete.val() {
             self.command_due.d.next = true;
-            self.state.d.next = State::Drain;
+            self.flows.d.next = false;
         }
 
         // What is asked arrives a clock late, so nothing more is asked meanwhile.
@@ -295,7 +307,12 @@ impl Logic for ConfigUnit {
         self.asked.d.next.restart_time = false;
         self.asked.d.next.dump = false;
         match self.state.q.val() {
-            State::Flow => {}
+            State::Flow => {
+                // The first event finds the flow stopped, and nothing to be done.
+                if !self.flows.q.val() {
+                    self.state.d.next = State::Drain;
+                }
+            }
             State::Drain => {
                 if self.progress.val().drained & (self.made.q.val().kind == ItemKind::Nothing) {
                     self.state.d.next = State::Choose;
@@ -377,7 +394,14 @@ impl Logic for ConfigUnit {
                         self.steps.d.next.tell = RecordKind::Tick;
                     }
                 } else {
+                    self.flows.d.next = true;
                     self.state.d.next = State::Flow;
+                    if self.steered.q.val() {
+                        self.made.d.next.kind = self.left_kind.q.val();
+                        self.made.d.next.in_registers = self.left_in_registers.q.val();
+                        self.made.d.next.gap = bits::<16>(0);
+                    }
+                    self.steered.d.next = false;
                 }
             }
             State::Flush => {

@@ -25,22 +25,24 @@ pub struct Sequence {
     /// Register the access names.
     pub register: Signal<Out, Bits<9>>,
     last: DFF<Bits<9>>,
-    silence: DFF<Bits<13>>,
+    silence: DFF<Bits<12>>,
+    quiet: DFF<Bit>,
     count: DFF<Bits<8>>,
     nearly: DFF<Bit>,
     named: Signal<Local, Bits<32>>,
-    clocks: Signal<Local, Bits<18>>,
+    short_gap: Signal<Local, Bits<16>>,
+    clocks: Signal<Local, Bits<13>>,
     late: Signal<Local, Bit>,
     goes_on: Signal<Local, Bit>,
     counted: Signal<Local, Bits<8>>,
     stride: Constant<Bits<32>>,
     needed_before: Constant<Bits<8>>,
-    too_long: Constant<Bits<13>>,
 }
 
 impl Sequence {
     /// Looks for sequences of the length and register spacing a memory asks for.
     pub fn new(memory: &MemoryDescription) -> Self {
+        assert_eq!(config::DEFAULT_TIMEOUT, 1 << 12, "the width of `silence`");
         Self {
             clock: Default::default(),
             passes: Default::default(),
@@ -51,16 +53,17 @@ impl Sequence {
             register: Default::default(),
             last: Default::default(),
             silence: Default::default(),
+            quiet: Default::default(),
             count: Default::default(),
             nearly: Default::default(),
             named: Default::default(),
+            short_gap: Default::default(),
             clocks: Default::default(),
             late: Default::default(),
             goes_on: Default::default(),
             counted: Default::default(),
             stride: Constant::new(u64::from(memory.config_stride_log2).into()),
             needed_before: Constant::new(u64::from(memory.config_count - 1).into()),
-            too_long: Constant::new(u64::from(config::DEFAULT_TIMEOUT).into()),
         }
     }
 }
@@ -68,34 +71,35 @@ impl Sequence {
 impl Logic for Sequence {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, last, silence, count, nearly);
+        dff_setup!(self, clock, last, silence, quiet, count, nearly);
         // Shifts are slow to simulate, and idle clocks are many.
         self.named.next = bits::<32>(0);
         if self.in_registers.val() {
             self.named.next = self.low.val() >> self.stride.val();
         }
         self.register.next = self.named.val().get_bits::<9>(0);
-        // Long enough is long enough: the silence stands still beyond the timeout, a power of two.
-        self.clocks.next =
-            bit_cast::<18, 13>(self.silence.q.val()) + bit_cast::<18, 16>(self.gap.val());
-        self.late.next = self.clocks.val().get_bits::<6>(12) != 0;
-        self.goes_on.next =
-            (self.register.val() == self.last.q.val()) & !self.late.val() & (self.count.q.val() != 0);
+        // The timeout is a power of two: a carry out of the sum is a silence too long, for ever.
+        self.short_gap.next = self.gap.val();
+        self.clocks.next = bit_cast::<13, 12>(self.silence.q.val())
+            + bit_cast::<13, 12>(self.short_gap.val().get_bits::<12>(0));
+        self.late.next = self.clocks.val().get_bit(12)
+            | self.quiet.q.val()
+            | (self.short_gap.val().get_bits::<4>(12) != 0);
+        self.goes_on.next = (self.register.val() == self.last.q.val())
+            & !self.late.val()
+            & (self.count.q.val() != 0);
         self.counted.next = bits::<8>(1);
         if self.goes_on.val() {
             self.counted.next = self.count.q.val() + 1;
         }
-        self.complete.next = self.passes.val()
-            & self.in_registers.val()
-            & self.goes_on.val()
-            & self.nearly.q.val();
+        self.complete.next =
+            self.passes.val() & self.in_registers.val() & self.goes_on.val() & self.nearly.q.val();
         if self.passes.val() {
-            self.silence.d.next = self.clocks.val().get_bits::<13>(0);
-            if self.late.val() {
-                self.silence.d.next = self.too_long.val();
-            }
+            self.silence.d.next = self.clocks.val().get_bits::<12>(0);
+            self.quiet.d.next = self.late.val();
             if self.in_registers.val() {
-                self.silence.d.next = bits::<13>(0);
+                self.silence.d.next = bits::<12>(0);
+                self.quiet.d.next = false;
                 self.last.d.next = self.register.val();
                 self.count.d.next = self.counted.val();
                 self.nearly.d.next = self.counted.val() == self.needed_before.val();

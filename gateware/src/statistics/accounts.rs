@@ -1,12 +1,12 @@
 //! What the block writer did to what a sync states of it: clock of the last record, accesses, lost
 //! records.
 //!
-//! Sums are made in halves, so they stand three clocks after the last strobe.
+//! Sums are made in parts, so they stand four clocks after the last strobe.
 
 use rust_hdl::prelude::*;
 
-use super::timekeeper::Timekeeper;
 use super::SlotClock;
+use super::timekeeper::Timekeeper;
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
@@ -43,10 +43,15 @@ pub struct Accounts {
     passing: DFF<Bits<25>>,
     passes: DFF<Bit>,
     amount: DFF<Bits<32>>,
+    accounting: DFF<Bit>,
+    loses: DFF<Bit>,
     low: DFF<Bits<20>>,
     high: DFF<Bits<20>>,
     above: DFF<Bits<13>>,
-    sum: Signal<Local, Bits<33>>,
+    carry: DFF<Bits<1>>,
+    beyond: DFF<Bits<12>>,
+    amount_now: Signal<Local, Bits<32>>,
+    sum: Signal<Local, Bits<21>>,
     losing: DFF<Bits<24>>,
     gone: DFF<Bits<24>>,
     ever: DFF<Bit>,
@@ -55,7 +60,10 @@ pub struct Accounts {
 impl Logic for Accounts {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, passing, passes, amount, low, high, above, losing, gone, ever);
+        dff_setup!(
+            self, clock, passing, passes, amount, accounting, loses, low, high, carry, beyond,
+            above, losing, gone, ever
+        );
         clock!(self, clock, base_clock);
         self.passes.d.next = self.pass.val();
         self.passing.d.next = self.clocks.val();
@@ -65,24 +73,30 @@ impl Logic for Accounts {
         self.base_clock.set_to.next = self.now.val();
         self.base.next = self.base_clock.now.val();
 
-        self.amount.d.next = bits::<32>(0);
-        if self.account.val() {
-            self.amount.d.next = self.accesses.val();
+        self.amount.d.next = self.accesses.val();
+        self.accounting.d.next = self.account.val();
+        self.carry.d.next = bits::<1>(0);
+        self.beyond.d.next = bits::<12>(0);
+        self.amount_now.next = self.amount.q.val();
+        self.sum.next = bit_cast::<21, 20>(self.low.q.val())
+            + bit_cast::<21, 20>(self.amount_now.val().get_bits::<20>(0));
+        if self.accounting.q.val() {
+            self.low.d.next = self.sum.val().get_bits::<20>(0);
+            self.carry.d.next = self.sum.val().get_bits::<1>(20);
+            self.beyond.d.next = self.amount_now.val().get_bits::<12>(20);
         }
-        self.sum.next =
-            bit_cast::<33, 20>(self.low.q.val()) + bit_cast::<33, 32>(self.amount.q.val());
-        self.low.d.next = self.sum.val().get_bits::<20>(0);
-        self.above.d.next = self.sum.val().get_bits::<13>(20);
+        self.above.d.next =
+            bit_cast::<13, 12>(self.beyond.q.val()) + bit_cast::<13, 1>(self.carry.q.val());
         self.high.d.next = self.high.q.val() + bit_cast::<20, 13>(self.above.q.val());
         self.accesses_low.next = self.low.q.val();
         self.accesses_high.next = self.high.q.val();
 
-        self.losing.d.next = bits::<24>(0);
-        if self.lose.val() {
-            self.losing.d.next = self.records.val();
+        self.losing.d.next = self.records.val();
+        self.loses.d.next = self.lose.val();
+        if self.loses.q.val() {
+            self.gone.d.next = self.gone.q.val() + self.losing.q.val();
             self.ever.d.next = true;
         }
-        self.gone.d.next = self.gone.q.val() + self.losing.q.val();
         self.lost.next = self.gone.q.val();
         self.lossy.next = self.ever.q.val();
     }

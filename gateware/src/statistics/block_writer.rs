@@ -45,6 +45,8 @@ enum State {
     Ready,
     SecondWord,
     ThirdWord,
+    ReportAhead,
+    ReportNear,
     Report,
     Close,
     Closing,
@@ -130,6 +132,7 @@ pub struct BlockWriter<const N: usize> {
     open: DFF<Bit>,
     packs: DFF<Bit>,
     packs_word: DFF<Bit>,
+    takes: DFF<Bit>,
     ticks: DFF<Bits<24>>,
     report_due: DFF<Bit>,
     index: DFF<Bits<6>>,
@@ -244,6 +247,7 @@ impl<const N: usize> BlockWriter<N> {
             out_at: Default::default(),
             packs: Default::default(),
             packs_word: Default::default(),
+            takes: Default::default(),
             full_now: Default::default(),
             push_half: Default::default(),
             push_word: Default::default(),
@@ -304,6 +308,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
             open,
             packs,
             packs_word,
+            takes,
             ticks,
             report_due,
             index,
@@ -401,8 +406,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
             | bit_cast::<32, 26>(self.intake.held.val().number);
         self.lost_now.next = bits::<24>(1);
 
-        self.full_now.next = (self.left.q.val() == 0)
-            | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
+        self.full_now.next =
+            (self.left.q.val() == 0) | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
         self.full.d.next = self.full_now.val();
         // Decided a clock ahead, so that a record's way on is short.
         self.packs_word.d.next = self.intake.word_now.val();
@@ -415,8 +420,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
         self.drop.next = false;
         self.told.next = self.packs.q.val();
         self.took.next = false;
-        self.intake.consume.next =
-            self.packs.q.val() | (self.state.q.val() == State::Took);
+        self.takes.d.next = false;
+        self.intake.consume.next = self.packs.q.val() | self.takes.q.val();
         self.push_half.next = self.packs.q.val() & !self.packs_word.q.val();
         self.push_word.next = self.packs.q.val() & self.packs_word.q.val();
         self.intake.told_time.next = false;
@@ -537,7 +542,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
             State::SyncSecond => {
                 self.chosen.d.next.source = Source::SyncSecond;
                 self.push_word.next = true;
-                self.state.d.next = State::Report;
+                self.state.d.next = State::ReportAhead;
                 if self.kind.q.val() == self.data_kind.val() {
                     self.open.d.next = true;
                     self.state.d.next = State::Ready;
@@ -585,9 +590,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                     }
                 } else if self.intake.needs.val().known & !self.intake.needs.val().data {
                     self.state.d.next = State::Close;
-                    if (self.intake.held.val().kind == RecordKind::Tick)
-                        & !self.aged.q.val()
-                        & !self.report_due.q.val()
+                    if self.intake.needs.val().tick & !self.aged.q.val() & !self.report_due.q.val()
                     {
                         self.aged.d.next = true;
                         self.ticks.d.next = self.ticks.q.val() + 1;
@@ -618,7 +621,15 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.told.next = true;
                 self.took.next = true;
             }
+            State::ReportAhead => {
+                // A report's words come three clocks after their index.
+                self.state.d.next = State::ReportNear;
+            }
+            State::ReportNear => {
+                self.state.d.next = State::Report;
+            }
             State::Report => {
+                self.state.d.next = State::ReportAhead;
                 self.push_word.next = true;
                 self.chosen.d.next.source = Source::Other;
                 self.index.d.next = self.index.q.val() + 1;
@@ -696,6 +707,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
         }
         if self.took.val() {
             self.state.d.next = State::Took;
+            self.takes.d.next = true;
         }
 
         if self.push_half.val() {

@@ -1,4 +1,5 @@
-//! Reports, slices and the analysis to the words the block writer asks for, one clock later.
+//! Reports, slices and the analysis to the words the block writer asks for, one clock later; those of
+//! reports three.
 
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
@@ -36,11 +37,11 @@ pub struct OtherWords {
     pub slice_writes: Signal<In, Bits<32>>,
     /// Clocks of the slice.
     pub slice_length: Signal<In, Bits<32>>,
-    /// Bits 63..32 of the word asked for on the clock before.
+    /// Bits 63..32 of the word asked for.
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0.
     pub low: Signal<Out, Bits<32>>,
-    /// The index is that of a report's last word, if it has been counting up.
+    /// The index was that of a report's last word on the clock before.
     pub report_last: Signal<Out, Bit>,
     report: ReportWords,
     slice: SliceWords,
@@ -81,12 +82,13 @@ impl Logic for OtherWords {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, made_high, made_low, ends);
+        self.report.clock.next = self.clock.val();
         self.report.index.next = self.index.val();
         self.report.settings.next = self.settings.val();
         self.report.slices.next = self.slices.val();
         self.report.running.next = self.running.val();
         self.report.totals.next = self.totals.val();
-        self.ends.d.next = self.report.last_but_one.val();
+        self.ends.d.next = self.report.last.val();
         self.report_last.next = self.ends.q.val();
         self.slice.index.next = self.index.val().get_bits::<2>(0);
         self.slice.code.next = self.settings.val().slice;

@@ -28,6 +28,8 @@ pub struct Needs {
     pub more: Bit,
     /// It goes into data frames.
     pub data: Bit,
+    /// It is a tick.
+    pub tick: Bit,
     /// Its delta counts.
     pub timed: Bit,
 }
@@ -67,6 +69,9 @@ pub struct RecordIntake {
     examined: DFF<Needs>,
     segment_told: DFF<Bits<12>>,
     delta: Signal<Local, Bits<25>>,
+    reads: Signal<Local, Bits<20>>,
+    writes: Signal<Local, Bits<20>>,
+    duration: Signal<Local, Bits<24>>,
     beyond_half: Signal<Local, Bit>,
     beyond_word: Signal<Local, Bit>,
     beyond_page: Signal<Local, Bit>,
@@ -80,16 +85,14 @@ pub struct RecordIntake {
     single: Signal<Local, Bit>,
     data: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
-    max_half_delta: Constant<Bits<25>>,
-    max_word_delta: Constant<Bits<25>>,
-    max_page_delta: Constant<Bits<25>>,
-    max_page_count: Constant<Bits<20>>,
-    max_page_duration: Constant<Bits<24>>,
 }
 
 impl Default for RecordIntake {
     fn default() -> Self {
-        let most = |value: u32| Constant::new(u64::from(value).into());
+        // The widths of the fields, as the code below has them.
+        assert_eq!((record::MAX_DELTA, record::MAX_WORD_DELTA), (30, 0xffff));
+        assert_eq!((record::MAX_PAGE_DELTA, record::MAX_PAGE_COUNT), (0xff, 31));
+        assert_eq!(record::MAX_PAGE_DURATION, 1023);
         Self {
             clock: Default::default(),
             record: Default::default(),
@@ -110,6 +113,9 @@ impl Default for RecordIntake {
             examined: Default::default(),
             segment_told: Default::default(),
             delta: Default::default(),
+            reads: Default::default(),
+            writes: Default::default(),
+            duration: Default::default(),
             beyond_half: Default::default(),
             beyond_word: Default::default(),
             beyond_page: Default::default(),
@@ -123,11 +129,6 @@ impl Default for RecordIntake {
             single: Default::default(),
             data: Default::default(),
             take: Default::default(),
-            max_half_delta: most(record::MAX_DELTA),
-            max_word_delta: most(record::MAX_WORD_DELTA),
-            max_page_delta: most(record::MAX_PAGE_DELTA),
-            max_page_count: Constant::new(u64::from(record::MAX_PAGE_COUNT).into()),
-            max_page_duration: Constant::new(u64::from(record::MAX_PAGE_DURATION).into()),
         }
     }
 }
@@ -146,12 +147,17 @@ impl Logic for RecordIntake {
         self.segment.next = self.segment_told.q.val();
 
         self.delta.next = self.current.q.val().delta;
-        self.beyond_half.next = self.delta.val() > self.max_half_delta.val();
-        self.beyond_word.next = self.delta.val() > self.max_word_delta.val();
-        self.beyond_page.next = self.delta.val() > self.max_page_delta.val();
-        self.small_counts.next = (self.current.q.val().reads <= self.max_page_count.val())
-            & (self.current.q.val().writes <= self.max_page_count.val())
-            & (self.current.q.val().duration <= self.max_page_duration.val());
+        // Bits beyond a field; comparing whole numbers would take longer.
+        self.reads.next = self.current.q.val().reads;
+        self.writes.next = self.current.q.val().writes;
+        self.duration.next = self.current.q.val().duration;
+        self.beyond_half.next =
+            (self.delta.val().get_bits::<20>(5) != 0) | (self.delta.val().get_bits::<5>(0) == 31);
+        self.beyond_word.next = self.delta.val().get_bits::<9>(16) != 0;
+        self.beyond_page.next = self.delta.val().get_bits::<17>(8) != 0;
+        self.small_counts.next = (self.reads.val().get_bits::<15>(5) == 0)
+            & (self.writes.val().get_bits::<15>(5) == 0)
+            & (self.duration.val().get_bits::<14>(10) == 0);
         self.other_segment.next = self.current.q.val().segment != self.segment_told.q.val();
         // Time beyond a word's is told by a skip first; then nothing is left of it.
         self.short_page.next =
@@ -175,9 +181,8 @@ impl Logic for RecordIntake {
                 self.skip.next = self.beyond_word.val();
                 self.new_segment.next = self.other_segment.val();
                 self.word.next = true;
-                self.single.next = self.small_counts.val()
-                    & !self.beyond_page.val()
-                    & !self.other_segment.val();
+                self.single.next =
+                    self.small_counts.val() & !self.beyond_page.val() & !self.other_segment.val();
                 self.examined.d.next.source = Source::PageShort;
                 if !self.short_page.val() {
                     self.examined.d.next.source = Source::PageLong;
@@ -227,6 +232,7 @@ impl Logic for RecordIntake {
         }
         // After a record was taken or something told of it, this is a clock behind.
         self.examined.d.next.known = self.busy.q.val();
+        self.examined.d.next.tick = self.current.q.val().kind == RecordKind::Tick;
         self.examined.d.next.skip = self.busy.q.val() & self.skip.val();
         self.examined.d.next.segment = self.busy.q.val() & self.new_segment.val();
         self.examined.d.next.word = self.busy.q.val() & self.word.val();

@@ -1,7 +1,7 @@
 //! Index to word of a report ([`hmtt_format::info`]): settings and totals as they are now, then the
 //! memory description as it was generated.
 //!
-//! Purely combinational.
+//! A word stands two clocks after its index.
 
 use hmtt_format::info::{self, StaticWords};
 use hmtt_format::{FORMAT_VERSION, MemoryDescription};
@@ -14,7 +14,9 @@ use crate::table::Table;
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct ReportWords {
-    /// Which word.
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// Which word; it stands for three clocks.
     pub index: Signal<In, Bits<6>>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
@@ -28,12 +30,15 @@ pub struct ReportWords {
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// It is the last one but one.
-    pub last_but_one: Signal<Out, Bit>,
+    /// It is the last one.
+    pub last: Signal<Out, Bit>,
+    asked: DFF<Bits<6>>,
+    described_high: DFF<Bits<32>>,
+    described_low: DFF<Bits<32>>,
     high_words: Table<6, 32>,
     low_words: Table<6, 32>,
     flags: Signal<Local, Bits<32>>,
-    before_last: Constant<Bits<6>>,
+    last_index: Constant<Bits<6>>,
     version: Constant<Bits<32>>,
     mode_at: Constant<Bits<5>>,
     slice_at: Constant<Bits<5>>,
@@ -54,18 +59,22 @@ impl ReportWords {
         let word = |value: u32| Constant::new(u64::from(value).into());
         let place = |value: u32| Constant::new(u64::from(value).into());
         Self {
+            clock: Default::default(),
             index: Default::default(),
+            asked: Default::default(),
+            described_high: Default::default(),
+            described_low: Default::default(),
             settings: Default::default(),
             slices: Default::default(),
             running: Default::default(),
             totals: Default::default(),
             high: Default::default(),
             low: Default::default(),
-            last_but_one: Default::default(),
+            last: Default::default(),
             high_words: Table::new(words.iter().map(|word| word >> 32)),
             low_words: Table::new(words.iter().copied()),
             flags: Default::default(),
-            before_last: Constant::new((words.len() as u64 - 2).into()),
+            last_index: Constant::new((words.len() as u64 - 1).into()),
             version: word(u32::from(FORMAT_VERSION) << info::VERSION_AT),
             mode_at: place(info::MODE_AT),
             slice_at: place(info::SLICE_AT),
@@ -82,9 +91,13 @@ impl ReportWords {
 impl Logic for ReportWords {
     #[hdl_gen]
     fn update(&mut self) {
-        self.high_words.index.next = self.index.val();
-        self.low_words.index.next = self.index.val();
-        self.last_but_one.next = self.index.val() == self.before_last.val();
+        dff_setup!(self, clock, asked, described_high, described_low);
+        self.asked.d.next = self.index.val();
+        self.described_high.d.next = self.high_words.word.val();
+        self.described_low.d.next = self.low_words.word.val();
+        self.high_words.index.next = self.asked.q.val();
+        self.low_words.index.next = self.asked.q.val();
+        self.last.next = self.asked.q.val() == self.last_index.val();
         self.flags.next = bits::<32>(0);
         if self.running.val() {
             self.flags.next = self.flag_running.val();
@@ -98,25 +111,25 @@ impl Logic for ReportWords {
         if self.settings.val().burst {
             self.flags.next = self.flags.val() | self.flag_burst.val();
         }
-        self.high.next = self.high_words.word.val();
-        self.low.next = self.low_words.word.val();
-        if self.index.val() == 0 {
+        self.high.next = self.described_high.q.val();
+        self.low.next = self.described_low.q.val();
+        if self.asked.q.val() == 0 {
             self.high.next = self.version.val()
                 | (self.flags.val() << self.flags_at.val())
                 | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
                 | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
             self.low.next =
                 bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
-        } else if self.index.val() == 1 {
+        } else if self.asked.q.val() == 1 {
             self.high.next = self.totals.val().reads_high;
             self.low.next = self.totals.val().reads;
-        } else if self.index.val() == 2 {
+        } else if self.asked.q.val() == 2 {
             self.high.next = self.totals.val().writes_high;
             self.low.next = self.totals.val().writes;
-        } else if self.index.val() == 3 {
+        } else if self.asked.q.val() == 3 {
             self.high.next = self.totals.val().faults;
             self.low.next = self.totals.val().tags;
-        } else if self.index.val() == 4 {
+        } else if self.asked.q.val() == 4 {
             self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high);
             self.low.next = self.settings.val().tag_low;
         }

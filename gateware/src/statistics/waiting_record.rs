@@ -65,6 +65,7 @@ pub struct WaitingRecord {
     writes: Signal<Local, Bits<20>>,
     is_page_mode: Signal<Local, Bit>,
     overdue: Signal<Local, Bit>,
+    rest: Signal<Local, Bits<10>>,
     fits: Signal<Local, Bit>,
     line_joins: Signal<Local, Bit>,
     page_joins: Signal<Local, Bit>,
@@ -102,6 +103,7 @@ impl WaitingRecord {
             writes: Default::default(),
             is_page_mode: Default::default(),
             overdue: Default::default(),
+            rest: Default::default(),
             fits: Default::default(),
             line_joins: Default::default(),
             page_joins: Default::default(),
@@ -127,9 +129,11 @@ impl Logic for WaitingRecord {
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
         self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
-        self.fits.next = !self.placed.val().far
-            & !self.expired.q.val()
-            & (self.placed.val().near <= self.remaining.q.val());
+        // The bit above the difference is set when more passed than remained.
+        self.rest.next =
+            bit_cast::<10, 9>(self.remaining.q.val()) - bit_cast::<10, 9>(self.placed.val().near);
+        self.fits.next =
+            !self.placed.val().far & !self.expired.q.val() & !self.rest.val().get_bit(9);
         self.line_joins.next = (self.placed.val().write == self.held.q.val().write)
             & ((self.placed.val().part & self.held.q.val().parts) == 0)
             & self.fits.val();
@@ -148,9 +152,8 @@ impl Logic for WaitingRecord {
         }
         if self.advance.val() {
             self.age.d.next = self.age_next.val();
-            if self.fits.val() {
-                self.remaining.d.next = self.remaining.q.val() - self.placed.val().near;
-            } else {
+            self.remaining.d.next = self.rest.val().get_bits::<9>(0);
+            if !self.fits.val() {
                 self.expired.d.next = true;
             }
             if self.placed.val().is_item {
