@@ -446,7 +446,8 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Settle => {
-                if self.progress.val().idle | !self.steps.q.val().settle {
+                // A record that was just asked for does not show in `idle` yet.
+                if (self.progress.val().idle & self.free.val()) | !self.steps.q.val().settle {
                     self.state.d.next = State::Apply;
                 }
             }
