@@ -351,6 +351,7 @@ impl Logic for ConfigUnit {
                     } else if self.register.is_start.val() {
                         self.stopped.d.next = false;
                         self.steps.d.next.flush = self.runs.q.val();
+                        self.steps.d.next.end_slice = self.runs.q.val();
                         self.steps.d.next.resume = self.switched_on.q.val();
                     }
                 } else if self.run_due.q.val() {
