@@ -153,7 +153,7 @@ impl Source {
             for missing in &self.offered[next..first] {
                 lost += missing.records;
                 accesses += missing.accesses;
-                clock = missing.clock;
+                clock = clock.max(missing.clock);
             }
             next = first;
             assert_eq!(u64::from(block.sync.lost), lost & 0xff_ffff, "lost before block {number}");
