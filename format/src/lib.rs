@@ -30,4 +30,4 @@ pub use memory::{MemoryDescription, MemoryError};
 pub use units::{Access, Cycles, Direction, PhysAddr};
 
 /// Version of everything on the wire (frame header, records, reports). Any change raises it.
-pub const FORMAT_VERSION: u8 = 1;
+pub const FORMAT_VERSION: u8 = 2;

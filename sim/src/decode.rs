@@ -228,7 +228,8 @@ mod tests {
         let word = u64::from(read.encode()) << 32 | u64::from(read.encode());
         let [first, second] = sync.encode();
         let mut buffer = [0; MAX_FRAME_BYTES];
-        let header = PayloadHeader { version: 1, kind: 0, words: 3, lost: lost as u16 };
+        let header =
+            PayloadHeader { version: FORMAT_VERSION, kind: 0, words: 3, lost: lost as u16 };
         let length = encode(&mut buffer, counter, header, &[first, second, word]);
         buffer[..length].to_vec()
     }

@@ -23,6 +23,7 @@ pub mod slice_records;
 
 use compare::Comparison;
 use interruptions::Interruptions;
+use page_records::Moments;
 
 /// Reads a truth file, plain or gzip. Clocks must not decrease.
 pub fn read(path: &Path) -> Result<Vec<Access>, InputError> {
@@ -80,7 +81,11 @@ pub fn check(
         (Mode::Line, Granularity::Burst) => {
             Some(line_records::bursts(accesses, memory, &interruptions))
         }
-        (Mode::Page, _) => Some(page_records::pages(accesses, &interruptions)),
+        (Mode::Page, _) => {
+            let slices = settings.frequency.then_some(settings.slice_code);
+            let moments = Moments::new(memory, slices);
+            Some(page_records::pages(accesses, &interruptions, moments))
+        }
         (Mode::Frequency | Mode::Analysis, _) => None,
     };
     let mut comparisons = Vec::new();

@@ -84,7 +84,7 @@ class Reader:
     def frame(self, frame, missing):
         """The lines of one frame; missing: how many frames before it did not come."""
         version, kind, count = frame[14] >> 4, frame[14] & 15, frame[15]
-        if version != 1 or kind > END or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
+        if version != 2 or kind > END or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
             yield "# unreadable frame"
             return
         words = struct.unpack_from(f">{count}Q", frame, 18)
@@ -195,7 +195,7 @@ class Reader:
         return f"{start} F {length} {reads} {writes}{' partial' if is_partial else ''}"
 
     def report(self, kind, words):
-        if len(words) < 10 or bits(words[0], 63, 56) != 1 or fnv1a(words[6:]) != words[5]:
+        if len(words) < 10 or bits(words[0], 63, 56) != 2 or fnv1a(words[6:]) != words[5]:
             yield "# unreadable report"
             return
         self.tck_ps = words[7] >> 32

@@ -368,6 +368,7 @@ impl Logic for ConfigUnit {
                     } else if self.register.is_start.val() {
                         self.stopped.d.next = false;
                         self.steps.d.next.flush = self.runs.q.val();
+                        self.steps.d.next.end_slice = self.runs.q.val();
                         self.steps.d.next.resume = self.switched_on.q.val();
                     }
                 } else if self.run_due.q.val() {
@@ -470,7 +471,8 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Settle => {
-                if self.progress.val().idle | !self.steps.q.val().settle {
+                // A record that was just asked for does not show in `idle` yet.
+                if (self.progress.val().idle & self.free.val()) | !self.steps.q.val().settle {
                     self.state.d.next = State::Apply;
                 }
             }

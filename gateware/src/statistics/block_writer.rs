@@ -514,6 +514,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                         }
                         RecordKind::Overrun => {
                             self.accounts.account.next = true;
+                            self.accounts.pass.next = true;
                             self.accounts.lose.next = true;
                             self.took.next = true;
                         }

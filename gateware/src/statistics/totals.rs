@@ -80,3 +80,58 @@ impl Logic for TotalsCounter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Totals after some clocks on each of which the same passes.
+    fn counted(from: Totals, observed: Observed, clocks: u32) -> Totals {
+        let mut counter = TotalsCounter::default();
+        counter.connect_all();
+        counter.counted.q.next = from;
+        counter.observed.next = observed;
+        assert!(simulate(&mut counter, 10));
+        for clock in 0..clocks + 2 {
+            if clock == clocks {
+                counter.observed.next = Observed::default();
+            }
+            for clk in [true, false] {
+                counter.clock.next = Clock { clk };
+                assert!(simulate(&mut counter, 10));
+            }
+        }
+        counter.totals.val()
+    }
+
+    #[test]
+    fn accesses_carry_into_the_high_half() {
+        let from = Totals {
+            reads: 0xffff_fffe_u64.into(),
+            reads_high: 6u64.into(),
+            writes: 0xffff_ffff_u64.into(),
+            writes_high: 0xffff_ffff_u64.into(),
+            ..Default::default()
+        };
+        for write in [false, true] {
+            let totals = counted(from, Observed { access: true, write, ..Default::default() }, 3);
+            let [reads, writes] =
+                [(totals.reads_high, totals.reads), (totals.writes_high, totals.writes)]
+                    .map(|(high, low)| high.to_u64() << 32 | low.to_u64());
+            let expected =
+                if write { (0x6_ffff_fffe, 2) } else { (0x7_0000_0001, 0xffff_ffff_ffff_ffff) };
+            assert_eq!((reads, writes), expected);
+        }
+    }
+
+    #[test]
+    fn faults_tags_and_marks_are_counted() {
+        let seen = Observed { fault: true, tag: true, ..Default::default() };
+        let totals = counted(Totals::default(), seen, 5);
+        assert_eq!((totals.faults.to_u64(), totals.tags.to_u64()), (5, 5));
+        let seen = Observed { mark: true, ..Default::default() };
+        let totals = counted(totals, seen, 2);
+        assert_eq!((totals.faults.to_u64(), totals.tags.to_u64()), (5, 7));
+        assert_eq!((totals.reads.to_u64(), totals.writes.to_u64()), (0, 0));
+    }
+}

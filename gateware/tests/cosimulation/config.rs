@@ -1,8 +1,7 @@
 //! The blocks of the configuration unit.
 
 use fastrand::Rng;
-use gateware::config::ItemKind;
-use gateware::config::config_unit::ConfigUnit;
+use gateware::config::config_unit::{ConfigUnit, Progress};
 use gateware::config::sequence::Sequence;
 use gateware::config::settings::SettingsRegister;
 use gateware::ddr::SlotEvent;
@@ -13,13 +12,16 @@ use crate::memories;
 use crate::recording::Recording;
 
 /// Registers that do something, and a few that do not.
-const REGISTERS: [u16; 24] = [
+const REGISTERS: [u16; 27] = [
     config::RESET,
     config::START,
     config::STOP,
     config::MODE_LINE,
     config::MODE_PAGE,
     config::MODE_FREQUENCY,
+    config::MODE_ANALYSIS,
+    config::ANALYSIS_ON,
+    config::ANALYSIS_OFF,
     config::FREQUENCY_ON,
     config::FREQUENCY_OFF,
     config::GRANULARITY_LINE,
@@ -49,18 +51,18 @@ fn sequence_detectors_agree() {
     with_seeds(0..1, |rng| {
         let memory = memories::ddr1("config_count = 4\nconfig_stride = 64");
         let mut recording = Recording::new("sequence", Sequence::new(&memory));
-        let (mut named, mut at) = (0, 0u64);
+        let mut named = 0;
         for _ in 0..4000 {
             if chance(rng, 20) {
                 named = register(rng);
             }
-            at += if chance(rng, 3) { 4090 + rng.u64(0..12) } else { rng.u64(1..50) };
+            let gap = if chance(rng, 3) { spread(rng, 16) } else { rng.u64(0..50) };
             let block = &mut recording.block;
-            block.access.next = chance(rng, 80);
+            block.passes.next = chance(rng, 80);
+            block.in_registers.next = chance(rng, 80);
             block.low.next =
                 (u64::from(named) << 6 | if chance(rng, 90) { 0 } else { spread(rng, 32) }).into();
-            block.high.next = if chance(rng, 95) { 0u64 } else { spread(rng, 8) }.into();
-            block.at.next = (at & 0xffff_ffff).into();
+            block.gap.next = gap.into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -86,9 +88,9 @@ fn settings_registers_agree() {
     });
 }
 
-fn slot_event(rng: &mut Rng, named: u16, clock: u32) -> SlotEvent {
+fn slot_event(rng: &mut Rng, named: u16) -> SlotEvent {
     let in_registers = chance(rng, 80);
-    SlotEvent {
+    let mut event = SlotEvent {
         run_change: chance(rng, 3),
         run: chance(rng, 80),
         slice: chance(rng, 5),
@@ -97,39 +99,60 @@ fn slot_event(rng: &mut Rng, named: u16, clock: u32) -> SlotEvent {
         fault: chance(rng, 10),
         overrun: chance(rng, 3),
         write: rng.bool(),
+        in_registers,
         high: if in_registers { 0u64 } else { spread(rng, 8) }.into(),
         low: if in_registers { u64::from(named) << 3 } else { spread(rng, 32) }.into(),
-        clock: u64::from(clock).into(),
+        gap: spread(rng, 16).into(),
+        bank: spread(rng, 6).into(),
+        row_state: rng.u64(0..3).into(),
+        ..Default::default()
+    };
+    event.steers = event.run_change || event.slice || event.tick;
+    event
+}
+
+fn config_unit(rng: &mut Rng) -> Recording<ConfigUnit> {
+    let memory = memories::ddr1("config_count = 3");
+    let mut recording = Recording::new("configuration unit", ConfigUnit::new(&memory));
+    let mut named = config::START;
+    recording.block.straps.next = spread(rng, 16).into();
+    let mut popped = true;
+    for _ in 0..5000 {
+        let block = &mut recording.block;
+        if popped {
+            if chance(rng, 25) {
+                named = register(rng);
+            }
+            block.slot_event.next = slot_event(rng, named);
+        }
+        block.event_valid.next = chance(rng, 90);
+        block.advance.next = chance(rng, 80);
+        block.progress.next = Progress {
+            drained: chance(rng, 70),
+            waiting: rng.bool(),
+            stale: rng.bool(),
+            silent: rng.bool(),
+            counted: rng.bool(),
+            free: chance(rng, 70),
+            idle: chance(rng, 70),
+            dumped: chance(rng, 70),
+            interval: rng.bool(),
+        };
+        recording.step();
+        popped = recording.block.pop.val();
+        recording.edge(|block| &mut block.clock);
     }
+    recording
 }
 
 #[test]
 fn configuration_units_agree() {
-    with_seeds(0..2, |rng| {
-        let memory = memories::ddr1("config_count = 3");
-        let mut recording = Recording::new("configuration unit", ConfigUnit::new(&memory));
-        let (mut named, mut clock) = (config::START, 0xffff_0000u32);
-        recording.block.straps.next = spread(rng, 16).into();
-        let mut popped = true;
-        for _ in 0..4000 {
-            let block = &mut recording.block;
-            if popped {
-                if chance(rng, 25) {
-                    named = register(rng);
-                }
-                clock = clock.wrapping_add(rng.u32(1..100));
-                block.slot_event.next = slot_event(rng, named, clock);
-            }
-            block.event_valid.next = chance(rng, 90);
-            block.drained.next = chance(rng, 60);
-            block.taken.next = false;
-            recording.step();
-            let offered = recording.block.item.val().kind != ItemKind::Nothing;
-            recording.block.taken.next = offered && chance(rng, 70);
-            recording.step();
-            popped = recording.block.pop.val();
-            recording.edge(|block| &mut block.clock);
-        }
-        recording.agrees();
-    });
+    with_seeds(0..2, |rng| config_unit(rng).agrees());
+}
+
+#[test]
+fn a_wrong_slice_is_noticed() {
+    let tck = memories::ddr1("").tck_ps;
+    let last = |code| format!("word = 32'h{:x};", config::slice_clocks(code, tck) - 1);
+    config_unit(&mut Rng::with_seed(1)).notices(&last(18), &last(17));
 }

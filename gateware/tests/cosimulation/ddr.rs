@@ -140,6 +140,7 @@ fn event_sources_agree() {
                 block.slice_last.next = rng.u64(1..200).into();
             }
             block.slices.next = clock / 700 % 2 == 1;
+            block.slice_restart.next = chance(rng, 1);
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -148,19 +149,24 @@ fn event_sources_agree() {
 }
 
 fn slot_event(rng: &mut Rng) -> SlotEvent {
-    SlotEvent {
+    let mut event = SlotEvent {
         run_change: chance(rng, 2),
         run: rng.bool(),
         slice: chance(rng, 3),
         tick: chance(rng, 3),
         access: chance(rng, 70),
         fault: chance(rng, 20),
-        overrun: false,
         write: rng.bool(),
+        in_registers: rng.bool(),
         high: spread(rng, 8).into(),
         low: spread(rng, 32).into(),
-        clock: rng.u64(0..1 << 32).into(),
-    }
+        gap: spread(rng, 16).into(),
+        bank: spread(rng, 6).into(),
+        row_state: rng.u64(0..3).into(),
+        ..Default::default()
+    };
+    event.steers = event.run_change || event.slice || event.tick;
+    event
 }
 
 #[test]
@@ -173,10 +179,26 @@ fn event_queues_agree_empty_and_crowded() {
                 recording.block.head_valid.val() && chance(rng, if filling { 10 } else { 90 });
             recording.block.pop.next = pops;
             recording.block.push.next = chance(rng, if filling { 90 } else { 10 });
+            recording.block.clocked.next = clock > 5;
             recording.block.slot_event.next = slot_event(rng);
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
         recording.agrees();
     });
+}
+
+#[test]
+fn a_queue_that_is_crowded_at_another_level_is_noticed() {
+    let mut recording = Recording::new("event queue", EventQueue::default());
+    let rng = &mut Rng::with_seed(1);
+    recording.block.clocked.next = true;
+    for clock in 0..600 {
+        recording.block.push.next = clock < 300;
+        recording.block.pop.next = clock > 300 && recording.block.head_valid.val();
+        recording.block.slot_event.next = slot_event(rng);
+        recording.step();
+        recording.edge(|block| &mut block.clock);
+    }
+    recording.notices("crowded_to = 8'b10000000", "crowded_to = 8'b10000001");
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 use gateware::ethernet::gmac::Gmac;
 use gateware::ethernet::tx_thread::{FrameCounter, MAX_READ_CLOCKS, TxThread};
+use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{self, MAX_FRAME_BYTES, MIN_FRAME_BYTES, PayloadHeader};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
@@ -90,8 +91,12 @@ fn frames_reach_the_phy_padded_checked_and_apart() {
 fn blocks(rng: &mut Rng) -> Vec<(PayloadHeader, Vec<u64>)> {
     let block = |rng: &mut Rng| {
         let count = [2, 3, 7, 187][rng.usize(0..4)];
-        let header =
-            PayloadHeader { version: 1, kind: rng.u8(0..3), words: count, lost: rng.u16(..) };
+        let header = PayloadHeader {
+            version: FORMAT_VERSION,
+            kind: rng.u8(0..3),
+            words: count,
+            lost: rng.u16(..),
+        };
         (header, (0..count).map(|_| spread(rng, 64)).collect())
     };
     (0..25).map(|_| block(rng)).collect()

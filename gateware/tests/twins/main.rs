@@ -9,18 +9,19 @@ mod direct;
 #[allow(dead_code, reason = "shared with the co-simulation")]
 mod memories;
 
+mod block_writer;
+mod blocks;
 mod commands;
 mod config_unit;
-mod counters;
-mod decoding;
+mod config_unit_model;
 mod event_queue;
 mod fields;
 mod fifo;
-mod framer;
 mod gmac;
 mod reports;
 mod sequence;
+mod slices;
 mod state_machine;
 mod state_machine_model;
-mod statistics;
-mod statistics_model;
+mod traces;
+mod traces_model;

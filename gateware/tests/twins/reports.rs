@@ -1,15 +1,16 @@
-//! Framer: reports at the start, once a second, and three times at the end.
+//! Block writer: reports at the start, once a second, and three times at the end.
 
 use fastrand::Rng;
-use gateware::statistics::WordKind;
-use gateware::statistics::counters::Totals;
+use gateware::config::Settings;
+use gateware::statistics::totals::Totals;
+use gateware::statistics::{Record, RecordKind};
 use hmtt_format::config::{Granularity, Mode};
-use hmtt_format::frame::FrameKind;
+use hmtt_format::frame::{FrameKind, SYNC_WORDS};
 use hmtt_format::{FORMAT_VERSION, Report};
 use rust_hdl::prelude::Bits;
 
+use crate::blocks::Bench;
 use crate::direct::{spread, with_seeds};
-use crate::framer::{Bench, steer};
 use crate::memories;
 
 fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
@@ -30,25 +31,30 @@ fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
 fn start_and_stop_report_everything_and_the_end_three_times() {
     with_seeds(0..20, |rng| {
         let memory = memories::decoded()[rng.usize(0..8)].clone();
-        let mut bench = Bench::new(&memory, 187);
         let (totals, [reads, writes, faults, tags]) = totals(rng);
         let (mode, base) =
             ([Mode::Line, Mode::Page, Mode::Frequency][rng.usize(0..3)], spread(rng, 40));
         let (tag, burst, slice_code) = (rng.bool(), rng.bool(), rng.u8(0..19));
-        let framer = &mut bench.framer;
-        framer.totals.next = totals;
-        framer.running.next = true;
-        framer.slices.next = tag ^ burst;
-        framer.settings.next.mode = (mode as u64).into();
-        framer.settings.next.burst = burst;
-        framer.settings.next.slice = u64::from(slice_code).into();
-        framer.settings.next.tag = tag;
-        framer.settings.next.tag_low = (base & 0xffff_ffff).into();
-        framer.settings.next.tag_high = (base >> 32).into();
-        bench.hand(steer(WordKind::Start));
-        bench.framer.running.next = false;
-        bench.hand(steer(WordKind::Stop));
-        bench.wait(10);
+        let settings = Settings {
+            mode: (mode as u64).into(),
+            burst,
+            slice: u64::from(slice_code).into(),
+            threshold: 187u64.into(),
+            tag,
+            tag_low: (base & 0xffff_ffff).into(),
+            tag_high: (base >> 32).into(),
+            ..Default::default()
+        };
+        let (mut bench, now) = (Bench::new(&memory, settings), spread(rng, 48));
+        bench.chain.totals.next = totals;
+        bench.chain.slices.next = tag ^ burst;
+        bench.chain.running.next = true;
+        bench.now(now);
+        bench.tell(RecordKind::Start);
+        bench.wait_until(|chain| chain.idle.val());
+        bench.chain.running.next = false;
+        bench.tell(RecordKind::Stop);
+        bench.close();
         let kinds: Vec<u8> = bench.blocks.iter().map(|block| block.header.kind).collect();
         assert_eq!(kinds, [1, 2, 2, 2]);
         for block in &bench.blocks {
@@ -68,32 +74,44 @@ fn start_and_stop_report_everything_and_the_end_three_times() {
                 digest: hmtt_format::info::StaticWords::new(&memory).as_slice()[0],
                 memory: memory.clone(),
             };
-            assert_eq!(Report::decode(&block.words), Ok(expected));
+            assert_eq!(Report::decode(&block.words[SYNC_WORDS.into()..]), Ok(expected));
+            assert_eq!((block.sync.clock, block.sync.lost), (now, 0));
         }
     });
 }
 
+fn bench(extra: &str) -> Bench {
+    let settings = Settings { threshold: 187u64.into(), ..Default::default() };
+    Bench::new(&memories::ddr1(extra), settings)
+}
+
 #[test]
 fn a_report_comes_once_a_second() {
-    let memory = memories::ddr1("tick_clocks = 4194304");
-    let ticks_a_second = 1_000_000_000_000u64 / (4_194_304 * 10_000);
-    let mut bench = Bench::new(&memory, 187);
-    bench.hand(steer(WordKind::Start));
+    let mut bench = bench("tick_clocks = 32768\ntck_ns = 1000.0");
+    let ticks_a_second = 1_000_000_000_000u64 / (32_768 * 1_000_000);
+    bench.tell(RecordKind::Start);
     for _ in 0..3 * (ticks_a_second + 1) {
-        bench.hand(steer(WordKind::Tick));
+        bench.tell(RecordKind::Tick);
+        // An open block is closed for a report, not behind it.
+        bench.hand(Record { kind: RecordKind::Access, ..Default::default() });
     }
-    assert_eq!(bench.blocks.len(), 1 + 3, "one at the start, one for each second");
+    bench.close();
+    let reports = bench.blocks.iter().filter(|block| block.header.kind == FrameKind::Info as u8);
+    assert_eq!(reports.count(), 1 + 3, "one at the start, one for each second");
 }
 
 #[test]
 fn reports_wait_for_room() {
-    let mut bench = Bench::new(&memories::ddr1(""), 187);
-    bench.framer.room.next = false;
-    for _ in 0..100 {
-        assert!(!bench.clock(steer(WordKind::Stop)), "the end is not dropped");
+    for kind in [RecordKind::Start, RecordKind::Stop] {
+        let mut bench = bench("");
+        bench.chain.room.next = false;
+        bench.tell(kind);
+        for _ in 0..100 {
+            bench.clock(Record::default());
+            assert!(!bench.chain.free.val(), "the report is not dropped");
+        }
+        bench.chain.room.next = true;
+        bench.close();
+        assert_eq!(bench.blocks.len(), if kind == RecordKind::Start { 1 } else { 3 });
     }
-    bench.framer.room.next = true;
-    bench.hand(steer(WordKind::Stop));
-    bench.wait(10);
-    assert_eq!(bench.blocks.len(), 3);
 }

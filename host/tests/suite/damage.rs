@@ -1,5 +1,6 @@
 //! Whatever bytes come, nothing panics, and what can be read is read.
 
+use hmtt_format::FORMAT_VERSION;
 use hmtt_host::decode::decode_frames;
 use hmtt_host::pcapng::PcapngReader;
 use proptest::prelude::*;
@@ -71,7 +72,7 @@ proptest! {
             .into_iter()
             .map(|mut payload| {
                 if let Some(first) = payload.first_mut() {
-                    *first = 0x10 | *first % 3;
+                    *first = FORMAT_VERSION << 4 | *first % 3;
                 }
                 [&header[..], &payload].concat()
             })

@@ -1,10 +1,33 @@
 //! Accesses to the page records a card must make of them.
 
+use hmtt_format::config::slice_clocks;
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
-use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, Event, MemoryDescription, PhysAddr};
 
 use super::interruptions::Interruptions;
+
+/// When a card looks at a run besides when an access joins it.
+#[derive(Clone, Copy)]
+pub struct Moments {
+    tick_clocks: u64,
+    slice_clocks: Option<u64>,
+}
+
+impl Moments {
+    /// Ticks, and ends of time slices where there are any.
+    pub fn new(memory: &MemoryDescription, slice_code: Option<u8>) -> Self {
+        let slice = |code| u64::from(slice_clocks(code, memory.tck_ps)).max(1);
+        Moments { tick_clocks: memory.tick_clocks.into(), slice_clocks: slice_code.map(slice) }
+    }
+
+    /// The last one up to a clock; a tick or end of a slice comes before an access of its clock.
+    fn last(&self, clock: u64) -> Option<u64> {
+        let tick = ((clock + 1) / self.tick_clocks * self.tick_clocks).checked_sub(1);
+        let slice = self.slice_clocks.map(|length| clock / length * length);
+        tick.max(slice)
+    }
+}
 
 /// A run that goes on.
 #[derive(Clone, Copy)]
@@ -33,12 +56,14 @@ impl Run {
     }
 
     /// Whether an access goes on with this run.
-    fn takes(&self, access: &Access, interruptions: &Interruptions) -> bool {
+    fn takes(&self, access: &Access, interruptions: &Interruptions, moments: Moments) -> bool {
+        let clock = access.clock.0;
+        let looked = moments.last(clock).unwrap_or(0).max(self.last);
         self.page == page(access)
             && self.reads >> RUN_COUNT_LOG2 == 0
             && self.writes >> RUN_COUNT_LOG2 == 0
-            && self.last - self.first < 1 << RUN_DURATION_LOG2
-            && !interruptions.between(self.last, access.clock.0)
+            && looked < self.first + (1 << RUN_DURATION_LOG2)
+            && !interruptions.between(self.last, clock)
     }
 
     fn record(&self) -> Event {
@@ -56,8 +81,8 @@ fn page(access: &Access) -> u64 {
     access.address.0 >> PAGE_LOG2
 }
 
-/// Runs of accesses to one page. Tags, marks and faults end a run; so do the limits of a record.
-pub fn pages(accesses: &[Access], interruptions: &Interruptions) -> Vec<Event> {
+/// Runs of accesses to one page. Tags, marks and faults end a run; so do its limits.
+pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moments) -> Vec<Event> {
     let mut records = Vec::new();
     let mut open: Option<Run> = None;
     for access in accesses {
@@ -67,7 +92,7 @@ pub fn pages(accesses: &[Access], interruptions: &Interruptions) -> Vec<Event> {
             continue;
         }
         match &mut open {
-            Some(run) if run.takes(access, interruptions) => run.join(access),
+            Some(run) if run.takes(access, interruptions, moments) => run.join(access),
             open => {
                 let ended = open.replace(Run::of(access));
                 records.extend(ended.map(|run| run.record()));
@@ -86,9 +111,10 @@ mod tests {
     use hmtt_format::{FaultKind, truth::parse_line};
 
     fn runs(text: &str, interrupting: &[Event]) -> Vec<(u64, u64, u32, u32, u32)> {
+        let moments = Moments::new(&memory(), None);
         let accesses: Vec<_> =
             text.split(',').map(|line| parse_line(line).unwrap().unwrap()).collect();
-        pages(&accesses, &Interruptions::new(interrupting, &memory()))
+        pages(&accesses, &Interruptions::new(interrupting, &memory()), moments)
             .into_iter()
             .map(|event| match event {
                 Event::Page { clock, address, reads, writes, duration } => {
@@ -116,19 +142,44 @@ mod tests {
         assert_eq!(found, [(1, 0x1000, 2, 0, 3), (7, 0x1000, 1, 0, 0)]);
     }
 
+    /// Runs that two or three reads of a page make, with ticks as the default is.
+    fn cut(clocks: &[u64], slice_code: Option<u8>) -> usize {
+        let reads: Vec<Access> = clocks
+            .iter()
+            .map(|&clock| Access {
+                clock: Cycles(clock),
+                direction: Direction::Read,
+                address: PhysAddr(0),
+            })
+            .collect();
+        pages(&reads, &Interruptions::default(), Moments::new(&memory(), slice_code)).len()
+    }
+
     #[test]
-    fn a_run_is_cut_at_its_limits() {
-        let late = u64::from(RUN_DURATION_LOG2);
-        assert_eq!(runs(&format!("1 R 0,{} R 0", late), &[]).len(), 1);
-        assert_eq!(runs(&format!("1 R 0,{} R 0", late + 1), &[]).len(), 2);
+    fn a_run_ends_once_it_was_seen_to_have_lasted_too_long() {
+        let (longest, tick) = (1 << RUN_DURATION_LOG2, u64::from(memory().tick_clocks));
+        assert_eq!(cut(&[0, longest], None), 1, "nobody looked before that access");
+        assert_eq!(cut(&[0, longest + tick - 2], None), 1);
+        assert_eq!(cut(&[0, longest + tick - 1], None), 2, "a tick comes first on its clock");
+        assert_eq!(cut(&[0, longest, longest + 1], None), 2, "the access before looked");
+        assert_eq!(cut(&[0, longest - 1, longest + 1], None), 1);
+        // Slices of 1 us are 100 clocks of 10 ns.
+        let slice = longest.next_multiple_of(100);
+        assert_eq!(cut(&[0, slice - 1], Some(0)), 1);
+        assert_eq!(cut(&[0, slice], Some(0)), 2, "the end of a slice looks, too");
+    }
+
+    #[test]
+    fn a_run_is_cut_when_a_count_is_full() {
         let access = |clock| Access {
             clock: Cycles(clock),
             direction: Direction::Write,
             address: PhysAddr(0),
         };
-        let many: Vec<_> = (0..=u64::from(RUN_COUNT_LOG2)).map(access).collect();
-        let records = pages(&many, &Interruptions::default());
+        let most = 1 << RUN_COUNT_LOG2;
+        let many: Vec<_> = (0..=u64::from(most)).map(access).collect();
+        let records = pages(&many, &Interruptions::default(), Moments::new(&memory(), None));
         assert_eq!(records.len(), 2);
-        assert!(matches!(records[0], Event::Page { writes: RUN_COUNT_LOG2, .. }));
+        assert!(matches!(records[0], Event::Page { writes, .. } if writes == most));
     }
 }

@@ -1,0 +1,294 @@
+//! The block writer with those it asks for words, the FIFO it writes to, and what can be read there.
+
+use gateware::config::Settings;
+use gateware::statistics::block_writer::BlockWriter;
+use gateware::statistics::other_words::OtherWords;
+use gateware::statistics::totals::Totals;
+use gateware::statistics::{Record, RecordKind, SlotClock};
+use hmtt_format::block::{Block, Event};
+use hmtt_format::frame::{PayloadHeader, SYNC_WORDS, Sync};
+use hmtt_format::record::{NUMBER_BITS, TagSource};
+use hmtt_format::{Access, Cycles, Direction, FaultKind, MemoryDescription, PhysAddr};
+use rust_hdl::prelude::*;
+
+use crate::direct::{pulse, settle, settled};
+
+/// log2 of the words of the tests' FIFO.
+const FIFO_LOG2: usize = 10;
+
+/// The two units, wired as the card wires them.
+#[derive(LogicBlock)]
+pub struct Chain {
+    pub clock: Signal<In, Clock>,
+    pub record: Signal<In, Record>,
+    pub advance: Signal<Out, Bit>,
+    pub free: Signal<Out, Bit>,
+    pub idle: Signal<Out, Bit>,
+    pub settings: Signal<In, Settings>,
+    pub slices: Signal<In, Bit>,
+    pub running: Signal<In, Bit>,
+    pub totals: Signal<In, Totals>,
+    pub now: Signal<In, SlotClock>,
+    pub slice_first: Signal<In, SlotClock>,
+    pub slice_reads: Signal<In, Bits<32>>,
+    pub slice_writes: Signal<In, Bits<32>>,
+    pub slice_accesses: Signal<In, Bits<32>>,
+    pub slice_length: Signal<In, Bits<32>>,
+    pub slice_partial: Signal<In, Bit>,
+    pub room: Signal<In, Bit>,
+    pub high_enable: Signal<Out, Bit>,
+    pub low_enable: Signal<Out, Bit>,
+    pub address: Signal<Out, Bits<10>>,
+    pub high: Signal<Out, Bits<32>>,
+    pub low: Signal<Out, Bits<32>>,
+    pub committed: Signal<Out, Bits<10>>,
+    pub lossy: Signal<Out, Bit>,
+    writer: BlockWriter<FIFO_LOG2>,
+    other: OtherWords,
+}
+
+impl Chain {
+    fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            record: Default::default(),
+            advance: Default::default(),
+            free: Default::default(),
+            idle: Default::default(),
+            settings: Default::default(),
+            slices: Default::default(),
+            running: Default::default(),
+            totals: Default::default(),
+            now: Default::default(),
+            slice_first: Default::default(),
+            slice_reads: Default::default(),
+            slice_writes: Default::default(),
+            slice_accesses: Default::default(),
+            slice_length: Default::default(),
+            slice_partial: Default::default(),
+            room: Default::default(),
+            high_enable: Default::default(),
+            low_enable: Default::default(),
+            address: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            committed: Default::default(),
+            lossy: Default::default(),
+            writer: BlockWriter::new(memory),
+            other: OtherWords::new(memory),
+        }
+    }
+}
+
+impl Logic for Chain {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.writer.clock.next = self.clock.val();
+        self.other.clock.next = self.clock.val();
+        self.writer.record.next = self.record.val();
+        self.writer.settings.next = self.settings.val();
+        self.writer.now.next = self.now.val();
+        self.writer.slice_accesses.next = self.slice_accesses.val();
+        self.writer.slice_partial.next = self.slice_partial.val();
+        self.writer.other_high.next = self.other.high.val();
+        self.writer.other_low.next = self.other.low.val();
+        self.writer.report_last.next = self.other.report_last.val();
+        self.writer.room.next = self.room.val();
+        self.other.kind.next = self.writer.other_kind.val();
+        self.other.index.next = self.writer.other_index.val();
+        self.other.settings.next = self.settings.val();
+        self.other.slices.next = self.slices.val();
+        self.other.running.next = self.running.val();
+        self.other.totals.next = self.totals.val();
+        self.other.slice_partial.next = self.slice_partial.val();
+        self.other.slice_first.next = self.slice_first.val();
+        self.other.slice_reads.next = self.slice_reads.val();
+        self.other.slice_writes.next = self.slice_writes.val();
+        self.other.slice_length.next = self.slice_length.val();
+        self.advance.next = self.writer.advance.val();
+        self.free.next = self.writer.free.val();
+        self.idle.next = self.writer.idle.val();
+        self.high_enable.next = self.writer.write_high_enable.val();
+        self.low_enable.next = self.writer.write_low_enable.val();
+        self.address.next = self.writer.write_address.val();
+        self.high.next = self.writer.write_high.val();
+        self.low.next = self.writer.write_low.val();
+        self.committed.next = self.writer.committed.val();
+        self.lossy.next = self.writer.lossy.val();
+    }
+}
+
+/// A slice as the units that count have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    pub first: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub length: Option<u64>,
+}
+
+/// One block of the FIFO.
+#[derive(Debug)]
+pub struct Framed {
+    pub header: PayloadHeader,
+    pub sync: Sync,
+    /// Its words, sync first.
+    pub words: Vec<u64>,
+}
+
+impl Framed {
+    /// What a data frame says, and the clock and the accesses it leads to.
+    pub fn read(&self) -> (Vec<Event>, u64, u64) {
+        let mut block = Block::new(self.words.iter().copied()).expect("a sync");
+        let events = block.by_ref().map(|event| event.expect("a record")).collect();
+        (events, block.clock().0, block.accesses())
+    }
+}
+
+/// A writer and the FIFO it writes to.
+pub struct Bench {
+    pub chain: Chain,
+    halves: [Vec<u32>; 2],
+    start: usize,
+    pub blocks: Vec<Framed>,
+}
+
+fn slot_clock(clock: u64) -> SlotClock {
+    SlotClock { low: (clock & 0xff_ffff).into(), high: (clock >> 24 & 0xff_ffff).into() }
+}
+
+impl Bench {
+    /// A writer that has room.
+    pub fn new(memory: &MemoryDescription, settings: Settings) -> Self {
+        let mut chain = settled(Chain::new(memory));
+        chain.settings.next = settings;
+        chain.room.next = true;
+        // Words the FIFO holds from before must not be taken for what should have been written.
+        let halves = [vec![0xdead_dead; 1 << FIFO_LOG2], vec![0xdead_dead; 1 << FIFO_LOG2]];
+        Self { chain, halves, start: 0, blocks: Vec::new() }
+    }
+
+    /// The clock of the slot from now on.
+    pub fn now(&mut self, clock: u64) {
+        self.chain.now.next = slot_clock(clock);
+    }
+
+    /// One clock; whether the record was taken.
+    pub fn clock(&mut self, record: Record) -> bool {
+        self.chain.record.next = record;
+        settle(&mut self.chain);
+        let address = self.chain.address.val().index();
+        if self.chain.high_enable.val() {
+            self.halves[0][address] = self.chain.high.val().to_u64() as u32;
+        }
+        if self.chain.low_enable.val() {
+            self.halves[1][address] = self.chain.low.val().to_u64() as u32;
+        }
+        let taken = self.chain.advance.val();
+        pulse(&mut self.chain, |chain| &mut chain.clock);
+        self.collect();
+        taken
+    }
+
+    /// Offers a record until it is taken.
+    pub fn hand(&mut self, record: Record) {
+        assert!((0..3000).any(|_| self.clock(record)), "{record:?} is taken");
+    }
+
+    /// A record that waits for the one before, as those the configuration unit asks for do.
+    pub fn tell(&mut self, kind: RecordKind) {
+        self.wait_until(|chain| chain.free.val());
+        self.hand(Record { kind, ..Default::default() });
+    }
+
+    /// A slice, which is read where it is counted.
+    pub fn slice(&mut self, slice: Slice, whole: u64) {
+        self.wait_until(|chain| chain.free.val());
+        let chain = &mut self.chain;
+        chain.slice_first.next = slot_clock(slice.first);
+        chain.slice_reads.next = slice.reads.into();
+        chain.slice_writes.next = slice.writes.into();
+        chain.slice_accesses.next = (slice.reads + slice.writes & 0xffff_ffff).into();
+        chain.slice_length.next = slice.length.unwrap_or(whole).into();
+        chain.slice_partial.next = slice.length.is_some();
+        self.hand(Record { kind: RecordKind::Slice, ..Default::default() });
+        self.wait_until(|chain| chain.free.val());
+    }
+
+    /// Clocks without a record.
+    pub fn wait(&mut self, clocks: u32) {
+        for _ in 0..clocks {
+            self.clock(Record::default());
+        }
+    }
+
+    pub fn wait_until(&mut self, come: fn(&Chain) -> bool) {
+        for _ in 0..3000 {
+            if come(&self.chain) {
+                return;
+            }
+            self.clock(Record::default());
+        }
+        panic!("the writer gets on");
+    }
+
+    /// Closes the open block and waits until it lies in the FIFO.
+    pub fn close(&mut self) {
+        self.tell(RecordKind::Change);
+        self.clock(Record::default());
+        self.wait_until(|chain| chain.idle.val());
+        self.wait(4);
+    }
+
+    fn collect(&mut self) {
+        let end = self.chain.committed.val().index();
+        if end == self.start {
+            return;
+        }
+        let word = |offset: usize| {
+            let at = self.start + offset & ((1 << FIFO_LOG2) - 1);
+            u64::from(self.halves[0][at]) << 32 | u64::from(self.halves[1][at])
+        };
+        let [.., a, b, c, d] = word(0).to_be_bytes();
+        let header = PayloadHeader::decode([a, b, c, d]);
+        let count = usize::from(header.words);
+        let behind = self.start + count + 1 & ((1 << FIFO_LOG2) - 1);
+        assert_eq!(behind, end, "`committed` is behind the last word");
+        let words = (1..=count).map(word).collect::<Vec<_>>();
+        assert!(words.len() >= SYNC_WORDS.into());
+        let sync = Sync::decode([words[0], words[1]]);
+        assert_eq!(header.lost, sync.lost as u16);
+        self.blocks.push(Framed { header, sync, words });
+        for at in self.start..self.start + count + 1 {
+            let at = at & ((1 << FIFO_LOG2) - 1);
+            self.halves.iter_mut().for_each(|half| half[at] = 0xdead_dead);
+        }
+        self.start = end;
+    }
+}
+
+/// What a reader makes of a timed record; `None` of one that is no event.
+pub fn event(record: &Record, clock: u64, unit_log2: u8) -> Option<Event> {
+    let clock = Cycles(clock);
+    let (number, segment) = (record.number.to_u64(), record.segment.to_u64());
+    let value = (segment << NUMBER_BITS | number) as u32;
+    let direction = Direction::from_bit(record.write);
+    let address = PhysAddr((segment << NUMBER_BITS | number) << unit_log2);
+    Some(match record.kind {
+        RecordKind::Access => Event::Access(Access { clock, direction, address }),
+        RecordKind::Tag => Event::Tag { clock, source: TagSource::Window(direction), value },
+        RecordKind::Mark => Event::Tag { clock, source: TagSource::Mark, value },
+        RecordKind::Fault => {
+            let kind = FaultKind::from_code((number >> 8) as u8 & 63).expect("a kind");
+            Event::Fault { clock, kind, bank: number as u8 & 63 }
+        }
+        RecordKind::Page => Event::Page {
+            clock,
+            address,
+            reads: record.reads.to_u64() as u32,
+            writes: record.writes.to_u64() as u32,
+            duration: record.duration.to_u64() as u32,
+        },
+        _ => return None,
+    })
+}

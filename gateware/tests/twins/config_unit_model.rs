@@ -1,0 +1,268 @@
+//! The configuration unit in plain Rust: events to what it must do, in order.
+
+use gateware::config::{ItemKind, Settings};
+use gateware::ddr::SlotEvent;
+use gateware::statistics::RecordKind;
+use hmtt_format::config::{self, Mode, threshold_words};
+
+/// Accesses that make a command.
+pub const COUNT: u8 = 4;
+
+/// The settings in the format's own words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    pub mode: u64,
+    pub burst: bool,
+    pub frequency: bool,
+    pub analysis: bool,
+    pub slice: u8,
+    pub threshold: u8,
+    pub tag: bool,
+    pub base: u64,
+}
+
+impl From<Settings> for Chosen {
+    fn from(settings: Settings) -> Self {
+        Self {
+            mode: settings.mode.to_u64(),
+            burst: settings.burst,
+            frequency: settings.frequency,
+            analysis: settings.analysis,
+            slice: settings.slice.to_u64() as u8,
+            threshold: settings.threshold.to_u64() as u8,
+            tag: settings.tag,
+            base: settings.tag_high.to_u64() << 32 | settings.tag_low.to_u64(),
+        }
+    }
+}
+
+/// What the straps of the tests say.
+pub const POWER_ON: Chosen = Chosen {
+    mode: Mode::Page as u64,
+    burst: true,
+    frequency: false,
+    analysis: false,
+    slice: 7,
+    threshold: hmtt_format::frame::MAX_WORDS,
+    tag: false,
+    base: 0,
+};
+
+/// One thing the unit does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Act {
+    /// An item passes: what, WRITE, address or value.
+    Item(ItemKind, bool, u64),
+    Flush,
+    Tell(RecordKind),
+    RestartTime,
+    RestartSlice,
+    Dump,
+    /// Slices change their length.
+    Regrid,
+}
+
+/// Something done, the clock that has passed in items by then, what is in force, and whether the capture
+/// runs.
+pub type Done = (Act, u64, Chosen, bool);
+
+/// What the units behind say throughout a test.
+#[derive(Clone, Copy, Debug)]
+pub struct Behind {
+    pub waiting: bool,
+    pub stale: bool,
+    pub silent: bool,
+    pub counted: bool,
+    pub interval: bool,
+}
+
+/// The model; [`Model::done`] is the result.
+pub struct Model {
+    behind: Behind,
+    pub chosen: Chosen,
+    switched_on: bool,
+    stopped: bool,
+    runs: bool,
+    last: Option<u16>,
+    count: u8,
+    clock: u64,
+    pub done: Vec<Done>,
+}
+
+impl Model {
+    pub fn new(behind: Behind) -> Self {
+        Self {
+            behind,
+            chosen: POWER_ON,
+            switched_on: false,
+            stopped: false,
+            runs: false,
+            last: None,
+            count: 0,
+            clock: 0,
+            done: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        self.done.push((act, self.clock, self.chosen, self.runs));
+    }
+
+    pub fn take(&mut self, event: &SlotEvent, clock: u64) {
+        self.clock = clock;
+        let value = event.high.to_u64() << 32 | event.low.to_u64();
+        if event.run_change {
+            self.switched_on = event.run;
+            match event.run {
+                true if !self.stopped => self.start(),
+                false if self.runs => self.end(RecordKind::Stop),
+                _ => {}
+            }
+        }
+        if event.slice && self.runs {
+            self.end_slice();
+        }
+        if event.tick && self.runs {
+            self.tick();
+        }
+        let kind = match event {
+            SlotEvent { overrun: true, .. } => ItemKind::Overrun,
+            SlotEvent { fault: true, .. } => ItemKind::Fault,
+            SlotEvent { access: true, .. } => ItemKind::Access,
+            _ => return,
+        };
+        self.act(Act::Item(kind, event.write, value));
+        if event.in_registers {
+            let register = (value >> 3) as u16;
+            self.count = if self.last == Some(register) { self.count + 1 } else { 1 };
+            self.last = Some(register);
+            if self.count == COUNT {
+                self.last = None;
+                self.command(register);
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        self.runs = true;
+        self.act(Act::Tell(RecordKind::Start));
+        self.act(Act::RestartTime);
+        self.act(Act::RestartSlice);
+    }
+
+    fn flush(&mut self) {
+        if self.behind.waiting {
+            self.act(Act::Flush);
+        }
+    }
+
+    fn end_slice(&mut self) {
+        let sliced = self.chosen.frequency || self.chosen.mode == Mode::Frequency as u64;
+        if sliced && self.behind.counted {
+            self.act(Act::Tell(RecordKind::Slice));
+        }
+        self.act(Act::RestartSlice);
+    }
+
+    fn dump(&mut self) {
+        if self.chosen.analysis || self.chosen.mode == Mode::Analysis as u64 {
+            self.act(Act::Dump);
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.behind.waiting && self.behind.stale {
+            self.act(Act::Flush);
+        }
+        if self.behind.silent {
+            self.act(Act::Tell(RecordKind::Skip));
+            self.act(Act::RestartTime);
+        }
+        if self.behind.interval {
+            self.dump();
+        }
+        self.act(Act::Tell(RecordKind::Tick));
+    }
+
+    /// Everything recorded so far leaves, under the settings it was made under.
+    fn end(&mut self, told: RecordKind) {
+        self.runs = told != RecordKind::Stop;
+        self.flush();
+        self.end_slice();
+        self.dump();
+        self.act(Act::Tell(told));
+    }
+
+    fn command(&mut self, register: u16) {
+        match register {
+            _ if config::is_mark(register) => {
+                if self.runs {
+                    self.act(Act::Item(ItemKind::Mark, false, register.into()));
+                }
+            }
+            config::START => {
+                self.stopped = false;
+                if self.runs {
+                    self.flush();
+                    self.end_slice();
+                }
+                if self.switched_on {
+                    self.start();
+                }
+            }
+            config::STOP | config::RESET => {
+                if self.runs {
+                    self.end(RecordKind::Stop);
+                }
+                self.stopped = register == config::STOP;
+                if register == config::RESET {
+                    self.act(Act::Regrid);
+                    self.chosen = POWER_ON;
+                    if self.switched_on {
+                        self.start();
+                    }
+                }
+            }
+            _ => {
+                let Some(after) = changed(self.chosen, register) else { return };
+                if self.runs {
+                    self.end(RecordKind::Change);
+                }
+                if (0x20..0x33).contains(&register) {
+                    self.act(Act::Regrid);
+                }
+                self.chosen = after;
+                if self.runs {
+                    self.start();
+                }
+            }
+        }
+    }
+}
+
+/// The settings after a command; `None` when it is no setting.
+fn changed(mut chosen: Chosen, register: u16) -> Option<Chosen> {
+    let offset = |first: u16| (register - first) as u8;
+    match register {
+        config::MODE_LINE => chosen.mode = Mode::Line as u64,
+        config::MODE_PAGE => chosen.mode = Mode::Page as u64,
+        config::MODE_FREQUENCY => chosen.mode = Mode::Frequency as u64,
+        config::MODE_ANALYSIS => chosen.mode = Mode::Analysis as u64,
+        config::ANALYSIS_ON => chosen.analysis = true,
+        config::ANALYSIS_OFF => chosen.analysis = false,
+        config::FREQUENCY_ON => chosen.frequency = true,
+        config::FREQUENCY_OFF => chosen.frequency = false,
+        config::GRANULARITY_LINE => chosen.burst = false,
+        config::GRANULARITY_BURST => chosen.burst = true,
+        0x20..=0x32 => chosen.slice = offset(config::SLICE_FIRST),
+        0x38..=0x3f => chosen.threshold = threshold_words(offset(config::THRESHOLD_FIRST)),
+        0x40..=0x4f => {
+            let nibble = u64::from(offset(config::TAG_NIBBLE_FIRST));
+            chosen.base = chosen.base << 4 & 0xff_ffff_ffff | nibble;
+        }
+        config::TAG_ON => chosen.tag = true,
+        config::TAG_OFF => chosen.tag = false,
+        _ => return None,
+    }
+    Some(chosen)
+}
