@@ -16,7 +16,7 @@ pub enum Pattern {
     Alternating,
     /// Lines just too far apart for their delta to fit their record.
     Gaps,
-    /// Every sixteenth access is to the tag window, with a mark now and then.
+    /// Every sixteenth access is to the tag window, with a mark and a setting now and then.
     Tags,
     /// The bursts of two lines of different banks, one by one in turn: no two in a row are of one line.
     Interleaved,
@@ -83,6 +83,10 @@ const TAG_LINES: u64 = 16;
 const MARK_LINES: u64 = 4096;
 /// Lines of one direction in [`Pattern::Random`], one run in four a write.
 const RUN_LINES: u64 = 8;
+/// Clocks before each of the commands that set the tag window: software that sets up a card has time.
+const START_PAUSE: u64 = 1000;
+/// A setting made amid the traffic: the threshold it has already.
+const SETTING: u16 = config::THRESHOLD_FIRST + 7;
 /// The register the marks are of.
 const MARK: u16 = config::MARK_FREE_FIRST;
 
@@ -123,9 +127,9 @@ impl Wants {
         if pattern == Pattern::Tags {
             for digit in format!("{TAG_BASE:x}").bytes() {
                 let digit = char::from(digit).to_digit(16).expect("a digit") as u16;
-                wants.configure(config::TAG_NIBBLE_FIRST + digit, Note::Plain);
+                wants.configure(config::TAG_NIBBLE_FIRST + digit, START_PAUSE, Note::Plain);
             }
-            wants.configure(config::TAG_ON, Note::Plain);
+            wants.configure(config::TAG_ON, START_PAUSE, Note::Plain);
             wants.ready.reverse();
         }
         wants
@@ -140,12 +144,13 @@ impl Wants {
         word ^ word >> 31
     }
 
-    fn configure(&mut self, register: u16, last: Note) {
+    fn configure(&mut self, register: u16, pause: u64, last: Note) {
         let address = register_address(register, self.registers.config_stride_log2);
         for left in (0..self.registers.config_count).rev() {
             let note = if left == 0 { last } else { Note::Plain };
             let direction = Direction::Read;
-            let distance = CONFIGURATION_DISTANCE;
+            let first = left + 1 == self.registers.config_count;
+            let distance = if first { pause } else { CONFIGURATION_DISTANCE };
             self.ready.push(Wanted { address, direction, distance, note });
         }
     }
@@ -197,7 +202,10 @@ impl Wants {
                 self.line(self.in_row(number), Direction::Read, GAP - within);
             }
             Pattern::Tags if number % MARK_LINES == MARK_LINES - 1 => {
-                self.configure(MARK, Note::Mark(MARK));
+                self.configure(MARK, 0, Note::Mark(MARK));
+            }
+            Pattern::Tags if number % MARK_LINES == MARK_LINES / 2 => {
+                self.configure(SETTING, 0, Note::Plain);
             }
             Pattern::Tags if number % TAG_LINES == 0 => {
                 let address = TAG_BASE + self.number() % (1 << 16) / 8 * 8;

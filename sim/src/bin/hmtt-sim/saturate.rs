@@ -46,7 +46,10 @@ fn print(what: &Saturation, found: &Found) {
         Some(wrong) => println!("wrong: {wrong}"),
     }
     if let Some(clock) = verdict.first_lost {
-        println!("lost from clock {clock} on, in {} gaps", verdict.gaps);
+        println!(
+            "lost from clock {clock} on, in {} gaps; {} later than the next sync says",
+            verdict.gaps, verdict.late
+        );
     }
     println!("FIFO at most {} of {} words", summary.fifo_peak_words, 1u32 << what.fifo_log2);
     match paper.first_lost {
@@ -66,6 +69,7 @@ fn print_json(found: &Found) -> Result<()> {
     let mut object = serde_json::to_value(&outcome.summary)?;
     object["received"] = verdict.received.into();
     object["placed_lost"] = verdict.lost.into();
+    object["late"] = verdict.late.into();
     object["gaps"] = verdict.gaps.into();
     object["first_lost_clock"] = verdict.first_lost.into();
     object["wrong"] = verdict.wrong.clone().into();
