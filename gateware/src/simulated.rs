@@ -98,6 +98,14 @@ impl SimulatedCard {
         });
     }
 
+    /// Words of complete blocks in the packet FIFO. For watching a simulation: no pin tells.
+    pub fn fifo_words(&self) -> u64 {
+        match &self.card {
+            AnySize::Small(card) => used(card),
+            AnySize::Large(card) => used(card),
+        }
+    }
+
     /// One full transmit clock; returns what the PHY samples at its rising edge.
     pub fn tx_edge(&mut self) -> Gmii {
         let rising = self.tx_edges * TX_PERIOD_PS + TX_PHASE_PS;
@@ -111,6 +119,12 @@ impl SimulatedCard {
             sampled
         })
     }
+}
+
+/// Words between two pointers of the FIFO.
+fn used<const N: usize>(card: &Card<N>) -> u64 {
+    let fifo = &card.packet_fifo;
+    (fifo.committed.val() - fifo.freed.val()).to_u64()
 }
 
 fn settled<const N: usize>(mut card: Card<N>) -> Box<Card<N>> {

@@ -31,12 +31,18 @@ pub trait Phy {
     /// `clocks` DDR clocks have been simulated; `quiet`: the recording is over. Called at the same
     /// clocks by every engine while it is quiet, now and then before. Break: stop the simulation.
     fn progress(&mut self, clocks: u64, quiet: bool) -> ControlFlow<()>;
+
+    /// The most words the card's FIFO has held so far, told before each [`Phy::progress`].
+    fn fifo_peak(&mut self, words: u64);
 }
 
 /// What runs a card from its first clock to its last.
 pub trait Engine {
     /// Runs `stimulus` through a card fresh from power-on until `phy` has enough.
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError>;
+
+    /// Period of the TX clock in picoseconds.
+    fn tx_period_ps(&self) -> u32;
 }
 
 /// A simulated card, edge by edge.
@@ -46,6 +52,11 @@ pub trait Card {
 
     /// A rising TX edge; what the PHY samples at it.
     fn tx_edge(&mut self) -> Gmii;
+
+    /// Words of complete blocks in the card's FIFO. Seen in simulation only; no pin tells.
+    fn fifo_words(&self) -> u64 {
+        0
+    }
 
     /// The simulation is over: completes what the card wrote besides.
     fn finish(&mut self) -> Result<(), EngineError> {
@@ -71,6 +82,16 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Write the card's waves here.
     pub vcd: Option<PathBuf>,
+    /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow the
+    /// link on purpose.
+    pub tx_period_ps: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let tx_period_ps = crate::schedule::TX_PERIOD_PS;
+        Options { kind: Kind::Rust, cache: None, vcd: None, tx_period_ps }
+    }
 }
 
 /// Why a simulation did not come to its end.
@@ -107,10 +128,11 @@ pub fn prepare(
     settings: Settings,
 ) -> Result<Box<dyn Engine>, EngineError> {
     let tck_ps = parameters.memory.tck_ps;
+    let tx_period_ps = options.tx_period_ps;
     match options.kind {
         Kind::Rust => {
             let card = card::simulated(parameters, settings, options.vcd.as_deref())?;
-            Ok(Box::new(rust::Stepper { card, tck_ps }))
+            Ok(Box::new(rust::Stepper { card, tck_ps, tx_period_ps }))
         }
         Kind::Verilator => {
             let text = card::verilog(parameters)?;
@@ -118,6 +140,7 @@ pub fn prepare(
             Ok(Box::new(verilator::Model {
                 program: cache::model(&text, &cache, options.vcd.is_some())?,
                 tck_ps,
+                tx_period_ps,
                 straps: card::straps(settings),
                 vcd: options.vcd.clone(),
             }))

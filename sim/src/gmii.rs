@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use crate::schedule::tx_time_ps;
+use crate::schedule::{TX_PERIOD_PS, tx_time_ps};
 
 /// What the card drives at one rising edge of the TX clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,18 +90,24 @@ enum Await {
 #[derive(Debug)]
 pub struct Catcher {
     state: Await,
+    tx_period_ps: u32,
     edge: u64,
     bytes: Vec<u8>,
 }
 
 impl Default for Catcher {
     fn default() -> Self {
-        let bytes = Vec::with_capacity(MAX_BYTES);
-        Catcher { state: Await::Frame { gap: None }, edge: 0, bytes }
+        Self::new(TX_PERIOD_PS)
     }
 }
 
 impl Catcher {
+    /// The end of a link with a TX clock of this period in picoseconds.
+    pub fn new(tx_period_ps: u32) -> Self {
+        let bytes = Vec::with_capacity(MAX_BYTES);
+        Catcher { state: Await::Frame { gap: None }, tx_period_ps, edge: 0, bytes }
+    }
+
     /// Takes `count` TX edges at which the card drove the same levels. What comes back is a finished
     /// frame, a violation, or nothing.
     pub fn take(&mut self, gmii: Gmii, count: u64) -> Option<Result<Frame, Violation>> {
@@ -156,7 +162,8 @@ impl Catcher {
                 }
                 START if *preamble == PREAMBLE_BYTES => {
                     self.bytes.clear();
-                    let time = Duration::from_nanos(tx_time_ps(self.edge) / 1000);
+                    let time =
+                        Duration::from_nanos(tx_time_ps(self.edge, self.tx_period_ps) / 1000);
                     self.state = Await::End { time };
                     None
                 }

@@ -19,6 +19,7 @@ pub mod gmii;
 pub mod input;
 pub mod output;
 pub mod replay;
+pub mod saturation;
 pub mod schedule;
 pub mod stimulus;
 pub mod summary;

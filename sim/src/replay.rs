@@ -64,7 +64,8 @@ pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
     let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
     let mut stimulus = Stimulus::new(replay.spans, generation, tck_ps);
     let mut receiver = Receiver {
-        catcher: Catcher::default(),
+        catcher: Catcher::new(replay.engine.tx_period_ps()),
+        fifo_peak: 0,
         decoder: Decoder::new(replay.keep_events),
         sinks: replay.sinks,
         failed: None,
@@ -90,6 +91,7 @@ struct Receiver<'a> {
     failed: Option<OutputError>,
     violations: Vec<Violation>,
     violation_count: u64,
+    fifo_peak: u64,
     /// Frames at the last call of `progress`.
     frames: u64,
     progress: &'a mut dyn FnMut(u64),
@@ -134,6 +136,7 @@ impl Receiver<'_> {
             tags: counts.tags,
             link_violations: self.violation_count,
             frame_flaws: counts.flaws,
+            fifo_peak_words: self.fifo_peak,
             ..Summary::default()
         };
         Ok(Outcome {
@@ -155,6 +158,10 @@ impl Phy for Receiver<'_> {
                 ControlFlow::Continue(())
             }
         }
+    }
+
+    fn fifo_peak(&mut self, words: u64) {
+        self.fifo_peak = words;
     }
 
     fn progress(&mut self, clocks: u64, quiet: bool) -> ControlFlow<()> {

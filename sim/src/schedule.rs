@@ -1,18 +1,23 @@
 //! When which clock rises: the order of edges that every engine keeps.
 //!
-//! DDR clock `k` rises at `k * tCK`, TX clock `j` at `j * 8000 + 1000` ps; on a tie the DDR clock
-//! comes first. Falling edges change no state of the card and are left out. The order decides which
+//! DDR clock `k` rises at `k * tCK`, TX clock `j` at `j * 8000 + 1000` ps, or at another period where the
+//! link is slowed on purpose; on a tie the DDR clock comes first. Falling edges change no state of the card and are left out. The order decides which
 //! TX edge sees a word that crosses the clock domains, so engines that disagree on it produce
-//! different frames. The Verilator harness runs the same arithmetic with the same two constants.
+//! different frames. The Verilator harness runs the same arithmetic.
 
-/// Period of the TX clock (125 MHz) in picoseconds.
-pub const TX_PERIOD_PS: i64 = 8_000;
+/// Period of the TX clock (125 MHz: one gigabit a second) in picoseconds.
+pub const TX_PERIOD_PS: u32 = 8_000;
 /// Time of the first rising TX edge in picoseconds.
 pub const TX_OFFSET_PS: i64 = 1_000;
 
+/// Period of the TX clock of a link of so many megabits a second: GMII carries a byte a clock.
+pub const fn tx_period_of(megabits: u32) -> u32 {
+    8_000_000 / megabits
+}
+
 /// Picoseconds from clock 0 to TX edge `edge`.
-pub const fn tx_time_ps(edge: u64) -> u64 {
-    edge * TX_PERIOD_PS as u64 + TX_OFFSET_PS as u64
+pub const fn tx_time_ps(edge: u64, tx_period_ps: u32) -> u64 {
+    edge * tx_period_ps as u64 + TX_OFFSET_PS as u64
 }
 
 /// Interleaves the two clocks. It keeps only the distance between the next edges of both, so it
@@ -20,21 +25,27 @@ pub const fn tx_time_ps(edge: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     tck_ps: i64,
+    tx_period_ps: i64,
     /// Time of the next TX edge minus time of the next DDR edge.
     ahead_ps: i64,
 }
 
 impl Schedule {
-    /// Starts before the first edge of either clock. `tck_ps`: period of the DDR clock.
-    pub const fn new(tck_ps: u32) -> Self {
-        Schedule { tck_ps: tck_ps as i64, ahead_ps: TX_OFFSET_PS }
+    /// Starts before the first edge of either clock. Both periods are in
+    /// picoseconds.
+    pub const fn new(tck_ps: u32, tx_period_ps: u32) -> Self {
+        Schedule {
+            tck_ps: tck_ps as i64,
+            tx_period_ps: tx_period_ps as i64,
+            ahead_ps: TX_OFFSET_PS,
+        }
     }
 
     /// How many TX edges come before the next DDR edge; call it once for each DDR clock.
     pub const fn tx_edges(&mut self) -> u32 {
         let mut edges = 0;
         while self.ahead_ps < 0 {
-            self.ahead_ps += TX_PERIOD_PS;
+            self.ahead_ps += self.tx_period_ps;
             edges += 1;
         }
         self.ahead_ps -= self.tck_ps;
@@ -47,7 +58,7 @@ mod tests {
     use super::*;
 
     fn order(tck_ps: u32, clocks: u32) -> String {
-        let mut schedule = Schedule::new(tck_ps);
+        let mut schedule = Schedule::new(tck_ps, TX_PERIOD_PS);
         (0..clocks).map(|_| "t".repeat(schedule.tx_edges() as usize) + "D").collect()
     }
 
@@ -67,15 +78,21 @@ mod tests {
 
     #[test]
     fn edges_agree_with_absolute_times() {
-        for tck_ps in [1_071u32, 7_500, 10_000, 1_000_000] {
-            let mut schedule = Schedule::new(tck_ps);
+        for (tck_ps, period) in [
+            (1_071u32, TX_PERIOD_PS),
+            (7_500, TX_PERIOD_PS),
+            (10_000, TX_PERIOD_PS),
+            (10_000, tx_period_of(100)),
+            (1_000_000, TX_PERIOD_PS),
+        ] {
+            let mut schedule = Schedule::new(tck_ps, period);
             let mut edge = 0;
             for clock in 0..2_000u64 {
                 let before = u64::from(schedule.tx_edges());
                 edge += before;
                 let now = clock * u64::from(tck_ps);
-                assert!(tx_time_ps(edge) >= now);
-                assert!(before == 0 || tx_time_ps(edge - 1) < now);
+                assert!(tx_time_ps(edge, period) >= now);
+                assert!(before == 0 || tx_time_ps(edge - 1, period) < now);
             }
         }
     }

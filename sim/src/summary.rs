@@ -28,6 +28,8 @@ pub struct Summary {
     pub link_violations: u64,
     /// Frames that make no sense or do not follow from those before.
     pub frame_flaws: u64,
+    /// Most 64-bit words the card's FIFO held, blocks being written left out.
+    pub fifo_peak_words: u64,
     /// Simulated clocks in a second of this machine.
     pub clocks_per_second: u64,
 }

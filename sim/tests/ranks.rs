@@ -43,7 +43,7 @@ fn events(traffic: &Traffic) -> Vec<Event> {
     let settings = Settings { granularity: Granularity::Burst, ..Settings::default() };
     let [reference, compiled] = [Kind::Rust, Kind::Verilator].map(|kind| {
         let parameters = engine::default_parameters(memory.clone());
-        let options = Options { kind, cache: None, vcd: None };
+        let options = Options { kind, ..Options::default() };
         let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
         let outcome = replay::run(Replay {
             spans: traffic.spans(),

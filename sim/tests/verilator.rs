@@ -9,6 +9,7 @@ use hmtt_sim::engine::verilator::Model;
 use hmtt_sim::engine::{Card, Engine, EngineError, Phy, cache};
 use hmtt_sim::gmii::Gmii;
 use hmtt_sim::input::{InputError, Span, Spans};
+use hmtt_sim::schedule::TX_PERIOD_PS;
 use hmtt_sim::stimulus::Stimulus;
 
 /// Every pin goes into a checksum in the DDR domain; the TX domain shows it, late by one TX clock.
@@ -71,6 +72,10 @@ impl Phy for Recorder {
         }
     }
 
+    fn fifo_peak(&mut self, words: u64) {
+        assert_eq!(words, 0, "a card without a FIFO");
+    }
+
     fn progress(&mut self, clocks: u64, _quiet: bool) -> ControlFlow<()> {
         assert!(clocks >= self.clocks);
         self.clocks = clocks;
@@ -107,14 +112,17 @@ fn run(engine: &mut dyn Engine, tck_ps: u32, most: usize) -> (Recorder, Result<(
 
 fn model(tck_ps: u32, traced: bool) -> Model {
     let program = cache::model(VERILOG, &cache::default_directory(), traced).unwrap();
-    Model { program, tck_ps, straps: STRAPS, vcd: None }
+    Model { program, tck_ps, tx_period_ps: TX_PERIOD_PS, straps: STRAPS, vcd: None }
 }
 
 #[test]
 fn both_engines_see_the_same_edges() {
     for tck_ps in [10_000, 7_500, 2_500, 1_071, 8_000, 20_000] {
-        let (reference, first) =
-            run(&mut Stepper { card: Twin::default(), tck_ps }, tck_ps, usize::MAX);
+        let (reference, first) = run(
+            &mut Stepper { card: Twin::default(), tck_ps, tx_period_ps: TX_PERIOD_PS },
+            tck_ps,
+            usize::MAX,
+        );
         let (compiled, second) = run(&mut model(tck_ps, false), tck_ps, usize::MAX);
         for result in [first, second] {
             assert!(matches!(result, Err(EngineError::NotFinished { .. })));

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::{env, fs, process};
 
 use super::EngineError;
-use crate::schedule::{TX_OFFSET_PS, TX_PERIOD_PS};
+use crate::schedule::TX_OFFSET_PS;
 
 const HARNESS: &str = include_str!("main.cpp");
 /// Flags of every build. The widths and the combinational loops that rust-hdl's Verilog is warned
@@ -66,11 +66,11 @@ pub fn default_directory() -> PathBuf {
 
 /// The compiled model of `verilog`, built unless `cache` has it. `traced`: able to write waves.
 pub fn model(verilog: &str, cache: &Path, traced: bool) -> Result<PathBuf, EngineError> {
-    let harness = HARNESS
-        .replace("@TX_PERIOD_PS@", &TX_PERIOD_PS.to_string())
-        .replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string());
+    let (verilog, fifo) = watched(verilog);
+    let harness =
+        HARNESS.replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string()).replace("@FIFO@", &fifo);
     let mut hasher = DefaultHasher::new();
-    (verilog, &harness, verilator_version()?, FLAGS, traced).hash(&mut hasher);
+    (&verilog, &harness, verilator_version()?, FLAGS, traced).hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
     let model = cache.join(&key);
     // A build that panicked elsewhere leaves nothing in the cache that could be wrong.
@@ -79,12 +79,37 @@ pub fn model(verilog: &str, cache: &Path, traced: bool) -> Result<PathBuf, Engin
         return Ok(model);
     }
     let directory = cache.join(format!("{key}.{}", process::id()));
-    let built = build(&directory, verilog, &harness, traced)
+    let built = build(&directory, &verilog, &harness, traced)
         .and_then(|built| fs::rename(&built, &model).map_err(EngineError::io("create", &model)));
     let removed = fs::remove_dir_all(&directory);
     built?;
     removed.map_err(EngineError::io("remove", &directory))?;
     Ok(model)
+}
+
+/// The signals of the top module that say how full the FIFO is: its writer and its reader.
+const FIFO_POINTERS: [(&str, &str); 2] =
+    [("FIFO_COMMITTED", "packet_fifo$committed"), ("FIFO_FREED", "packet_fifo$freed")];
+
+/// Marks the FIFO's pointers for the harness, and says to it where they are. Verilog without them is
+/// left as it is. The card itself does not change: nothing is added that computes.
+fn watched(verilog: &str) -> (String, String) {
+    let mut marked = verilog.to_owned();
+    let mut defines = String::new();
+    for (name, signal) in FIFO_POINTERS {
+        let declared = format!(" {signal};");
+        let Some(at) = marked.find(&declared) else { return (verilog.into(), String::new()) };
+        let line = &marked[marked[..at].rfind('\n').map_or(0, |newline| newline + 1)..at];
+        let high = line.split(['[', ':']).nth(1).and_then(|high| high.trim().parse::<u32>().ok());
+        let Some(high) = high else { return (verilog.into(), String::new()) };
+        marked.insert_str(at + declared.len() - 1, " /*verilator public_flat_rd*/");
+        let member = signal.replace('$', "__024");
+        defines += &format!("#define {name} top__DOT__{member}\n");
+        if name == "FIFO_FREED" {
+            defines += &format!("#define FIFO_MASK {:#x}u\n", (2u64 << high) - 1);
+        }
+    }
+    (marked, defines)
 }
 
 fn build(

@@ -74,6 +74,10 @@ impl Card for StrappedCard {
         Gmii { txd, tx_en, tx_er }
     }
 
+    fn fifo_words(&self) -> u64 {
+        self.card.fifo_words()
+    }
+
     fn finish(&mut self) -> Result<(), EngineError> {
         let path = self.waves.take().unwrap_or_default();
         self.card.finish_waves().map_err(EngineError::io("write", &path))

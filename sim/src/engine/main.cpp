@@ -1,11 +1,12 @@
 // The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
 //
-//   argv    tck_ps straps [waves.vcd]
+//   argv    tck_ps tx_period_ps straps [waves.vcd]
 //   stdin   records of two 32-bit words. The first: 3..0 cke, 7..4 cs_n, 8 act_n, 9 ras_n, 10 cas_n,
 //           11 we_n, 15..12 ba, 31..16 a[15:0]. The second: 15..0 clocks, 17..16 a[17:16], 18 run.
 //           Clocks = 0 asks for a report.
 //   stdout  32-bit words: 7..0 txd, 8 tx_en, 9 tx_er, 31..10 count of TX edges; a word with count 0
-//           is a report: 0 run, and two more words, the DDR clocks so far, low word first.
+//           is a report: 0 run, and three more words: the DDR clocks so far, low word first, and
+//           the most words the FIFO has held so far.
 //
 // Words are in the byte order of the machine. The order of edges is that of schedule.rs.
 
@@ -16,7 +17,11 @@
 
 #include <unistd.h>
 
+@FIFO@
 #include "Vtop.h"
+#ifdef FIFO_MASK
+#include "Vtop___024root.h"
+#endif
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_vcd_c.h"
@@ -31,7 +36,6 @@ void vl_fatal(const char*, int, const char*, const char* message) {
 
 namespace {
 
-constexpr int64_t TX_PERIOD_PS = @TX_PERIOD_PS@;
 constexpr int64_t TX_OFFSET_PS = @TX_OFFSET_PS@;
 constexpr uint32_t MAX_COUNT = (1u << 22) - 1;
 
@@ -49,11 +53,12 @@ class Output {
         ++count_;
     }
 
-    void report(uint64_t clocks, uint32_t run) {
+    void report(uint64_t clocks, uint32_t run, uint32_t fifo_peak) {
         flush();
         put(run);
         put(static_cast<uint32_t>(clocks));
         put(static_cast<uint32_t>(clocks >> 32));
+        put(fifo_peak);
         if (fflush(pipe_) != 0) exit(3);
     }
 
@@ -74,7 +79,8 @@ class Output {
 
 class Card {
   public:
-    Card(int64_t tck_ps, uint16_t straps, const char* waves) : tck_ps_(tck_ps) {
+    Card(int64_t tck_ps, int64_t tx_period_ps, uint16_t straps, const char* waves)
+        : tck_ps_(tck_ps), tx_period_ps_(tx_period_ps) {
         top_->straps = straps;
         top_->ddr_clock = 0;
         top_->tx_clock = 0;
@@ -102,12 +108,24 @@ class Card {
     }
 
     void clock(uint32_t levels, uint32_t more, Output& output) {
-        for (; ahead_ps_ < 0; ahead_ps_ += TX_PERIOD_PS) tx_edge(output);
+        for (; ahead_ps_ < 0; ahead_ps_ += tx_period_ps_) tx_edge(output);
         ahead_ps_ -= tck_ps_;
         ddr_edge(levels, more);
+        note_fifo();
     }
 
+    uint32_t fifo_peak() const { return fifo_peak_; }
+
   private:
+    // The marked signals of the card (cache.rs): where the FIFO's writer and reader are.
+    void note_fifo() {
+#ifdef FIFO_MASK
+        const auto& card = *top_->rootp;
+        const uint32_t used = (card.FIFO_COMMITTED - card.FIFO_FREED) & FIFO_MASK;
+        if (used > fifo_peak_) fifo_peak_ = used;
+#endif
+    }
+
     void drive(uint32_t levels, uint32_t more) {
         top_->cke = levels & 0xf;
         top_->cs_n = levels >> 4 & 0xf;
@@ -125,8 +143,8 @@ class Card {
         output.take(top_->gmii_txd | top_->gmii_tx_en << 8 | top_->gmii_tx_er << 9);
         top_->tx_clock = 1;
         top_->eval();
-        tx_fall_ps_ = tx_ps_ + TX_PERIOD_PS / 2;
-        tx_ps_ += TX_PERIOD_PS;
+        tx_fall_ps_ = tx_ps_ + tx_period_ps_ / 2;
+        tx_ps_ += tx_period_ps_;
     }
 
     void ddr_edge(uint32_t levels, uint32_t more) {
@@ -186,6 +204,8 @@ class Card {
 
     std::unique_ptr<Vtop> top_{new Vtop};
     int64_t tck_ps_;
+    int64_t tx_period_ps_;
+    uint32_t fifo_peak_ = 0;
     int64_t ahead_ps_ = TX_OFFSET_PS;
     int64_t ddr_ps_ = 0;
     int64_t tx_ps_ = TX_OFFSET_PS;
@@ -196,23 +216,24 @@ class Card {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 3) return 2;
+    if (argc < 4) return 2;
     setvbuf(stdin, nullptr, _IOFBF, 1 << 16);
     Output output;
-    Card card(atoll(argv[1]), static_cast<uint16_t>(atoi(argv[2])), argc > 3 ? argv[3] : nullptr);
+    Card card(atoll(argv[1]), atoll(argv[2]), static_cast<uint16_t>(atoi(argv[3])),
+              argc > 4 ? argv[4] : nullptr);
     uint64_t clocks = 0;
     uint32_t run = 0;
     uint32_t record[2];
     while (fread(record, sizeof record, 1, stdin) == 1) {
         const uint32_t count = record[1] & 0xffff;
         if (count == 0) {
-            output.report(clocks, run);
+            output.report(clocks, run, card.fifo_peak());
             continue;
         }
         run = record[1] >> 18 & 1;
         for (uint32_t left = count; left != 0; --left) card.clock(record[0], record[1], output);
         clocks += count;
     }
-    output.report(clocks, run);
+    output.report(clocks, run, card.fifo_peak());
     return 0;
 }

@@ -12,23 +12,30 @@ pub struct Stepper<C> {
     pub card: C,
     /// Period of the DDR clock in picoseconds.
     pub tck_ps: u32,
+    /// Period of the TX clock in picoseconds.
+    pub tx_period_ps: u32,
 }
 
 impl<C: Card> Engine for Stepper<C> {
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
-        let mut schedule = Schedule::new(self.tck_ps);
-        let mut clocks = 0;
+        let mut schedule = Schedule::new(self.tck_ps, self.tx_period_ps);
+        let (mut clocks, mut peak) = (0, 0);
         for drive in stimulus.by_ref() {
             let drive = drive?;
-            if step(&mut self.card, &mut schedule, drive, phy).is_break() {
+            if step(&mut self.card, &mut schedule, drive, phy, &mut peak).is_break() {
                 return self.card.finish();
             }
             clocks += drive.clocks;
+            phy.fifo_peak(peak);
             if phy.progress(clocks, !drive.run).is_break() {
                 return self.card.finish();
             }
         }
         Err(EngineError::NotFinished { clocks: clocks - stimulus.counts().clocks })
+    }
+
+    fn tx_period_ps(&self) -> u32 {
+        self.tx_period_ps
     }
 }
 
@@ -37,12 +44,14 @@ fn step(
     schedule: &mut Schedule,
     drive: Drive,
     phy: &mut dyn Phy,
+    peak: &mut u64,
 ) -> ControlFlow<()> {
     for _ in 0..drive.clocks {
         for _ in 0..schedule.tx_edges() {
             phy.take(card.tx_edge(), 1)?;
         }
         card.ddr_edge(drive.pins, drive.run);
+        *peak = card.fifo_words().max(*peak);
     }
     ControlFlow::Continue(())
 }

@@ -31,6 +31,8 @@ pub struct Model {
     pub program: PathBuf,
     /// Period of the DDR clock in picoseconds.
     pub tck_ps: u32,
+    /// Period of the TX clock in picoseconds.
+    pub tx_period_ps: u32,
     /// Levels of the strap pins.
     pub straps: u16,
     /// Write waves here; the program must have been compiled for it.
@@ -40,7 +42,7 @@ pub struct Model {
 impl Engine for Model {
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
         let mut child = Command::new(&self.program)
-            .args([self.tck_ps.to_string(), self.straps.to_string()])
+            .args([self.tck_ps, self.tx_period_ps, self.straps.into()].map(|n| n.to_string()))
             .args(&self.vcd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -67,6 +69,10 @@ impl Engine for Model {
             (Err(WriteError::Pipe(error)), _) | (_, Err(error)) => Err(died(error.to_string())),
             (Ok(()), Ok(())) => Ok(()),
         }
+    }
+
+    fn tx_period_ps(&self) -> u32 {
+        self.tx_period_ps
     }
 }
 
@@ -171,7 +177,11 @@ fn read(
         if count == 0 {
             let mut half = || next_word(&mut pipe).map(|word| word.map_or(0, u64::from));
             let clocks = half()? | half()? << 32;
+            let peak = half()?;
             let quiet = word & 1 == 0;
+            if !stopped {
+                phy.fifo_peak(peak);
+            }
             if !stopped && phy.progress(clocks, quiet).is_break() {
                 stopped = true;
                 enough.store(true, Ordering::Release);

@@ -14,6 +14,7 @@ use hmtt_sim::gmii::Gmii;
 use hmtt_sim::input::Spans;
 use hmtt_sim::output::Sink;
 use hmtt_sim::replay::{self, Outcome, Replay, ReplayError};
+use hmtt_sim::schedule::TX_PERIOD_PS;
 
 use soft_card::SoftCard;
 
@@ -57,7 +58,7 @@ pub fn replay(
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Outcome, ReplayError> {
     let card = StrappedSoftCard::new(memory.clone(), settings);
-    let mut engine = Stepper { card, tck_ps: memory.tck_ps };
+    let mut engine = Stepper { card, tck_ps: memory.tck_ps, tx_period_ps: TX_PERIOD_PS };
     replay::run(Replay {
         spans,
         memory,

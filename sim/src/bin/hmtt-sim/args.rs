@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use hmtt_format::config::{self, SLICE_CODES, slice_micros};
 use hmtt_sim::engine::{Kind, Settings};
+use hmtt_sim::saturation::pattern::Pattern;
 
 /// Runs recorded DDR commands through the simulated card.
 #[derive(Parser)]
@@ -19,6 +20,9 @@ pub enum Command {
     /// Replay a recording and catch the frames the card sends
     #[command(after_help = EXIT_STATUS)]
     Replay(Box<ReplayArguments>),
+    /// Run the densest legal DDR-200 traffic through the card and count what is lost
+    #[command(after_help = EXIT_STATUS)]
+    Saturate(SaturateArguments),
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 all is well; 1 the card differs from the truth, violates \
@@ -111,6 +115,69 @@ impl ReplayArguments {
     }
 }
 
+#[derive(Args)]
+pub struct SaturateArguments {
+    /// What the traffic is like
+    #[arg(long, value_enum, default_value_t = PatternArgument::RowHits)]
+    pub pattern: PatternArgument,
+    /// Bus words of a burst
+    #[arg(long, value_parser = parse_burst, default_value = "4", value_name = "4|8")]
+    pub burst: u8,
+    /// DDR clocks
+    #[arg(long, default_value_t = 1_000_000)]
+    pub clocks: u64,
+    /// Makes the random choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
+    #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
+    pub fifo: u8,
+    /// Speed of the link; less than 1000 slows it on purpose
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
+    pub link_mbps: u32,
+    /// What simulates the card
+    #[arg(long, value_enum, default_value_t = EngineArgument::Verilator)]
+    pub engine: EngineArgument,
+    /// Where compiled cards are kept
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PatternArgument {
+    /// Line after line of one row
+    RowHits,
+    /// Every line in another row, over four banks
+    RowMisses,
+    /// Any line, some runs of them written
+    Random,
+    /// Reads and writes in turn
+    Alternating,
+    /// Lines just too far apart for their delta to fit their record
+    Gaps,
+    /// Every sixteenth access to the tag window, with marks
+    Tags,
+    /// Bursts of two lines in turn, so that no two merge: more than the link takes
+    Interleaved,
+}
+
+impl From<PatternArgument> for Pattern {
+    fn from(pattern: PatternArgument) -> Self {
+        match pattern {
+            PatternArgument::RowHits => Pattern::RowHits,
+            PatternArgument::RowMisses => Pattern::RowMisses,
+            PatternArgument::Random => Pattern::Random,
+            PatternArgument::Alternating => Pattern::Alternating,
+            PatternArgument::Gaps => Pattern::Gaps,
+            PatternArgument::Tags => Pattern::Tags,
+            PatternArgument::Interleaved => Pattern::Interleaved,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ModeArgument {
     /// Each line (or burst)
@@ -148,7 +215,6 @@ impl From<EngineArgument> for Kind {
     }
 }
 
-/// `1us` to `1s` to the code of the slice.
 /// log2 of the words of a FIFO there is a card for.
 fn parse_fifo(text: &str) -> Result<u8, String> {
     match text {
@@ -158,6 +224,15 @@ fn parse_fifo(text: &str) -> Result<u8, String> {
     }
 }
 
+fn parse_burst(text: &str) -> Result<u8, String> {
+    match text {
+        "4" => Ok(4),
+        "8" => Ok(8),
+        _ => Err("4 or 8".into()),
+    }
+}
+
+/// `1us` to `1s` to the code of the slice.
 fn parse_slice(text: &str) -> Result<u8, String> {
     let expected = || "expected 1, 2, 5, 10, 20, 50, 100, 200 or 500 us or ms, or 1s".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;

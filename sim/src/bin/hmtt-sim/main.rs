@@ -7,6 +7,7 @@ use clap::Parser;
 mod args;
 mod report;
 mod run;
+mod saturate;
 
 use args::{Arguments, Command};
 
@@ -16,8 +17,11 @@ const FOUND: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let Arguments { command: Command::Replay(arguments) } = Arguments::parse();
-    match run::replay(&arguments) {
+    let outcome = match Arguments::parse().command {
+        Command::Replay(arguments) => run::replay(&arguments),
+        Command::Saturate(arguments) => saturate::saturate(&arguments),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FOUND),
         Err(error) => {

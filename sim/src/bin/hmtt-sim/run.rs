@@ -26,6 +26,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
         kind: arguments.engine.into(),
         cache: arguments.cache.clone(),
         vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
+        ..Options::default()
     };
     let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
     let progress = Progress::new(recording.clocks, arguments.quiet);

@@ -1,0 +1,83 @@
+//! One saturation run as the command line asks for it. `Ok(true)`: received + reported lost = produced.
+
+use anyhow::Result;
+use hmtt_sim::engine::Options;
+use hmtt_sim::saturation::{self, Found, Saturation};
+use hmtt_sim::schedule::tx_period_of;
+use serde_json::json;
+
+use crate::args::SaturateArguments;
+use crate::report::Progress;
+
+/// Runs and reports.
+pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
+    let what = Saturation {
+        pattern: arguments.pattern.into(),
+        burst_length: arguments.burst,
+        clocks: arguments.clocks,
+        seed: arguments.seed,
+        fifo_log2: arguments.fifo,
+        engine: Options {
+            kind: arguments.engine.into(),
+            cache: arguments.cache.clone(),
+            tx_period_ps: tx_period_of(arguments.link_mbps),
+            ..Options::default()
+        },
+    };
+    let progress = Progress::new(Some(what.clocks), arguments.json);
+    let found = saturation::run(&what, &mut |clocks| progress.at(clocks))?;
+    progress.finish();
+    if arguments.json {
+        print_json(&found)?
+    } else {
+        print(&what, &found)
+    }
+    let Found { outcome, verdict, .. } = found;
+    Ok(verdict.wrong.is_none() && outcome.violations.is_empty() && outcome.flaws.is_empty())
+}
+
+fn print(what: &Saturation, found: &Found) {
+    let Found { outcome, verdict, paper } = found;
+    let summary = &outcome.summary;
+    match &verdict.wrong {
+        None => {
+            println!("received {} + reported lost {} = produced", verdict.received, verdict.lost)
+        }
+        Some(wrong) => println!("wrong: {wrong}"),
+    }
+    if let Some(clock) = verdict.first_lost {
+        println!(
+            "lost from clock {clock} on, in {} gaps; {} later than the next sync says",
+            verdict.gaps, verdict.late
+        );
+    }
+    println!("FIFO at most {} of {} words", summary.fifo_peak_words, 1u32 << what.fifo_log2);
+    match paper.first_lost {
+        None => println!("64-bit records in 128 KB: none lost"),
+        Some(clock) => println!(
+            "64-bit records in 128 KB: {} of {} lost ({:.1} %), from clock {clock} on",
+            paper.lost,
+            paper.produced,
+            paper.lost_percent()
+        ),
+    }
+    eprintln!("{summary}");
+}
+
+fn print_json(found: &Found) -> Result<()> {
+    let Found { outcome, verdict, paper } = found;
+    let mut object = serde_json::to_value(&outcome.summary)?;
+    object["received"] = verdict.received.into();
+    object["placed_lost"] = verdict.lost.into();
+    object["late"] = verdict.late.into();
+    object["gaps"] = verdict.gaps.into();
+    object["first_lost_clock"] = verdict.first_lost.into();
+    object["wrong"] = verdict.wrong.clone().into();
+    object["paper"] = json!({
+        "produced": paper.produced,
+        "lost": paper.lost,
+        "first_lost_clock": paper.first_lost,
+    });
+    println!("{}", serde_json::to_string_pretty(&object)?);
+    Ok(())
+}

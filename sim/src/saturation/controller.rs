@@ -1,0 +1,213 @@
+//! Wanted bursts to DDR-200 commands, as close together as JESD79 allows, one clock at a time.
+//!
+//! Bursts go out in the order they are wanted. ACTIVATE and PRECHARGE of those to come fill the clocks
+//! between their commands, so that rows change behind the back of the data. Every 7.8 us all rows close
+//! for a REFRESH.
+
+use std::collections::VecDeque;
+
+use hmtt_format::address_map::Axis;
+use hmtt_format::command::{A10, column_pins, encode};
+use hmtt_format::{
+    Access, Command, CommandKind, Coordinates, Cycles, Direction, MemoryDescription, PhysAddr, Pins,
+};
+
+use super::pattern::{Note, Pattern, Wanted, Wants};
+
+/// JESD79F, table 11, DDR-200 (tCK 10 ns): in clocks, rounded up.
+const TRCD: u64 = 2;
+const TRP: u64 = 2;
+const TRAS: u64 = 5;
+const TRC: u64 = 7;
+const TRRD: u64 = 2;
+const TWR: u64 = 2;
+const TWTR: u64 = 1;
+const TRFC: u64 = 8;
+/// CAS latency.
+const CL: u64 = 2;
+/// 7.8 us.
+const TREFI: u64 = 780;
+/// Bursts looked ahead.
+const WINDOW: usize = 8;
+
+/// An access, and what it is besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The truth; the address is that of the word named.
+    pub access: Access,
+    /// See [`Note`].
+    pub note: Note,
+}
+
+/// A clock of the bus.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The pins.
+    pub pins: Pins,
+    /// The access its command is.
+    pub made: Option<Made>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bank {
+    row: Option<u32>,
+    activate_from: u64,
+    column_from: u64,
+    precharge_from: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    wanted: Wanted,
+    place: Coordinates,
+}
+
+/// The controller, from power-on. It never ends.
+pub struct Controller {
+    memory: MemoryDescription,
+    wants: Wants,
+    pending: VecDeque<Pending>,
+    banks: [Bank; 4],
+    now: u64,
+    activate_from: u64,
+    last_column: Option<(u64, Direction)>,
+    refresh_due: u64,
+    idle_until: u64,
+}
+
+impl Controller {
+    /// A controller for a DDR1 memory of four banks.
+    pub fn new(memory: &MemoryDescription, pattern: Pattern, seed: u64) -> Self {
+        Controller {
+            memory: memory.clone(),
+            wants: Wants::new(memory, pattern, seed),
+            pending: VecDeque::new(),
+            banks: [Bank::default(); 4],
+            now: 0,
+            activate_from: 0,
+            last_column: None,
+            refresh_due: TREFI,
+            idle_until: 0,
+        }
+    }
+
+    const fn burst(&self) -> u64 {
+        self.memory.burst_length as u64 / 2
+    }
+
+    /// First clock for a READ or WRITE after the one before: the data bus, turned where need be.
+    fn column_from(&self, wanted: &Wanted) -> u64 {
+        let Some((at, last)) = self.last_column else { return 0 };
+        let distance = match (last, wanted.direction) {
+            (Direction::Read, Direction::Write) => CL + self.burst(),
+            (Direction::Write, Direction::Read) => 1 + self.burst() + TWTR,
+            _ => self.burst(),
+        };
+        at + distance.max(wanted.distance)
+    }
+
+    /// What to do at this clock.
+    fn choose(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
+        if self.now < self.idle_until {
+            return None;
+        }
+        if self.now >= self.refresh_due {
+            return self.refresh();
+        }
+        while self.pending.len() < WINDOW {
+            let wanted = self.wants.next()?;
+            let word = wanted.address >> self.memory.bus_log2 << self.memory.bus_log2;
+            self.pending.push_back(Pending { wanted, place: self.memory.map.to_coordinates(word) });
+        }
+        self.column().or_else(|| self.row())
+    }
+
+    fn column(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
+        let Pending { wanted, place } = *self.pending.front()?;
+        let bank = &self.banks[place.bank as usize];
+        let from = self.column_from(&wanted).max(bank.column_from);
+        if bank.row != Some(place.row) || self.now < from {
+            return None;
+        }
+        let burst = self.burst();
+        let (kind, until) = match wanted.direction {
+            Direction::Read => (CommandKind::Read, burst),
+            Direction::Write => (CommandKind::Write, 1 + burst + TWR),
+        };
+        let bank = &mut self.banks[place.bank as usize];
+        bank.precharge_from = bank.precharge_from.max(self.now + until);
+        self.last_column = Some((self.now, wanted.direction));
+        let bits = self.memory.bits(Axis::Column);
+        Some((kind, place, column_pins(self.memory.generation, place.column, bits)))
+    }
+
+    /// An ACTIVATE or a PRECHARGE for the first burst that wants one and that no earlier one stands
+    /// before.
+    fn row(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
+        let mut taken = 0u32;
+        for Pending { place, .. } in &self.pending {
+            let first = taken >> place.bank & 1 == 0;
+            taken |= 1 << place.bank;
+            let bank = &mut self.banks[place.bank as usize];
+            if !first || bank.row == Some(place.row) {
+                continue;
+            }
+            if bank.row.is_none() {
+                if self.now >= bank.activate_from && self.now >= self.activate_from {
+                    bank.row = Some(place.row);
+                    bank.column_from = self.now + TRCD;
+                    bank.precharge_from = self.now + TRAS;
+                    bank.activate_from = self.now + TRC;
+                    self.activate_from = self.now + TRRD;
+                    return Some((CommandKind::Activate, *place, place.row));
+                }
+            } else if self.now >= bank.precharge_from {
+                bank.row = None;
+                bank.activate_from = bank.activate_from.max(self.now + TRP);
+                return Some((CommandKind::Precharge, *place, 0));
+            }
+        }
+        None
+    }
+
+    fn refresh(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
+        let place = Coordinates::default();
+        if self.banks.iter().any(|bank| bank.row.is_some()) {
+            let from = self.banks.iter().map(|bank| bank.precharge_from).max().unwrap_or(0);
+            if self.now < from {
+                return None;
+            }
+            for bank in &mut self.banks {
+                bank.row = None;
+            }
+            self.idle_until = self.now + TRP;
+            return Some((CommandKind::PrechargeAll, place, A10));
+        }
+        self.refresh_due += TREFI;
+        self.idle_until = self.now + TRFC;
+        Some((CommandKind::Refresh, place, 0))
+    }
+}
+
+impl Iterator for Controller {
+    type Item = Clock;
+
+    fn next(&mut self) -> Option<Clock> {
+        let chosen = self.choose();
+        let now = self.now;
+        self.now += 1;
+        let Some((kind, place, a)) = chosen else {
+            return Some(Clock { pins: Pins::DESELECT, made: None });
+        };
+        let command = Command { kind, ba: place.bank as u8, a };
+        let pins = encode(self.memory.generation, command);
+        let column = matches!(kind, CommandKind::Read | CommandKind::Write);
+        let made =
+            column.then(|| self.pending.pop_front()).flatten().map(|Pending { wanted, .. }| {
+                let (direction, address) = (wanted.direction, PhysAddr(wanted.address));
+                let access = Access { clock: Cycles(now), direction, address };
+                Made { access, note: wanted.note }
+            });
+        Some(Clock { pins, made })
+    }
+}
