@@ -153,6 +153,6 @@ fn configuration_units_agree() {
 #[test]
 fn a_wrong_slice_is_noticed() {
     let tck = memories::ddr1("").tck_ps;
-    let last = |code| format!("word = 32'h{:x};", config::slice_clocks(code, tck) - 1);
+    let last = |code| format!("5'd18: word = 32'h{:08x};", config::slice_clocks(code, tck) - 1);
     config_unit(&mut Rng::with_seed(1)).notices(&last(18), &last(17));
 }

@@ -200,5 +200,5 @@ fn a_queue_that_is_crowded_at_another_level_is_noticed() {
         recording.step();
         recording.edge(|block| &mut block.clock);
     }
-    recording.notices("crowded_to = 8'b10000000", "crowded_to = 8'b10000001");
+    recording.notices("crowded_to = 8'h80", "crowded_to = 8'h81");
 }
