@@ -155,12 +155,15 @@ impl Logic for EventQueue {
         self.entry.d.next.gap = self.since.q.val();
         self.store.next = false;
         self.tell.next = false;
-        self.misses.d.next = (self.missed.q.val() != 0) | (self.missed_faults.q.val() != 0);
-        if self.crowded.q.val() {
+        // Until the count of what was missed is stored, nothing may overtake it.
+        if self.crowded.q.val() | (self.misses.q.val() & self.push.val()) {
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
             if self.push.val() {
                 self.store.next = self.slot_event.val().steers;
+                self.misses.d.next = self.misses.q.val()
+                    | self.slot_event.val().access
+                    | self.slot_event.val().fault;
                 if self.slot_event.val().access {
                     self.missed.d.next = self.missed.q.val() + 1;
                 }

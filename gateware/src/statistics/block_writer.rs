@@ -516,6 +516,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
                             self.accounts.account.next = true;
                             self.accounts.pass.next = true;
                             self.accounts.lose.next = true;
+                            // Time went on while events were missed.
+                            self.accounts.pass.next = true;
                             self.took.next = true;
                         }
                         RecordKind::Skip => {
