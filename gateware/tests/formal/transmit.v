@@ -53,7 +53,7 @@ module check(input [63:0] anything);
     wire [7:0] data, txd;
     thread thread(
         .clock(1'b1), .available(committed), .read_address(read_address), .read_high(read[63:32]),
-        .read_low(read[31:0]), .freed(freed), .valid(valid), .data(data), .last(last), .ready(ready)
+        .read_low(read[31:0]), .freed(freed), .beat(1'b0), .valid(valid), .data(data), .last(last), .ready(ready)
     );
     gmac gmac(
         .clock(1'b1), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en)

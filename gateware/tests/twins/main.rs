@@ -18,6 +18,7 @@ mod fields;
 mod fifo;
 mod framer;
 mod gmac;
+mod heartbeat;
 mod reports;
 mod sequence;
 mod state_machine;
