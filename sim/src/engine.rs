@@ -14,6 +14,7 @@ use hmtt_format::config::{Granularity, Mode};
 
 use crate::gmii::Gmii;
 use crate::input::InputError;
+use crate::schedule::ClockStop;
 use crate::stimulus::Stimulus;
 
 pub mod cache;
@@ -71,6 +72,8 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Write the card's waves here.
     pub vcd: Option<PathBuf>,
+    /// When the DDR clock stands still, if ever; not together with waves, whose times leave it out.
+    pub stop: Option<ClockStop>,
 }
 
 /// Why a simulation did not come to its end.
@@ -110,7 +113,7 @@ pub fn prepare(
     match options.kind {
         Kind::Rust => {
             let card = card::simulated(parameters, settings, options.vcd.as_deref())?;
-            Ok(Box::new(rust::Stepper { card, tck_ps }))
+            Ok(Box::new(rust::Stepper { card, tck_ps, stop: options.stop }))
         }
         Kind::Verilator => {
             let text = card::verilog(parameters)?;
@@ -119,6 +122,7 @@ pub fn prepare(
                 program: cache::model(&text, &cache, options.vcd.is_some())?,
                 tck_ps,
                 straps: card::straps(settings),
+                stop: options.stop,
                 vcd: options.vcd.clone(),
             }))
         }

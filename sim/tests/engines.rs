@@ -30,7 +30,7 @@ fn frames(name: &str, settings: Settings, kind: Kind) -> Vec<Frame> {
     let path = support::vectors().join(format!("{name}.cmd.gz"));
     let recording = input::open(&path, None, None).unwrap();
     let parameters = engine::default_parameters(recording.memory);
-    let options = Options { kind, cache: None, vcd: None };
+    let options = Options { kind, cache: None, vcd: None, stop: None };
     let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
     let kept = Rc::new(RefCell::new(Vec::new()));
     let outcome = replay::run(Replay {

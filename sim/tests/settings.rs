@@ -25,7 +25,7 @@ fn memory() -> MemoryDescription {
 
 fn replayed(traffic: &Traffic, settings: Settings) -> Outcome {
     let memory = memory();
-    let options = Options { kind: Kind::Rust, cache: None, vcd: None };
+    let options = Options { kind: Kind::Rust, cache: None, vcd: None, stop: None };
     let parameters = engine::default_parameters(memory.clone());
     let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
     let outcome = replay::run(Replay {
@@ -162,7 +162,7 @@ fn waves_of_the_reference_engine_show_the_same_simulation() {
     let plain = replayed(&traffic, Settings::default());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("waves.vcd");
-    let options = Options { kind: Kind::Rust, cache: None, vcd: Some(path.clone()) };
+    let options = Options { kind: Kind::Rust, cache: None, vcd: Some(path.clone()), stop: None };
     let parameters = engine::default_parameters(memory());
     let mut engine = engine::prepare(&options, &parameters, Settings::default()).unwrap();
     let outcome = replay::run(Replay {

@@ -109,7 +109,7 @@ class Reader:
             what = "lost" if not running else "found again" if losses == self.beat[1] else \
                 "lost and found again"
             yield (f"# DDR clock {what} at {bits(transmit_clocks, 47, 0) * 8e-6:.3f} ms of the "
-                   f"transmit clock ({losses} losses since power-on)")
+                   f"transmit clock (losses since power-on: {losses})")
         self.beat = running, losses
 
     def gap(self, frames, accesses, records, clock):

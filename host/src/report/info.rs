@@ -255,7 +255,9 @@ impl fmt::Display for Info {
             _ => row(f, "card", "no report in this capture")?,
         }
         if let Some(ddr_clock) = self.ddr_clock {
-            writeln!(f, "warning: {ddr_clock}")?;
+            // The last word alone would hide how it came to that.
+            let times = self.counts.ddr_clock_losses;
+            writeln!(f, "warning: DDR clock lost {times} times; at last: {ddr_clock}")?;
         }
         let mut counts = Vec::new();
         super::summary::write_counts(&self.counts, &mut counts).map_err(|_| fmt::Error)?;

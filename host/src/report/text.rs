@@ -84,7 +84,7 @@ impl Text {
     }
 }
 
-/// `DDR clock lost at 12.345 ms of the transmit clock (1 losses since power-on)`
+/// `DDR clock lost at 12.345 ms of the transmit clock (losses since power-on: 1)`
 impl fmt::Display for DdrClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { running, lost, losses, transmit_nanos } = *self;
@@ -95,7 +95,7 @@ impl fmt::Display for DdrClock {
         };
         let milliseconds = transmit_nanos as f64 / 1e6;
         write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
-        write!(f, " ({losses} losses since power-on)")
+        write!(f, " (losses since power-on: {losses})")
     }
 }
 

@@ -1,6 +1,7 @@
 // The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
 //
-//   argv    tck_ps straps [waves.vcd]
+//   argv    tck_ps straps stop_clock stop_ns [waves.vcd]
+//           before the DDR clock of number stop_clock the DDR clock stands still for stop_ns
 //   stdin   records of two 32-bit words: levels, clocks. Clocks = 0 asks for a report.
 //           levels: 0 cke, 1 cs_n, 2 act_n, 3 ras_n, 4 cas_n, 5 we_n, 9..6 ba, 27..10 a, 28 run
 //   stdout  32-bit words: 7..0 txd, 8 tx_en, 9 tx_er, 31..10 count of TX edges; a word with count 0
@@ -100,6 +101,10 @@ class Card {
         top_->final();
     }
 
+    void delay(int64_t ns) {
+        ahead_ps_ -= ns * 1000;
+    }
+
     void clock(uint32_t levels, Output& output) {
         for (; ahead_ps_ < 0; ahead_ps_ += TX_PERIOD_PS) tx_edge(output);
         ahead_ps_ -= tck_ps_;
@@ -195,10 +200,12 @@ class Card {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 3) return 2;
+    if (argc < 5) return 2;
     setvbuf(stdin, nullptr, _IOFBF, 1 << 16);
     Output output;
-    Card card(atoll(argv[1]), static_cast<uint16_t>(atoi(argv[2])), argc > 3 ? argv[3] : nullptr);
+    Card card(atoll(argv[1]), static_cast<uint16_t>(atoi(argv[2])), argc > 5 ? argv[5] : nullptr);
+    const uint64_t stop_clock = strtoull(argv[3], nullptr, 10);
+    const int64_t stop_ns = atoll(argv[4]);
     uint64_t clocks = 0;
     uint32_t run = 0;
     uint32_t record[2];
@@ -208,8 +215,10 @@ int main(int argc, char** argv) {
             continue;
         }
         run = record[0] >> 28 & 1;
-        for (uint32_t left = record[1]; left != 0; --left) card.clock(record[0], output);
-        clocks += record[1];
+        for (uint32_t left = record[1]; left != 0; --left) {
+            if (clocks++ == stop_clock) card.delay(stop_ns);
+            card.clock(record[0], output);
+        }
     }
     output.report(clocks, run);
     return 0;

@@ -16,6 +16,7 @@ use std::thread;
 
 use super::{Engine, EngineError, Phy};
 use crate::gmii::Gmii;
+use crate::schedule::ClockStop;
 use crate::stimulus::{Drive, Stimulus};
 
 /// Clocks of recording between two reports.
@@ -31,6 +32,8 @@ pub struct Model {
     pub tck_ps: u32,
     /// Levels of the strap pins.
     pub straps: u16,
+    /// When the DDR clock stands still, if ever.
+    pub stop: Option<ClockStop>,
     /// Write waves here; the program must have been compiled for it.
     pub vcd: Option<PathBuf>,
 }
@@ -39,6 +42,11 @@ impl Engine for Model {
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
         let mut child = Command::new(&self.program)
             .args([self.tck_ps.to_string(), self.straps.to_string()])
+            .args(
+                self.stop
+                    .map_or([u64::MAX, 0], |stop| [stop.at, stop.nanos])
+                    .map(|n| n.to_string()),
+            )
             .args(&self.vcd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -57,7 +57,7 @@ pub fn replay(
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Outcome, ReplayError> {
     let card = StrappedSoftCard::new(memory.clone(), settings);
-    let mut engine = Stepper { card, tck_ps: memory.tck_ps };
+    let mut engine = Stepper { card, tck_ps: memory.tck_ps, stop: None };
     replay::run(Replay {
         spans,
         memory,
