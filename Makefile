@@ -1,7 +1,7 @@
 # What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
 # need by themselves.
 .POSIX:
-.PHONY: setup demo lint test synth bitstream bench
+.PHONY: setup demo lint test formal synth bitstream bench
 
 setup:
 	@sh tools/setup.sh
@@ -22,6 +22,10 @@ lint: setup
 
 test: lint
 	cargo test --workspace
+
+# The proofs alone; `make test` runs them too.
+formal: setup
+	cargo test -p gateware --test formal
 
 synth: setup
 	cargo run --quiet -p gateware -- synth

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All multi-byte fields are big-endian. Frames shorter than 60 bytes are padded with zeros. The
-//! first two words of every frame are its [`Sync`].
+//! first two words of every frame are its [`Sync`], but those of a heartbeat are a [`Heartbeat`].
 
 /// Where frames go: locally administered unicast, "HMTT" in ASCII. Nobody owns it, so receivers
 /// listen promiscuously.
@@ -49,6 +49,8 @@ pub enum FrameKind {
     Info = 1,
     /// The [`crate::Report`] that ends a capture, sent [`END_REPEATS`] times.
     End = 2,
+    /// A [`Heartbeat`]: the transmit side is alive, whatever the DDR clock does.
+    Heartbeat = 3,
 }
 
 impl FrameKind {
@@ -58,6 +60,7 @@ impl FrameKind {
             0 => Some(FrameKind::Data),
             1 => Some(FrameKind::Info),
             2 => Some(FrameKind::End),
+            3 => Some(FrameKind::Heartbeat),
             _ => None,
         }
     }
@@ -151,6 +154,48 @@ impl Sync {
     }
 }
 
+/// Words of a [`Heartbeat`].
+pub const HEARTBEAT_WORDS: u8 = 2;
+/// Bits of [`Heartbeat::transmit_clocks`].
+pub const TRANSMIT_CLOCK_BITS: u32 = 48;
+/// Period of the transmit clock in nanoseconds.
+pub const TRANSMIT_CLOCK_NS: u64 = 8;
+
+/// What the card says without its DDR clock.
+///
+/// ```text
+/// word 0   63 DDR clock runs | 62..16 0 | 15..0 losses
+/// word 1   63..48 0 | 47..0 transmit clocks
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The DDR clock runs.
+    pub running: bool,
+    /// How often it was lost since power-on, modulo 2^16.
+    pub losses: u16,
+    /// Clocks of [`TRANSMIT_CLOCK_NS`] since power-on, modulo 2^48.
+    pub transmit_clocks: u64,
+}
+
+impl Heartbeat {
+    /// Packs it into the words of a frame.
+    pub const fn encode(self) -> [u64; HEARTBEAT_WORDS as usize] {
+        [
+            (self.running as u64) << 63 | self.losses as u64,
+            self.transmit_clocks & ((1 << TRANSMIT_CLOCK_BITS) - 1),
+        ]
+    }
+
+    /// Unpacks the words of a frame.
+    pub const fn decode(words: [u64; HEARTBEAT_WORDS as usize]) -> Self {
+        Heartbeat {
+            running: words[0] >> 63 != 0,
+            losses: words[0] as u16,
+            transmit_clocks: words[1] & ((1 << TRANSMIT_CLOCK_BITS) - 1),
+        }
+    }
+}
+
 /// Builds the bytes of a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`; the length
 /// comes back. What a card does in gates, for tests and software senders.
 ///
@@ -207,6 +252,12 @@ mod tests {
                            segment in 0u32..4096, accesses in 0..=ACCESSES_MASK, lost in 0..=LOST_MASK) {
             let sync = Sync { clock, unit_log2, segment, accesses, lost };
             prop_assert_eq!(Sync::decode(sync.encode()), sync);
+        }
+
+        #[test]
+        fn heartbeats_come_back(running: bool, losses: u16, transmit_clocks in 0..1u64 << 48) {
+            let heartbeat = Heartbeat { running, losses, transmit_clocks };
+            prop_assert_eq!(Heartbeat::decode(heartbeat.encode()), heartbeat);
         }
 
         #[test]

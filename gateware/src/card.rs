@@ -4,6 +4,7 @@
 //! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> traces -> block writer    ddr_clock
 //!                                                                              |
 //! GMII <- GMAC <- Tx thread <---------------------------------------- packet FIFO        tx_clock
+//!                     ^--- heartbeat <--- clock watch <--- ddr_clock
 //! ```
 
 use hmtt_format::MemoryDescription;
@@ -14,7 +15,9 @@ use crate::ddr::command_buffer::CommandBuffer;
 use crate::ddr::event_queue::EventQueue;
 use crate::ddr::event_source::EventSource;
 use crate::ddr::state_machine::StateMachine;
+use crate::ethernet::clock_watch::ClockWatch;
 use crate::ethernet::gmac::Gmac;
+use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
 use crate::statistics::block_writer::BlockWriter;
@@ -57,7 +60,7 @@ pub struct Card<const N: usize> {
     pub gmii_tx_en: Signal<Out, Bit>,
     /// GMII TX_ER, always low.
     pub gmii_tx_er: Signal<Out, Bit>,
-    /// LEDs: 0 capturing, 1 records lost, 2 sending.
+    /// LEDs: 0 capturing, 1 records lost, 2 sending, 3 DDR clock lost.
     pub led: Signal<Out, Bits<8>>,
     pub(crate) command_buffer: CommandBuffer,
     pub(crate) state_machine: StateMachine,
@@ -71,11 +74,14 @@ pub struct Card<const N: usize> {
     pub(crate) other_words: OtherWords,
     pub(crate) block_writer: BlockWriter<N>,
     pub(crate) packet_fifo: PacketFifo<N>,
+    pub(crate) clock_watch: ClockWatch,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) tx_thread: TxThread<N>,
     pub(crate) gmac: Gmac,
     capturing: Signal<Local, Bits<8>>,
     losing: Signal<Local, Bits<8>>,
     sending: Signal<Local, Bits<8>>,
+    unclocked: Signal<Local, Bits<8>>,
 }
 
 impl<const N: usize> Card<N> {
@@ -110,11 +116,14 @@ impl<const N: usize> Card<N> {
             other_words: OtherWords::new(memory),
             block_writer: BlockWriter::new(memory),
             packet_fifo: Default::default(),
+            clock_watch: Default::default(),
+            heartbeat: Default::default(),
             tx_thread: Default::default(),
             gmac: Default::default(),
             capturing: Default::default(),
             losing: Default::default(),
             sending: Default::default(),
+            unclocked: Default::default(),
         }
     }
 }
@@ -135,6 +144,9 @@ impl<const N: usize> Logic for Card<N> {
         self.block_writer.clock.next = self.ddr_clock.val();
         self.packet_fifo.ddr_clock.next = self.ddr_clock.val();
         self.packet_fifo.tx_clock.next = self.tx_clock.val();
+        self.clock_watch.ddr_clock.next = self.ddr_clock.val();
+        self.clock_watch.tx_clock.next = self.tx_clock.val();
+        self.heartbeat.clock.next = self.tx_clock.val();
         self.tx_thread.clock.next = self.tx_clock.val();
         self.gmac.clock.next = self.tx_clock.val();
 
@@ -225,6 +237,12 @@ impl<const N: usize> Logic for Card<N> {
         self.tx_thread.available.next = self.packet_fifo.available.val();
         self.tx_thread.read_high.next = self.packet_fifo.read_high.val();
         self.tx_thread.read_low.next = self.packet_fifo.read_low.val();
+        self.heartbeat.lost.next = self.clock_watch.lost.val();
+        self.heartbeat.sent.next = self.tx_thread.frame_sent.val();
+        self.heartbeat.taken.next = self.tx_thread.beat_taken.val();
+        self.heartbeat.step.next = self.tx_thread.beat_step.val();
+        self.tx_thread.beat.next = self.heartbeat.due.val();
+        self.tx_thread.beat_group.next = self.heartbeat.group.val();
         self.tx_thread.ready.next = self.gmac.ready.val();
         self.gmac.valid.next = self.tx_thread.valid.val();
         self.gmac.data.next = self.tx_thread.data.val();
@@ -242,9 +260,14 @@ impl<const N: usize> Logic for Card<N> {
             self.losing.next = bits::<8>(2);
         }
         self.sending.next = bits::<8>(0);
-        if self.gmac.tx_en.val() {
+        if self.heartbeat.light.val() {
             self.sending.next = bits::<8>(4);
         }
-        self.led.next = self.capturing.val() | self.losing.val() | self.sending.val();
+        self.unclocked.next = bits::<8>(0);
+        if self.clock_watch.lost.val() {
+            self.unclocked.next = bits::<8>(8);
+        }
+        self.led.next = (self.capturing.val() | self.losing.val())
+            | (self.sending.val() | self.unclocked.val());
     }
 }

@@ -194,14 +194,14 @@ impl<const N: usize> Card<N> {
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         edge!(
             self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, other_words, block_writer, packet_fifo
+            timekeeper, totals, frequency, other_words, block_writer, packet_fifo, clock_watch
         );
         // No register answers to the falling edge, so it travels together with the data.
         self.ddr_clock.next = Clock { clk: false };
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         travel!(
             self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, other_words, block_writer, packet_fifo
+            timekeeper, totals, frequency, other_words, block_writer, packet_fifo, clock_watch
         );
     }
 
@@ -216,10 +216,10 @@ impl<const N: usize> Card<N> {
     fn tx_edge(&mut self) {
         self.tx_clock.next = Clock { clk: true };
         assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
-        edge!(self: packet_fifo, tx_thread, gmac);
+        edge!(self: packet_fifo, clock_watch, heartbeat, tx_thread, gmac);
         self.tx_clock.next = Clock { clk: false };
         assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
-        travel!(self: packet_fifo, tx_thread, gmac, gmii_txd, gmii_tx_en, led);
+        travel!(self: packet_fifo, clock_watch, heartbeat, tx_thread, gmac, gmii_txd, gmii_tx_en, led);
     }
 
     /// Half clocks apart, so that waves show both levels of the clock.

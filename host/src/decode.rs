@@ -11,7 +11,7 @@ pub mod trace;
 
 pub use counts::{Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
-pub use trace::{Gap, Item, Trace};
+pub use trace::{DdrClock, Gap, Item, Trace};
 
 /// Decodes frames, in the order they were captured, to all items of their trace.
 ///

@@ -147,6 +147,8 @@ impl Decoder {
                 self.ends = 0;
                 self.data(&words, header)
             }
+            // It has no sync, and says nothing of accesses.
+            FrameKind::Heartbeat => Ok(()),
             FrameKind::Info | FrameKind::End => {
                 let ends = self.ends.saturating_add(1);
                 self.ends = if kind == FrameKind::End { ends } else { 0 };

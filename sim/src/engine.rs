@@ -14,6 +14,7 @@ use hmtt_format::config::{Granularity, Mode};
 
 use crate::gmii::Gmii;
 use crate::input::InputError;
+use crate::schedule::ClockStop;
 use crate::stimulus::Stimulus;
 
 pub mod cache;
@@ -85,12 +86,14 @@ pub struct Options {
     /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow the
     /// link on purpose.
     pub tx_period_ps: u32,
+    /// When the DDR clock stands still, if ever; not together with waves, whose times leave it out.
+    pub stop: Option<ClockStop>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let tx_period_ps = crate::schedule::TX_PERIOD_PS;
-        Options { kind: Kind::Rust, cache: None, vcd: None, tx_period_ps }
+        Options { kind: Kind::Rust, cache: None, vcd: None, tx_period_ps, stop: None }
     }
 }
 
@@ -132,7 +135,7 @@ pub fn prepare(
     match options.kind {
         Kind::Rust => {
             let card = card::simulated(parameters, settings, options.vcd.as_deref())?;
-            Ok(Box::new(rust::Stepper { card, tck_ps, tx_period_ps }))
+            Ok(Box::new(rust::Stepper { card, tck_ps, tx_period_ps, stop: options.stop }))
         }
         Kind::Verilator => {
             let text = card::verilog(parameters)?;
@@ -142,6 +145,7 @@ pub fn prepare(
                 tck_ps,
                 tx_period_ps,
                 straps: card::straps(settings),
+                stop: options.stop,
                 vcd: options.vcd.clone(),
             }))
         }

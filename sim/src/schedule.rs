@@ -20,6 +20,15 @@ pub const fn tx_time_ps(edge: u64, tx_period_ps: u32) -> u64 {
     edge * tx_period_ps as u64 + TX_OFFSET_PS as u64
 }
 
+/// A time for which the DDR clock stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStop {
+    /// Before which DDR clock.
+    pub at: u64,
+    /// For how many nanoseconds.
+    pub nanos: u64,
+}
+
 /// Interleaves the two clocks. It keeps only the distance between the next edges of both, so it
 /// never overflows however long the recording.
 #[derive(Clone, Debug)]
@@ -39,6 +48,11 @@ impl Schedule {
             tx_period_ps: tx_period_ps as i64,
             ahead_ps: TX_OFFSET_PS,
         }
+    }
+
+    /// The next DDR edge, and all after it, come this much later.
+    pub const fn delay(&mut self, nanos: u64) {
+        self.ahead_ps -= nanos as i64 * 1_000;
     }
 
     /// How many TX edges come before the next DDR edge; call it once for each DDR clock.
@@ -68,6 +82,15 @@ mod tests {
         assert_eq!(order(10_000, 5), "DttDtDtDtD");
         // DDR 0 2.5 5 7.5 10 ns.
         assert_eq!(order(2_500, 5), "DtDDDtD");
+    }
+
+    #[test]
+    fn the_transmit_clock_goes_on_while_the_ddr_clock_stands_still() {
+        let mut schedule = Schedule::new(10_000);
+        assert_eq!([schedule.tx_edges(), schedule.tx_edges()], [0, 2]);
+        schedule.delay(80);
+        // The edge of 20 ns comes at 100 ns: TX 17, 25 ... 97 ns.
+        assert_eq!(schedule.tx_edges(), 11);
     }
 
     #[test]

@@ -112,14 +112,14 @@ fn run(engine: &mut dyn Engine, tck_ps: u32, most: usize) -> (Recorder, Result<(
 
 fn model(tck_ps: u32, traced: bool) -> Model {
     let program = cache::model(VERILOG, &cache::default_directory(), traced).unwrap();
-    Model { program, tck_ps, tx_period_ps: TX_PERIOD_PS, straps: STRAPS, vcd: None }
+    Model { program, tck_ps, tx_period_ps: TX_PERIOD_PS, straps: STRAPS, stop: None, vcd: None }
 }
 
 #[test]
 fn both_engines_see_the_same_edges() {
     for tck_ps in [10_000, 7_500, 2_500, 1_071, 8_000, 20_000] {
         let (reference, first) = run(
-            &mut Stepper { card: Twin::default(), tck_ps, tx_period_ps: TX_PERIOD_PS },
+            &mut Stepper { card: Twin::default(), tck_ps, tx_period_ps: TX_PERIOD_PS, stop: None },
             tck_ps,
             usize::MAX,
         );

@@ -4,6 +4,7 @@ mod captures;
 mod configuration;
 mod engines;
 mod frames;
+mod heartbeats;
 mod loss;
 mod models;
 mod modes;

@@ -11,7 +11,7 @@ import struct
 import sys
 
 DESTINATION = bytes.fromhex("02484d545400")
-DATA, INFO, END = 0, 1, 2
+DATA, INFO, END, HEARTBEAT = 0, 1, 2, 3
 FAULTS = {1: "read_idle", 2: "write_idle", 3: "act_open", 4: "ref_open", 5: "cmd_in_rfc",
           6: "mrs_open", 7: "reserved", 8: "zq_open", 9: "cmd_in_xs", 10: "cmd_in_mrd",
           11: "cmd_in_rp", 12: "rw_in_rcd", 13: "refresh_overdue", 14: "multi_rank",
@@ -58,7 +58,7 @@ def sessions(frames):
             continue
         count, kind = int.from_bytes(frame[7:12], "big"), frame[14] & 15
         counter = count if newest is None else nearest(count, 1 << 40, newest)
-        first = count == 0 and kind == INFO
+        first = count == 0 and kind in (INFO, HEARTBEAT)
         if session and (counter < newest - 1024
                         or count < 16 and counter < newest - 80
                         or first and (ended and counter < newest or counter > newest + (1 << 20))
@@ -80,14 +80,21 @@ class Reader:
         self.reached = None     # (accesses, lost, clock) after the frames read so far
         self.window = None      # base of the tag window
         self.tck_ps = None      # picoseconds of a clock
+        self.missing = 0        # frames missing before heartbeats
+        self.beat = (1, 0)      # DDR clock runs, losses, as of the last heartbeat
 
     def frame(self, frame, missing):
         """The lines of one frame; missing: how many frames before it did not come."""
         version, kind, count = frame[14] >> 4, frame[14] & 15, frame[15]
-        if version != 2 or kind > END or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
+        if version != 2 or kind > HEARTBEAT or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
             yield "# unreadable frame"
             return
         words = struct.unpack_from(f">{count}Q", frame, 18)
+        if kind == HEARTBEAT:
+            self.missing += missing  # the next sync tells what they cost
+            yield from self.heartbeat(*words[:2])
+            return
+        missing, self.missing = missing + self.missing, 0
         lost, before, clock = bits(words[1], 63, 40), bits(words[1], 39, 0), bits(words[0], 47, 0)
         yield from self.gap(missing, before, lost, clock)
         self.sync_clock = self.clock = self.extended(clock)
@@ -97,12 +104,24 @@ class Reader:
         after = self.reached[2] if self.reached and kind != DATA else self.clock
         self.reached = ((before + self.accesses) % (1 << 40), lost, after)
 
+    def heartbeat(self, flags, transmit_clocks):
+        """What changed of the DDR clock."""
+        running, losses = bits(flags, 63, 63), bits(flags, 15, 0)
+        if (running, losses) != self.beat:
+            what = "lost" if not running else "found again" if losses == self.beat[1] else \
+                "lost and found again"
+            yield (f"# DDR clock {what} at {bits(transmit_clocks, 47, 0) * 8e-6:.3f} ms of the "
+                   f"transmit clock (losses since power-on: {losses})")
+        self.beat = running, losses
+
     def gap(self, frames, accesses, records, clock):
         """What is missing between the frames so far and a sync."""
         was_accesses, was_records, after = self.reached or (0, 0, None)
         accesses, records = accesses - was_accesses, records - was_records
         if self.reached and (accesses % (1 << 40) >= 1 << 39 or records % (1 << 24) >= 1 << 23):
+            beat = self.beat
             self.__init__()
+            self.beat = beat
             accesses, records, after = accesses + was_accesses, records + was_records, None
             yield "# card restarted"
         accesses, records = accesses % (1 << 40), records % (1 << 24)

@@ -1,4 +1,5 @@
-//! Tx thread: blocks in the packet FIFO to the bytes of frames, addresses and counter included.
+//! Tx thread: blocks in the packet FIFO, and heartbeats, to the bytes of frames, addresses and counter
+//! included.
 //!
 //! Waits until a whole block is available, reads its descriptor, then offers the frame byte by byte in
 //! groups of four (the first has two, so that words fall on group borders).
@@ -56,6 +57,16 @@ pub struct TxThread<const N: usize> {
     pub read_low: Signal<In, Bits<32>>,
     /// Start of the oldest block still needed.
     pub freed: Signal<Out, Bits<N>>,
+    /// A heartbeat is due; it goes before blocks.
+    pub beat: Signal<In, Bit>,
+    /// One is being started.
+    pub beat_taken: Signal<Out, Bit>,
+    /// A group of it was used.
+    pub beat_step: Signal<Out, Bit>,
+    /// Its payload header, then the halves of its words.
+    pub beat_group: Signal<In, Bits<32>>,
+    /// A frame was sent.
+    pub frame_sent: Signal<Out, Bit>,
     /// A frame is offered.
     pub valid: Signal<Out, Bit>,
     /// Its next byte.
@@ -69,6 +80,7 @@ pub struct TxThread<const N: usize> {
     read_at: DFF<Bits<N>>,
     done_to: DFF<Bits<N>>,
     pending: DFF<Bit>,
+    beating: DFF<Bit>,
     word_high: DFF<Bits<32>>,
     word_low: DFF<Bits<32>>,
     turn: DFF<Bit>,
@@ -100,6 +112,11 @@ impl<const N: usize> Default for TxThread<N> {
             read_high: Default::default(),
             read_low: Default::default(),
             freed: Default::default(),
+            beat: Default::default(),
+            beat_taken: Default::default(),
+            beat_step: Default::default(),
+            beat_group: Default::default(),
+            frame_sent: Default::default(),
             valid: Default::default(),
             data: Default::default(),
             last: Default::default(),
@@ -109,6 +126,7 @@ impl<const N: usize> Default for TxThread<N> {
             read_at: Default::default(),
             done_to: Default::default(),
             pending: Default::default(),
+            beating: Default::default(),
             word_high: Default::default(),
             word_low: Default::default(),
             turn: Default::default(),
@@ -135,8 +153,8 @@ impl<const N: usize> Logic for TxThread<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, group, read_at, done_to, pending, word_high, word_low, turn,
-            next_group, shift, left, reload, words_left, finishing, offered, at_last, sent
+            self, clock, state, group, read_at, done_to, pending, beating, word_high, word_low,
+            turn, next_group, shift, left, reload, words_left, finishing, offered, at_last, sent
         );
         self.counter.clock.next = self.clock.val();
         self.counter.step.next = self.sent.q.val();
@@ -152,6 +170,9 @@ impl<const N: usize> Logic for TxThread<N> {
         self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
             | bit_cast::<32, 16>(self.counter.mid.val());
         self.turn.d.next = false;
+        self.beat_taken.next = false;
+        self.beat_step.next = false;
+        self.frame_sent.next = self.sent.q.val();
         if self.turn.q.val() {
             match self.group.q.val() {
                 Group::DestinationEnd => {
@@ -168,12 +189,25 @@ impl<const N: usize> Logic for TxThread<N> {
                     // The payload header is the low half of the descriptor.
                     self.next_group.d.next = self.word_low.q.val();
                     self.words_left.d.next = self.word_low.q.val().get_bits::<8>(16);
+                    if self.beating.q.val() {
+                        self.beat_step.next = true;
+                        self.next_group.d.next = self.beat_group.val();
+                        self.words_left.d.next = self.beat_group.val().get_bits::<8>(16);
+                    }
                 }
                 Group::High => {
                     self.next_group.d.next = self.word_high.q.val();
+                    if self.beating.q.val() {
+                        self.beat_step.next = true;
+                        self.next_group.d.next = self.beat_group.val();
+                    }
                 }
                 _ => {
                     self.next_group.d.next = self.word_low.q.val();
+                    if self.beating.q.val() {
+                        self.beat_step.next = true;
+                        self.next_group.d.next = self.beat_group.val();
+                    }
                 }
             }
         }
@@ -188,7 +222,9 @@ impl<const N: usize> Logic for TxThread<N> {
                 self.shift.d.next = self.destination_start.val();
                 self.left.d.next = bits::<2>(1);
                 self.reload.d.next = false;
-                if self.pending.q.val() {
+                self.beating.d.next = self.beat.val();
+                if self.pending.q.val() | self.beat.val() {
+                    self.beat_taken.next = self.beat.val();
                     self.turn.d.next = true;
                     self.offered.d.next = true;
                     self.state.d.next = State::Send;
@@ -211,14 +247,18 @@ impl<const N: usize> Logic for TxThread<N> {
                                 self.group.d.next = Group::SourceEnd;
                             }
                             Group::SourceEnd => {
-                                self.read_at.d.next = self.read_at.q.val() + 1;
+                                if !self.beating.q.val() {
+                                    self.read_at.d.next = self.read_at.q.val() + 1;
+                                }
                                 self.group.d.next = Group::Header;
                             }
                             Group::Header => {
                                 self.group.d.next = Group::High;
                             }
                             Group::High => {
-                                self.read_at.d.next = self.read_at.q.val() + 1;
+                                if !self.beating.q.val() {
+                                    self.read_at.d.next = self.read_at.q.val() + 1;
+                                }
                                 self.group.d.next = Group::Low;
                             }
                             _ => {

@@ -1,8 +1,10 @@
 //! The blocks between the packet FIFO and the PHY.
 
 use fastrand::Rng;
+use gateware::ethernet::clock_watch::ClockWatch;
 use gateware::ethernet::crc32::Crc32Step;
 use gateware::ethernet::gmac::Gmac;
+use gateware::ethernet::heartbeat::Heartbeat;
 use gateware::ethernet::tx_thread::{FrameCounter, TxThread};
 use gateware::table::Table;
 
@@ -59,6 +61,8 @@ fn transmit_threads_agree() {
             recording.block.read_high.next = spread(rng, 32).into();
             recording.block.read_low.next = (spread(rng, 32) & few_words).into();
             recording.block.ready.next = chance(rng, 80);
+            recording.block.beat.next = chance(rng, 1);
+            recording.block.beat_group.next = (spread(rng, 32) & few_words).into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -74,6 +78,38 @@ fn frame_counters_agree() {
             recording.block.step.next = chance(rng, 30);
             recording.step();
             recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}
+
+#[test]
+fn heartbeats_agree() {
+    with_seeds(0..1, |rng| {
+        let mut recording = Recording::new("heartbeat", Heartbeat::after(1));
+        for _ in 0..70_000 {
+            recording.block.lost.next = chance(rng, 20);
+            recording.block.sent.next = chance(rng, 1) && chance(rng, 1);
+            recording.block.taken.next = chance(rng, 2);
+            recording.block.step.next = chance(rng, 10);
+            recording.step();
+            recording.edge(|block| &mut block.clock);
+        }
+        recording.agrees();
+    });
+}
+
+#[test]
+fn clock_watches_agree() {
+    with_seeds(0..1, |rng| {
+        let mut recording = Recording::new("clock watch", ClockWatch::default());
+        for step in 0..8000 {
+            if rng.bool() || (2000..5000).contains(&step) {
+                recording.edge(|block| &mut block.tx_clock);
+            } else {
+                recording.edge(|block| &mut block.ddr_clock);
+            }
+            recording.step();
         }
         recording.agrees();
     });

@@ -18,6 +18,7 @@ mod event_queue;
 mod fields;
 mod fifo;
 mod gmac;
+mod heartbeat;
 mod reports;
 mod sequence;
 mod slices;

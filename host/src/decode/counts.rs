@@ -34,6 +34,10 @@ pub struct Counts {
     pub lost_accesses: u64,
     /// The card's accesses before the first frame.
     pub accesses_before_start: u64,
+    /// Heartbeat frames.
+    pub heartbeats: u64,
+    /// Times the card's DDR clock was lost, by what heartbeats say.
+    pub ddr_clock_losses: u64,
     /// End frames.
     pub ends: u64,
     /// The trace is followed by an end frame, so nothing is missing at its tail.

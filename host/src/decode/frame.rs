@@ -5,7 +5,7 @@
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{
-    COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, MAX_WORDS, PAYLOAD_HEADER_BYTES,
+    COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, Heartbeat, MAX_WORDS, PAYLOAD_HEADER_BYTES,
     PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, WORD_BYTES,
 };
 use nom::IResult;
@@ -58,19 +58,28 @@ pub struct Frame<'a> {
 /// What a readable frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
-    /// Data, info or end.
+    /// Data, info, end or heartbeat.
     pub kind: FrameKind,
     words: &'a [u8],
 }
 
 impl Body<'_> {
-    /// The words, sync first.
+    /// The words; but for heartbeats sync first.
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
         self.words.chunks_exact(WORD_BYTES).map(|word| {
             let mut bytes = [0; WORD_BYTES];
             bytes.copy_from_slice(word);
             u64::from_be_bytes(bytes)
         })
+    }
+}
+
+impl Body<'_> {
+    /// What a heartbeat says; other kinds start with a sync instead.
+    pub fn heartbeat(&self) -> Option<Heartbeat> {
+        let mut words = self.words();
+        let first = [words.next()?, words.next()?];
+        (self.kind == FrameKind::Heartbeat).then(|| Heartbeat::decode(first))
     }
 }
 
@@ -82,9 +91,10 @@ impl<'a> Frame<'a> {
         Some(Frame { counter, body: body(payload) })
     }
 
-    /// Whether this is the report with which a card starts counting.
+    /// Whether this is the frame with which a card starts counting: a report, or a heartbeat where the
+    /// DDR clock did not run.
     pub fn opens_session(&self) -> bool {
-        self.counter == 0 && self.kind() == Some(FrameKind::Info)
+        self.counter == 0 && matches!(self.kind(), Some(FrameKind::Info | FrameKind::Heartbeat))
     }
 
     /// The kind, if the frame can be read.

@@ -6,7 +6,9 @@
 //! nothing: a frame that cannot be read becomes [`Item::Malformed`].
 
 use hmtt_format::block::UNIT_NONE;
-use hmtt_format::frame::{ACCESSES_MASK, FrameKind, LOST_MASK, SYNC_WORDS, Sync};
+use hmtt_format::frame::{
+    ACCESSES_MASK, FrameKind, Heartbeat, LOST_MASK, SYNC_WORDS, Sync, TRANSMIT_CLOCK_NS,
+};
 use hmtt_format::info::ReportError;
 use hmtt_format::{Block, BlockError, Cycles, Event, Report};
 use serde::Serialize;
@@ -84,8 +86,24 @@ pub enum Item {
     },
     /// The card started to count anew: clocks and gaps do not reach across.
     Restart,
+    /// The card's DDR clock was lost or found again.
+    DdrClock(DdrClock),
     /// The session has no end frame: what follows its last frame is unknown.
     NoEnd,
+}
+
+/// What a heartbeat says of the DDR clock that the one before did not. While it stands still the card
+/// sees no commands, and its event clock does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DdrClock {
+    /// It runs, again if it was lost.
+    pub running: bool,
+    /// Losses that the frames before did not tell of.
+    pub lost: u16,
+    /// All losses since the card's power-on, modulo 2^16.
+    pub losses: u16,
+    /// When the heartbeat was sent, in nanoseconds since the card's power-on by its transmit clock.
+    pub transmit_nanos: u64,
 }
 
 impl Item {
@@ -162,7 +180,7 @@ fn first_slice<I: Iterator<Item = u64> + Clone>(sync: Sync, block: &Block<I>) ->
 }
 
 /// Reads frames that are in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Decoder {
     counts: Counts,
     reached: Option<Reached>,
@@ -173,7 +191,27 @@ struct Decoder {
     pending: Gap,
     any_frame: bool,
     ended: bool,
+    /// The last heartbeat of the session, or what stands for it at its start.
+    heartbeat: Heartbeat,
 }
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder {
+            counts: Counts::default(),
+            reached: None,
+            clock: LongClock::default(),
+            last_slice: Cycles(0),
+            pending: Gap::default(),
+            any_frame: false,
+            ended: false,
+            heartbeat: POWER_ON,
+        }
+    }
+}
+
+/// A card that was just switched on.
+const POWER_ON: Heartbeat = Heartbeat { running: true, losses: 0, transmit_clocks: 0 };
 
 impl Decoder {
     fn step(&mut self, step: Step<'_>, sink: &mut impl FnMut(Item)) {
@@ -186,6 +224,7 @@ impl Decoder {
                 self.close_session(sink);
                 self.restart(sink);
                 (self.any_frame, self.ended) = (false, false);
+                self.heartbeat = POWER_ON;
             }
             Step::Frame(origin, bytes) => {
                 self.any_frame = true;
@@ -203,12 +242,16 @@ impl Decoder {
 
     fn body(&mut self, body: &Body<'_>, sink: &mut impl FnMut(Item)) -> Result<(), Malformation> {
         self.counts.words += body.words().len() as u64;
+        if let Some(heartbeat) = body.heartbeat() {
+            self.heartbeat(heartbeat, sink);
+            return Ok(());
+        }
         let mut block = Block::new(body.words())?;
         let sync = block.sync();
         self.compare(sync, first_slice(sync, &block), sink);
         let last = self.reached.map(|reached| reached.clock);
         let result = match body.kind {
-            FrameKind::Data => {
+            FrameKind::Data | FrameKind::Heartbeat => {
                 self.ended = false;
                 self.records(&mut block, sink)
             }
@@ -229,6 +272,22 @@ impl Decoder {
             lost: sync.lost,
         });
         result
+    }
+
+    /// States what a heartbeat says of the DDR clock that was not known.
+    fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut impl FnMut(Item)) {
+        self.counts.heartbeats += 1;
+        let before = std::mem::replace(&mut self.heartbeat, heartbeat);
+        let lost = heartbeat.losses.wrapping_sub(before.losses);
+        if lost != 0 || heartbeat.running != before.running {
+            self.counts.ddr_clock_losses += u64::from(lost);
+            sink(Item::DdrClock(DdrClock {
+                running: heartbeat.running,
+                lost,
+                losses: heartbeat.losses,
+                transmit_nanos: heartbeat.transmit_clocks * TRANSMIT_CLOCK_NS,
+            }));
+        }
     }
 
     /// States what is missing between what was reached and a sync.

@@ -42,6 +42,7 @@ impl Format for Csv {
                 writeln!(output, "gap,{clock},,,,,,\"{gap}\"")
             }
             Item::Restart => writeln!(output, "restart,,,,,,,"),
+            Item::DdrClock(ddr_clock) => writeln!(output, "ddr_clock,,,,,,,{ddr_clock}"),
             Item::NoEnd => writeln!(output, "no_end,,,,,,,"),
             Item::Report { .. } | Item::Malformed { .. } => Ok(()),
         }

@@ -7,7 +7,7 @@ use hmtt_format::address_map::Axis;
 use hmtt_format::{MemoryDescription, Report, config};
 use serde::Serialize;
 
-use crate::decode::{Counts, Item};
+use crate::decode::{Counts, DdrClock, Item};
 use crate::pcapng::{Interface, Packet};
 
 /// The memory a card describes.
@@ -87,6 +87,8 @@ pub struct Info {
     pub settings: Option<Settings>,
     /// The memory as of the last report.
     pub memory: Option<Memory>,
+    /// The last that heartbeats said of the DDR clock, if it was ever lost.
+    pub ddr_clock: Option<DdrClock>,
     /// What the frames hold, and what is missing.
     pub counts: Counts,
     #[serde(skip)]
@@ -108,6 +110,9 @@ impl Info {
         if let Some(clock) = item.clock() {
             self.first_clock.get_or_insert(clock.0);
             self.last_clock = Some(clock.0);
+        }
+        if let Item::DdrClock(ddr_clock) = item {
+            self.ddr_clock = Some(*ddr_clock);
         }
         if let Item::Report { report, .. } = item {
             self.settings = Some(Settings::new(report));
@@ -248,6 +253,11 @@ impl fmt::Display for Info {
         match (&self.settings, &self.memory) {
             (Some(settings), Some(memory)) => write!(f, "{settings}{memory}")?,
             _ => row(f, "card", "no report in this capture")?,
+        }
+        if let Some(ddr_clock) = self.ddr_clock {
+            // The last word alone would hide how it came to that.
+            let times = self.counts.ddr_clock_losses;
+            writeln!(f, "warning: DDR clock lost {times} times; at last: {ddr_clock}")?;
         }
         let mut counts = Vec::new();
         super::summary::write_counts(&self.counts, &mut counts).map_err(|_| fmt::Error)?;

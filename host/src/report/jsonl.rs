@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::context::mark_name;
 use super::digits::AccessLine;
 use super::{Context, Format};
-use crate::decode::{Gap, Item};
+use crate::decode::{DdrClock, Gap, Item};
 
 pub(super) const ACCESS: AccessLine = AccessLine {
     before_clock: r#"{"kind":"access","clock":"#,
@@ -61,6 +61,7 @@ enum Line<'a> {
         writes: u32,
     },
     Gap(&'a Gap),
+    DdrClock(&'a DdrClock),
     Restart,
     NoEnd,
 }
@@ -91,6 +92,7 @@ impl Format for Jsonl {
             Item::Event(event) => self.event(event, output),
             Item::Gap(gap) => write_line(&Line::Gap(gap), output),
             Item::Restart => write_line(&Line::Restart, output),
+            Item::DdrClock(ddr_clock) => write_line(&Line::DdrClock(ddr_clock), output),
             Item::NoEnd => write_line(&Line::NoEnd, output),
             Item::Report { .. } | Item::Malformed { .. } => Ok(()),
         }

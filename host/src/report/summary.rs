@@ -37,6 +37,8 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
         ("reordered frames", order.reordered),
         ("frames too late to order", order.late),
         ("card restarts", order.restarts),
+        ("heartbeats", counts.heartbeats),
+        ("DDR clock losses", counts.ddr_clock_losses),
         ("foreign frames", counts.foreign),
         ("malformed frames", counts.malformed),
     ];

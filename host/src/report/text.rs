@@ -13,7 +13,7 @@ use hmtt_format::record::TagSource;
 use super::context::mark_name;
 use super::digits::AccessLine;
 use super::{Context, Format};
-use crate::decode::{Gap, Item};
+use crate::decode::{DdrClock, Gap, Item};
 
 /// First line of truth files.
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
@@ -48,6 +48,7 @@ impl Format for Text {
             Item::Event(event) => self.event(event, output),
             Item::Gap(gap) => writeln!(output, "# {gap}"),
             Item::Restart => writeln!(output, "# card restarted"),
+            Item::DdrClock(ddr_clock) => writeln!(output, "# {ddr_clock}"),
             Item::NoEnd => writeln!(output, "# no end frame: the tail may be missing"),
             Item::Report { .. } | Item::Malformed { .. } => Ok(()),
         }
@@ -80,6 +81,21 @@ impl Text {
                 output.write_all(if partial.is_some() { b" partial\n" } else { b"\n" })
             }
         }
+    }
+}
+
+/// `DDR clock lost at 12.345 ms of the transmit clock (losses since power-on: 1)`
+impl fmt::Display for DdrClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { running, lost, losses, transmit_nanos } = *self;
+        let what = match (running, lost) {
+            (false, _) => "lost",
+            (true, 0) => "found again",
+            (true, _) => "lost and found again",
+        };
+        let milliseconds = transmit_nanos as f64 / 1e6;
+        write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
+        write!(f, " (losses since power-on: {losses})")
     }
 }
 

@@ -3,7 +3,8 @@
 use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_format::config::{self, Granularity, Mode};
 use hmtt_format::frame::{
-    COUNTER_MASK, FrameKind, MAX_FRAME_BYTES, MAX_WORDS, PayloadHeader, SYNC_WORDS, Sync, encode,
+    COUNTER_MASK, FrameKind, HEARTBEAT_WORDS, Heartbeat, MAX_FRAME_BYTES, MAX_WORDS, PayloadHeader,
+    SYNC_WORDS, Sync, encode,
 };
 use hmtt_format::info::StaticWords;
 use hmtt_format::record::{Half, WordRecord};
@@ -87,6 +88,20 @@ impl Card {
         self.clock += clocks;
         self.accesses += accesses;
         frame
+    }
+
+    /// A heartbeat.
+    pub fn heartbeat(&mut self, heartbeat: Heartbeat) -> Vec<u8> {
+        let header = PayloadHeader {
+            version: FORMAT_VERSION,
+            kind: FrameKind::Heartbeat as u8,
+            words: HEARTBEAT_WORDS,
+            lost: 0,
+        };
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = encode(&mut buffer, self.counter, header, &heartbeat.encode());
+        self.counter = (self.counter + 1) & COUNTER_MASK;
+        buffer[..length].to_vec()
     }
 
     pub fn info(&mut self) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! What is missing from a trace is stated exactly, and where.
 
-use hmtt_format::frame::{COUNTER_MASK, SYNC_WORDS, WORD_BYTES, WORDS_AT};
+use hmtt_format::frame::{COUNTER_MASK, Heartbeat, SYNC_WORDS, WORD_BYTES, WORDS_AT};
 use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 use hmtt_host::decode::{Counts, decode_frames};
@@ -222,4 +222,38 @@ fn every_kind_of_record_has_its_line() {
         "1000 F 42 5 6 partial",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn heartbeats_tell_of_the_clock_and_count_in_no_gap() {
+    let mut card = Card::new();
+    let beat = |running, losses| Heartbeat { running, losses, transmit_clocks: 1_000_000 };
+    let said = |what: &str, losses: u16| {
+        format!(
+            "# DDR clock {what} at 8.000 ms of the transmit clock (losses since power-on: {losses})"
+        )
+    };
+    let mut frames = vec![card.heartbeat(beat(false, 1)), card.heartbeat(beat(true, 1))];
+    frames.push(card.info());
+    frames.push(card.data(100).0);
+    frames.push(card.heartbeat(beat(true, 1)));
+    // This one's counter is missing, and what it would have said shows in the next.
+    let lost = card.heartbeat(beat(false, 2));
+    frames.push(card.heartbeat(beat(true, 3)));
+    frames.push(card.data(100).0);
+    frames.push(card.end());
+    frames.push(card.heartbeat(beat(true, 3)));
+    let (comments, accesses, counts) = comments(&frames);
+    let expected = [
+        HEADING.to_owned(),
+        said("lost", 1),
+        said("found again", 1),
+        said("lost and found again", 3),
+    ];
+    assert_eq!(comments[..4], expected);
+    assert!(comments[4].starts_with("# gap 1 frames, 0 accesses lost on the wire"), "{comments:?}");
+    assert_eq!((comments.len(), accesses), (5, 200));
+    assert_eq!((counts.heartbeats, counts.ddr_clock_losses, counts.ends), (5, 3, 1));
+    assert!(counts.complete_tail, "a heartbeat after the end frame loses no tail");
+    assert_eq!(lost.len(), frames[0].len());
 }

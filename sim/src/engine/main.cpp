@@ -1,6 +1,7 @@
 // The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
 //
-//   argv    tck_ps tx_period_ps straps [waves.vcd]
+//   argv    tck_ps tx_period_ps straps stop_clock stop_ns [waves.vcd]
+//           before the DDR clock of number stop_clock the DDR clock stands still for stop_ns
 //   stdin   records of two 32-bit words. The first: 3..0 cke, 7..4 cs_n, 8 act_n, 9 ras_n, 10 cas_n,
 //           11 we_n, 15..12 ba, 31..16 a[15:0]. The second: 15..0 clocks, 17..16 a[17:16], 18 run.
 //           Clocks = 0 asks for a report.
@@ -105,6 +106,10 @@ class Card {
         trace_.close();
 #endif
         top_->final();
+    }
+
+    void delay(int64_t ns) {
+        ahead_ps_ -= ns * 1000;
     }
 
     void clock(uint32_t levels, uint32_t more, Output& output) {
@@ -216,11 +221,13 @@ class Card {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 4) return 2;
+    if (argc < 6) return 2;
     setvbuf(stdin, nullptr, _IOFBF, 1 << 16);
     Output output;
     Card card(atoll(argv[1]), atoll(argv[2]), static_cast<uint16_t>(atoi(argv[3])),
-              argc > 4 ? argv[4] : nullptr);
+              argc > 6 ? argv[6] : nullptr);
+    const uint64_t stop_clock = strtoull(argv[4], nullptr, 10);
+    const int64_t stop_ns = atoll(argv[5]);
     uint64_t clocks = 0;
     uint32_t run = 0;
     uint32_t record[2];
@@ -231,8 +238,10 @@ int main(int argc, char** argv) {
             continue;
         }
         run = record[1] >> 18 & 1;
-        for (uint32_t left = count; left != 0; --left) card.clock(record[0], record[1], output);
-        clocks += count;
+        for (uint32_t left = count; left != 0; --left) {
+            if (clocks++ == stop_clock) card.delay(stop_ns);
+            card.clock(record[0], record[1], output);
+        }
     }
     output.report(clocks, run, card.fifo_peak());
     return 0;

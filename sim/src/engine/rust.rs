@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{Card, Engine, EngineError, Phy};
-use crate::schedule::Schedule;
+use crate::schedule::{ClockStop, Schedule};
 use crate::stimulus::{Drive, Stimulus};
 
 /// Steps a card.
@@ -14,6 +14,8 @@ pub struct Stepper<C> {
     pub tck_ps: u32,
     /// Period of the TX clock in picoseconds.
     pub tx_period_ps: u32,
+    /// When the DDR clock stands still, if ever.
+    pub stop: Option<ClockStop>,
 }
 
 impl<C: Card> Engine for Stepper<C> {
@@ -22,7 +24,9 @@ impl<C: Card> Engine for Stepper<C> {
         let (mut clocks, mut peak) = (0, 0);
         for drive in stimulus.by_ref() {
             let drive = drive?;
-            if step(&mut self.card, &mut schedule, drive, phy, &mut peak).is_break() {
+            // The clock of this drive before which it stands still.
+            let stop = self.stop.and_then(|stop| Some((stop.at.checked_sub(clocks)?, stop.nanos)));
+            if step(&mut self.card, &mut schedule, drive, stop, phy, &mut peak).is_break() {
                 return self.card.finish();
             }
             clocks += drive.clocks;
@@ -43,10 +47,14 @@ fn step(
     card: &mut impl Card,
     schedule: &mut Schedule,
     drive: Drive,
+    stop: Option<(u64, u64)>,
     phy: &mut dyn Phy,
     peak: &mut u64,
 ) -> ControlFlow<()> {
-    for _ in 0..drive.clocks {
+    for clock in 0..drive.clocks {
+        if let Some((_, nanos)) = stop.filter(|(at, _)| *at == clock) {
+            schedule.delay(nanos);
+        }
         for _ in 0..schedule.tx_edges() {
             phy.take(card.tx_edge(), 1)?;
         }

@@ -18,6 +18,7 @@ use hmtt_format::command::ALL_RANKS;
 
 use super::{Engine, EngineError, Phy};
 use crate::gmii::Gmii;
+use crate::schedule::ClockStop;
 use crate::stimulus::{Drive, Stimulus};
 
 /// Clocks of recording between two reports.
@@ -35,6 +36,8 @@ pub struct Model {
     pub tx_period_ps: u32,
     /// Levels of the strap pins.
     pub straps: u16,
+    /// When the DDR clock stands still, if ever.
+    pub stop: Option<ClockStop>,
     /// Write waves here; the program must have been compiled for it.
     pub vcd: Option<PathBuf>,
 }
@@ -43,6 +46,12 @@ impl Engine for Model {
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
         let mut child = Command::new(&self.program)
             .args([self.tck_ps, self.tx_period_ps, self.straps.into()].map(|n| n.to_string()))
+            .args([self.tck_ps.to_string(), self.straps.to_string()])
+            .args(
+                self.stop
+                    .map_or([u64::MAX, 0], |stop| [stop.at, stop.nanos])
+                    .map(|n| n.to_string()),
+            )
             .args(&self.vcd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

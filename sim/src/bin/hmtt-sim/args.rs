@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use hmtt_format::config::{self, SLICE_CODES, slice_micros};
 use hmtt_sim::engine::{Kind, Settings};
 use hmtt_sim::saturation::pattern::Pattern;
+use hmtt_sim::schedule::ClockStop;
 
 /// Runs recorded DDR commands through the simulated card.
 #[derive(Parser)]
@@ -74,6 +75,9 @@ pub struct ReplayArguments {
     /// Write the card's waves
     #[arg(long, value_name = "FILE")]
     pub vcd: Option<PathBuf>,
+    /// Let the DDR clock stand still before this clock, for this long
+    #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
+    pub stop_clock: Option<ClockStop>,
     /// Memory description, in place of a vector's own
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
@@ -248,6 +252,17 @@ fn parse_slice(text: &str) -> Result<u8, String> {
     (0..SLICE_CODES).find(|code| slice_micros(*code) == micros).ok_or_else(expected)
 }
 
+fn parse_stop(text: &str) -> Result<ClockStop, String> {
+    let stop = text.split_once(':').and_then(|(at, nanos)| {
+        let nanos = nanos.parse().ok().filter(|nanos| *nanos <= LONGEST_STOP_NS)?;
+        Some(ClockStop { at: at.parse().ok()?, nanos })
+    });
+    stop.ok_or_else(|| "expected a clock, a colon, and up to 1000000000 nanoseconds".into())
+}
+
+/// A second: 125 million transmit clocks to simulate.
+const LONGEST_STOP_NS: u64 = 1_000_000_000;
+
 fn parse_speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
@@ -267,6 +282,14 @@ mod tests {
         assert_eq!(parse_slice("1s"), Ok(18));
         for wrong in ["", "3ms", "ms", "1", "2s", "99999999999us", "1 ms"] {
             assert!(parse_slice(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stops_have_a_clock_and_a_length() {
+        assert_eq!(parse_stop("100:20000"), Ok(ClockStop { at: 100, nanos: 20_000 }));
+        for wrong in ["", "5", "5:", ":5", "-1:5", "1:1000000001", "1:2:3"] {
+            assert!(parse_stop(wrong).is_err(), "{wrong}");
         }
     }
 

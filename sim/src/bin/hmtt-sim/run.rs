@@ -25,6 +25,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     let options = Options {
         kind: arguments.engine.into(),
         cache: arguments.cache.clone(),
+        stop: arguments.stop_clock,
         vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
         ..Options::default()
     };

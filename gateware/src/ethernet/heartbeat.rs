@@ -1,0 +1,243 @@
+//! What the transmit domain has to say by itself: heartbeat frames, and what LEDs show of the link.
+//!
+//! A heartbeat is due when the DDR clock was lost or found again, and when no frame was sent for a
+//! while. It needs nothing of the DDR domain, so it goes out also when that stands still. The Tx thread
+//! announces that it starts one (`taken`) and then asks for its groups of 32 bits, one at a time.
+//!
+//! ```text
+//! taken   _/T\_________________________
+//! step    ________/T\____/T\____/T\____     four clocks apart or more
+//! group       <header      ><0 high ><0 low ...    three clocks after the step
+//! ```
+
+use hmtt_format::FORMAT_VERSION;
+use hmtt_format::frame::{FrameKind, HEARTBEAT_WORDS};
+use rust_hdl::prelude::*;
+
+/// Transmit clocks to a tick of silence, and of the link's light: 524 us.
+pub const TICK_CLOCKS: u64 = 1 << 16;
+/// Ticks of silence before a heartbeat: a second.
+pub const QUIET_TICKS: u64 = 1907;
+/// Ticks the link's light stays on after a frame: 1/16 s.
+const LIGHT_TICKS: u64 = 119;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct Heartbeat {
+    /// Transmit clock.
+    pub clock: Signal<In, Clock>,
+    /// The DDR clock stands still.
+    pub lost: Signal<In, Bit>,
+    /// A frame was sent.
+    pub sent: Signal<In, Bit>,
+    /// A heartbeat is due.
+    pub due: Signal<Out, Bit>,
+    /// The Tx thread starts to send it.
+    pub taken: Signal<In, Bit>,
+    /// The group was used; the next one, please.
+    pub step: Signal<In, Bit>,
+    /// Payload header, then the words' halves.
+    pub group: Signal<Out, Bits<32>>,
+    /// A frame was sent lately.
+    pub light: Signal<Out, Bit>,
+    was_lost: DFF<Bit>,
+    losses: DFF<Bits<16>>,
+    is_due: DFF<Bit>,
+    low: DFF<Bits<16>>,
+    low_full: DFF<Bit>,
+    mid_step: DFF<Bit>,
+    mid: DFF<Bits<16>>,
+    mid_full: DFF<Bit>,
+    high_step: DFF<Bit>,
+    high: DFF<Bits<16>>,
+    quiet: DFF<Bits<12>>,
+    quiet_enough: DFF<Bit>,
+    light_left: DFF<Bits<7>>,
+    light_on: DFF<Bit>,
+    take_low: DFF<Bit>,
+    take_mid: DFF<Bit>,
+    take_high: DFF<Bit>,
+    kept_lost: DFF<Bit>,
+    kept_losses: DFF<Bits<16>>,
+    kept_low: DFF<Bits<16>>,
+    kept_mid: DFF<Bits<16>>,
+    kept_high: DFF<Bits<16>>,
+    index: DFF<Bits<3>>,
+    step_taken: DFF<Bit>,
+    next_group: DFF<Bits<32>>,
+    header: Constant<Bits<32>>,
+    running_bit: Constant<Bits<32>>,
+    quiet_ticks: Constant<Bits<12>>,
+    light_ticks: Constant<Bits<7>>,
+}
+
+impl Default for Heartbeat {
+    fn default() -> Self {
+        Self::after(QUIET_TICKS)
+    }
+}
+
+impl Heartbeat {
+    /// A heartbeat after so many ticks of silence, 1 to 4095.
+    pub fn after(quiet_ticks: u64) -> Self {
+        let header = u32::from(FORMAT_VERSION) << 28
+            | (FrameKind::Heartbeat as u32) << 24
+            | u32::from(HEARTBEAT_WORDS) << 16;
+        Self {
+            clock: Default::default(),
+            lost: Default::default(),
+            sent: Default::default(),
+            due: Default::default(),
+            taken: Default::default(),
+            step: Default::default(),
+            group: Default::default(),
+            light: Default::default(),
+            was_lost: Default::default(),
+            losses: Default::default(),
+            is_due: Default::default(),
+            low: Default::default(),
+            low_full: Default::default(),
+            mid_step: Default::default(),
+            mid: Default::default(),
+            mid_full: Default::default(),
+            high_step: Default::default(),
+            high: Default::default(),
+            quiet: Default::default(),
+            quiet_enough: Default::default(),
+            light_left: Default::default(),
+            light_on: Default::default(),
+            take_low: Default::default(),
+            take_mid: Default::default(),
+            take_high: Default::default(),
+            kept_lost: Default::default(),
+            kept_losses: Default::default(),
+            kept_low: Default::default(),
+            kept_mid: Default::default(),
+            kept_high: Default::default(),
+            index: Default::default(),
+            step_taken: Default::default(),
+            next_group: Default::default(),
+            header: Constant::new(u64::from(header).into()),
+            running_bit: Constant::new((1u64 << 31).into()),
+            quiet_ticks: Constant::new(quiet_ticks.into()),
+            light_ticks: Constant::new(LIGHT_TICKS.into()),
+        }
+    }
+}
+
+impl Logic for Heartbeat {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            was_lost,
+            losses,
+            is_due,
+            low,
+            low_full,
+            mid_step,
+            mid,
+            mid_full,
+            high_step,
+            high,
+            quiet,
+            quiet_enough,
+            light_left,
+            light_on,
+            take_low,
+            take_mid,
+            take_high,
+            kept_lost,
+            kept_losses,
+            kept_low,
+            kept_mid,
+            kept_high,
+            index,
+            step_taken,
+            next_group
+        );
+        // Transmit clocks in three parts, the carry two clocks on its way: `mid` belongs to the `low`
+        // of two clocks before, `high` to that of three.
+        self.low.d.next = self.low.q.val() + 1;
+        self.low_full.d.next = self.low.q.val() == 0xffff;
+        self.mid_step.d.next = self.low_full.q.val();
+        self.mid_full.d.next = self.mid.q.val() == 0xffff;
+        self.high_step.d.next = self.mid_step.q.val() & self.mid_full.q.val();
+        if self.mid_step.q.val() {
+            self.mid.d.next = self.mid.q.val() + 1;
+        }
+        if self.high_step.q.val() {
+            self.high.d.next = self.high.q.val() + 1;
+        }
+
+        self.quiet_enough.d.next = self.quiet.q.val() == self.quiet_ticks.val();
+        self.light_on.d.next = self.light_left.q.val() != 0;
+        if self.mid_step.q.val() {
+            self.quiet.d.next = self.quiet.q.val() + 1;
+            if self.light_on.q.val() {
+                self.light_left.d.next = self.light_left.q.val() - 1;
+            }
+        }
+        if self.sent.val() {
+            self.quiet.d.next = bits::<12>(0);
+            self.light_left.d.next = self.light_ticks.val();
+        }
+
+        self.was_lost.d.next = self.lost.val();
+        if self.lost.val() & !self.was_lost.q.val() {
+            self.losses.d.next = self.losses.q.val() + 1;
+        }
+        if self.taken.val() {
+            self.is_due.d.next = false;
+            self.quiet.d.next = bits::<12>(0);
+            self.index.d.next = bits::<3>(0);
+        }
+        // The comparison is a clock late: it still speaks of the silence a heartbeat has just ended.
+        if (self.quiet_enough.q.val() & !self.taken.val()) & !self.take_low.q.val() {
+            self.is_due.d.next = true;
+        }
+        if self.lost.val() != self.was_lost.q.val() {
+            self.is_due.d.next = true;
+        }
+
+        self.take_low.d.next = self.taken.val();
+        self.take_mid.d.next = self.take_low.q.val();
+        self.take_high.d.next = self.take_mid.q.val();
+        if self.taken.val() {
+            self.kept_low.d.next = self.low.q.val();
+            self.kept_lost.d.next = self.was_lost.q.val();
+            self.kept_losses.d.next = self.losses.q.val();
+        }
+        if self.take_mid.q.val() {
+            self.kept_mid.d.next = self.mid.q.val();
+        }
+        if self.take_high.q.val() {
+            self.kept_high.d.next = self.high.q.val();
+        }
+        self.step_taken.d.next = self.step.val();
+        if self.step_taken.q.val() {
+            self.index.d.next = self.index.q.val() + 1;
+        }
+        self.next_group.d.next = self.header.val();
+        if self.index.q.val() == 1 {
+            self.next_group.d.next = bits::<32>(0);
+            if !self.kept_lost.q.val() {
+                self.next_group.d.next = self.running_bit.val();
+            }
+        }
+        if self.index.q.val() == 2 {
+            self.next_group.d.next = bit_cast::<32, 16>(self.kept_losses.q.val());
+        }
+        if self.index.q.val() == 3 {
+            self.next_group.d.next = bit_cast::<32, 16>(self.kept_high.q.val());
+        }
+        if self.index.q.val() == 4 {
+            self.next_group.d.next = (bit_cast::<32, 16>(self.kept_mid.q.val()) << 16)
+                | bit_cast::<32, 16>(self.kept_low.q.val());
+        }
+        self.group.next = self.next_group.q.val();
+        self.due.next = self.is_due.q.val();
+        self.light.next = self.light_on.q.val();
+    }
+}

@@ -1,0 +1,141 @@
+//! Emitted Verilog and a checker to a verdict, by yosys and ABC.
+//!
+//! A clock of the Verilog becomes an enable of one global clock: an edge is a step, and edges of two
+//! clocks come in any order. ABC looks for a counterexample in every state reachable within some steps
+//! (`bmc3`) or in every reachable state at all (`pdr`).
+
+use std::fs;
+use std::process::Command;
+
+use rust_hdl::prelude::*;
+
+use crate::direct::settled;
+use crate::tools;
+
+/// Longest search before ABC gives up, which fails the test.
+const SECONDS: u32 = 300;
+
+/// How far to look.
+#[derive(Clone, Copy, Debug)]
+pub enum Reach {
+    /// This many steps from power-on.
+    Steps(u32),
+    /// For ever.
+    Ever,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No assertion can fail within the reach.
+    Holds,
+    /// One fails after so many steps.
+    Fails(u32),
+}
+
+/// Verilog under proof.
+pub struct Proof {
+    /// For messages.
+    pub name: &'static str,
+    /// Module `top`, and the modules it is made of.
+    pub verilog: String,
+    /// Module `check`, which has the assertions and assumptions.
+    pub checker: &'static str,
+    /// Macros of the checker.
+    pub macros: Vec<(&'static str, u64)>,
+    /// How far to look.
+    pub reach: Reach,
+}
+
+/// The block's Verilog as module `name`, with its clocks as enables.
+pub fn stepped<B: Block>(name: &str, block: B) -> String {
+    let verilog = generate_verilog(&settled(block))
+        .replace("module top(", &format!("module {name}("))
+        .replace("top$", &format!("{name}$"));
+    let text = verilog.lines().map(|line| match line.trim().strip_prefix("always @(posedge ") {
+        None => line.to_string(),
+        Some(rest) => {
+            let (clock, rest) = rest.split_once(')').expect("a clock");
+            format!("always @($global_clock) if ({clock}) {rest}")
+        }
+    });
+    text.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+impl Proof {
+    /// Requires the assertions to hold.
+    pub fn holds(&self) {
+        if let Some(verdict) = self.verdict(&self.verilog, &self.macros) {
+            assert_eq!(verdict, Verdict::Holds, "{}", self.name);
+        }
+    }
+
+    /// Requires an assertion to fail once the Verilog is changed.
+    pub fn refutes(&self, from: &str, to: &str) {
+        assert!(self.verilog.contains(from), "{}: no {from:?} in the Verilog", self.name);
+        let verdict = self.verdict(&self.verilog.replace(from, to), &self.macros);
+        assert_ne!(verdict, Some(Verdict::Holds), "{}: {from:?} may be {to:?}", self.name);
+    }
+
+    /// Requires an assertion to fail once a macro of the checker has another value.
+    pub fn refutes_macro(&self, name: &str, value: u64) {
+        let mut macros = self.macros.clone();
+        let place = macros.iter_mut().find(|(macro_name, _)| *macro_name == name);
+        place.expect("the macro exists").1 = value;
+        let verdict = self.verdict(&self.verilog, &macros);
+        assert_ne!(verdict, Some(Verdict::Holds), "{}: {name} may be {value}", self.name);
+    }
+
+    /// `None` when a tool is missing.
+    fn verdict(&self, verilog: &str, macros: &[(&str, u64)]) -> Option<Verdict> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |name: &str, text: &str| {
+            fs::write(folder.path().join(name), text).expect("a file is written");
+        };
+        write("top.v", verilog);
+        write("check.v", self.checker);
+        let version = tools::run(self.name, "yosys", Command::new("yosys").arg("-V"))?;
+        // Later versions keep assertions as `$check` cells until told otherwise.
+        let lower = if keeps_checks(&tools::said(&version)) { "chformal -lower; " } else { "" };
+        let defines: String =
+            macros.iter().map(|(name, value)| format!(" -D{name}={value}")).collect();
+        let script = format!(
+            "read_verilog -formal top.v; read_verilog -formal -sv{defines} check.v; \
+             hierarchy -check -top check; proc; flatten; opt_clean; memory_map -formal; opt; {lower}\
+             setundef -undriven -anyseq; opt; techmap; opt -fast; dffunmap; \
+             abc -g AND -fast; opt_clean; write_aiger -I -B -zinit check.aig"
+        );
+        let mut yosys = Command::new("yosys");
+        yosys.current_dir(&folder).args(["-q", "-p", &script]);
+        let made = tools::run(self.name, "yosys", &mut yosys)?;
+        assert!(made.status.success(), "{}: {}", self.name, tools::said(&made));
+        let search = match self.reach {
+            Reach::Steps(steps) => format!("bmc3 -F {steps} -T {SECONDS}"),
+            Reach::Ever => format!("scorr; pdr -T {SECONDS}"),
+        };
+        let mut abc = Command::new("yosys-abc");
+        let commands = format!("read_aiger check.aig; fold; strash; {search}");
+        let searched =
+            tools::run(self.name, "yosys-abc", abc.current_dir(&folder).args(["-q", &commands]))?;
+        Some(verdict_of(&tools::said(&searched)))
+    }
+}
+
+/// ABC's words to a verdict.
+fn verdict_of(said: &str) -> Verdict {
+    if let Some((_, rest)) = said.split_once("was asserted in frame ") {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        return Verdict::Fails(digits.parse().expect("a frame"));
+    }
+    let held = said.contains("Property proved")
+        || said.contains("No output asserted in") && !said.contains("timeout");
+    assert!(held, "ABC came to no verdict: {said}");
+    Verdict::Holds
+}
+
+/// From yosys 0.38 on.
+fn keeps_checks(version: &str) -> bool {
+    let number = version.split_whitespace().nth(1).unwrap_or_default();
+    let mut parts = number.split(['.', '+']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next(), parts.next()) >= (Some(0), Some(38))
+}

@@ -1,0 +1,157 @@
+//! Heartbeats: when they go out and what they say; and when the DDR clock counts as lost.
+
+use gateware::ethernet::clock_watch::{ClockWatch, LOST_AFTER, TOGGLE_CLOCKS};
+use gateware::ethernet::gmac::Gmac;
+use gateware::ethernet::heartbeat::{Heartbeat, TICK_CLOCKS};
+use gateware::ethernet::tx_thread::TxThread;
+use hmtt_format::frame::{self, FrameKind, HEARTBEAT_WORDS, MAX_FRAME_BYTES, PayloadHeader};
+use hmtt_format::{FORMAT_VERSION, frame::Heartbeat as Said};
+
+use crate::direct::{chance, pulse, settle, settled, with_seeds};
+
+/// The transmit side without a FIFO: what it sends by itself.
+struct Bench {
+    heartbeat: Heartbeat,
+    thread: TxThread<10>,
+    gmac: Gmac,
+    clocks: u64,
+    /// Frames without preamble and FCS, and the clock of their first octet.
+    frames: Vec<(u64, Vec<u8>)>,
+    sending: bool,
+}
+
+impl Bench {
+    fn new(quiet_ticks: u64) -> Self {
+        Bench {
+            heartbeat: settled(Heartbeat::after(quiet_ticks)),
+            thread: settled(TxThread::default()),
+            gmac: settled(Gmac::default()),
+            clocks: 0,
+            frames: Vec::new(),
+            sending: false,
+        }
+    }
+
+    fn clock(&mut self) {
+        let Bench { heartbeat, thread, gmac, .. } = self;
+        // The paths between the blocks are one signal long.
+        thread.ready.next = gmac.ready.val();
+        thread.beat.next = heartbeat.due.val();
+        thread.beat_group.next = heartbeat.group.val();
+        settle(thread);
+        gmac.valid.next = thread.valid.val();
+        gmac.data.next = thread.data.val();
+        gmac.last.next = thread.last.val();
+        heartbeat.taken.next = thread.beat_taken.val();
+        heartbeat.step.next = thread.beat_step.val();
+        heartbeat.sent.next = thread.frame_sent.val();
+        if gmac.tx_en.val() {
+            if !self.sending {
+                self.frames.push((self.clocks, Vec::new()));
+            }
+            let octets = &mut self.frames.last_mut().expect("a frame").1;
+            octets.push(gmac.txd.val().index() as u8);
+        }
+        self.sending = gmac.tx_en.val();
+        pulse(heartbeat, |heartbeat| &mut heartbeat.clock);
+        pulse(thread, |thread| &mut thread.clock);
+        pulse(gmac, |gmac| &mut gmac.clock);
+        self.clocks += 1;
+    }
+
+    /// The heartbeats so far; everything else about their frames is checked.
+    fn said(&self) -> Vec<Said> {
+        let heartbeat = |(counter, (_, octets)): (usize, &(u64, Vec<u8>))| {
+            let data = &octets[8..octets.len() - 4];
+            let (words, _) = data[18..].as_chunks::<8>();
+            let words = [u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1])];
+            let header = PayloadHeader {
+                version: FORMAT_VERSION,
+                kind: FrameKind::Heartbeat as u8,
+                words: HEARTBEAT_WORDS,
+                lost: 0,
+            };
+            let mut buffer = [0; MAX_FRAME_BYTES];
+            let length = frame::encode(&mut buffer, counter as u64, header, &words);
+            assert_eq!(data, &buffer[..length]);
+            Said::decode(words)
+        };
+        self.frames.iter().enumerate().map(heartbeat).collect()
+    }
+}
+
+#[test]
+fn a_lost_clock_is_told_at_once_and_when_it_is_found_again() {
+    let mut bench = Bench::new(1);
+    for clock in 0..3000 {
+        bench.heartbeat.lost.next = (1000..2000).contains(&clock);
+        bench.clock();
+    }
+    let said = bench.said();
+    let states: Vec<(bool, u16)> = said.iter().map(|said| (said.running, said.losses)).collect();
+    assert_eq!(states, [(false, 1), (true, 1)]);
+    for (said, at) in said.iter().zip([1000, 2000]) {
+        assert!((at..at + 8).contains(&said.transmit_clocks), "{said:?}");
+    }
+}
+
+#[test]
+fn short_losses_are_counted_when_their_heartbeat_has_to_wait() {
+    let mut bench = Bench::new(1);
+    for clock in 0..500 {
+        bench.heartbeat.lost.next =
+            [10..20, 30..40, 50..60].iter().any(|lost| lost.contains(&clock));
+        bench.clock();
+    }
+    assert_eq!(bench.said().last().map(|said| (said.running, said.losses)), Some((true, 3)));
+}
+
+#[test]
+fn silence_ends_with_one_heartbeat_and_their_clocks_carry() {
+    let mut bench = Bench::new(1);
+    for _ in 0..4 * TICK_CLOCKS + 2000 {
+        bench.clock();
+    }
+    let said = bench.said();
+    assert_eq!(said.len(), 4, "{said:?}");
+    // Both are late by the same: heartbeats are sent where they say.
+    let lag = bench.frames[0].0.abs_diff(said[0].transmit_clocks);
+    for (index, ((sent, _), said)) in bench.frames.iter().zip(&said).enumerate() {
+        assert!((said.running, said.losses) == (true, 0));
+        assert!(said.transmit_clocks.abs_diff((index as u64 + 1) * TICK_CLOCKS) < 10, "{said:?}");
+        assert_eq!(sent.abs_diff(said.transmit_clocks), lag);
+    }
+}
+
+#[test]
+fn clocks_are_lost_when_they_stand_still_and_only_then() {
+    with_seeds(0..6, |rng| {
+        let mut watch = settled(ClockWatch::default());
+        let (tx_period, ddr_period) = (8000, rng.u64(600..20_000));
+        let (mut now, mut next_ddr, mut lost_at) = (0, rng.u64(0..ddr_period), None);
+        // Transmit clocks for which the DDR clock stands still, from the 2000th on.
+        let pause = LOST_AFTER as u64 + if chance(rng, 50) { 200 } else { 2000 };
+        let slack = TOGGLE_CLOCKS as u64 * ddr_period / tx_period + 8;
+        for clock in 0..8000u64 {
+            now += tx_period;
+            while next_ddr < now {
+                if !(2000..2000 + pause).contains(&clock) {
+                    pulse(&mut watch, |watch| &mut watch.ddr_clock);
+                }
+                next_ddr += ddr_period;
+            }
+            pulse(&mut watch, |watch| &mut watch.tx_clock);
+            if watch.lost.val() && lost_at.is_none() {
+                lost_at = Some(clock);
+            }
+            let after = 2000 + LOST_AFTER as u64;
+            if clock < after - slack || clock > 2000 + pause + slack {
+                assert!(!watch.lost.val(), "lost at {clock}, DDR period {ddr_period} ps");
+            }
+            if (after + slack..2000 + pause).contains(&clock) {
+                assert!(watch.lost.val(), "not lost at {clock}, DDR period {ddr_period} ps");
+            }
+        }
+        assert!(lost_at.is_some());
+    });
+}
