@@ -79,16 +79,15 @@ impl Logic for Sequence {
         self.clocks.next =
             bit_cast::<18, 13>(self.silence.q.val()) + bit_cast::<18, 16>(self.gap.val());
         self.late.next = self.clocks.val().get_bits::<6>(12) != 0;
-        self.goes_on.next =
-            (self.register.val() == self.last.q.val()) & !self.late.val() & (self.count.q.val() != 0);
+        self.goes_on.next = (self.register.val() == self.last.q.val())
+            & !self.late.val()
+            & (self.count.q.val() != 0);
         self.counted.next = bits::<8>(1);
         if self.goes_on.val() {
             self.counted.next = self.count.q.val() + 1;
         }
-        self.complete.next = self.passes.val()
-            & self.in_registers.val()
-            & self.goes_on.val()
-            & self.nearly.q.val();
+        self.complete.next =
+            self.passes.val() & self.in_registers.val() & self.goes_on.val() & self.nearly.q.val();
         if self.passes.val() {
             self.silence.d.next = self.clocks.val().get_bits::<13>(0);
             if self.late.val() {

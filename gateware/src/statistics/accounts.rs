@@ -5,8 +5,8 @@
 
 use rust_hdl::prelude::*;
 
-use super::timekeeper::Timekeeper;
 use super::SlotClock;
+use super::timekeeper::Timekeeper;
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]

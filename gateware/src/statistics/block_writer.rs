@@ -401,8 +401,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
             | bit_cast::<32, 26>(self.intake.held.val().number);
         self.lost_now.next = bits::<24>(1);
 
-        self.full_now.next = (self.left.q.val() == 0)
-            | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
+        self.full_now.next =
+            (self.left.q.val() == 0) | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
         self.full.d.next = self.full_now.val();
         // Decided a clock ahead, so that a record's way on is short.
         self.packs_word.d.next = self.intake.word_now.val();
@@ -415,8 +415,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
         self.drop.next = false;
         self.told.next = self.packs.q.val();
         self.took.next = false;
-        self.intake.consume.next =
-            self.packs.q.val() | (self.state.q.val() == State::Took);
+        self.intake.consume.next = self.packs.q.val() | (self.state.q.val() == State::Took);
         self.push_half.next = self.packs.q.val() & !self.packs_word.q.val();
         self.push_word.next = self.packs.q.val() & self.packs_word.q.val();
         self.intake.told_time.next = false;

@@ -51,7 +51,16 @@ impl Logic for Frequency {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, count_reads, count_writes, count_all, clocks, begun, any, whole, is_partial
+            self,
+            clock,
+            count_reads,
+            count_writes,
+            count_all,
+            clocks,
+            begun,
+            any,
+            whole,
+            is_partial
         );
         self.counted.next = self.any.q.val();
         self.reads.next = self.count_reads.q.val();

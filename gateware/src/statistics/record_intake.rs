@@ -175,9 +175,8 @@ impl Logic for RecordIntake {
                 self.skip.next = self.beyond_word.val();
                 self.new_segment.next = self.other_segment.val();
                 self.word.next = true;
-                self.single.next = self.small_counts.val()
-                    & !self.beyond_page.val()
-                    & !self.other_segment.val();
+                self.single.next =
+                    self.small_counts.val() & !self.beyond_page.val() & !self.other_segment.val();
                 self.examined.d.next.source = Source::PageShort;
                 if !self.short_page.val() {
                     self.examined.d.next.source = Source::PageLong;

@@ -157,17 +157,7 @@ impl Traces {
 impl Logic for Traces {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(
-            self,
-            clock,
-            cut,
-            placed,
-            before_number,
-            before_segment,
-            seen,
-            passed,
-            settling
-        );
+        dff_setup!(self, clock, cut, placed, before_number, before_segment, seen, passed, settling);
         clock!(self, clock, held);
         self.item_high.next = self.item.val().high;
         self.views.low.next = self.item.val().low;
@@ -183,9 +173,8 @@ impl Logic for Traces {
         self.seen.d.next.access = self.is_access.val() & self.advance.val();
         self.seen.d.next.tag = self.is_access.val() & self.advance.val() & self.in_window.val();
         self.seen.d.next.mark = (self.item.val().kind == ItemKind::Mark) & self.advance.val();
-        self.seen.d.next.fault = (self.item.val().kind == ItemKind::Fault)
-            & self.advance.val()
-            & self.running.val();
+        self.seen.d.next.fault =
+            (self.item.val().kind == ItemKind::Fault) & self.advance.val() & self.running.val();
         self.seen.d.next.write = self.item.val().write;
         self.seen.d.next.row_state = self.item.val().row_state;
         self.seen.d.next.bank = self.item.val().bank;
