@@ -12,6 +12,8 @@
 //! words                       <stand still    >
 //! ```
 
+use hmtt_format::MemoryDescription;
+use hmtt_format::address_map::Axis;
 use hmtt_format::record::{self, CountGroup, other_count};
 use rust_hdl::prelude::*;
 
@@ -148,15 +150,14 @@ pub struct DumpUnit {
 }
 
 /// Bits of a rank * 16 + bank no command of this memory sets, and so of a tally's index.
-pub fn bank_gaps(memory: &hmtt_format::MemoryDescription) -> u64 {
-    use hmtt_format::address_map::Axis;
+pub fn bank_gaps(memory: &MemoryDescription) -> u64 {
     let bits = |axis| (1u64 << memory.map.bits(axis)) - 1;
     !(0xc0 | bits(Axis::Rank) << 4 | bits(Axis::Bank)) & 0xff
 }
 
 impl DumpUnit {
     /// The unit for one memory; `ticks` from dump to dump.
-    pub fn new(memory: &hmtt_format::MemoryDescription, ticks: u64) -> Self {
+    pub fn new(memory: &MemoryDescription, ticks: u64) -> Self {
         let head = |kind: u32| {
             Constant::new(u64::from(record::WORD_ESCAPE | kind << record::KIND_AT).into())
         };

@@ -17,9 +17,11 @@
 //! A run waits while one of the same bucket is on its way; a run that finds another one waiting is
 //! counted as skipped.
 
+use hmtt_format::MemoryDescription;
 use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
 use rust_hdl::prelude::*;
 
+use super::page_runs::page_mask;
 use super::page_spread::PageSpread;
 use crate::fifo::block_ram::BlockRam;
 
@@ -109,10 +111,13 @@ pub struct HotPages {
     low_count: Signal<Local, Bits<10>>,
     count: Signal<Local, Bits<27>>,
     votes: Signal<Local, Bits<27>>,
+    held: Signal<Local, Bits<20>>,
+    high_mask: Constant<Bits<20>>,
 }
 
-impl Default for HotPages {
-    fn default() -> Self {
+impl HotPages {
+    /// The table of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!((HOT_PARTS_LOG2, HOT_BUCKETS_LOG2), (4, 4), "the widths below");
         Self {
             clock: Default::default(),
@@ -150,6 +155,8 @@ impl Default for HotPages {
             low_count: Default::default(),
             count: Default::default(),
             votes: Default::default(),
+            held: Default::default(),
+            high_mask: Constant::new((page_mask(memory) >> 8).into()),
         }
     }
 }
@@ -200,6 +207,8 @@ impl Logic for HotPages {
         if self.dumping.val() {
             self.table.read_address.next = self.index.val();
         }
+        // Bits no page has are known to be 0, so that they take no room.
+        self.held.next = self.table.read_data.val().page & self.high_mask.val();
         self.reading.d.next = self.waiting.q.val();
         self.reading.d.next.valid = self.take.val();
 
@@ -212,9 +221,9 @@ impl Logic for HotPages {
         self.low_count.next = self.count.val().get_bits::<10>(0);
         self.writing.d.next.valid = self.reading.q.val().valid;
         self.writing.d.next.index = self.reading.q.val().index;
-        self.writing.d.next.same = self.table.read_data.val().page == self.reading.q.val().page;
+        self.writing.d.next.same = self.held.val() == self.reading.q.val().page;
         self.writing.d.next.below = self.difference.val().get_bit(27);
-        self.writing.d.next.before = self.table.read_data.val().page;
+        self.writing.d.next.before = self.held.val();
         self.writing.d.next.after = self.reading.q.val().page;
         self.writing.d.next.sum = self.sum.val();
         self.writing.d.next.difference = self.difference.val().get_bits::<27>(0);
@@ -245,10 +254,10 @@ impl Logic for HotPages {
         // What an entry says.
         self.entry.next = self.table.read_data.val();
         self.dumped_part.next = self.index.val().get_bits::<4>(4);
-        self.from.high.next = self.table.read_data.val().page;
+        self.from.high.next = self.held.val();
         self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());
         self.low.next = self.index.val().get_bits::<4>(0) ^ self.from.spread.val();
-        self.page.next = (bit_cast::<28, 20>(self.table.read_data.val().page) << 8)
+        self.page.next = (bit_cast::<28, 20>(self.held.val()) << 8)
             | (bit_cast::<28, 4>(self.low.val()) << 4)
             | bit_cast::<28, 4>(self.dumped_part.val());
         self.holds.d.next = self.table.read_data.val().votes != 0;

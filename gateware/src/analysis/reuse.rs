@@ -7,9 +7,11 @@
 //! every entry moves down by one, until the page's own place is filled. Its position is the distance.
 //! The run after the one that waits for the stack is counted as skipped.
 
+use hmtt_format::MemoryDescription;
 use hmtt_format::record::{REUSE_COLD, REUSE_DEPTH_LOG2, REUSE_SAMPLE_LOG2};
 use rust_hdl::prelude::*;
 
+use super::page_runs::page_mask;
 use crate::fifo::block_ram::BlockRam;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -62,12 +64,15 @@ pub struct Reuse {
     starts: Signal<Local, Bit>,
     at: Signal<Local, Bits<8>>,
     is_full: Signal<Local, Bit>,
+    held: Signal<Local, Bits<22>>,
+    key_mask: Constant<Bits<22>>,
     full_bit: Constant<Bits<9>>,
     cold: Constant<Bits<4>>,
 }
 
-impl Default for Reuse {
-    fn default() -> Self {
+impl Reuse {
+    /// The stack of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!((REUSE_SAMPLE_LOG2, REUSE_DEPTH_LOG2), (6, 8), "the widths below");
         Self {
             clock: Default::default(),
@@ -99,6 +104,8 @@ impl Default for Reuse {
             starts: Default::default(),
             at: Default::default(),
             is_full: Default::default(),
+            held: Default::default(),
+            key_mask: Constant::new((page_mask(memory) >> REUSE_SAMPLE_LOG2).into()),
             full_bit: Constant::new((1u64 << REUSE_DEPTH_LOG2).into()),
             cold: Constant::new(u64::from(REUSE_COLD).into()),
         }
@@ -145,6 +152,8 @@ impl Logic for Reuse {
         self.idle.next =
             !self.came.q.val() & !self.waits.q.val() & (self.state.q.val() == State::Idle);
 
+        // Bits no page has are known to be 0, so that they take no room.
+        self.held.next = self.stack.read_data.val() & self.key_mask.val();
         self.stack.read_address.next = self.ahead.q.val();
         self.stack.write_address.next = self.position.q.val();
         self.stack.write_data.next = self.carried.q.val();
@@ -177,9 +186,9 @@ impl Logic for Reuse {
                     }
                 } else {
                     self.stack.write_enable.next = true;
-                    self.carried.d.next = self.stack.read_data.val();
+                    self.carried.d.next = self.held.val();
                     self.left.d.next = self.left.q.val() - 1;
-                    if self.stack.read_data.val() == self.key.q.val() {
+                    if self.held.val() == self.key.q.val() {
                         self.found.d.next = true;
                         self.state.d.next = State::Tell;
                     } else {
