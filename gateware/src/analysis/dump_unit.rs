@@ -106,11 +106,11 @@ pub struct DumpUnit {
     /// It is not 0.
     pub tally_used: Signal<In, Bit>,
     /// Accesses skipped by the hot pages.
-    pub accesses_skipped: Signal<In, Bits<27>>,
+    pub accesses_skipped: Signal<In, Bits<23>>,
     /// Row outcomes skipped.
-    pub rows_skipped: Signal<In, Bits<27>>,
+    pub rows_skipped: Signal<In, Bits<23>>,
     /// Runs skipped by the reuse distances.
-    pub runs_skipped: Signal<In, Bits<27>>,
+    pub runs_skipped: Signal<In, Bits<23>>,
     state: DFF<State>,
     what: DFF<What>,
     at: DFF<Bits<8>>,
@@ -130,6 +130,7 @@ pub struct DumpUnit {
     head: Signal<Local, Bits<32>>,
     place: Signal<Local, Bits<32>>,
     table_state: Signal<Local, Bits<2>>,
+    gaps: Signal<Local, Bits<8>>,
     tally_after: Signal<Local, Bits<8>>,
     part_end: Signal<Local, Bit>,
     clock_high: Signal<Local, Bits<24>>,
@@ -218,6 +219,7 @@ impl DumpUnit {
             head: Default::default(),
             place: Default::default(),
             table_state: Default::default(),
+            gaps: Default::default(),
             tally_after: Default::default(),
             part_end: Default::default(),
             clock_high: Default::default(),
@@ -311,17 +313,17 @@ impl Logic for DumpUnit {
             }
             What::AccessesSkipped => {
                 self.used.next = self.skipped_used.q.val();
-                self.value.next = bit_cast::<32, 27>(self.accesses_skipped.val());
+                self.value.next = bit_cast::<32, 23>(self.accesses_skipped.val());
                 self.place.next = self.other_place.val();
             }
             What::RowsSkipped => {
                 self.used.next = self.rows_used.q.val();
-                self.value.next = bit_cast::<32, 27>(self.rows_skipped.val());
+                self.value.next = bit_cast::<32, 23>(self.rows_skipped.val());
                 self.place.next = self.rows_place.val();
             }
             What::RunsSkipped => {
                 self.used.next = self.runs_used.q.val();
-                self.value.next = bit_cast::<32, 27>(self.runs_skipped.val());
+                self.value.next = bit_cast::<32, 23>(self.runs_skipped.val());
                 self.place.next = self.runs_place.val();
             }
             What::Tally => {
@@ -388,12 +390,12 @@ impl Logic for DumpUnit {
                     if self.what.q.val() == What::HotPage {
                         self.tell.next = RecordKind::HotPage;
                     }
-                    self.records.d.next = self.records.q.val() + 1;
                     self.state.d.next = State::Sent;
                 }
             }
             State::Sent => {
                 if self.free.val() {
+                    self.records.d.next = self.records.q.val() + 1;
                     self.next.next = true;
                 }
             }
@@ -417,10 +419,12 @@ impl Logic for DumpUnit {
 
         // From one table to the next.
         self.part_end.next = (self.at.q.val() & self.part_mask.val()) == self.part_mask.val();
-        self.tally_after.next = (self.at.q.val() | self.bank_gaps.val()) + 1;
+        // Counts through the bits an index can have, as if the others were not there.
+        self.gaps.next = self.bank_gaps.val();
         if self.table_state.val() == 3 {
-            self.tally_after.next = (self.at.q.val() | self.reuse_gaps.val()) + 1;
+            self.gaps.next = self.reuse_gaps.val();
         }
+        self.tally_after.next = (self.at.q.val() | self.gaps.val()) + 1;
         if self.next.val() {
             self.state.d.next = State::Read;
             match self.what.q.val() {
@@ -452,7 +456,8 @@ impl Logic for DumpUnit {
                 }
                 What::Tally => {
                     self.clear_tally.next = true;
-                    self.at.d.next = self.tally_after.val();
+                    self.at.d.next =
+                        self.tally_after.val() & (self.gaps.val() ^ self.last_index.val());
                     if self.at.q.val() == self.last_reuse.val() {
                         self.what.d.next = What::Closing;
                     }

@@ -50,8 +50,8 @@ struct Outcome {
     index: Bits<8>,
     same: Bit,
     below: Bit,
-    before: Bits<20>,
-    after: Bits<20>,
+    kept: Bits<20>,
+    taken: Bits<20>,
     sum: Bits<27>,
     difference: Bits<27>,
     rest: Bits<10>,
@@ -88,10 +88,10 @@ pub struct HotPages {
     /// It holds something, two clocks later.
     pub used: Signal<Out, Bit>,
     /// Accesses skipped.
-    pub skipped: Signal<Out, Bits<27>>,
+    pub skipped: Signal<Out, Bits<23>>,
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
-    table: BlockRam<Entry, 8>,
+    buckets: BlockRam<Entry, 8>,
     into: PageSpread,
     from: PageSpread,
     waiting: DFF<Run>,
@@ -99,7 +99,7 @@ pub struct HotPages {
     writing: DFF<Outcome>,
     holds: DFF<Bit>,
     lost: DFF<Bits<10>>,
-    skips: DFF<Bits<27>>,
+    skips: DFF<Bits<23>>,
     part: Signal<Local, Bits<4>>,
     dumped_part: Signal<Local, Bits<4>>,
     low: Signal<Local, Bits<4>>,
@@ -135,7 +135,7 @@ impl HotPages {
             used: Default::default(),
             skipped: Default::default(),
             clear_skipped: Default::default(),
-            table: Default::default(),
+            buckets: Default::default(),
             into: Default::default(),
             from: Default::default(),
             waiting: Default::default(),
@@ -165,8 +165,8 @@ impl Logic for HotPages {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, waiting, reading, writing, holds, lost, skips);
-        self.table.read_clock.next = self.clock.val();
-        self.table.write_clock.next = self.clock.val();
+        self.buckets.read_clock.next = self.clock.val();
+        self.buckets.write_clock.next = self.clock.val();
 
         // A run waits for its bucket.
         self.part.next = self.run_page.val().get_bits::<4>(0);
@@ -194,65 +194,65 @@ impl Logic for HotPages {
                 self.waiting.d.next.accesses = self.run_accesses.val();
             }
         }
-        self.skips.d.next = self.skips.q.val() + bit_cast::<27, 10>(self.lost.q.val());
+        self.skips.d.next = self.skips.q.val() + bit_cast::<23, 10>(self.lost.q.val());
         if self.clear_skipped.val() {
-            self.skips.d.next = bits::<27>(0);
+            self.skips.d.next = bits::<23>(0);
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next =
             !self.waiting.q.val().valid & !self.reading.q.val().valid & !self.writing.q.val().valid;
 
         // Its bucket is read.
-        self.table.read_address.next = self.waiting.q.val().index;
+        self.buckets.read_address.next = self.waiting.q.val().index;
         if self.dumping.val() {
-            self.table.read_address.next = self.index.val();
+            self.buckets.read_address.next = self.index.val();
         }
         // Bits no page has are known to be 0, so that they take no room.
-        self.held.next = self.table.read_data.val().page & self.high_mask.val();
+        self.held.next = self.buckets.read_data.val().page & self.high_mask.val();
         self.reading.d.next = self.waiting.q.val();
         self.reading.d.next.valid = self.take.val();
 
         // What may become of it.
         self.sum.next =
-            self.table.read_data.val().count + bit_cast::<27, 10>(self.reading.q.val().accesses);
-        self.difference.next = bit_cast::<28, 27>(self.table.read_data.val().count)
+            self.buckets.read_data.val().count + bit_cast::<27, 10>(self.reading.q.val().accesses);
+        self.difference.next = bit_cast::<28, 27>(self.buckets.read_data.val().count)
             - bit_cast::<28, 10>(self.reading.q.val().accesses);
-        self.count.next = self.table.read_data.val().count;
+        self.count.next = self.buckets.read_data.val().count;
         self.low_count.next = self.count.val().get_bits::<10>(0);
         self.writing.d.next.valid = self.reading.q.val().valid;
         self.writing.d.next.index = self.reading.q.val().index;
         self.writing.d.next.same = self.held.val() == self.reading.q.val().page;
         self.writing.d.next.below = self.difference.val().get_bit(27);
-        self.writing.d.next.before = self.held.val();
-        self.writing.d.next.after = self.reading.q.val().page;
+        self.writing.d.next.kept = self.held.val();
+        self.writing.d.next.taken = self.reading.q.val().page;
         self.writing.d.next.sum = self.sum.val();
         self.writing.d.next.difference = self.difference.val().get_bits::<27>(0);
         self.writing.d.next.rest = self.reading.q.val().accesses - self.low_count.val();
         self.votes.next =
-            self.table.read_data.val().votes + bit_cast::<27, 10>(self.reading.q.val().accesses);
+            self.buckets.read_data.val().votes + bit_cast::<27, 10>(self.reading.q.val().accesses);
         self.writing.d.next.votes = self.votes.val();
 
         // What becomes of it.
-        self.table.write_address.next = self.writing.q.val().index;
-        self.table.write_enable.next = self.writing.q.val().valid | self.clear.val();
-        self.table.write_data.next.page = self.writing.q.val().before;
-        self.table.write_data.next.count = self.writing.q.val().difference;
-        self.table.write_data.next.votes = self.writing.q.val().votes;
+        self.buckets.write_address.next = self.writing.q.val().index;
+        self.buckets.write_enable.next = self.writing.q.val().valid | self.clear.val();
+        self.buckets.write_data.next.page = self.writing.q.val().kept;
+        self.buckets.write_data.next.count = self.writing.q.val().difference;
+        self.buckets.write_data.next.votes = self.writing.q.val().votes;
         if self.writing.q.val().same {
-            self.table.write_data.next.count = self.writing.q.val().sum;
+            self.buckets.write_data.next.count = self.writing.q.val().sum;
         } else if self.writing.q.val().below {
-            self.table.write_data.next.count = bit_cast::<27, 10>(self.writing.q.val().rest);
-            self.table.write_data.next.page = self.writing.q.val().after;
+            self.buckets.write_data.next.count = bit_cast::<27, 10>(self.writing.q.val().rest);
+            self.buckets.write_data.next.page = self.writing.q.val().taken;
         }
         if self.dumping.val() {
-            self.table.write_address.next = self.index.val();
-            self.table.write_data.next.page = bits::<20>(0);
-            self.table.write_data.next.count = bits::<27>(0);
-            self.table.write_data.next.votes = bits::<27>(0);
+            self.buckets.write_address.next = self.index.val();
+            self.buckets.write_data.next.page = bits::<20>(0);
+            self.buckets.write_data.next.count = bits::<27>(0);
+            self.buckets.write_data.next.votes = bits::<27>(0);
         }
 
         // What an entry says.
-        self.entry.next = self.table.read_data.val();
+        self.entry.next = self.buckets.read_data.val();
         self.dumped_part.next = self.index.val().get_bits::<4>(4);
         self.from.high.next = self.held.val();
         self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());
@@ -260,7 +260,7 @@ impl Logic for HotPages {
         self.page.next = (bit_cast::<28, 20>(self.held.val()) << 8)
             | (bit_cast::<28, 4>(self.low.val()) << 4)
             | bit_cast::<28, 4>(self.dumped_part.val());
-        self.holds.d.next = self.table.read_data.val().votes != 0;
+        self.holds.d.next = self.buckets.read_data.val().votes != 0;
         self.used.next = self.holds.q.val();
     }
 }

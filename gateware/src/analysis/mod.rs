@@ -21,8 +21,7 @@ pub mod reuse;
 pub mod tallies;
 pub mod unit;
 
-/// Bits of the counters of one table entry. Every part of every table is dumped within 2^26 clocks and
-/// some ticks, and there is at most one access a clock.
-pub const COUNT_BITS: usize = 27;
-/// Ticks from one dump to the next; as many dumps as the table of hot pages has parts make a round.
+/// Ticks from one dump to the next, of at most 2^15 clocks each; as many dumps as the table of hot pages
+/// has parts make a round. Every table is emptied within a round and so counts less than 2^27 accesses,
+/// at most one a clock; what was skipped is told by every dump, so less than 2^23.
 pub const DUMP_TICKS: u64 = 128;

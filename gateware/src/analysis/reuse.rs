@@ -42,7 +42,7 @@ pub struct Reuse {
     /// Nothing is on its way.
     pub idle: Signal<Out, Bit>,
     /// Runs skipped.
-    pub skipped: Signal<Out, Bits<27>>,
+    pub skipped: Signal<Out, Bits<23>>,
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     stack: BlockRam<Bits<22>, 8>,
@@ -59,7 +59,7 @@ pub struct Reuse {
     depth: DFF<Bits<9>>,
     found: DFF<Bit>,
     skip: DFF<Bit>,
-    skips: DFF<Bits<27>>,
+    skips: DFF<Bits<23>>,
     folded: Signal<Local, Bits<6>>,
     starts: Signal<Local, Bit>,
     at: Signal<Local, Bits<8>>,
@@ -146,7 +146,7 @@ impl Logic for Reuse {
             self.skips.d.next = self.skips.q.val() + 1;
         }
         if self.clear_skipped.val() {
-            self.skips.d.next = bits::<27>(0);
+            self.skips.d.next = bits::<23>(0);
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next =

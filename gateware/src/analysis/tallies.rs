@@ -48,7 +48,7 @@ pub struct Tallies {
     /// It is not 0, two clocks later.
     pub used: Signal<Out, Bit>,
     /// Row outcomes skipped.
-    pub skipped: Signal<Out, Bits<27>>,
+    pub skipped: Signal<Out, Bits<23>>,
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
@@ -61,7 +61,7 @@ pub struct Tallies {
     writing_sum: DFF<Bits<28>>,
     holds: DFF<Bit>,
     skip: DFF<Bit>,
-    skips: DFF<Bits<27>>,
+    skips: DFF<Bits<23>>,
     take: Signal<Local, Bit>,
     room: Signal<Local, Bit>,
     accepts: Signal<Local, Bit>,
@@ -168,7 +168,7 @@ impl Logic for Tallies {
             self.skips.d.next = self.skips.q.val() + 1;
         }
         if self.clear_skipped.val() {
-            self.skips.d.next = bits::<27>(0);
+            self.skips.d.next = bits::<23>(0);
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next = !self.came.q.val()
