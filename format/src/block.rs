@@ -7,7 +7,8 @@
 use crate::config::Mode;
 use crate::fault::FaultKind;
 use crate::frame::{SYNC_WORDS, Sync};
-use crate::record::{Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
+use crate::memory::PAGE_LOG2;
+use crate::record::{CountGroup, Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
 use crate::units::{Access, Cycles, PhysAddr};
 
 /// A decoded record.
@@ -59,6 +60,45 @@ pub enum Event {
         /// WRITEs.
         writes: u32,
     },
+    /// A dump of the analysis begins.
+    Interval {
+        /// The clock up to which its counts go.
+        clock: Cycles,
+        /// Part of the table of hot pages that follows, or [`crate::record::ALL_PARTS`].
+        part: u8,
+    },
+    /// A count of the analysis.
+    Count {
+        /// Number of the dump.
+        dump: u8,
+        /// What is counted.
+        group: CountGroup,
+        /// Which of them.
+        index: u16,
+        /// How many.
+        value: u32,
+    },
+    /// An entry of the table of hot pages.
+    HotPage {
+        /// Number of the dump.
+        dump: u8,
+        /// First byte of the page.
+        address: PhysAddr,
+        /// Its accesses, at least; see [`hot_page_at_most`].
+        count: u32,
+        /// Accesses to it and to all pages that share its entry.
+        votes: u32,
+    },
+}
+
+/// Most accesses the page of a [`Event::HotPage`] can have had.
+pub const fn hot_page_at_most(count: u32, votes: u32) -> u32 {
+    ((count as u64 + votes as u64) / 2) as u32
+}
+
+/// Most accesses any other page of the same bucket can have had.
+pub const fn other_page_at_most(count: u32, votes: u32) -> u32 {
+    votes.saturating_sub(count) / 2
 }
 
 /// Why a block could not be read on.
@@ -195,6 +235,16 @@ impl<I: Iterator<Item = u64>> Block<I> {
                     writes,
                 }
             }
+            WordRecord::Interval { part, clock } => Event::Interval { clock: Cycles(clock), part },
+            WordRecord::Count { dump, group, index, value } => {
+                Event::Count { dump, group, index, value }
+            }
+            WordRecord::HotPage { dump, page, count, votes } => Event::HotPage {
+                dump,
+                address: PhysAddr(u64::from(page) << PAGE_LOG2),
+                count,
+                votes,
+            },
         }
     }
 }

@@ -58,6 +58,13 @@ pub const KIND_PAGE_LONG: u32 = 4;
 /// Kind of a frequency Slice record; one more word follows, two when it is partial.
 pub const KIND_SLICE: u32 = 5;
 
+/// Kind of an Interval record: opens a dump of the analysis.
+pub const KIND_INTERVAL: u32 = 6;
+/// Kind of a Count record of the analysis.
+pub const KIND_COUNT: u32 = 7;
+/// Kind of a Hot Page record of the analysis; one more word follows.
+pub const KIND_HOT_PAGE: u32 = 8;
+
 /// Place in the high half of a Tag of the bit that tells a mark from a tag-window access.
 pub const TAG_MARK_AT: u32 = 4;
 /// Place in the high half of a Tag of its write bit.
@@ -90,6 +97,80 @@ pub const RUN_DURATION_LOG2: u32 = 23;
 pub const SLICE_CODE_AT: u32 = 17;
 /// Place in the high half of a Slice of the bit that says it is partial: its length follows.
 pub const SLICE_PARTIAL_AT: u32 = 16;
+/// Place in the high half of an Interval of its part.
+pub const INTERVAL_PART_AT: u32 = 16;
+/// The part that says a dump holds all parts, because the capture stops or its settings change.
+pub const ALL_PARTS: u8 = 63;
+/// log2 of the parts of the table of hot pages; each is dumped in its turn.
+pub const HOT_PARTS_LOG2: u32 = 4;
+/// log2 of the buckets of a part.
+pub const HOT_BUCKETS_LOG2: u32 = 4;
+/// Place in the high half of a Count or Hot Page of the number of its dump, 8 bits.
+pub const DUMP_AT: u32 = 14;
+/// Place in the high half of a Count of its group, 4 bits; the index is in bits 9..0.
+pub const GROUP_AT: u32 = 10;
+/// Bits of a page number in a Hot Page.
+pub const PAGE_BITS: u32 = 28;
+/// Reuse distances are taken of one page in 2 to this.
+pub const REUSE_SAMPLE_LOG2: u32 = 6;
+/// log2 of the sampled pages whose order of use is kept.
+pub const REUSE_DEPTH_LOG2: u32 = 8;
+/// Index of a reuse Count: the page was not among those kept.
+pub const REUSE_COLD: u16 = 15;
+
+/// What a Count counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum CountGroup {
+    /// Accesses to a row that was open and used before; the index is rank * 16 + bank.
+    RowHits = 0,
+    /// First accesses to a row, of a bank that was closed.
+    RowMisses = 1,
+    /// First accesses to a row for which another one was closed.
+    RowConflicts = 2,
+    /// Runs of a sampled page; the index says how many other sampled pages were used since its last
+    /// run: 0: none, k: 2^(k-1) to 2^k - 1, [`REUSE_COLD`]: more than are kept, or none ever.
+    Reuse = 3,
+    /// The index is an [`other_count`].
+    Other = 4,
+}
+
+impl CountGroup {
+    /// The group of a code.
+    pub const fn from_code(code: u32) -> Option<CountGroup> {
+        Some(match code {
+            0 => CountGroup::RowHits,
+            1 => CountGroup::RowMisses,
+            2 => CountGroup::RowConflicts,
+            3 => CountGroup::Reuse,
+            4 => CountGroup::Other,
+            _ => return None,
+        })
+    }
+
+    /// Name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CountGroup::RowHits => "row_hits",
+            CountGroup::RowMisses => "row_misses",
+            CountGroup::RowConflicts => "row_conflicts",
+            CountGroup::Reuse => "reuse",
+            CountGroup::Other => "other",
+        }
+    }
+}
+
+/// Indexes of [`CountGroup::Other`].
+pub mod other_count {
+    /// Accesses the hot pages did not count.
+    pub const ACCESSES_SKIPPED: u16 = 0;
+    /// Accesses the row statistics did not count.
+    pub const ROWS_SKIPPED: u16 = 1;
+    /// Runs of sampled pages the reuse distances did not count.
+    pub const RUNS_SKIPPED: u16 = 2;
+    /// Records of the dump before this one, which closes it.
+    pub const CLOSING: u16 = 15;
+}
 
 /// One half of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,6 +312,35 @@ pub enum WordRecord {
         /// WRITEs in it.
         writes: u32,
     },
+    /// A dump of the analysis begins.
+    Interval {
+        /// Part of the table of hot pages that follows, or [`ALL_PARTS`].
+        part: u8,
+        /// The clock up to which the counts go.
+        clock: u64,
+    },
+    /// A count of the analysis.
+    Count {
+        /// Number of the dump.
+        dump: u8,
+        /// What is counted.
+        group: CountGroup,
+        /// Which of them.
+        index: u16,
+        /// How many.
+        value: u32,
+    },
+    /// An entry of the table of hot pages.
+    HotPage {
+        /// Number of the dump.
+        dump: u8,
+        /// Page number, [`PAGE_BITS`].
+        page: u32,
+        /// Its accesses, at least.
+        count: u32,
+        /// Accesses to it and to all pages that share its entry.
+        votes: u32,
+    },
 }
 
 /// Low 48 bits: a clock as frames carry it.
@@ -282,6 +392,21 @@ impl WordRecord {
                 let counts = u64::from(reads) << 32 | u64::from(writes);
                 (first, [Some(counts), partial.map(u64::from)])
             }
+            WordRecord::Interval { part, clock } => {
+                let rest = u32::from(part & 63) << INTERVAL_PART_AT;
+                (high(KIND_INTERVAL, rest) | clock & CLOCK_MASK, [None; 2])
+            }
+            WordRecord::Count { dump, group, index, value } => {
+                let rest = u32::from(dump) << DUMP_AT
+                    | (group as u32) << GROUP_AT
+                    | u32::from(index) & ((1 << GROUP_AT) - 1);
+                (high(KIND_COUNT, rest) | u64::from(value), [None; 2])
+            }
+            WordRecord::HotPage { dump, page, count, votes } => {
+                let first = high(KIND_HOT_PAGE, u32::from(dump) << DUMP_AT)
+                    | u64::from(page & ((1 << PAGE_BITS) - 1));
+                (first, [Some(u64::from(count) << 32 | u64::from(votes)), None])
+            }
         }
     }
 }
@@ -302,6 +427,8 @@ pub enum WordError {
     UnknownKind(u8),
     /// A fault kind this version does not know.
     UnknownFault(u8),
+    /// A group of counts this version does not know.
+    UnknownGroup(u8),
     /// The frame ended before the record's last word.
     WordMissing,
 }
@@ -311,6 +438,7 @@ impl core::fmt::Display for WordError {
         match self {
             WordError::UnknownKind(kind) => write!(f, "unknown record kind {kind}"),
             WordError::UnknownFault(kind) => write!(f, "unknown fault kind {kind}"),
+            WordError::UnknownGroup(group) => write!(f, "unknown group of counts {group}"),
             WordError::WordMissing => f.write_str("the last word of a record is missing"),
         }
     }
@@ -375,6 +503,29 @@ impl Word {
                     writes: second as u32,
                 }
             }
+            KIND_INTERVAL => WordRecord::Interval {
+                part: (first >> INTERVAL_PART_AT & 63) as u8,
+                clock: word & CLOCK_MASK,
+            },
+            KIND_COUNT => {
+                let code = first >> GROUP_AT & 15;
+                WordRecord::Count {
+                    dump: (first >> DUMP_AT) as u8,
+                    group: CountGroup::from_code(code)
+                        .ok_or(WordError::UnknownGroup(code as u8))?,
+                    index: (first & ((1 << GROUP_AT) - 1)) as u16,
+                    value: low,
+                }
+            }
+            KIND_HOT_PAGE => {
+                let second = next().ok_or(WordError::WordMissing)?;
+                WordRecord::HotPage {
+                    dump: (first >> DUMP_AT) as u8,
+                    page: low & ((1 << PAGE_BITS) - 1),
+                    count: (second >> 32) as u32,
+                    votes: second as u32,
+                }
+            }
             kind => return Err(WordError::UnknownKind(kind as u8)),
         };
         Ok(Word::Record(record))
@@ -430,6 +581,19 @@ mod tests {
                     reads,
                     writes
                 }
+            ),
+            (0u8..64, 0..=CLOCK_MASK)
+                .prop_map(|(part, clock)| WordRecord::Interval { part, clock }),
+            (any::<u8>(), 0u32..5, 0u16..1024, any::<u32>()).prop_map(
+                |(dump, group, index, value)| WordRecord::Count {
+                    dump,
+                    group: CountGroup::from_code(group).unwrap(),
+                    index,
+                    value
+                }
+            ),
+            (any::<u8>(), 0u32..1 << PAGE_BITS, any::<u32>(), any::<u32>()).prop_map(
+                |(dump, page, count, votes)| WordRecord::HotPage { dump, page, count, votes }
             ),
         ]
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> traces -> block writer    ddr_clock
 //!                                                                              |
+//!                                                     analysis beside the traces |
 //! GMII <- GMAC <- Tx thread <---------------------------------------- packet FIFO        tx_clock
 //!                     ^--- heartbeat <--- clock watch <--- ddr_clock
 //! ```
@@ -10,6 +11,7 @@
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
 
+use crate::analysis::unit::Analysis;
 use crate::config::config_unit::ConfigUnit;
 use crate::ddr::command_buffer::CommandBuffer;
 use crate::ddr::event_queue::EventQueue;
@@ -20,6 +22,7 @@ use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
+use crate::statistics::RecordKind;
 use crate::statistics::block_writer::BlockWriter;
 use crate::statistics::frequency::Frequency;
 use crate::statistics::other_words::OtherWords;
@@ -71,6 +74,7 @@ pub struct Card<const N: usize> {
     pub(crate) timekeeper: Timekeeper,
     pub(crate) totals: TotalsCounter,
     pub(crate) frequency: Frequency,
+    pub(crate) analysis: Analysis,
     pub(crate) other_words: OtherWords,
     pub(crate) block_writer: BlockWriter<N>,
     pub(crate) packet_fifo: PacketFifo<N>,
@@ -113,6 +117,7 @@ impl<const N: usize> Card<N> {
             timekeeper: Default::default(),
             totals: Default::default(),
             frequency: Default::default(),
+            analysis: Analysis::new(memory),
             other_words: OtherWords::new(memory),
             block_writer: BlockWriter::new(memory),
             packet_fifo: Default::default(),
@@ -140,6 +145,7 @@ impl<const N: usize> Logic for Card<N> {
         self.timekeeper.clock.next = self.ddr_clock.val();
         self.totals.clock.next = self.ddr_clock.val();
         self.frequency.clock.next = self.ddr_clock.val();
+        self.analysis.clock.next = self.ddr_clock.val();
         self.other_words.clock.next = self.ddr_clock.val();
         self.block_writer.clock.next = self.ddr_clock.val();
         self.packet_fifo.ddr_clock.next = self.ddr_clock.val();
@@ -184,14 +190,17 @@ impl<const N: usize> Logic for Card<N> {
         self.config_unit.progress.next.counted = self.frequency.counted.val();
         self.config_unit.progress.next.free = self.block_writer.free.val();
         self.config_unit.progress.next.idle = self.block_writer.idle.val();
-        self.config_unit.progress.next.dumped = true;
-        self.config_unit.progress.next.interval = false;
+        self.config_unit.progress.next.dumped = self.analysis.dumped.val();
+        self.config_unit.progress.next.interval = self.analysis.interval.val();
 
         self.traces.item.next = self.config_unit.item.val();
         self.traces.advance.next = self.block_writer.advance.val();
         self.traces.settings.next = self.config_unit.settings.val();
         self.traces.running.next = self.config_unit.running.val();
         self.traces.steering.next = self.config_unit.steering.val();
+        if self.analysis.tell.val() != RecordKind::Nothing {
+            self.traces.steering.next.tell = self.analysis.tell.val();
+        }
         self.timekeeper.passes.next = true;
         self.timekeeper.gap.next = bit_cast::<32, 16>(self.traces.gap.val());
         self.timekeeper.set.next = false;
@@ -205,6 +214,15 @@ impl<const N: usize> Logic for Card<N> {
         self.frequency.now.next = self.timekeeper.now.val();
         self.frequency.slice_last.next = self.config_unit.slice_last.val();
 
+        self.analysis.observed.next = self.traces.observed.val();
+        self.analysis.settings.next = self.config_unit.settings.val();
+        self.analysis.steering.next = self.config_unit.steering.val();
+        self.analysis.now.next = self.timekeeper.now.val();
+        self.analysis.free.next = self.block_writer.free.val();
+        self.analysis.word.next = self.block_writer.other_index.val();
+
+        self.other_words.analysis_high.next = self.analysis.high.val();
+        self.other_words.analysis_low.next = self.analysis.low.val();
         self.other_words.kind.next = self.block_writer.other_kind.val();
         self.other_words.index.next = self.block_writer.other_index.val();
         self.other_words.settings.next = self.config_unit.settings.val();

@@ -2,13 +2,14 @@
 //! in rust-hdl, and the command that emits it as Verilog.
 //!
 //! The units have the MTT paper's names and stand in the order the data takes: [`ddr`] (DCBU, DSMU),
-//! [`config`] (CU), [`statistics`] (SU), [`fifo`], [`ethernet`] (Tx thread, GMAC); [`card`] wires them.
+//! [`config`] (CU), [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread, GMAC); [`card`] wires them.
 
 // LogicStruct derives methods without docs.
 #![allow(missing_docs)]
 // hdl_gen knows no match guards.
 #![allow(clippy::collapsible_match)]
 
+pub mod analysis;
 pub mod bitstream;
 pub mod boards;
 pub mod card;

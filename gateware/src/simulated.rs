@@ -194,14 +194,16 @@ impl<const N: usize> Card<N> {
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         edge!(
             self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, other_words, block_writer, packet_fifo, clock_watch
+            timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
+            clock_watch
         );
         // No register answers to the falling edge, so it travels together with the data.
         self.ddr_clock.next = Clock { clk: false };
         assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
         travel!(
             self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, other_words, block_writer, packet_fifo, clock_watch
+            timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
+            clock_watch
         );
     }
 

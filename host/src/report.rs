@@ -3,6 +3,7 @@
 //! One file for each format; [`Context`] holds what they share: the little that must be remembered
 //! from the card's last report to name a tag's address or a slice's length.
 
+pub mod analysis;
 mod context;
 pub mod csv;
 mod digits;

@@ -168,7 +168,7 @@ impl Decoder {
             match event {
                 Event::Fault { .. } => self.counts.faults += 1,
                 Event::Tag { .. } => self.counts.tags += 1,
-                Event::Access(_) | Event::Page { .. } | Event::Slice { .. } => {}
+                _ => {}
             }
             if self.keep {
                 self.events.push(event);

@@ -117,7 +117,11 @@ fn is_record(event: &Event) -> bool {
     match event {
         Event::Access(_) | Event::Page { .. } => true,
         Event::Tag { source, .. } => matches!(source, TagSource::Window(_)),
-        Event::Fault { .. } | Event::Slice { .. } => false,
+        Event::Fault { .. }
+        | Event::Slice { .. }
+        | Event::Interval { .. }
+        | Event::Count { .. }
+        | Event::HotPage { .. } => false,
     }
 }
 

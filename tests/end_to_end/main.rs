@@ -1,5 +1,6 @@
 //! From DDR pins to a checked trace, with the programs a user runs.
 
+mod analysis;
 mod captures;
 mod configuration;
 mod engines;

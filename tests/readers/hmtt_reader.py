@@ -18,6 +18,9 @@ FAULTS = {1: "read_idle", 2: "write_idle", 3: "act_open", 4: "ref_open", 5: "cmd
           20: "clock_lost"}
 
 
+GROUPS = {0: "row_hits", 1: "row_misses", 2: "row_conflicts", 3: "reuse", 4: "other"}
+
+
 def bits(value, high, low):
     """Bits high..low of value, both included."""
     return value >> low & (1 << high - low + 1) - 1
@@ -178,9 +181,19 @@ class Reader:
             self.clock += bits(word, 53, 46)
             reads, writes, duration = bits(word, 19, 15), bits(word, 14, 10), bits(word, 9, 0)
             return self.page(bits(word, 45, 20), reads, writes, duration)
-        second = next(words, None)
-        if second is None or kind not in (4, 5):
+        if kind == 6:
+            part = bits(word, 53, 48)
+            return f"# interval {self.extended(bits(word, 47, 0))} {'all' if part == 63 else f'part {part}'}"
+        if kind == 7 and bits(word, 45, 42) in GROUPS:
+            group, index = GROUPS[bits(word, 45, 42)], bits(word, 41, 32)
+            return f"# count {bits(word, 53, 46)} {group} {index} {bits(word, 31, 0)}"
+        second = next(words, None) if kind in (4, 5, 8) else None
+        if second is None:
             return None
+        if kind == 8:
+            least, votes = second >> 32, bits(second, 31, 0)
+            return (f"# hot_page {bits(word, 53, 46)} {bits(word, 27, 0) << 12:x}"
+                    f" {least} {(least + votes) // 2} of {votes}")
         if kind == 4:
             reads, writes, duration = second >> 44, bits(second, 43, 24), bits(second, 23, 0)
             return self.page(bits(word, 37, 12), reads, writes, duration)
@@ -221,7 +234,7 @@ class Reader:
         tag_window_on, size = bits(words[0], 50, 50), bits(words[8], 63, 56)
         self.window = words[4] >> size << size if tag_window_on else None
         name = "end" if kind == END else "info"
-        mode = {0: "line", 1: "page", 2: "frequency"}.get(bits(words[0], 47, 44), "unknown")
+        mode = {0: "line", 1: "page", 2: "frequency", 3: "analysis"}.get(bits(words[0], 47, 44), "unknown")
         yield (f"# {name} {self.clock} mode {mode} reads {words[1]} writes {words[2]}"
                f" faults {words[3] >> 32} tags {bits(words[3], 31, 0)} digest {words[5]:016x}")
 

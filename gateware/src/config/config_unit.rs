@@ -87,8 +87,10 @@ pub struct Steering {
     pub restart_slice: Bit,
     /// Time is told anew: nothing has passed since the last record.
     pub restart_time: Bit,
-    /// Dump the analysis.
+    /// Dump the analysis: the part whose turn it is.
     pub dump: Bit,
+    /// With `dump`: everything.
+    pub dump_all: Bit,
 }
 
 /// See the module's description.
@@ -306,6 +308,7 @@ impl Logic for ConfigUnit {
         self.asked.d.next.restart_slice = false;
         self.asked.d.next.restart_time = false;
         self.asked.d.next.dump = false;
+        self.asked.d.next.dump_all = self.steps.q.val().tell != RecordKind::Tick;
         match self.state.q.val() {
             State::Flow => {
                 // The first event finds the flow stopped, and nothing to be done.

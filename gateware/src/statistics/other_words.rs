@@ -37,6 +37,10 @@ pub struct OtherWords {
     pub slice_writes: Signal<In, Bits<32>>,
     /// Clocks of the slice.
     pub slice_length: Signal<In, Bits<32>>,
+    /// The analysis' word, bits 63..32.
+    pub analysis_high: Signal<In, Bits<32>>,
+    /// Bits 31..0.
+    pub analysis_low: Signal<In, Bits<32>>,
     /// Bits 63..32 of the word asked for.
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0.
@@ -66,6 +70,8 @@ impl OtherWords {
             slice_reads: Default::default(),
             slice_writes: Default::default(),
             slice_length: Default::default(),
+            analysis_high: Default::default(),
+            analysis_low: Default::default(),
             high: Default::default(),
             low: Default::default(),
             report_last: Default::default(),
@@ -102,6 +108,10 @@ impl Logic for OtherWords {
         if self.kind.val() == RecordKind::Slice {
             self.made_high.d.next = self.slice.high.val();
             self.made_low.d.next = self.slice.low.val();
+        } else if (self.kind.val() == RecordKind::Count) | (self.kind.val() == RecordKind::HotPage)
+        {
+            self.made_high.d.next = self.analysis_high.val();
+            self.made_low.d.next = self.analysis_low.val();
         }
         self.high.next = self.made_high.q.val();
         self.low.next = self.made_low.q.val();

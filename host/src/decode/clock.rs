@@ -38,21 +38,25 @@ impl LongClock {
             Event::Tag { clock, .. }
             | Event::Fault { clock, .. }
             | Event::Page { clock, .. }
-            | Event::Slice { clock, .. } => clock,
+            | Event::Slice { clock, .. }
+            | Event::Interval { clock, .. } => clock,
+            Event::Count { .. } | Event::HotPage { .. } => return event,
         };
         *clock = self.extend(*clock);
         event
     }
 }
 
-/// When an event happened.
-pub(super) fn clock_of(event: &Event) -> Cycles {
+/// When an event happened; counts of the analysis have the clock of their interval.
+pub(super) fn clock_of(event: &Event) -> Option<Cycles> {
     match event {
-        Event::Access(access) => access.clock,
+        Event::Access(access) => Some(access.clock),
         Event::Tag { clock, .. }
         | Event::Fault { clock, .. }
         | Event::Page { clock, .. }
-        | Event::Slice { clock, .. } => *clock,
+        | Event::Slice { clock, .. }
+        | Event::Interval { clock, .. } => Some(*clock),
+        Event::Count { .. } | Event::HotPage { .. } => None,
     }
 }
 

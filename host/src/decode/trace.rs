@@ -111,7 +111,7 @@ impl Item {
     pub fn clock(&self) -> Option<Cycles> {
         match self {
             Item::Report { clock, .. } => Some(*clock),
-            Item::Event(event) => Some(clock_of(event)),
+            Item::Event(event) => clock_of(event),
             _ => None,
         }
     }
@@ -174,7 +174,11 @@ impl Trace {
 /// First clock of the slice a frame of nothing but slices begins with: its sync's clock is older.
 fn first_slice<I: Iterator<Item = u64> + Clone>(sync: Sync, block: &Block<I>) -> Option<Cycles> {
     match block.clone().next() {
-        Some(Ok(Event::Slice { clock, .. })) if sync.unit_log2 == UNIT_NONE => Some(clock),
+        Some(Ok(Event::Slice { clock, .. } | Event::Interval { clock, .. }))
+            if sync.unit_log2 == UNIT_NONE =>
+        {
+            Some(clock)
+        }
         _ => None,
     }
 }

@@ -75,6 +75,15 @@ impl Csv {
                 let detail = if partial.is_some() { "partial" } else { "" };
                 writeln!(output, "slice,{clock},,,{reads},{writes},{length},{detail}")
             }
+            Event::Interval { clock, part } => {
+                writeln!(output, "interval,{clock},,,,,,part {part}")
+            }
+            Event::Count { dump, group, index, value } => {
+                writeln!(output, "count,,,,,,,dump {dump} {} {index}: {value}", group.name())
+            }
+            Event::HotPage { dump, address, count, votes } => {
+                writeln!(output, "hot_page,,,{address},,,,dump {dump} count {count} votes {votes}")
+            }
         }
     }
 }

@@ -60,6 +60,23 @@ enum Line<'a> {
         reads: u32,
         writes: u32,
     },
+    Interval {
+        clock: u64,
+        part: u8,
+    },
+    Count {
+        dump: u8,
+        group: &'static str,
+        index: u16,
+        value: u32,
+    },
+    HotPage {
+        dump: u8,
+        #[serde(serialize_with = "hex")]
+        address: PhysAddr,
+        count: u32,
+        votes: u32,
+    },
     Gap(&'a Gap),
     DdrClock(&'a DdrClock),
     Restart,
@@ -124,6 +141,13 @@ impl Jsonl {
                 let length = self.context.slice_length(code, partial).map(|length| length.0);
                 let partial = partial.is_some();
                 Line::Slice { clock: clock.0, length, partial, reads, writes }
+            }
+            Event::Interval { clock, part } => Line::Interval { clock: clock.0, part },
+            Event::Count { dump, group, index, value } => {
+                Line::Count { dump, group: group.name(), index, value }
+            }
+            Event::HotPage { dump, address, count, votes } => {
+                Line::HotPage { dump, address, count, votes }
             }
         };
         write_line(&line, output)

@@ -8,7 +8,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use hmtt_format::Event;
-use hmtt_format::record::TagSource;
+use hmtt_format::block::hot_page_at_most;
+use hmtt_format::record::{ALL_PARTS, TagSource};
 
 use super::context::mark_name;
 use super::digits::AccessLine;
@@ -79,6 +80,17 @@ impl Text {
                     None => write!(output, "{clock} F ? {reads} {writes}")?,
                 }
                 output.write_all(if partial.is_some() { b" partial\n" } else { b"\n" })
+            }
+            Event::Interval { clock, part: ALL_PARTS } => {
+                writeln!(output, "# interval {clock} all")
+            }
+            Event::Interval { clock, part } => writeln!(output, "# interval {clock} part {part}"),
+            Event::Count { dump, group, index, value } => {
+                writeln!(output, "# count {dump} {} {index} {value}", group.name())
+            }
+            Event::HotPage { dump, address, count, votes } => {
+                let most = hot_page_at_most(count, votes);
+                writeln!(output, "# hot_page {dump} {address} {count} {most} of {votes}")
             }
         }
     }

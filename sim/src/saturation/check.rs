@@ -115,6 +115,8 @@ fn counted(event: &Event) -> (u64, u64) {
         Event::Fault { clock, .. } | Event::Page { clock, .. } | Event::Slice { clock, .. } => {
             (clock.0, 0)
         }
+        Event::Interval { clock, .. } => (clock.0, 0),
+        Event::Count { .. } | Event::HotPage { .. } => (0, 0),
     }
 }
 

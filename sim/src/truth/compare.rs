@@ -92,6 +92,13 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "{clock} slice {reads} R {writes} W")?;
                 partial.map_or(Ok(()), |length| write!(f, ", cut to {length} clocks"))
             }
+            Event::Interval { clock, part } => write!(f, "{clock} interval of part {part}"),
+            Event::Count { dump, group, index, value } => {
+                write!(f, "dump {dump} {} {index}: {value}", group.name())
+            }
+            Event::HotPage { dump, address, count, votes } => {
+                write!(f, "dump {dump} hot page {address} {count} of {votes}")
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ impl Interruptions {
                 Event::Fault { clock, .. } => {
                     found.all.insert(clock.0);
                 }
-                Event::Access(_) | Event::Page { .. } | Event::Slice { .. } => {}
+                _ => {}
             }
         }
         found

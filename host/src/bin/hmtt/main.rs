@@ -1,5 +1,6 @@
 //! `hmtt`: everything after the capture.
 
+mod analysis;
 mod capture_file;
 mod decode;
 mod info;
@@ -27,12 +28,14 @@ struct Arguments {
 enum Command {
     Decode(decode::Arguments),
     Info(info::Arguments),
+    Analysis(analysis::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Decode(arguments) => decode::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Analysis(arguments) => analysis::run(&arguments),
     };
     match result {
         Ok(true) => ExitCode::from(EXIT_LOSS),

@@ -1,0 +1,471 @@
+//! Tables to records: one dump after the other, each clearing what it sent.
+//!
+//! Every [`super::DUMP_TICKS`] ticks one of the 16 parts of the table of hot pages is dumped, with the
+//! first part the counters as well; when the capture stops or its settings change, everything is. A
+//! dump opens with an Interval and closes with the number of its records; empty buckets and counts of
+//! 0 are not sent. Nothing passes meanwhile, so a dump is kept shorter than the event queue is long.
+//!
+//! ```text
+//! clock    _/0\_/1\_/2\_/3\_/4\_ ... _/n\_
+//! state        Read Look Test Offer Sent..Sent -> next
+//! tell                        <kind>
+//! words                       <stand still    >
+//! ```
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::address_map::Axis;
+use hmtt_format::record::{self, CountGroup, other_count};
+use rust_hdl::prelude::*;
+
+use super::hot_pages::Entry;
+use crate::statistics::{RecordKind, SlotClock};
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+enum State {
+    Idle,
+    Flush,
+    Settle,
+    Read,
+    Look,
+    Test,
+    Offer,
+    Sent,
+    Done,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+enum What {
+    Interval,
+    HotPage,
+    AccessesSkipped,
+    RowsSkipped,
+    RunsSkipped,
+    Tally,
+    Closing,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct DumpUnit {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// Dump.
+    pub dump: Signal<In, Bit>,
+    /// Everything.
+    pub all: Signal<In, Bit>,
+    /// A tick passes.
+    pub tick: Signal<In, Bit>,
+    /// It is time for a dump.
+    pub due: Signal<Out, Bit>,
+    /// No dump is under way or asked for.
+    pub dumped: Signal<Out, Bit>,
+    /// The block writer holds no record.
+    pub free: Signal<In, Bit>,
+    /// Hand on a record of this kind.
+    pub tell: Signal<Out, RecordKind>,
+    /// Clock of the slot.
+    pub now: Signal<In, SlotClock>,
+    /// The second word is wanted.
+    pub second: Signal<In, Bit>,
+    /// Bits 63..32 of the record's word.
+    pub high: Signal<Out, Bits<32>>,
+    /// Bits 31..0.
+    pub low: Signal<Out, Bits<32>>,
+    /// Hand on the run that has begun.
+    pub flush: Signal<Out, Bit>,
+    /// Forget what was used before.
+    pub forget: Signal<Out, Bit>,
+    /// Take no reuse distance.
+    pub hold: Signal<Out, Bit>,
+    /// The tables are read and cleared from here.
+    pub dumping: Signal<Out, Bit>,
+    /// Which entry.
+    pub index: Signal<Out, Bits<8>>,
+    /// Clear the entry of the hot pages.
+    pub clear_entry: Signal<Out, Bit>,
+    /// Clear the tally.
+    pub clear_tally: Signal<Out, Bit>,
+    /// Clear the counts of what was skipped.
+    pub clear_skipped: Signal<Out, Bit>,
+    /// First part not dumped in this round.
+    pub next_part: Signal<Out, Bits<4>>,
+    /// Which way that one spreads.
+    pub turn: Signal<Out, Bit>,
+    /// Hot pages and tallies have nothing on their way.
+    pub settled: Signal<In, Bit>,
+    /// Nor have the reuse distances.
+    pub reuse_settled: Signal<In, Bit>,
+    /// Entry of the hot pages.
+    pub entry: Signal<In, Entry>,
+    /// Its page.
+    pub entry_page: Signal<In, Bits<28>>,
+    /// It holds something.
+    pub entry_used: Signal<In, Bit>,
+    /// Tally.
+    pub tally: Signal<In, Bits<28>>,
+    /// It is not 0.
+    pub tally_used: Signal<In, Bit>,
+    /// Accesses skipped by the hot pages.
+    pub accesses_skipped: Signal<In, Bits<23>>,
+    /// Row outcomes skipped.
+    pub rows_skipped: Signal<In, Bits<23>>,
+    /// Runs skipped by the reuse distances.
+    pub runs_skipped: Signal<In, Bits<23>>,
+    state: DFF<State>,
+    what: DFF<What>,
+    at: DFF<Bits<8>>,
+    whole: DFF<Bit>,
+    number: DFF<Bits<8>>,
+    records: DFF<Bits<10>>,
+    part: DFF<Bits<4>>,
+    turned: DFF<Bit>,
+    ticks: DFF<Bits<16>>,
+    is_due: DFF<Bit>,
+    skipped_used: DFF<Bit>,
+    rows_used: DFF<Bit>,
+    runs_used: DFF<Bit>,
+    used: Signal<Local, Bit>,
+    next: Signal<Local, Bit>,
+    value: Signal<Local, Bits<32>>,
+    head: Signal<Local, Bits<32>>,
+    place: Signal<Local, Bits<32>>,
+    table_state: Signal<Local, Bits<2>>,
+    gaps: Signal<Local, Bits<8>>,
+    tally_after: Signal<Local, Bits<8>>,
+    part_end: Signal<Local, Bit>,
+    clock_high: Signal<Local, Bits<24>>,
+    interval_head: Constant<Bits<32>>,
+    count_head: Constant<Bits<32>>,
+    page_head: Constant<Bits<32>>,
+    all_parts: Constant<Bits<32>>,
+    other_place: Constant<Bits<32>>,
+    rows_place: Constant<Bits<32>>,
+    runs_place: Constant<Bits<32>>,
+    closing_place: Constant<Bits<32>>,
+    last_index: Constant<Bits<8>>,
+    part_mask: Constant<Bits<8>>,
+    bank_gaps: Constant<Bits<8>>,
+    reuse_gaps: Constant<Bits<8>>,
+    last_reuse: Constant<Bits<8>>,
+    due_ticks: Constant<Bits<16>>,
+}
+
+/// Bits of a rank * 16 + bank no command of this memory sets, and so of a tally's index.
+pub fn bank_gaps(memory: &MemoryDescription) -> u64 {
+    let bits = |axis| (1u64 << memory.map.bits(axis)) - 1;
+    !(0xc0 | bits(Axis::Rank) << 4 | bits(Axis::Bank)) & 0xff
+}
+
+impl DumpUnit {
+    /// The unit for one memory; `ticks` from dump to dump.
+    pub fn new(memory: &MemoryDescription, ticks: u64) -> Self {
+        let head = |kind: u32| {
+            Constant::new(u64::from(record::WORD_ESCAPE | kind << record::KIND_AT).into())
+        };
+        let other = |index: u16| {
+            let place = (CountGroup::Other as u32) << record::GROUP_AT | u32::from(index);
+            Constant::new(u64::from(place).into())
+        };
+        let all_parts = u32::from(record::ALL_PARTS) << record::INTERVAL_PART_AT;
+        Self {
+            clock: Default::default(),
+            dump: Default::default(),
+            all: Default::default(),
+            tick: Default::default(),
+            due: Default::default(),
+            dumped: Default::default(),
+            free: Default::default(),
+            tell: Default::default(),
+            now: Default::default(),
+            second: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            flush: Default::default(),
+            forget: Default::default(),
+            hold: Default::default(),
+            dumping: Default::default(),
+            index: Default::default(),
+            clear_entry: Default::default(),
+            clear_tally: Default::default(),
+            clear_skipped: Default::default(),
+            next_part: Default::default(),
+            turn: Default::default(),
+            settled: Default::default(),
+            reuse_settled: Default::default(),
+            entry: Default::default(),
+            entry_page: Default::default(),
+            entry_used: Default::default(),
+            tally: Default::default(),
+            tally_used: Default::default(),
+            accesses_skipped: Default::default(),
+            rows_skipped: Default::default(),
+            runs_skipped: Default::default(),
+            state: Default::default(),
+            what: Default::default(),
+            at: Default::default(),
+            whole: Default::default(),
+            number: Default::default(),
+            records: Default::default(),
+            part: Default::default(),
+            turned: Default::default(),
+            ticks: Default::default(),
+            is_due: Default::default(),
+            skipped_used: Default::default(),
+            rows_used: Default::default(),
+            runs_used: Default::default(),
+            used: Default::default(),
+            next: Default::default(),
+            value: Default::default(),
+            head: Default::default(),
+            place: Default::default(),
+            table_state: Default::default(),
+            gaps: Default::default(),
+            tally_after: Default::default(),
+            part_end: Default::default(),
+            clock_high: Default::default(),
+            interval_head: head(record::KIND_INTERVAL),
+            count_head: head(record::KIND_COUNT),
+            page_head: head(record::KIND_HOT_PAGE),
+            all_parts: Constant::new(u64::from(all_parts).into()),
+            other_place: other(other_count::ACCESSES_SKIPPED),
+            rows_place: other(other_count::ROWS_SKIPPED),
+            runs_place: other(other_count::RUNS_SKIPPED),
+            closing_place: other(other_count::CLOSING),
+            last_index: Constant::new(255u64.into()),
+            part_mask: Constant::new(15u64.into()),
+            bank_gaps: Constant::new(bank_gaps(memory).into()),
+            reuse_gaps: Constant::new(0x30u64.into()),
+            last_reuse: Constant::new(0xcfu64.into()),
+            due_ticks: Constant::new(ticks.into()),
+        }
+    }
+}
+
+impl Logic for DumpUnit {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            state,
+            what,
+            at,
+            whole,
+            number,
+            records,
+            part,
+            turned,
+            ticks,
+            is_due,
+            skipped_used,
+            rows_used,
+            runs_used
+        );
+        self.is_due.d.next = self.ticks.q.val() >= self.due_ticks.val();
+        self.due.next = self.is_due.q.val();
+        if self.tick.val() & !self.is_due.q.val() {
+            self.ticks.d.next = self.ticks.q.val() + 1;
+        }
+        if self.dump.val() {
+            self.ticks.d.next = bits::<16>(0);
+            self.is_due.d.next = false;
+        }
+        self.dumped.next = (self.state.q.val() == State::Idle) & !self.dump.val();
+        self.index.next = self.at.q.val();
+        self.next_part.next = self.part.q.val();
+        self.turn.next = self.turned.q.val();
+        self.dumping.next = (self.state.q.val() != State::Idle)
+            & (self.state.q.val() != State::Flush)
+            & (self.state.q.val() != State::Settle);
+        self.hold.next = (self.state.q.val() != State::Idle)
+            & !(self.whole.q.val()
+                & ((self.state.q.val() == State::Flush) | (self.state.q.val() == State::Settle)));
+
+        // The words of the record that is told; they come from where they were counted.
+        self.clock_high.next = self.now.val().high;
+        self.table_state.next = self.at.q.val().get_bits::<2>(6);
+        self.value.next = bit_cast::<32, 28>(self.tally.val());
+        self.head.next = self.count_head.val() | (bit_cast::<32, 8>(self.number.q.val()) << 14);
+        // Banks have 6 bits, reuse buckets 4: beside the group they fit its index as they are.
+        self.place.next = (bit_cast::<32, 2>(self.table_state.val()) << 10)
+            | bit_cast::<32, 6>(self.at.q.val().get_bits::<6>(0));
+        self.skipped_used.d.next = self.accesses_skipped.val() != 0;
+        self.rows_used.d.next = self.rows_skipped.val() != 0;
+        self.runs_used.d.next = self.runs_skipped.val() != 0;
+        self.used.next = true;
+        match self.what.q.val() {
+            What::HotPage => {
+                self.used.next = self.entry_used.val();
+                self.value.next = bit_cast::<32, 28>(self.entry_page.val());
+                self.head.next =
+                    self.page_head.val() | (bit_cast::<32, 8>(self.number.q.val()) << 14);
+                self.place.next = bits::<32>(0);
+            }
+            What::Interval => {
+                self.value.next = (bit_cast::<32, 8>(self.clock_high.val().get_bits::<8>(0)) << 24)
+                    | bit_cast::<32, 24>(self.now.val().low);
+                self.head.next = self.interval_head.val()
+                    | bit_cast::<32, 16>(self.clock_high.val().get_bits::<16>(8));
+                self.place.next = bit_cast::<32, 4>(self.part.q.val()) << 16;
+                if self.whole.q.val() {
+                    self.place.next = self.all_parts.val();
+                }
+            }
+            What::AccessesSkipped => {
+                self.used.next = self.skipped_used.q.val();
+                self.value.next = bit_cast::<32, 23>(self.accesses_skipped.val());
+                self.place.next = self.other_place.val();
+            }
+            What::RowsSkipped => {
+                self.used.next = self.rows_used.q.val();
+                self.value.next = bit_cast::<32, 23>(self.rows_skipped.val());
+                self.place.next = self.rows_place.val();
+            }
+            What::RunsSkipped => {
+                self.used.next = self.runs_used.q.val();
+                self.value.next = bit_cast::<32, 23>(self.runs_skipped.val());
+                self.place.next = self.runs_place.val();
+            }
+            What::Tally => {
+                self.used.next = self.tally_used.val();
+            }
+            What::Closing => {
+                self.value.next = bit_cast::<32, 10>(self.records.q.val());
+                self.place.next = self.closing_place.val();
+            }
+            _ => {}
+        }
+        self.high.next = self.head.val() | self.place.val();
+        self.low.next = self.value.val();
+        if self.second.val() {
+            self.high.next = bit_cast::<32, 27>(self.entry.val().count);
+            self.low.next = bit_cast::<32, 27>(self.entry.val().votes);
+        }
+
+        self.flush.next = false;
+        self.forget.next = false;
+        self.clear_entry.next = false;
+        self.clear_tally.next = false;
+        self.clear_skipped.next = false;
+        self.tell.next = RecordKind::Nothing;
+        self.next.next = false;
+        match self.state.q.val() {
+            State::Idle => {
+                self.whole.d.next = self.all.val();
+                self.what.d.next = What::Interval;
+                self.records.d.next = bits::<10>(0);
+                if self.dump.val() {
+                    self.state.d.next = State::Flush;
+                }
+            }
+            State::Flush => {
+                self.flush.next = true;
+                self.state.d.next = State::Settle;
+            }
+            State::Settle => {
+                self.at.d.next = bit_cast::<8, 4>(self.part.q.val()) << 4;
+                if self.whole.q.val() {
+                    self.at.d.next = bits::<8>(0);
+                }
+                if self.settled.val() & (self.reuse_settled.val() | !self.whole.q.val()) {
+                    self.state.d.next = State::Offer;
+                }
+            }
+            State::Read => {
+                self.state.d.next = State::Look;
+            }
+            State::Look => {
+                self.state.d.next = State::Test;
+            }
+            State::Test => {
+                if self.used.val() {
+                    self.state.d.next = State::Offer;
+                } else {
+                    self.next.next = true;
+                }
+            }
+            State::Offer => {
+                if self.free.val() {
+                    self.tell.next = RecordKind::Count;
+                    if self.what.q.val() == What::HotPage {
+                        self.tell.next = RecordKind::HotPage;
+                    }
+                    self.state.d.next = State::Sent;
+                }
+            }
+            State::Sent => {
+                if self.free.val() {
+                    self.records.d.next = self.records.q.val() + 1;
+                    self.next.next = true;
+                }
+            }
+            State::Done => {
+                self.number.d.next = self.number.q.val() + 1;
+                self.part.d.next = self.part.q.val() + 1;
+                if self.part.q.val() == 15 {
+                    self.turned.d.next = !self.turned.q.val();
+                }
+                if self.whole.q.val() {
+                    self.forget.next = true;
+                    self.part.d.next = bits::<4>(0);
+                    self.turned.d.next = !self.turned.q.val();
+                }
+                self.state.d.next = State::Idle;
+            }
+            _ => {
+                self.state.d.next = State::Idle;
+            }
+        }
+
+        // From one table to the next.
+        self.part_end.next = (self.at.q.val() & self.part_mask.val()) == self.part_mask.val();
+        // Counts through the bits an index can have, as if the others were not there.
+        self.gaps.next = self.bank_gaps.val();
+        if self.table_state.val() == 3 {
+            self.gaps.next = self.reuse_gaps.val();
+        }
+        self.tally_after.next = (self.at.q.val() | self.gaps.val()) + 1;
+        if self.next.val() {
+            self.state.d.next = State::Read;
+            match self.what.q.val() {
+                What::Interval => {
+                    self.what.d.next = What::HotPage;
+                }
+                What::HotPage => {
+                    self.clear_entry.next = true;
+                    self.at.d.next = self.at.q.val() + 1;
+                    if self.part_end.val()
+                        & (!self.whole.q.val() | (self.at.q.val() == self.last_index.val()))
+                    {
+                        self.what.d.next = What::AccessesSkipped;
+                        self.at.d.next = bits::<8>(0);
+                    }
+                }
+                What::AccessesSkipped => {
+                    self.what.d.next = What::RowsSkipped;
+                }
+                What::RowsSkipped => {
+                    self.what.d.next = What::RunsSkipped;
+                }
+                What::RunsSkipped => {
+                    self.clear_skipped.next = true;
+                    self.what.d.next = What::Closing;
+                    if self.whole.q.val() | (self.part.q.val() == 0) {
+                        self.what.d.next = What::Tally;
+                    }
+                }
+                What::Tally => {
+                    self.clear_tally.next = true;
+                    self.at.d.next =
+                        self.tally_after.val() & (self.gaps.val() ^ self.last_index.val());
+                    if self.at.q.val() == self.last_reuse.val() {
+                        self.what.d.next = What::Closing;
+                    }
+                }
+                _ => {
+                    self.state.d.next = State::Done;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Runs to the pages with most accesses: a majority vote in each bucket, one run a clock.
+//!
+//! A bucket holds a page, its count C and the votes V of all its runs. A run of n accesses adds n to V;
+//! of the same page it adds n to C, of another it takes n from C; when C would fall below 0, the page is
+//! replaced and C becomes what is left of n. So of the accesses since the bucket was empty its page had
+//! at least C and at most (V + C) / 2, and any other page of the bucket at most (V - C) / 2 (Boyer and
+//! Moore's vote, weighted; the bounds are those of MV-Sketch).
+//!
+//! ```text
+//! clock      _/0\_/1\_/2\_/3\_/4\_
+//! run            <A >
+//! waiting            <A >          the bucket's address
+//! reading                <A >      what it holds: sums and differences
+//! writing                    <A >  what it shall hold
+//! ```
+//!
+//! A run waits while one of the same bucket is on its way; a run that finds another one waiting is
+//! counted as skipped.
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
+use rust_hdl::prelude::*;
+
+use super::page_runs::page_mask;
+use super::page_spread::PageSpread;
+use crate::fifo::block_ram::BlockRam;
+
+/// What a bucket holds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Entry {
+    /// Bits 27..8 of its page.
+    pub page: Bits<20>,
+    /// C.
+    pub count: Bits<27>,
+    /// V; 0 in an empty one.
+    pub votes: Bits<27>,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Run {
+    valid: Bit,
+    index: Bits<8>,
+    page: Bits<20>,
+    accesses: Bits<10>,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Outcome {
+    valid: Bit,
+    index: Bits<8>,
+    same: Bit,
+    below: Bit,
+    kept: Bits<20>,
+    taken: Bits<20>,
+    sum: Bits<27>,
+    difference: Bits<27>,
+    rest: Bits<10>,
+    votes: Bits<27>,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct HotPages {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// A run.
+    pub run_valid: Signal<In, Bit>,
+    /// Its page.
+    pub run_page: Signal<In, Bits<28>>,
+    /// Its accesses, at most 512.
+    pub run_accesses: Signal<In, Bits<10>>,
+    /// First part not dumped in this round.
+    pub next_part: Signal<In, Bits<4>>,
+    /// Way in which that one spreads; the parts before it have changed to the other.
+    pub turn: Signal<In, Bit>,
+    /// Nothing is on its way.
+    pub idle: Signal<Out, Bit>,
+    /// The table is read from outside; no run comes.
+    pub dumping: Signal<In, Bit>,
+    /// Which bucket: part * 16 + bucket.
+    pub index: Signal<In, Bits<8>>,
+    /// Empty it.
+    pub clear: Signal<In, Bit>,
+    /// What it holds, one clock later.
+    pub entry: Signal<Out, Entry>,
+    /// Its page.
+    pub page: Signal<Out, Bits<28>>,
+    /// It holds something, two clocks later.
+    pub used: Signal<Out, Bit>,
+    /// Accesses skipped.
+    pub skipped: Signal<Out, Bits<23>>,
+    /// Count them anew.
+    pub clear_skipped: Signal<In, Bit>,
+    buckets: BlockRam<Entry, 8>,
+    into: PageSpread,
+    from: PageSpread,
+    waiting: DFF<Run>,
+    reading: DFF<Run>,
+    writing: DFF<Outcome>,
+    holds: DFF<Bit>,
+    lost: DFF<Bits<10>>,
+    skips: DFF<Bits<23>>,
+    part: Signal<Local, Bits<4>>,
+    dumped_part: Signal<Local, Bits<4>>,
+    low: Signal<Local, Bits<4>>,
+    bucket: Signal<Local, Bits<4>>,
+    run_index: Signal<Local, Bits<8>>,
+    take: Signal<Local, Bit>,
+    sum: Signal<Local, Bits<27>>,
+    difference: Signal<Local, Bits<28>>,
+    low_count: Signal<Local, Bits<10>>,
+    count: Signal<Local, Bits<27>>,
+    votes: Signal<Local, Bits<27>>,
+    held: Signal<Local, Bits<20>>,
+    high_mask: Constant<Bits<20>>,
+}
+
+impl HotPages {
+    /// The table of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        assert_eq!((HOT_PARTS_LOG2, HOT_BUCKETS_LOG2), (4, 4), "the widths below");
+        Self {
+            clock: Default::default(),
+            run_valid: Default::default(),
+            run_page: Default::default(),
+            run_accesses: Default::default(),
+            next_part: Default::default(),
+            turn: Default::default(),
+            idle: Default::default(),
+            dumping: Default::default(),
+            index: Default::default(),
+            clear: Default::default(),
+            entry: Default::default(),
+            page: Default::default(),
+            used: Default::default(),
+            skipped: Default::default(),
+            clear_skipped: Default::default(),
+            buckets: Default::default(),
+            into: Default::default(),
+            from: Default::default(),
+            waiting: Default::default(),
+            reading: Default::default(),
+            writing: Default::default(),
+            holds: Default::default(),
+            lost: Default::default(),
+            skips: Default::default(),
+            part: Default::default(),
+            dumped_part: Default::default(),
+            low: Default::default(),
+            bucket: Default::default(),
+            run_index: Default::default(),
+            take: Default::default(),
+            sum: Default::default(),
+            difference: Default::default(),
+            low_count: Default::default(),
+            count: Default::default(),
+            votes: Default::default(),
+            held: Default::default(),
+            high_mask: Constant::new((page_mask(memory) >> 8).into()),
+        }
+    }
+}
+
+impl Logic for HotPages {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, waiting, reading, writing, holds, lost, skips);
+        self.buckets.read_clock.next = self.clock.val();
+        self.buckets.write_clock.next = self.clock.val();
+
+        // A run waits for its bucket.
+        self.part.next = self.run_page.val().get_bits::<4>(0);
+        self.into.high.next = self.run_page.val().get_bits::<20>(8);
+        self.into.turn.next = self.turn.val() ^ (self.part.val() < self.next_part.val());
+        self.bucket.next = self.run_page.val().get_bits::<4>(4) ^ self.into.spread.val();
+        self.run_index.next =
+            (bit_cast::<8, 4>(self.part.val()) << 4) | bit_cast::<8, 4>(self.bucket.val());
+        self.take.next = self.waiting.q.val().valid
+            & !(self.reading.q.val().valid
+                & (self.reading.q.val().index == self.waiting.q.val().index))
+            & !(self.writing.q.val().valid
+                & (self.writing.q.val().index == self.waiting.q.val().index));
+        self.lost.d.next = bits::<10>(0);
+        if self.take.val() {
+            self.waiting.d.next.valid = false;
+        }
+        if self.run_valid.val() {
+            if self.waiting.q.val().valid & !self.take.val() {
+                self.lost.d.next = self.run_accesses.val();
+            } else {
+                self.waiting.d.next.valid = true;
+                self.waiting.d.next.index = self.run_index.val();
+                self.waiting.d.next.page = self.run_page.val().get_bits::<20>(8);
+                self.waiting.d.next.accesses = self.run_accesses.val();
+            }
+        }
+        self.skips.d.next = self.skips.q.val() + bit_cast::<23, 10>(self.lost.q.val());
+        if self.clear_skipped.val() {
+            self.skips.d.next = bits::<23>(0);
+        }
+        self.skipped.next = self.skips.q.val();
+        self.idle.next =
+            !self.waiting.q.val().valid & !self.reading.q.val().valid & !self.writing.q.val().valid;
+
+        // Its bucket is read.
+        self.buckets.read_address.next = self.waiting.q.val().index;
+        if self.dumping.val() {
+            self.buckets.read_address.next = self.index.val();
+        }
+        // Bits no page has are known to be 0, so that they take no room.
+        self.held.next = self.buckets.read_data.val().page & self.high_mask.val();
+        self.reading.d.next = self.waiting.q.val();
+        self.reading.d.next.valid = self.take.val();
+
+        // What may become of it.
+        self.sum.next =
+            self.buckets.read_data.val().count + bit_cast::<27, 10>(self.reading.q.val().accesses);
+        self.difference.next = bit_cast::<28, 27>(self.buckets.read_data.val().count)
+            - bit_cast::<28, 10>(self.reading.q.val().accesses);
+        self.count.next = self.buckets.read_data.val().count;
+        self.low_count.next = self.count.val().get_bits::<10>(0);
+        self.writing.d.next.valid = self.reading.q.val().valid;
+        self.writing.d.next.index = self.reading.q.val().index;
+        self.writing.d.next.same = self.held.val() == self.reading.q.val().page;
+        self.writing.d.next.below = self.difference.val().get_bit(27);
+        self.writing.d.next.kept = self.held.val();
+        self.writing.d.next.taken = self.reading.q.val().page;
+        self.writing.d.next.sum = self.sum.val();
+        self.writing.d.next.difference = self.difference.val().get_bits::<27>(0);
+        self.writing.d.next.rest = self.reading.q.val().accesses - self.low_count.val();
+        self.votes.next =
+            self.buckets.read_data.val().votes + bit_cast::<27, 10>(self.reading.q.val().accesses);
+        self.writing.d.next.votes = self.votes.val();
+
+        // What becomes of it.
+        self.buckets.write_address.next = self.writing.q.val().index;
+        self.buckets.write_enable.next = self.writing.q.val().valid | self.clear.val();
+        self.buckets.write_data.next.page = self.writing.q.val().kept;
+        self.buckets.write_data.next.count = self.writing.q.val().difference;
+        self.buckets.write_data.next.votes = self.writing.q.val().votes;
+        if self.writing.q.val().same {
+            self.buckets.write_data.next.count = self.writing.q.val().sum;
+        } else if self.writing.q.val().below {
+            self.buckets.write_data.next.count = bit_cast::<27, 10>(self.writing.q.val().rest);
+            self.buckets.write_data.next.page = self.writing.q.val().taken;
+        }
+        if self.dumping.val() {
+            self.buckets.write_address.next = self.index.val();
+            self.buckets.write_data.next.page = bits::<20>(0);
+            self.buckets.write_data.next.count = bits::<27>(0);
+            self.buckets.write_data.next.votes = bits::<27>(0);
+        }
+
+        // What an entry says.
+        self.entry.next = self.buckets.read_data.val();
+        self.dumped_part.next = self.index.val().get_bits::<4>(4);
+        self.from.high.next = self.held.val();
+        self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());
+        self.low.next = self.index.val().get_bits::<4>(0) ^ self.from.spread.val();
+        self.page.next = (bit_cast::<28, 20>(self.held.val()) << 8)
+            | (bit_cast::<28, 4>(self.low.val()) << 4)
+            | bit_cast::<28, 4>(self.dumped_part.val());
+        self.holds.d.next = self.buckets.read_data.val().votes != 0;
+        self.used.next = self.holds.q.val();
+    }
+}

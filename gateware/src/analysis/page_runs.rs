@@ -1,0 +1,122 @@
+//! Accesses to runs: consecutive accesses to one page, summed up.
+//!
+//! ```text
+//! clock     _/0\_/1\_/2\_
+//! access       <A >        compared with the page before
+//! begins           <A >    of another page; run_valid: the run before it ends
+//! ```
+//!
+//! A run of 512 accesses is handed on, and the next one counts the rest.
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::memory::PAGE_LOG2;
+use rust_hdl::prelude::*;
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct PageRuns {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// An access.
+    pub access: Signal<In, Bit>,
+    /// Its page.
+    pub page: Signal<In, Bits<28>>,
+    /// Hand on the run that has begun; no access is on its way.
+    pub flush: Signal<In, Bit>,
+    /// The next access begins a run, whatever was before.
+    pub forget: Signal<In, Bit>,
+    /// An access begins a run.
+    pub begins: Signal<Out, Bit>,
+    /// Of this page.
+    pub begun: Signal<Out, Bits<28>>,
+    /// A run, or 512 accesses of it, has ended.
+    pub run_valid: Signal<Out, Bit>,
+    /// Its page.
+    pub run_page: Signal<Out, Bits<28>>,
+    /// Its accesses.
+    pub run_accesses: Signal<Out, Bits<10>>,
+    seen: DFF<Bit>,
+    same: DFF<Bit>,
+    known: DFF<Bit>,
+    last: DFF<Bits<28>>,
+    open: DFF<Bit>,
+    current: DFF<Bits<28>>,
+    accesses: DFF<Bits<10>>,
+    masked: Signal<Local, Bits<28>>,
+    full: Signal<Local, Bit>,
+    ends: Signal<Local, Bit>,
+    page_mask: Constant<Bits<28>>,
+    full_bit: Constant<Bits<10>>,
+}
+
+/// The bits a page number of this memory can have.
+pub fn page_mask(memory: &MemoryDescription) -> u64 {
+    let highest = u64::BITS - memory.map.named_bits().leading_zeros();
+    ((1u64 << highest) - 1) >> PAGE_LOG2 & 0xfff_ffff
+}
+
+impl PageRuns {
+    /// The runs of one memory: bits no page number has are left out.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            access: Default::default(),
+            page: Default::default(),
+            flush: Default::default(),
+            forget: Default::default(),
+            begins: Default::default(),
+            begun: Default::default(),
+            run_valid: Default::default(),
+            run_page: Default::default(),
+            run_accesses: Default::default(),
+            seen: Default::default(),
+            same: Default::default(),
+            known: Default::default(),
+            last: Default::default(),
+            open: Default::default(),
+            current: Default::default(),
+            accesses: Default::default(),
+            masked: Default::default(),
+            full: Default::default(),
+            ends: Default::default(),
+            page_mask: Constant::new(page_mask(memory).into()),
+            full_bit: Constant::new(512u64.into()),
+        }
+    }
+}
+
+impl Logic for PageRuns {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, seen, same, known, last, open, current, accesses);
+        self.masked.next = self.page.val() & self.page_mask.val();
+        self.seen.d.next = self.access.val();
+        if self.access.val() {
+            self.last.d.next = self.masked.val();
+            self.same.d.next = self.known.q.val() & (self.masked.val() == self.last.q.val());
+            self.known.d.next = true;
+        }
+        if self.forget.val() {
+            self.known.d.next = false;
+        }
+        self.full.next = (self.accesses.q.val() & self.full_bit.val()) != 0;
+        self.ends.next = self.seen.q.val() & (!self.same.q.val() | self.full.val());
+        self.begins.next = self.seen.q.val() & !self.same.q.val();
+        self.begun.next = self.last.q.val();
+        self.run_valid.next = self.open.q.val() & (self.ends.val() | self.flush.val());
+        self.run_page.next = self.current.q.val();
+        self.run_accesses.next = self.accesses.q.val();
+        if self.flush.val() {
+            self.open.d.next = false;
+            self.accesses.d.next = bits::<10>(0);
+        }
+        if self.seen.q.val() {
+            self.open.d.next = true;
+            self.accesses.d.next = self.accesses.q.val() + 1;
+            if self.ends.val() {
+                self.accesses.d.next = bits::<10>(1);
+                self.current.d.next = self.last.q.val();
+            }
+        }
+    }
+}

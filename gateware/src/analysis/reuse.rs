@@ -1,0 +1,236 @@
+//! Runs of sampled pages to their reuse distance: how many other sampled pages were used since the page
+//! was last used.
+//!
+//! A page is sampled when the XOR of the 6-bit pieces of its number is 0: one page in 64, one in every
+//! aligned 64, so bits 27..6 tell sampled pages apart. A stack in block RAM keeps the 256 used last in
+//! the order of their use. A run's page is looked for from the top, one position a clock; on the way
+//! every entry moves down by one, until the page's own place is filled. Its position is the distance.
+//! The run after the one that waits for the stack is counted as skipped.
+
+use hmtt_format::MemoryDescription;
+use hmtt_format::record::{REUSE_COLD, REUSE_DEPTH_LOG2, REUSE_SAMPLE_LOG2};
+use rust_hdl::prelude::*;
+
+use super::page_runs::page_mask;
+use crate::fifo::block_ram::BlockRam;
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+enum State {
+    Idle,
+    Read,
+    Scan,
+    Tell,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct Reuse {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// A run begins.
+    pub begins: Signal<In, Bit>,
+    /// Its page.
+    pub page: Signal<In, Bits<28>>,
+    /// Forget the order of use; nothing is on its way.
+    pub forget: Signal<In, Bit>,
+    /// A distance.
+    pub offer: Signal<Out, Bit>,
+    /// Its bucket: 0 for 0, k from 2^(k-1), [`REUSE_COLD`] beyond the stack.
+    pub bucket: Signal<Out, Bits<4>>,
+    /// It is taken on this clock.
+    pub taken: Signal<In, Bit>,
+    /// Nothing is on its way.
+    pub idle: Signal<Out, Bit>,
+    /// Runs skipped.
+    pub skipped: Signal<Out, Bits<23>>,
+    /// Count them anew.
+    pub clear_skipped: Signal<In, Bit>,
+    stack: BlockRam<Bits<22>, 8>,
+    state: DFF<State>,
+    came: DFF<Bit>,
+    came_key: DFF<Bits<22>>,
+    waits: DFF<Bit>,
+    waiting: DFF<Bits<22>>,
+    key: DFF<Bits<22>>,
+    carried: DFF<Bits<22>>,
+    position: DFF<Bits<8>>,
+    ahead: DFF<Bits<8>>,
+    left: DFF<Bits<9>>,
+    depth: DFF<Bits<9>>,
+    found: DFF<Bit>,
+    skip: DFF<Bit>,
+    skips: DFF<Bits<23>>,
+    folded: Signal<Local, Bits<6>>,
+    starts: Signal<Local, Bit>,
+    at: Signal<Local, Bits<8>>,
+    is_full: Signal<Local, Bit>,
+    held: Signal<Local, Bits<22>>,
+    key_mask: Constant<Bits<22>>,
+    full_bit: Constant<Bits<9>>,
+    cold: Constant<Bits<4>>,
+}
+
+impl Reuse {
+    /// The stack of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        assert_eq!((REUSE_SAMPLE_LOG2, REUSE_DEPTH_LOG2), (6, 8), "the widths below");
+        Self {
+            clock: Default::default(),
+            begins: Default::default(),
+            page: Default::default(),
+            forget: Default::default(),
+            offer: Default::default(),
+            bucket: Default::default(),
+            taken: Default::default(),
+            idle: Default::default(),
+            skipped: Default::default(),
+            clear_skipped: Default::default(),
+            stack: Default::default(),
+            state: Default::default(),
+            came: Default::default(),
+            came_key: Default::default(),
+            waits: Default::default(),
+            waiting: Default::default(),
+            key: Default::default(),
+            carried: Default::default(),
+            position: Default::default(),
+            ahead: Default::default(),
+            left: Default::default(),
+            depth: Default::default(),
+            found: Default::default(),
+            skip: Default::default(),
+            skips: Default::default(),
+            folded: Default::default(),
+            starts: Default::default(),
+            at: Default::default(),
+            is_full: Default::default(),
+            held: Default::default(),
+            key_mask: Constant::new((page_mask(memory) >> REUSE_SAMPLE_LOG2).into()),
+            full_bit: Constant::new((1u64 << REUSE_DEPTH_LOG2).into()),
+            cold: Constant::new(u64::from(REUSE_COLD).into()),
+        }
+    }
+}
+
+impl Logic for Reuse {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self, clock, state, came, came_key, waits, waiting, key, carried, position, ahead,
+            left, depth, found, skip, skips
+        );
+        self.stack.read_clock.next = self.clock.val();
+        self.stack.write_clock.next = self.clock.val();
+
+        self.folded.next = self.page.val().get_bits::<6>(0)
+            ^ self.page.val().get_bits::<6>(6)
+            ^ self.page.val().get_bits::<6>(12)
+            ^ self.page.val().get_bits::<6>(18)
+            ^ bit_cast::<6, 4>(self.page.val().get_bits::<4>(24));
+        self.came.d.next = self.begins.val() & (self.folded.val() == 0);
+        self.came_key.d.next = self.page.val().get_bits::<22>(6);
+        self.starts.next = self.waits.q.val() & (self.state.q.val() == State::Idle);
+        self.skip.d.next = false;
+        if self.starts.val() {
+            self.waits.d.next = false;
+        }
+        if self.came.q.val() {
+            if self.waits.q.val() & !self.starts.val() {
+                self.skip.d.next = true;
+            } else {
+                self.waits.d.next = true;
+                self.waiting.d.next = self.came_key.q.val();
+            }
+        }
+        if self.skip.q.val() {
+            self.skips.d.next = self.skips.q.val() + 1;
+        }
+        if self.clear_skipped.val() {
+            self.skips.d.next = bits::<23>(0);
+        }
+        self.skipped.next = self.skips.q.val();
+        self.idle.next =
+            !self.came.q.val() & !self.waits.q.val() & (self.state.q.val() == State::Idle);
+
+        // Bits no page has are known to be 0, so that they take no room.
+        self.held.next = self.stack.read_data.val() & self.key_mask.val();
+        self.stack.read_address.next = self.ahead.q.val();
+        self.stack.write_address.next = self.position.q.val();
+        self.stack.write_data.next = self.carried.q.val();
+        self.stack.write_enable.next = false;
+        self.is_full.next = (self.depth.q.val() & self.full_bit.val()) != 0;
+        self.offer.next = false;
+        match self.state.q.val() {
+            State::Idle => {
+                self.key.d.next = self.waiting.q.val();
+                self.carried.d.next = self.waiting.q.val();
+                self.ahead.d.next = bits::<8>(0);
+                self.left.d.next = self.depth.q.val();
+                self.found.d.next = false;
+                if self.starts.val() {
+                    self.state.d.next = State::Read;
+                }
+            }
+            State::Read => {
+                self.position.d.next = self.ahead.q.val();
+                self.ahead.d.next = self.ahead.q.val() + 1;
+                self.state.d.next = State::Scan;
+            }
+            State::Scan => {
+                if self.left.q.val() == 0 {
+                    // Beyond a full stack there is no place: its last entry is forgotten.
+                    self.state.d.next = State::Tell;
+                    if !self.is_full.val() {
+                        self.stack.write_enable.next = true;
+                        self.depth.d.next = self.depth.q.val() + 1;
+                    }
+                } else {
+                    self.stack.write_enable.next = true;
+                    self.carried.d.next = self.held.val();
+                    self.left.d.next = self.left.q.val() - 1;
+                    if self.held.val() == self.key.q.val() {
+                        self.found.d.next = true;
+                        self.state.d.next = State::Tell;
+                    } else {
+                        self.position.d.next = self.ahead.q.val();
+                        self.ahead.d.next = self.ahead.q.val() + 1;
+                    }
+                }
+            }
+            State::Tell => {
+                self.offer.next = true;
+                if self.taken.val() {
+                    self.state.d.next = State::Idle;
+                }
+            }
+            _ => {
+                self.state.d.next = State::Idle;
+            }
+        }
+        if self.forget.val() {
+            self.depth.d.next = bits::<9>(0);
+        }
+
+        self.at.next = self.position.q.val();
+        self.bucket.next = bits::<4>(0);
+        if !self.found.q.val() {
+            self.bucket.next = self.cold.val();
+        } else if self.at.val().get_bit(7) {
+            self.bucket.next = bits::<4>(8);
+        } else if self.at.val().get_bit(6) {
+            self.bucket.next = bits::<4>(7);
+        } else if self.at.val().get_bit(5) {
+            self.bucket.next = bits::<4>(6);
+        } else if self.at.val().get_bit(4) {
+            self.bucket.next = bits::<4>(5);
+        } else if self.at.val().get_bit(3) {
+            self.bucket.next = bits::<4>(4);
+        } else if self.at.val().get_bit(2) {
+            self.bucket.next = bits::<4>(3);
+        } else if self.at.val().get_bit(1) {
+            self.bucket.next = bits::<4>(2);
+        } else if self.at.val().get_bit(0) {
+            self.bucket.next = bits::<4>(1);
+        }
+    }
+}

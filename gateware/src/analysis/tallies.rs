@@ -1,0 +1,199 @@
+//! Row outcomes and reuse distances to counts: one block RAM of counters, each read, added to and
+//! written back.
+//!
+//! Counter `state * 64 + rank * 16 + bank` counts row hits (0), misses (1) and conflicts (2), counter
+//! 192 + bucket reuse distances. Outcomes of the counter that waits are added to it; an outcome that
+//! finds another counter waiting is counted as skipped. Reuse distances come when there is room.
+
+use rust_hdl::prelude::*;
+
+use crate::fifo::block_ram::BlockRam;
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Tally {
+    valid: Bit,
+    index: Bits<8>,
+    times: Bits<4>,
+}
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct Tallies {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// An access.
+    pub access: Signal<In, Bit>,
+    /// What it found in its row buffer.
+    pub row_state: Signal<In, Bits<2>>,
+    /// Rank * 16 + bank.
+    pub bank: Signal<In, Bits<6>>,
+    /// A reuse distance.
+    pub offer: Signal<In, Bit>,
+    /// Its bucket.
+    pub bucket: Signal<In, Bits<4>>,
+    /// It is taken on this clock.
+    pub taken: Signal<Out, Bit>,
+    /// Take none.
+    pub hold: Signal<In, Bit>,
+    /// Nothing is on its way.
+    pub idle: Signal<Out, Bit>,
+    /// The counters are read from outside; no access comes.
+    pub dumping: Signal<In, Bit>,
+    /// Which counter.
+    pub index: Signal<In, Bits<8>>,
+    /// Clear it.
+    pub clear: Signal<In, Bit>,
+    /// Its value, one clock later.
+    pub value: Signal<Out, Bits<28>>,
+    /// It is not 0, two clocks later.
+    pub used: Signal<Out, Bit>,
+    /// Row outcomes skipped.
+    pub skipped: Signal<Out, Bits<23>>,
+    /// Count them anew.
+    pub clear_skipped: Signal<In, Bit>,
+    counters: BlockRam<Bits<28>, 8>,
+    came: DFF<Bit>,
+    came_index: DFF<Bits<8>>,
+    waiting: DFF<Tally>,
+    reading: DFF<Tally>,
+    writing: DFF<Bit>,
+    writing_index: DFF<Bits<8>>,
+    writing_sum: DFF<Bits<28>>,
+    holds: DFF<Bit>,
+    skip: DFF<Bit>,
+    skips: DFF<Bits<23>>,
+    take: Signal<Local, Bit>,
+    room: Signal<Local, Bit>,
+    accepts: Signal<Local, Bit>,
+    same: Signal<Local, Bit>,
+    sum: Signal<Local, Bits<28>>,
+    most_times: Constant<Bits<4>>,
+    reuse_index: Constant<Bits<8>>,
+}
+
+impl Default for Tallies {
+    fn default() -> Self {
+        Self {
+            clock: Default::default(),
+            access: Default::default(),
+            row_state: Default::default(),
+            bank: Default::default(),
+            offer: Default::default(),
+            bucket: Default::default(),
+            taken: Default::default(),
+            hold: Default::default(),
+            idle: Default::default(),
+            dumping: Default::default(),
+            index: Default::default(),
+            clear: Default::default(),
+            value: Default::default(),
+            used: Default::default(),
+            skipped: Default::default(),
+            clear_skipped: Default::default(),
+            counters: Default::default(),
+            came: Default::default(),
+            came_index: Default::default(),
+            waiting: Default::default(),
+            reading: Default::default(),
+            writing: Default::default(),
+            writing_index: Default::default(),
+            writing_sum: Default::default(),
+            holds: Default::default(),
+            skip: Default::default(),
+            skips: Default::default(),
+            take: Default::default(),
+            room: Default::default(),
+            accepts: Default::default(),
+            same: Default::default(),
+            sum: Default::default(),
+            most_times: Constant::new(15u64.into()),
+            reuse_index: Constant::new(192u64.into()),
+        }
+    }
+}
+
+impl Logic for Tallies {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            came,
+            came_index,
+            waiting,
+            reading,
+            writing,
+            writing_index,
+            writing_sum,
+            holds,
+            skip,
+            skips
+        );
+        self.counters.read_clock.next = self.clock.val();
+        self.counters.write_clock.next = self.clock.val();
+
+        self.came.d.next = self.access.val();
+        self.came_index.d.next =
+            (bit_cast::<8, 2>(self.row_state.val()) << 6) | bit_cast::<8, 6>(self.bank.val());
+        self.take.next = self.waiting.q.val().valid
+            & !(self.reading.q.val().valid
+                & (self.reading.q.val().index == self.waiting.q.val().index))
+            & !(self.writing.q.val() & (self.writing_index.q.val() == self.waiting.q.val().index));
+        self.room.next = !self.waiting.q.val().valid | self.take.val();
+        self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
+            & (self.waiting.q.val().times != self.most_times.val());
+        self.accepts.next = self.room.val() & !self.came.q.val() & !self.hold.val();
+        self.taken.next = self.accepts.val() & self.offer.val();
+        self.skip.d.next = false;
+        if self.take.val() {
+            self.waiting.d.next.valid = false;
+        }
+        if self.came.q.val() {
+            if self.room.val() {
+                self.waiting.d.next.valid = true;
+                self.waiting.d.next.index = self.came_index.q.val();
+                self.waiting.d.next.times = bits::<4>(1);
+            } else if self.same.val() {
+                self.waiting.d.next.times = self.waiting.q.val().times + 1;
+            } else {
+                self.skip.d.next = true;
+            }
+        } else if self.accepts.val() & self.offer.val() {
+            self.waiting.d.next.valid = true;
+            self.waiting.d.next.index =
+                self.reuse_index.val() | bit_cast::<8, 4>(self.bucket.val());
+            self.waiting.d.next.times = bits::<4>(1);
+        }
+        if self.skip.q.val() {
+            self.skips.d.next = self.skips.q.val() + 1;
+        }
+        if self.clear_skipped.val() {
+            self.skips.d.next = bits::<23>(0);
+        }
+        self.skipped.next = self.skips.q.val();
+        self.idle.next = !self.came.q.val()
+            & !self.waiting.q.val().valid
+            & !self.reading.q.val().valid
+            & !self.writing.q.val();
+
+        self.counters.read_address.next = self.waiting.q.val().index;
+        self.counters.write_address.next = self.writing_index.q.val();
+        self.counters.write_data.next = self.writing_sum.q.val();
+        self.counters.write_enable.next = self.writing.q.val() | self.clear.val();
+        if self.dumping.val() {
+            self.counters.read_address.next = self.index.val();
+            self.counters.write_address.next = self.index.val();
+            self.counters.write_data.next = bits::<28>(0);
+        }
+        self.reading.d.next = self.waiting.q.val();
+        self.reading.d.next.valid = self.take.val();
+        self.sum.next =
+            self.counters.read_data.val() + bit_cast::<28, 4>(self.reading.q.val().times);
+        self.writing.d.next = self.reading.q.val().valid;
+        self.writing_index.d.next = self.reading.q.val().index;
+        self.writing_sum.d.next = self.sum.val();
+        self.value.next = self.counters.read_data.val();
+        self.holds.d.next = self.counters.read_data.val() != 0;
+        self.used.next = self.holds.q.val();
+    }
+}

@@ -1,0 +1,144 @@
+//! What passes the statistics unit to the analysis and its records. Wires the units together.
+
+use hmtt_format::MemoryDescription;
+use rust_hdl::prelude::*;
+
+use super::DUMP_TICKS;
+use super::dump_unit::DumpUnit;
+use super::hot_pages::HotPages;
+use super::page_runs::PageRuns;
+use super::reuse::Reuse;
+use super::tallies::Tallies;
+use crate::config::Settings;
+use crate::config::config_unit::Steering;
+use crate::statistics::{Observed, RecordKind, SlotClock};
+
+/// See the module's description.
+#[derive(LogicBlock)]
+pub struct Analysis {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// What passes.
+    pub observed: Signal<In, Observed>,
+    /// Settings in force.
+    pub settings: Signal<In, Settings>,
+    /// What the configuration unit asks.
+    pub steering: Signal<In, Steering>,
+    /// Clock of the slot.
+    pub now: Signal<In, SlotClock>,
+    /// The block writer holds no record.
+    pub free: Signal<In, Bit>,
+    /// Which word of the record it wants.
+    pub word: Signal<In, Bits<6>>,
+    /// Hand on a record of this kind.
+    pub tell: Signal<Out, RecordKind>,
+    /// Bits 63..32 of the word.
+    pub high: Signal<Out, Bits<32>>,
+    /// Bits 31..0.
+    pub low: Signal<Out, Bits<32>>,
+    /// No dump is under way or asked for.
+    pub dumped: Signal<Out, Bit>,
+    /// It is time for a dump.
+    pub interval: Signal<Out, Bit>,
+    runs: PageRuns,
+    hot_pages: HotPages,
+    reuse: Reuse,
+    tallies: Tallies,
+    dump_unit: DumpUnit,
+    on: DFF<Bit>,
+    access: Signal<Local, Bit>,
+    analysis_mode: Constant<Bits<2>>,
+}
+
+impl Analysis {
+    /// The analysis of one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self::with_ticks(memory, DUMP_TICKS)
+    }
+
+    /// `ticks` from dump to dump.
+    pub fn with_ticks(memory: &MemoryDescription, ticks: u64) -> Self {
+        Self {
+            clock: Default::default(),
+            observed: Default::default(),
+            settings: Default::default(),
+            steering: Default::default(),
+            now: Default::default(),
+            free: Default::default(),
+            word: Default::default(),
+            tell: Default::default(),
+            high: Default::default(),
+            low: Default::default(),
+            dumped: Default::default(),
+            interval: Default::default(),
+            runs: PageRuns::new(memory),
+            hot_pages: HotPages::new(memory),
+            reuse: Reuse::new(memory),
+            tallies: Default::default(),
+            dump_unit: DumpUnit::new(memory, ticks),
+            on: Default::default(),
+            access: Default::default(),
+            analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
+        }
+    }
+}
+
+impl Logic for Analysis {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, on);
+        clock!(self, clock, runs, hot_pages, reuse, tallies, dump_unit);
+        self.on.d.next =
+            self.settings.val().analysis | (self.settings.val().mode == self.analysis_mode.val());
+        self.access.next = self.observed.val().access & self.on.q.val();
+        self.runs.access.next = self.access.val();
+        self.runs.page.next = self.observed.val().page;
+        self.runs.flush.next = self.dump_unit.flush.val();
+        self.runs.forget.next = self.dump_unit.forget.val();
+        self.hot_pages.run_valid.next = self.runs.run_valid.val();
+        self.hot_pages.run_page.next = self.runs.run_page.val();
+        self.hot_pages.run_accesses.next = self.runs.run_accesses.val();
+        self.hot_pages.next_part.next = self.dump_unit.next_part.val();
+        self.hot_pages.turn.next = self.dump_unit.turn.val();
+        self.hot_pages.dumping.next = self.dump_unit.dumping.val();
+        self.hot_pages.index.next = self.dump_unit.index.val();
+        self.hot_pages.clear.next = self.dump_unit.clear_entry.val();
+        self.hot_pages.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.reuse.begins.next = self.runs.begins.val();
+        self.reuse.page.next = self.runs.begun.val();
+        self.reuse.forget.next = self.dump_unit.forget.val();
+        self.reuse.taken.next = self.tallies.taken.val();
+        self.reuse.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.tallies.access.next = self.access.val();
+        self.tallies.row_state.next = self.observed.val().row_state;
+        self.tallies.bank.next = self.observed.val().bank;
+        self.tallies.offer.next = self.reuse.offer.val();
+        self.tallies.bucket.next = self.reuse.bucket.val();
+        self.tallies.hold.next = self.dump_unit.hold.val();
+        self.tallies.dumping.next = self.dump_unit.dumping.val();
+        self.tallies.index.next = self.dump_unit.index.val();
+        self.tallies.clear.next = self.dump_unit.clear_tally.val();
+        self.tallies.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.dump_unit.dump.next = self.steering.val().dump;
+        self.dump_unit.all.next = self.steering.val().dump_all;
+        self.dump_unit.tick.next = self.steering.val().tell == RecordKind::Tick;
+        self.dump_unit.free.next = self.free.val();
+        self.dump_unit.now.next = self.now.val();
+        self.dump_unit.second.next = self.word.val() != 0;
+        self.dump_unit.settled.next = self.hot_pages.idle.val() & self.tallies.idle.val();
+        self.dump_unit.reuse_settled.next = self.reuse.idle.val();
+        self.dump_unit.entry.next = self.hot_pages.entry.val();
+        self.dump_unit.entry_page.next = self.hot_pages.page.val();
+        self.dump_unit.entry_used.next = self.hot_pages.used.val();
+        self.dump_unit.tally.next = self.tallies.value.val();
+        self.dump_unit.tally_used.next = self.tallies.used.val();
+        self.dump_unit.accesses_skipped.next = self.hot_pages.skipped.val();
+        self.dump_unit.rows_skipped.next = self.tallies.skipped.val();
+        self.dump_unit.runs_skipped.next = self.reuse.skipped.val();
+        self.tell.next = self.dump_unit.tell.val();
+        self.high.next = self.dump_unit.high.val();
+        self.low.next = self.dump_unit.low.val();
+        self.dumped.next = self.dump_unit.dumped.val();
+        self.interval.next = self.dump_unit.due.val();
+    }
+}

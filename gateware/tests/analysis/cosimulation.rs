@@ -1,0 +1,66 @@
+//! The emitted Verilog of the whole analysis does what the model does.
+
+use gateware::analysis::unit::Analysis;
+use gateware::config::Settings;
+use gateware::statistics::{Observed, RecordKind, SlotClock};
+
+use crate::direct::{chance, spread, with_seeds};
+use crate::memories;
+use crate::recording::Recording;
+
+#[test]
+fn the_analysis_agrees() {
+    for memory in [memories::ddr1(""), memories::ddr4_ranks()] {
+        with_seeds(0..2, |rng| {
+            let mut recording = Recording::new("analysis", Analysis::with_ticks(&memory, 3));
+            let mut quiet = 0;
+            for _ in 0..5000 {
+                let block = &mut recording.block;
+                block.settings.next = Settings { analysis: true, ..Default::default() };
+                let passes = quiet == 0 && block.dumped.val() && chance(rng, 60);
+                let page = if chance(rng, 50) { rng.u64(0..3) << 12 } else { spread(rng, 28) };
+                block.observed.next = Observed {
+                    access: passes,
+                    row_state: rng.u64(0..3).into(),
+                    bank: (rng.u64(0..64) & 0x13).into(),
+                    page: page.into(),
+                    ..Default::default()
+                };
+                block.now.next =
+                    SlotClock { low: spread(rng, 24).into(), high: spread(rng, 24).into() };
+                block.free.next = chance(rng, 60);
+                block.word.next = rng.u64(0..2).into();
+                block.steering.next.tell =
+                    if chance(rng, 10) { RecordKind::Tick } else { RecordKind::Nothing };
+                quiet = match quiet {
+                    0 if chance(rng, 1) => 12,
+                    0 => 0,
+                    _ => quiet - 1,
+                };
+                block.steering.next.dump = quiet == 4;
+                block.steering.next.dump_all = chance(rng, 20);
+                recording.step();
+                recording.edge(|block| &mut block.clock);
+            }
+            recording.agrees();
+        });
+    }
+}
+
+#[test]
+fn a_changed_vote_is_noticed() {
+    let mut recording = Recording::new("analysis", Analysis::new(&memories::ddr1("")));
+    recording.block.settings.next = Settings { analysis: true, ..Default::default() };
+    recording.block.free.next = true;
+    for clock in 0..400u64 {
+        recording.block.observed.next = Observed {
+            access: clock % 4 == 0 && clock < 200,
+            page: (clock / 4 % 3).into(),
+            ..Default::default()
+        };
+        recording.block.steering.next.dump = clock == 220;
+        recording.step();
+        recording.edge(|block| &mut block.clock);
+    }
+    recording.notices("mem[write_address] <= write_data;", "mem[write_address] <= ~write_data;");
+}

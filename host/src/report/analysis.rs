@@ -1,0 +1,277 @@
+//! The dumps of the card's analysis to hot pages with bounds, reuse distances and the use of banks.
+//!
+//! A bound is stated only where everything it rests on came: the dump with its closing count, and the
+//! dumps since the last one of the same part, whose skipped accesses widen it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hmtt_format::Event;
+use hmtt_format::block::{hot_page_at_most, other_page_at_most};
+use hmtt_format::record::{
+    ALL_PARTS, CountGroup, HOT_PARTS_LOG2, REUSE_COLD, REUSE_SAMPLE_LOG2, other_count,
+};
+use serde::Serialize;
+
+use crate::decode::Item;
+
+const PARTS: usize = 1 << HOT_PARTS_LOG2;
+
+/// A page and how many accesses it had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HotPage {
+    /// First byte, hexadecimal.
+    pub address: String,
+    /// No fewer.
+    pub at_least: u64,
+    /// No more; unknown where dumps are missing.
+    pub at_most: Option<u64>,
+}
+
+/// Row outcomes of a bank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bank {
+    /// Rank.
+    pub rank: u16,
+    /// Bank.
+    pub bank: u16,
+    /// Accesses to a row used before.
+    pub hits: u32,
+    /// First accesses to a row of a closed bank.
+    pub misses: u32,
+    /// First accesses to a row that another one made way for.
+    pub conflicts: u32,
+}
+
+/// One dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Dump {
+    /// Clock up to which it counts.
+    pub clock: u64,
+    /// Clock from which its hot pages are counted; unknown where dumps are missing.
+    pub since: Option<u64>,
+    /// Part of the table of hot pages; none: all of them.
+    pub part: Option<u8>,
+    /// All its records came.
+    pub complete: bool,
+    /// Accesses since the dump before that the hot pages did not count.
+    pub accesses_skipped: u64,
+    /// Row outcomes that were not counted.
+    pub rows_skipped: u64,
+    /// Runs of sampled pages that were not counted.
+    pub runs_skipped: u64,
+    /// Pages, those with most accesses first.
+    pub hot_pages: Vec<HotPage>,
+    /// No page of these parts that is not named had more; unknown where dumps are missing.
+    pub others_at_most: Option<u64>,
+    /// Runs of sampled pages by distance: the least number of distinct pages used in between, about;
+    /// none: more than are kept, or none before.
+    pub reuse: Vec<(Option<u64>, u32)>,
+    /// Banks in use.
+    pub banks: Vec<Bank>,
+    #[serde(skip)]
+    number: Option<u8>,
+    #[serde(skip)]
+    records: u32,
+    #[serde(skip)]
+    entries: Vec<(String, u32, u32)>,
+    #[serde(skip)]
+    outcomes: BTreeMap<u16, [u32; 3]>,
+}
+
+/// What a part has been through since it was last dumped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    clock: Option<u64>,
+    skipped: u64,
+}
+
+/// Collects dumps.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    dumps: Vec<Dump>,
+    open: Option<Dump>,
+    parts: [Since; PARTS],
+    began: bool,
+}
+
+impl Analysis {
+    /// Takes the next item of a trace.
+    pub fn item(&mut self, item: &Item) {
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Report { clock, .. } if !self.began => {
+                self.began = true;
+                self.parts = [Since { clock: Some(clock.0), skipped: 0 }; PARTS];
+            }
+            Item::Gap(gap) if gap.frames + gap.damaged_frames + u64::from(gap.records) != 0 => {
+                self.close(false);
+                self.parts = [Since::default(); PARTS];
+            }
+            Item::Restart | Item::NoEnd => {
+                self.close(false);
+                (self.parts, self.began) = Default::default();
+            }
+            _ => {}
+        }
+    }
+
+    /// All dumps.
+    pub fn finish(mut self) -> Vec<Dump> {
+        self.close(false);
+        self.dumps
+    }
+
+    fn event(&mut self, event: &Event) {
+        match *event {
+            Event::Interval { clock, part } => {
+                self.close(false);
+                let part = (part != ALL_PARTS).then_some(part);
+                self.open = Some(Dump { clock: clock.0, part, records: 1, ..Dump::default() });
+            }
+            Event::HotPage { dump, address, count, votes } => {
+                if let Some(open) = self.record(dump) {
+                    open.entries.push((address.to_string(), count, votes));
+                }
+            }
+            Event::Count { dump, group, index, value } => self.count(dump, group, index, value),
+            _ => {}
+        }
+    }
+
+    /// The open dump, if it is this one.
+    fn record(&mut self, number: u8) -> Option<&mut Dump> {
+        let open = self.open.as_mut()?;
+        if *open.number.get_or_insert(number) != number {
+            self.close(false);
+            return None;
+        }
+        open.records += 1;
+        self.open.as_mut()
+    }
+
+    fn count(&mut self, dump: u8, group: CountGroup, index: u16, value: u32) {
+        let Some(open) = self.record(dump) else { return };
+        match (group, index) {
+            (CountGroup::Other, other_count::ACCESSES_SKIPPED) => {
+                open.accesses_skipped = value.into();
+            }
+            (CountGroup::Other, other_count::ROWS_SKIPPED) => open.rows_skipped = value.into(),
+            (CountGroup::Other, other_count::RUNS_SKIPPED) => open.runs_skipped = value.into(),
+            (CountGroup::Other, other_count::CLOSING) => {
+                let complete = open.records == value.saturating_add(1);
+                self.close(complete);
+            }
+            (CountGroup::Other, _) => {}
+            (CountGroup::Reuse, index) => open.reuse.push((distance(index), value)),
+            (state, index) => open.outcomes.entry(index).or_default()[state as usize] = value,
+        }
+    }
+
+    fn close(&mut self, complete: bool) {
+        let Some(mut dump) = self.open.take() else { return };
+        dump.complete = complete;
+        if complete {
+            self.parts.iter_mut().for_each(|part| part.skipped += dump.accesses_skipped);
+        } else {
+            self.parts = [Since::default(); PARTS];
+        }
+        let parts = match dump.part {
+            None => 0..PARTS,
+            Some(part) => usize::from(part) % PARTS..usize::from(part) % PARTS + 1,
+        };
+        let slice = &mut self.parts[parts];
+        // Where parts differ, the wider bound holds for all.
+        let known = slice.iter().all(|part| part.clock.is_some());
+        let skipped = slice.iter().map(|part| part.skipped).max().filter(|_| known);
+        dump.since = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
+        dump.bound(skipped.filter(|_| complete));
+        if complete {
+            slice.fill(Since { clock: Some(dump.clock), skipped: 0 });
+        }
+        self.dumps.push(dump);
+    }
+}
+
+/// Distinct pages a bucket's runs have at least seen in between, about.
+fn distance(bucket: u16) -> Option<u64> {
+    let least = |bucket: u16| 1u64.checked_shl(u32::from(bucket) - 1).unwrap_or(0);
+    match bucket {
+        REUSE_COLD => None,
+        0 => Some(0),
+        bucket => Some(least(bucket.min(32)) << REUSE_SAMPLE_LOG2),
+    }
+}
+
+impl Dump {
+    /// Leaves out all but the first `top` hot pages; they count among the others then.
+    pub fn keep(&mut self, top: usize) {
+        let left_out = self.hot_pages.drain(self.hot_pages.len().min(top)..);
+        for page in left_out {
+            self.others_at_most = self.others_at_most.max(page.at_most);
+        }
+    }
+
+    fn bound(&mut self, skipped: Option<u64>) {
+        let entries = std::mem::take(&mut self.entries);
+        let others = entries.iter().map(|(_, c, v)| u64::from(other_page_at_most(*c, *v)));
+        let others = others.max().unwrap_or(0);
+        self.others_at_most = skipped.map(|skipped| others + skipped);
+        let page = |(address, count, votes): (String, u32, u32)| HotPage {
+            address,
+            at_least: count.into(),
+            at_most: skipped.map(|skipped| u64::from(hot_page_at_most(count, votes)) + skipped),
+        };
+        self.hot_pages = entries.into_iter().map(page).collect();
+        self.hot_pages.sort_by_key(|page| std::cmp::Reverse((page.at_least, page.at_most)));
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let bank = |(index, [hits, misses, conflicts]): (u16, [u32; 3])| Bank {
+            rank: index >> 4,
+            bank: index & 15,
+            hits,
+            misses,
+            conflicts,
+        };
+        self.banks = outcomes.into_iter().map(bank).collect();
+    }
+}
+
+fn known(value: Option<u64>) -> String {
+    value.map_or_else(|| "?".into(), |value| value.to_string())
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = self.part.map_or_else(|| "all parts".into(), |part| format!("part {part}"));
+        writeln!(f, "clocks {} to {}, {part}", known(self.since), self.clock)?;
+        if !self.complete {
+            writeln!(f, "  incomplete: records of this dump are missing")?;
+        }
+        for page in &self.hot_pages {
+            let HotPage { address, at_least, at_most } = page;
+            writeln!(f, "  page {address:>10}  {at_least} to {} accesses", known(*at_most))?;
+        }
+        writeln!(f, "  any other page: at most {} accesses", known(self.others_at_most))?;
+        for (distance, runs) in &self.reuse {
+            match distance {
+                Some(distance) => writeln!(f, "  reuse after about {distance} pages: {runs} runs")?,
+                None => writeln!(f, "  reuse after more pages, or first use: {runs} runs")?,
+            }
+        }
+        for Bank { rank, bank, hits, misses, conflicts } in &self.banks {
+            writeln!(
+                f,
+                "  rank {rank} bank {bank}: {hits} hits, {misses} misses, {conflicts} conflicts"
+            )?;
+        }
+        let skipped = [
+            (self.accesses_skipped, "accesses by the hot pages"),
+            (self.rows_skipped, "row outcomes"),
+            (self.runs_skipped, "runs by the reuse distances"),
+        ];
+        for (number, what) in skipped.into_iter().filter(|(number, _)| *number != 0) {
+            writeln!(f, "  skipped: {number} {what}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The card's analysis against counts made of the truth files.
+
+use std::collections::HashMap;
+
+use hmtt_tests::{accesses, succeed};
+
+use crate::captures::{path, replay};
+
+/// The one dump of a capture that is shorter than an interval.
+fn dump(name: &str, options: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture.pcapng");
+    replay(name, options, &file);
+    let text = succeed("hmtt", &["analysis", "--json", "--top", "256", path(&file)]);
+    let mut dumps = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let dump: serde_json::Value = dumps.next_back().expect("a dump at the stop");
+    assert_eq!(dump["complete"], true, "{name}");
+    dump
+}
+
+fn number(value: &serde_json::Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn hot_pages_lie_within_their_bounds_and_every_access_has_a_row_outcome() {
+    for (name, options) in [
+        ("v03_ddr1_medium_open", &["--mode", "analysis"][..]),
+        ("v05_ddr1_medium_rtl", &["--analysis", "--granularity", "burst"][..]),
+    ] {
+        let dump = dump(name, options);
+        let mut exact: HashMap<u64, u64> = HashMap::new();
+        for access in accesses(name) {
+            *exact.entry(access.address.0 >> 12).or_default() += 1;
+        }
+        let others = number(&dump["others_at_most"]);
+        for page in dump["hot_pages"].as_array().unwrap() {
+            let address = u64::from_str_radix(page["address"].as_str().unwrap(), 16).unwrap();
+            let found = exact.remove(&(address >> 12)).unwrap_or(0);
+            let bounds = number(&page["at_least"])..=number(&page["at_most"]);
+            assert!(bounds.contains(&found), "{name}: {address:x} had {found}, not {bounds:?}");
+        }
+        assert!(exact.values().all(|found| *found <= others), "{name}");
+        let banks = dump["banks"].as_array().unwrap().iter();
+        let outcomes: u64 = banks
+            .map(|bank| {
+                ["hits", "misses", "conflicts"].map(|o| number(&bank[o])).iter().sum::<u64>()
+            })
+            .sum();
+        assert_eq!(outcomes + number(&dump["rows_skipped"]), accesses(name).len() as u64, "{name}");
+    }
+}
+
+/// Sampled pages, from bit 0 up: the XOR of six bits each is 0.
+fn is_sampled(page: u64) -> bool {
+    (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
+}
+
+#[test]
+fn reuse_distances_are_those_of_an_exact_stack_where_none_was_skipped() {
+    let name = "v03_ddr1_medium_open";
+    let dump = dump(name, &["--analysis"]);
+    let (mut stack, mut exact, mut before): (Vec<u64>, HashMap<Option<u64>, u64>, _) =
+        (Vec::new(), HashMap::new(), None);
+    for page in accesses(name).iter().map(|access| access.address.0 >> 12) {
+        if before.replace(page) == Some(page) || !is_sampled(page) {
+            continue;
+        }
+        let position = stack.iter().position(|kept| *kept == page);
+        let least = |p: usize| if p == 0 { 0 } else { 64 << p.ilog2() };
+        *exact.entry(position.map(least)).or_default() += 1;
+        position.map(|position| stack.remove(position));
+        stack.insert(0, page);
+        stack.truncate(256);
+    }
+    let runs: u64 = exact.values().sum();
+    let reuse = dump["reuse"].as_array().unwrap().iter();
+    let found: HashMap<Option<u64>, u64> =
+        reuse.map(|entry| (entry[0].as_u64(), number(&entry[1]))).collect();
+    let skipped = number(&dump["runs_skipped"]);
+    assert_eq!(found.values().sum::<u64>() + skipped, runs);
+    if skipped == 0 {
+        assert_eq!(found, exact);
+    }
+}
