@@ -88,7 +88,7 @@ fn slices_count_what_passed_and_say_so() {
             clock += gap;
             counts[usize::from(write)] += u32::from(access);
             pulse(&mut frequency, |frequency| &mut frequency.clock);
-            let ends = clock - first == whole || clock - first > whole || chance(rng, 1);
+            let ends = clock - first >= whole || chance(rng, 1);
             (frequency.offer.next, frequency.passes.next) = (false, false);
             if ends {
                 (0..2).for_each(|_| pulse(&mut frequency, |frequency| &mut frequency.clock));
