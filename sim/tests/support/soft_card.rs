@@ -187,7 +187,7 @@ impl SoftCard {
                 self.access(address >> self.memory.burst_log2(), write);
             }
             (Mode::Page, _) => self.page_access(address >> PAGE_LOG2, write),
-            (Mode::Frequency, _) => {}
+            (Mode::Frequency | Mode::Analysis, _) => {}
         }
     }
 
