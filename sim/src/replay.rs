@@ -62,9 +62,10 @@ pub enum ReplayError {
 /// Runs a replay to its end. Only then outputs are finished.
 pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
     let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
-    let mut stimulus = Stimulus::new(replay.spans, generation, tck_ps);
+    let tx_period_ps = replay.engine.tx_period_ps();
+    let mut stimulus = Stimulus::new(replay.spans, generation, tck_ps).for_link(tx_period_ps);
     let mut receiver = Receiver {
-        catcher: Catcher::new(replay.engine.tx_period_ps()),
+        catcher: Catcher::new(tx_period_ps),
         fifo_peak: 0,
         decoder: Decoder::new(replay.keep_events),
         sinks: replay.sinks,

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use hmtt_format::address_map::{Axis, MapBuilder};
-use hmtt_format::{Generation, MemoryDescription};
+use hmtt_format::{Generation, MemoryDescription, Pins};
 
 use crate::engine::{self, Options, Settings};
 use crate::input::{InputError, Span};
@@ -34,6 +34,10 @@ use expected::Expected;
 use paper::PaperFifo;
 use pattern::Pattern;
 
+/// Clocks between the end of the traffic and that of the run: whoever stops a card stops the traffic
+/// first, and what the event queue counted last is told before the end.
+const LAST_CLOCKS: u64 = 4096;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Saturation {
@@ -41,7 +45,7 @@ pub struct Saturation {
     pub pattern: Pattern,
     /// Bus words of a burst: 4 or 8.
     pub burst_length: u8,
-    /// DDR clocks.
+    /// DDR clocks of traffic.
     pub clocks: u64,
     /// Makes the random choices.
     pub seed: u64,
@@ -88,17 +92,26 @@ pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, Re
     let expected = Expected::new(memory, controller().filter_map(|clock| clock.made));
     let check = Check::new(expected, verdict.clone());
     let span = |clock: controller::Clock| Ok::<_, InputError>(Span { clocks: 1, pins: clock.pins });
+    let last = std::iter::once(Ok(Span { clocks: LAST_CLOCKS, pins: Pins::DESELECT }));
     let outcome = replay::run(Replay {
-        spans: Box::new(controller().map(span)),
+        spans: Box::new(controller().map(span).chain(last)),
         memory,
         engine: &mut *engine,
         sinks: vec![Box::new(check)],
         keep_events: false,
         progress,
     })?;
+    let paper = published(what);
+    Ok(Found { outcome, verdict: verdict.take(), paper })
+}
+
+/// What the published format would have lost of the same traffic.
+pub fn published(what: &Saturation) -> PaperFifo {
+    let memory = memory(what.burst_length);
+    let controller = Controller::new(&memory, what.pattern, what.seed).take(what.clocks as usize);
     let mut paper = PaperFifo::new(memory.tck_ps, what.engine.tx_period_ps);
-    for event in Expected::new(memory, controller().filter_map(|clock| clock.made)) {
+    for event in Expected::new(&memory, controller.filter_map(|clock| clock.made)) {
         paper.take(&event);
     }
-    Ok(Found { outcome, verdict: verdict.take(), paper })
+    paper
 }

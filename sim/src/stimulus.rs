@@ -8,6 +8,7 @@ use hmtt_format::command::MAX_RANKS;
 use hmtt_format::{Command, CommandKind, Generation, Pins};
 
 use crate::input::{InputError, Span, Spans};
+use crate::schedule::TX_PERIOD_PS;
 
 /// Most clocks in one [`Drive`]: often enough to show progress and to stop in time.
 pub const LONGEST_DRIVE: u64 = 4096;
@@ -64,6 +65,12 @@ impl Stimulus {
             rest: None,
             recording: true,
         }
+    }
+
+    /// Waits for a link with a TX clock of this period as much longer as it is slower.
+    pub fn for_link(mut self, tx_period_ps: u32) -> Self {
+        self.quiet = self.quiet * u64::from(tx_period_ps) / u64::from(TX_PERIOD_PS);
+        self
     }
 
     /// The recording's counts so far.

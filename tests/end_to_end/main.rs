@@ -11,5 +11,6 @@ mod models;
 mod modes;
 mod readers;
 mod recording;
+mod saturation;
 mod unseen;
 mod wire;

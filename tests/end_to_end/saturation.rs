@@ -1,0 +1,179 @@
+//! The densest traffic a DDR-200 bus can carry, and what becomes of it; and `docs/lossless.md`, whose
+//! numbers come from here.
+
+use std::fmt::Write as _;
+
+use hmtt_format::frame::MAX_WORDS;
+use hmtt_sim::engine::{Kind, Options};
+use hmtt_sim::saturation::pattern::Pattern;
+use hmtt_sim::saturation::{self, Found, Saturation, budget};
+use hmtt_sim::schedule::tx_period_of;
+
+/// DDR clocks of each run: 26 of them are 13 million.
+const CLOCKS: u64 = 500_000;
+/// DDR clocks the published format gets in the document's table.
+const PUBLISHED_CLOCKS: u64 = 2_000_000;
+/// log2 of the words of the smallest board's FIFO and of the published one.
+const FIFOS: [u8; 2] = [10, 14];
+/// Words of the longest block: a descriptor and a full frame.
+const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
+/// What is neither sent nor freed: a block on the wire, one behind it, and one cut short by a setting.
+const BOUND: u64 = 3 * BLOCK_WORDS;
+const DOCUMENT: &str = include_str!("../../docs/lossless.md");
+
+fn verilator() -> Options {
+    Options { kind: Kind::Verilator, ..Options::default() }
+}
+
+fn saturation(pattern: Pattern, burst_length: u8) -> Saturation {
+    let (clocks, seed, fifo_log2) = (CLOCKS, 1, FIFOS[0]);
+    Saturation { pattern, burst_length, clocks, seed, fifo_log2, engine: verilator() }
+}
+
+fn run(what: &Saturation) -> Found {
+    let found = saturation::run(what, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found.verdict.wrong, None, "{what:?}");
+    assert_eq!((found.outcome.violations.len(), found.outcome.flaws.len()), (0, 0), "{what:?}");
+    found
+}
+
+/// The bursts of a line never merge, twice as many records as there are lines.
+const fn exceeds_the_link(pattern: Pattern, burst_length: u8) -> bool {
+    matches!(pattern, Pattern::Interleaved) && burst_length == 4
+}
+
+#[test]
+fn no_dense_traffic_makes_the_card_lose_a_record() {
+    let mut clocks = 0;
+    for burst_length in [4, 8] {
+        for fifo_log2 in FIFOS {
+            for pattern in Pattern::ALL {
+                if exceeds_the_link(pattern, burst_length) {
+                    continue;
+                }
+                let what = Saturation { fifo_log2, ..saturation(pattern, burst_length) };
+                let Found { outcome, verdict, .. } = run(&what);
+                assert_eq!((verdict.lost, outcome.summary.lost_records), (0, 0), "{what:?}");
+                let peak = outcome.summary.fifo_peak_words;
+                assert!((1..=BOUND).contains(&peak), "{what:?}: {peak} words");
+                clocks += outcome.summary.clocks;
+            }
+        }
+    }
+    assert!(clocks >= 10_000_000);
+    // With that much in it the smallest FIFO still has room for a block.
+    assert!(BOUND + BLOCK_WORDS < 1 << FIFOS[0]);
+}
+
+#[test]
+fn what_exceeds_the_link_is_lost_and_counted_exactly() {
+    for fifo_log2 in FIFOS {
+        let what = Saturation { fifo_log2, ..saturation(Pattern::Interleaved, 4) };
+        let Found { verdict, paper, .. } = run(&what);
+        assert!(verdict.lost > 0 && verdict.first_lost > Some(5_000));
+        let published = Saturation { clocks: CLOCKS, ..what };
+        assert!(verdict.lost < paper.lost, "{published:?}");
+    }
+}
+
+#[test]
+fn a_slow_link_loses_what_is_reported_where_it_is_reported() {
+    for (at, pattern) in Pattern::ALL.into_iter().enumerate() {
+        for (burst_length, megabits) in [(4, 100), (8, 300), (8, 20)] {
+            // Settings wait for room, and on a slow link the event queue overflows: it counts bursts, not
+            // lines, and commands among what it misses do not happen.
+            if pattern == Pattern::Tags && megabits != 300 {
+                continue;
+            }
+            let tx_period_ps = tx_period_of(megabits);
+            let engine = Options { tx_period_ps, ..verilator() };
+            let (clocks, seed) = (200_000, at as u64 + u64::from(megabits));
+            let what = Saturation { clocks, seed, engine, ..saturation(pattern, burst_length) };
+            let Found { outcome, verdict, .. } = run(&what);
+            assert_eq!(verdict.lost, outcome.summary.lost_records, "{what:?}");
+            assert_eq!(verdict.late, 0, "{what:?}");
+            if pattern != Pattern::Gaps || megabits < 250 {
+                assert!(verdict.lost > 0 && verdict.gaps > 0, "{what:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_engines_fill_the_fifo_alike() {
+    for (pattern, megabits) in [(Pattern::RowMisses, 1000), (Pattern::Random, 50)] {
+        let found = [Kind::Rust, Kind::Verilator].map(|kind| {
+            let engine = Options { kind, tx_period_ps: tx_period_of(megabits), ..verilator() };
+            let what = Saturation { clocks: 12_000, engine, ..saturation(pattern, 4) };
+            let Found { mut outcome, verdict, .. } = run(&what);
+            outcome.summary.clocks_per_second = 0;
+            (outcome.summary, verdict)
+        });
+        assert_eq!(found[0], found[1], "{pattern:?}");
+        assert_eq!(found[0].1.lost > 0, megabits < 1000);
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Fails with the text the document should hold.
+fn document_says(expected: &str) {
+    assert!(DOCUMENT.contains(expected), "docs/lossless.md should say:\n{expected}");
+}
+
+#[test]
+fn the_document_states_the_budget_as_it_is() {
+    let frames = budget::frames_per_second();
+    let records = frames * f64::from(budget::FRAME_RECORDS);
+    let content = budget::record_bytes_per_second();
+    let lines = 1e8 / 4.0;
+    let mut table = String::new();
+    let mut row = |what: &str, value: String| writeln!(table, "| {what} | {value} |").unwrap();
+    row("link", format!("{:.1} MB/s", f64::from(budget::LINK_BYTES) / 1e6));
+    row("a full frame on the wire", format!("{} bytes", budget::WIRE_BYTES));
+    row("full frames", format!("{}/s", thousands(frames as u64)));
+    row("line records in a full frame", budget::FRAME_RECORDS.to_string());
+    row("line records the link takes", format!("{:.2} million/s", records / 1e6));
+    row("bytes of records the link takes", format!("{:.1} MB/s", content / 1e6));
+    row("lines a DDR-200 bus carries at most", format!("{:.2} million/s", lines / 1e6));
+    row("bytes of records they make, 4 each", format!("{:.1} MB/s", lines * 4.0 / 1e6));
+    row("share of the link's records", format!("{:.1} %", 100.0 * lines / records));
+    row("the same in 64-bit records", format!("{:.1} MB/s", lines * 8.0 / 1e6));
+    document_says(&table);
+    document_says(&format!("three blocks of {BLOCK_WORDS} words, {BOUND}"));
+    assert!(lines < records, "the argument itself");
+}
+
+#[test]
+fn the_document_states_what_the_published_format_loses() {
+    let mut table = String::new();
+    for pattern in Pattern::ALL {
+        for burst_length in [4, 8] {
+            let what = Saturation { clocks: PUBLISHED_CLOCKS, ..saturation(pattern, burst_length) };
+            let paper = saturation::published(&what);
+            let rate = paper.produced as f64 / (PUBLISHED_CLOCKS as f64 / 100.0);
+            let first = paper.first_lost.map_or("-".into(), thousands);
+            writeln!(
+                table,
+                "| {} | {burst_length} | {rate:.1} | {:.0} | {:.0} | {first} | {:.1} % |",
+                pattern.name(),
+                rate * 4.0,
+                rate * 8.0,
+                paper.lost_percent()
+            )
+            .unwrap();
+        }
+    }
+    document_says(&table);
+}
