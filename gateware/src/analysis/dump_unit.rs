@@ -77,6 +77,8 @@ pub struct DumpUnit {
     pub forget: Signal<Out, Bit>,
     /// Take no reuse distance.
     pub hold: Signal<Out, Bit>,
+    /// Let no tally wait.
+    pub drain: Signal<Out, Bit>,
     /// The tables are read and cleared from here.
     pub dumping: Signal<Out, Bit>,
     /// Which entry.
@@ -183,6 +185,7 @@ impl DumpUnit {
             flush: Default::default(),
             forget: Default::default(),
             hold: Default::default(),
+            drain: Default::default(),
             dumping: Default::default(),
             index: Default::default(),
             clear_entry: Default::default(),
@@ -277,6 +280,7 @@ impl Logic for DumpUnit {
         self.dumping.next = (self.state.q.val() != State::Idle)
             & (self.state.q.val() != State::Flush)
             & (self.state.q.val() != State::Settle);
+        self.drain.next = self.state.q.val() == State::Settle;
         self.hold.next = (self.state.q.val() != State::Idle)
             & !(self.whole.q.val()
                 & ((self.state.q.val() == State::Flush) | (self.state.q.val() == State::Settle)));

@@ -25,7 +25,7 @@ const fn taps(turn: bool, to: u32) -> u32 {
         let lands = if !turn {
             bit % 4
         } else if bit % 5 == 4 {
-            bit / 5 % 4
+            (bit / 5 + 2) % 4
         } else {
             bit % 5
         };

@@ -2,8 +2,8 @@
 //! written back.
 //!
 //! Counter `state * 64 + rank * 16 + bank` counts row hits (0), misses (1) and conflicts (2), counter
-//! 192 + bucket reuse distances. Outcomes of the counter that waits are added to it; an outcome that
-//! finds another counter waiting is counted as skipped. Reuse distances come when there is room.
+//! 192 + bucket reuse distances. Outcomes of one counter gather until one of another comes; that one is
+//! counted as skipped if the first cannot go on because its counter is on its way already. Reuse distances come when there is room.
 
 use rust_hdl::prelude::*;
 
@@ -35,6 +35,8 @@ pub struct Tallies {
     pub taken: Signal<Out, Bit>,
     /// Take none.
     pub hold: Signal<In, Bit>,
+    /// Let nothing wait; no access comes.
+    pub drain: Signal<In, Bit>,
     /// Nothing is on its way.
     pub idle: Signal<Out, Bit>,
     /// The counters are read from outside; no access comes.
@@ -62,6 +64,7 @@ pub struct Tallies {
     holds: DFF<Bit>,
     skip: DFF<Bit>,
     skips: DFF<Bits<23>>,
+    wanted: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
     room: Signal<Local, Bit>,
     accepts: Signal<Local, Bit>,
@@ -82,6 +85,7 @@ impl Default for Tallies {
             bucket: Default::default(),
             taken: Default::default(),
             hold: Default::default(),
+            drain: Default::default(),
             idle: Default::default(),
             dumping: Default::default(),
             index: Default::default(),
@@ -101,6 +105,7 @@ impl Default for Tallies {
             holds: Default::default(),
             skip: Default::default(),
             skips: Default::default(),
+            wanted: Default::default(),
             take: Default::default(),
             room: Default::default(),
             accepts: Default::default(),
@@ -135,13 +140,17 @@ impl Logic for Tallies {
         self.came.d.next = self.access.val();
         self.came_index.d.next =
             (bit_cast::<8, 2>(self.row_state.val()) << 6) | bit_cast::<8, 6>(self.bank.val());
+        self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
+            & (self.waiting.q.val().times != self.most_times.val());
+        // Outcomes of one counter gather until another one's comes, so that none comes too soon.
+        self.wanted.next = (self.came.q.val() & !self.same.val())
+            | (!self.came.q.val() & ((self.offer.val() & !self.hold.val()) | self.drain.val()));
         self.take.next = self.waiting.q.val().valid
+            & self.wanted.val()
             & !(self.reading.q.val().valid
                 & (self.reading.q.val().index == self.waiting.q.val().index))
             & !(self.writing.q.val() & (self.writing_index.q.val() == self.waiting.q.val().index));
         self.room.next = !self.waiting.q.val().valid | self.take.val();
-        self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
-            & (self.waiting.q.val().times != self.most_times.val());
         self.accepts.next = self.room.val() & !self.came.q.val() & !self.hold.val();
         self.taken.next = self.accepts.val() & self.offer.val();
         self.skip.d.next = false;

@@ -115,6 +115,7 @@ impl Logic for Analysis {
         self.tallies.offer.next = self.reuse.offer.val();
         self.tallies.bucket.next = self.reuse.bucket.val();
         self.tallies.hold.next = self.dump_unit.hold.val();
+        self.tallies.drain.next = self.dump_unit.drain.val();
         self.tallies.dumping.next = self.dump_unit.dumping.val();
         self.tallies.index.next = self.dump_unit.index.val();
         self.tallies.clear.next = self.dump_unit.clear_tally.val();
