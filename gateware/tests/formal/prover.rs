@@ -103,7 +103,7 @@ impl Proof {
             "read_verilog -formal top.v; read_verilog -formal -sv{defines} check.v; \
              hierarchy -check -top check; proc; flatten; opt_clean; memory_map -formal; opt; {lower}\
              setundef -undriven -anyseq; opt; techmap; opt -fast; dffunmap; \
-             abc -g AND -fast; opt_clean; write_aiger -I -B -zinit check.aig"
+             setundef -anyseq; aigmap; opt_clean; write_aiger -I -B -zinit check.aig"
         );
         let mut yosys = Command::new("yosys");
         yosys.current_dir(&folder).args(["-q", "-p", &script]);
