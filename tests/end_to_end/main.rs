@@ -4,6 +4,7 @@ mod captures;
 mod configuration;
 mod engines;
 mod frames;
+mod fuzz;
 mod loss;
 mod models;
 mod modes;
