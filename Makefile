@@ -1,7 +1,7 @@
 # What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
 # need by themselves.
 .POSIX:
-.PHONY: setup demo lint test formal synth bitstream bench
+.PHONY: setup demo lint test formal fuzz synth bitstream bench
 
 setup:
 	@sh tools/setup.sh
@@ -39,3 +39,9 @@ bitstream: setup
 bench: setup
 	cargo build --quiet --release -p hmtt-sim
 	cargo run --quiet --release -p hmtt-tests --bin bench
+
+# Made-up commands against a plain reading of the pins: make fuzz SECONDS=3600 SEED=1000
+SECONDS = 60
+SEED = 1
+fuzz: setup
+	cargo run --quiet --release -p hmtt-tests --bin fuzz -- $(SECONDS) $(SEED)

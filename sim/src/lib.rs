@@ -15,6 +15,7 @@
 
 pub mod decode;
 pub mod engine;
+pub mod fuzz;
 pub mod gmii;
 pub mod input;
 pub mod output;

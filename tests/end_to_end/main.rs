@@ -5,6 +5,7 @@ mod captures;
 mod configuration;
 mod engines;
 mod frames;
+mod fuzz;
 mod heartbeats;
 mod loss;
 mod models;

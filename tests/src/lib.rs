@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use hmtt_format::{Access, truth};
 
+pub mod fuzz;
+
 /// The DDR1 vectors.
 pub const DDR1: [&str; 12] = [
     "v01_ddr1_tiny_open",

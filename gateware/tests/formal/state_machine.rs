@@ -8,7 +8,7 @@ use crate::memories;
 use crate::prover::{Proof, Reach, stepped};
 
 /// Clocks from a command to its verdict.
-const LATENCY: u64 = 1;
+const LATENCY: u64 = 5;
 
 /// Places of a struct's fields, the first lowest, and its width.
 fn fields<T: Synth>() -> (Vec<(String, u64)>, u64) {

@@ -1,0 +1,128 @@
+//! One seed to a verdict: the reference against an engine, event by event.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use hmtt_format::config::Granularity;
+use hmtt_format::{Event, MemoryDescription, Pins};
+
+use super::generator::{Generator, Numbers};
+use super::reference::Reference;
+use crate::engine::{self, Kind, Options, Settings};
+use crate::gmii::Frame;
+use crate::input::{Span, Spans};
+use crate::output::{OutputError, Sink};
+use crate::replay::{self, Outcome, Replay, ReplayError};
+
+/// Clocks after the last command.
+const LAST_CLOCKS: u64 = 1000;
+
+/// Made-up commands and the events they are.
+pub struct Case {
+    /// The memory they are for.
+    pub memory: MemoryDescription,
+    /// Clock and pins of each; every clock in between is DESELECT with CKE as before.
+    pub commands: Vec<(u64, Pins)>,
+    /// Clocks in all.
+    pub clocks: u64,
+    /// What the card must send.
+    pub expected: Vec<Event>,
+}
+
+impl Case {
+    /// Makes up `count` commands.
+    pub fn new(memory: &MemoryDescription, seed: u64, count: usize) -> Self {
+        let illegal = [0, 2, 20, 100][Numbers(seed).below(4) as usize];
+        let mut generator = Generator::new(memory, seed, illegal);
+        let mut reference = Reference::new(memory);
+        let mut commands = Vec::with_capacity(count);
+        let mut quiet = Pins::DESELECT;
+        for _ in 0..count {
+            let (gap, pins) = generator.next(&reference);
+            (0..gap).for_each(|_| reference.clock(quiet));
+            commands.push((reference.clocks(), pins));
+            reference.clock(pins);
+            quiet.cke = pins.cke;
+        }
+        (0..LAST_CLOCKS).for_each(|_| reference.clock(quiet));
+        let (clocks, expected) = (reference.clocks(), reference.events);
+        Case { memory: memory.clone(), commands, clocks, expected }
+    }
+
+    fn spans(&self, clocks: u64) -> Spans {
+        let mut spans = Vec::with_capacity(2 * self.commands.len());
+        let (mut next, mut quiet) = (0, Pins::DESELECT);
+        for (clock, pins) in self.commands.iter().take_while(|(clock, _)| *clock < clocks) {
+            if *clock > next {
+                spans.push(Ok(Span { clocks: clock - next, pins: quiet }));
+            }
+            spans.push(Ok(Span { clocks: 1, pins: *pins }));
+            next = clock + 1;
+            quiet.cke = pins.cke;
+        }
+        if clocks > next {
+            spans.push(Ok(Span { clocks: clocks - next, pins: quiet }));
+        }
+        Box::new(spans.into_iter())
+    }
+
+    /// Runs the first clocks through an engine; the outcome and all frames.
+    pub fn run(
+        &self,
+        kind: Kind,
+        cache: Option<&Path>,
+        clocks: u64,
+    ) -> Result<(Outcome, Vec<Vec<u8>>), ReplayError> {
+        let parameters = engine::default_parameters(self.memory.clone());
+        let settings = Settings { granularity: Granularity::Burst, ..Settings::default() };
+        let cache = cache.map(Path::to_owned);
+        let options = Options { kind, cache, ..Options::default() };
+        let mut engine = engine::prepare(&options, &parameters, settings)?;
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let outcome = replay::run(Replay {
+            spans: self.spans(clocks),
+            memory: &parameters.memory,
+            engine: &mut *engine,
+            sinks: vec![Box::new(Keeper(kept.clone()))],
+            keep_events: true,
+            progress: &mut |_| {},
+        })?;
+        Ok((outcome, kept.take()))
+    }
+
+    /// What the card says against what it must say; `None`: all is well.
+    pub fn difference(&self, outcome: &Outcome) -> Option<String> {
+        let at = |index: usize| {
+            let around = |events: &[Event]| {
+                let from = index.saturating_sub(3).min(events.len());
+                format!("{:#?}", &events[from..(index + 3).min(events.len())])
+            };
+            let (expected, sent) = (around(&self.expected), around(&outcome.events));
+            format!("record {index}\nexpected, from three before: {expected}\nsent: {sent}")
+        };
+        if !outcome.violations.is_empty() || !outcome.flaws.is_empty() {
+            return Some(format!("{:?} {:?}", outcome.violations, outcome.flaws));
+        }
+        if outcome.summary.lost_records != 0 {
+            return Some(format!("{} records lost", outcome.summary.lost_records));
+        }
+        let pairs = self.expected.iter().zip(&outcome.events);
+        let common = pairs.take_while(|(a, b)| a == b).count();
+        (common < self.expected.len().max(outcome.events.len())).then(|| at(common))
+    }
+}
+
+/// Keeps the bytes of frames.
+struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl Sink for Keeper {
+    fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {
+        self.0.borrow_mut().push(frame.bytes.clone());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), OutputError> {
+        Ok(())
+    }
+}

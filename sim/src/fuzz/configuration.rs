@@ -1,0 +1,83 @@
+//! Accesses to the records software turned them into: configuration commands, the tag window, marks,
+//! stop and start. The settings of `docs/format.md` that do not change what a burst record is.
+
+use hmtt_format::config::{self, DEFAULT_TIMEOUT, REGISTERS_LOG2, is_mark};
+use hmtt_format::record::TagSource;
+use hmtt_format::{Access, Event, MemoryDescription, PhysAddr};
+
+/// What software has told the card.
+#[derive(Clone)]
+pub struct Configuration {
+    memory: MemoryDescription,
+    running: bool,
+    base: u64,
+    window: bool,
+    /// Register, accesses so far, clock of the last one.
+    sequence: Option<(u16, u8, u64)>,
+}
+
+impl Configuration {
+    /// As after power-on with the run switch on.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        let memory = memory.clone();
+        Configuration { memory, running: true, base: 0, window: false, sequence: None }
+    }
+
+    /// Records are being made.
+    pub const fn running(&self) -> bool {
+        self.running
+    }
+
+    /// Records an access and lets a command it completes take effect.
+    pub fn access(&mut self, access: Access, events: &mut Vec<Event>) {
+        let (clock, address) = (access.clock, access.address.0);
+        let size = self.memory.tag_window_log2;
+        if self.running && self.window && address >> size == self.base >> size {
+            let value = (address & ((1 << size) - 1)) as u32;
+            events.push(Event::Tag { clock, source: TagSource::Window(access.direction), value });
+        } else if self.running {
+            let log2 = self.memory.burst_log2();
+            let address = PhysAddr(address >> log2 << log2);
+            events.push(Event::Access(Access { address, ..access }));
+        }
+        if let Some(register) = self.completed(access) {
+            self.obey(register);
+            if self.running && is_mark(register) {
+                let value = register.into();
+                events.push(Event::Tag { clock, source: TagSource::Mark, value });
+            }
+        }
+    }
+
+    fn completed(&mut self, access: Access) -> Option<u16> {
+        let (clock, stride) = (access.clock.0, self.memory.config_stride_log2);
+        if access.address.0 >> (stride + REGISTERS_LOG2) != 0 {
+            return None;
+        }
+        let register = (access.address.0 >> stride) as u16;
+        let count = match self.sequence {
+            Some((same, count, at))
+                if same == register && clock - at <= u64::from(DEFAULT_TIMEOUT) =>
+            {
+                count + 1
+            }
+            _ => 1,
+        };
+        let complete = count == self.memory.config_count;
+        self.sequence = (!complete).then_some((register, count, clock));
+        complete.then_some(register)
+    }
+
+    fn obey(&mut self, register: u16) {
+        match register {
+            config::START => self.running = true,
+            config::STOP => self.running = false,
+            config::TAG_ON => self.window = true,
+            config::TAG_OFF => self.window = false,
+            digit if digit & !15 == config::TAG_NIBBLE_FIRST => {
+                self.base = (self.base << 4 | u64::from(digit & 15)) & ((1 << 40) - 1);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A million made-up commands, legal and illegal, of every generation: the card says what a plain reading
+//! of the pins says, and both engines say it in the same frames. `make fuzz` goes on from there.
+
+use std::collections::BTreeSet;
+
+use hmtt_format::record::TagSource;
+use hmtt_format::{Event, FaultKind};
+use hmtt_sim::engine::Kind;
+use hmtt_sim::fuzz::case::Case;
+use hmtt_sim::fuzz::memories;
+use hmtt_tests::fuzz::{try_case, vector_text};
+
+use crate::captures::{comments, decode, lines, path, replay_file};
+
+const CASES: u64 = 26;
+const COMMANDS: usize = 40_000;
+
+#[test]
+fn a_million_commands_decode_as_the_reference_says() {
+    assert!(CASES * COMMANDS as u64 >= 1_000_000);
+    let folder = tempfile::tempdir().unwrap().keep();
+    for seed in 1..=CASES {
+        let memory = memories::ALL[(seed % memories::ALL.len() as u64) as usize];
+        try_case(memory, seed, COMMANDS, &folder).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    std::fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn made_up_commands_meet_everything_the_card_can_say() {
+    let (mut faults, mut accesses, mut tags, mut marks) = (BTreeSet::new(), 0, 0, 0);
+    for seed in 1..=12 {
+        let memory = memories::ALL[(seed % memories::ALL.len() as u64) as usize];
+        for event in Case::new(&memories::parse(memory), seed, COMMANDS).expected {
+            match event {
+                Event::Fault { kind, .. } => {
+                    faults.insert(kind);
+                }
+                Event::Tag { source: TagSource::Mark, .. } => marks += 1,
+                Event::Tag { .. } => tags += 1,
+                _ => accesses += 1,
+            }
+        }
+    }
+    // The clock of a simulated slot never stops.
+    let missing: Vec<_> = FaultKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != FaultKind::ClockLost && !faults.contains(kind))
+        .collect();
+    assert_eq!(missing, []);
+    assert!(accesses > 50_000 && tags > 0 && marks > 10, "{accesses} {tags} {marks}");
+}
+
+#[test]
+fn what_is_kept_of_a_case_replays_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, toml) = (folder.path().join("case.cmd"), folder.path().join("case.toml"));
+    let capture = folder.path().join("case.pcapng");
+    let case = Case::new(&memories::parse(memories::ALL[2]), 2, 2000);
+    let text = vector_text(&case.memory, &case.commands, case.clocks);
+    std::fs::write(&input, text).unwrap();
+    std::fs::write(&toml, memories::ALL[2]).unwrap();
+    replay_file(&input, &["--memory", path(&toml), "--granularity", "burst"], &capture);
+    let count = |wanted: fn(&Event) -> bool| case.expected.iter().filter(|e| wanted(e)).count();
+    let text = decode(&capture);
+    assert_eq!(lines(&text).len(), count(|event| matches!(event, Event::Access(_))));
+    let faults = count(|event| matches!(event, Event::Fault { .. }));
+    assert!(faults > 10 && comments(&text, "fault").len() == faults);
+}
+
+#[test]
+fn a_wrong_reference_is_noticed() {
+    let mut case = Case::new(&memories::parse(memories::ALL[0]), 3, 500);
+    let (outcome, _) = case.run(Kind::Verilator, None, case.clocks).unwrap();
+    assert_eq!(case.difference(&outcome), None);
+    let last = case.expected.pop();
+    assert!(last.is_some() && case.difference(&outcome).is_some());
+}
