@@ -54,6 +54,7 @@ pub struct Reuse {
     key: DFF<Bits<22>>,
     carried: DFF<Bits<22>>,
     position: DFF<Bits<8>>,
+    reached: DFF<Bits<8>>,
     ahead: DFF<Bits<8>>,
     left: DFF<Bits<9>>,
     depth: DFF<Bits<9>>,
@@ -94,6 +95,7 @@ impl Reuse {
             key: Default::default(),
             carried: Default::default(),
             position: Default::default(),
+            reached: Default::default(),
             ahead: Default::default(),
             left: Default::default(),
             depth: Default::default(),
@@ -116,8 +118,8 @@ impl Logic for Reuse {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, came, came_key, waits, waiting, key, carried, position, ahead,
-            left, depth, found, skip, skips
+            self, clock, state, came, came_key, waits, waiting, key, carried, position, reached,
+            ahead, left, depth, found, skip, skips
         );
         self.stack.read_clock.next = self.clock.val();
         self.stack.write_clock.next = self.clock.val();
@@ -177,23 +179,25 @@ impl Logic for Reuse {
                 self.state.d.next = State::Scan;
             }
             State::Scan => {
-                if self.left.q.val() == 0 {
-                    // Beyond a full stack there is no place: its last entry is forgotten.
+                // The comparison only sets a register, so it takes effect a clock later.
+                if self.found.q.val() {
                     self.state.d.next = State::Tell;
-                    if !self.is_full.val() {
-                        self.stack.write_enable.next = true;
-                        self.depth.d.next = self.depth.q.val() + 1;
-                    }
                 } else {
-                    self.stack.write_enable.next = true;
+                    self.reached.d.next = self.position.q.val();
+                    self.position.d.next = self.ahead.q.val();
+                    self.ahead.d.next = self.ahead.q.val() + 1;
                     self.carried.d.next = self.held.val();
                     self.left.d.next = self.left.q.val() - 1;
-                    if self.held.val() == self.key.q.val() {
-                        self.found.d.next = true;
+                    self.stack.write_enable.next = true;
+                    if self.left.q.val() == 0 {
+                        // Beyond a full stack there is no place: its last entry is forgotten.
                         self.state.d.next = State::Tell;
+                        self.stack.write_enable.next = !self.is_full.val();
+                        if !self.is_full.val() {
+                            self.depth.d.next = self.depth.q.val() + 1;
+                        }
                     } else {
-                        self.position.d.next = self.ahead.q.val();
-                        self.ahead.d.next = self.ahead.q.val() + 1;
+                        self.found.d.next = self.held.val() == self.key.q.val();
                     }
                 }
             }
@@ -211,7 +215,7 @@ impl Logic for Reuse {
             self.depth.d.next = bits::<9>(0);
         }
 
-        self.at.next = self.position.q.val();
+        self.at.next = self.reached.q.val();
         self.bucket.next = bits::<4>(0);
         if !self.found.q.val() {
             self.bucket.next = self.cold.val();
