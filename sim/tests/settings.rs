@@ -7,7 +7,7 @@ use hmtt_format::config::{
     TAG_NIBBLE_FIRST, TAG_ON,
 };
 use hmtt_format::{Event, MemoryDescription, toml_memory};
-use hmtt_sim::engine::{self, Kind, Options, Settings};
+use hmtt_sim::engine::{self, Options, Settings};
 use hmtt_sim::replay::{self, Outcome, Replay};
 use hmtt_sim::traffic::Traffic;
 use hmtt_sim::truth;

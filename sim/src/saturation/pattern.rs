@@ -185,14 +185,14 @@ impl Wants {
                 self.line(row + bank + line * self.line_bytes, Direction::Read, 0);
             }
             Pattern::Random => {
-                if number % RUN_LINES == 0 {
-                    self.write = self.number() % 4 == 0;
+                if number.is_multiple_of(RUN_LINES) {
+                    self.write = self.number().is_multiple_of(4);
                 }
                 let address = self.anywhere();
                 self.line(address, Direction::from_bit(self.write), 0);
             }
             Pattern::Alternating => {
-                let direction = Direction::from_bit(number % 2 != 0);
+                let direction = Direction::from_bit(!number.is_multiple_of(2));
                 self.line(self.in_row(number), direction, 0);
             }
             Pattern::Gaps => {
@@ -207,7 +207,7 @@ impl Wants {
             Pattern::Tags if number % MARK_LINES == MARK_LINES / 2 => {
                 self.configure(SETTING, 0, Note::Plain);
             }
-            Pattern::Tags if number % TAG_LINES == 0 => {
+            Pattern::Tags if number.is_multiple_of(TAG_LINES) => {
                 let address = TAG_BASE + self.number() % (1 << 16) / 8 * 8;
                 let direction = Direction::Write;
                 self.ready.push(Wanted { address, direction, distance: 0, note: Note::Tag });
