@@ -29,6 +29,8 @@ pub struct Chain {
     pub running: Signal<In, Bit>,
     pub totals: Signal<In, Totals>,
     pub now: Signal<In, SlotClock>,
+    pub analysis_high: Signal<In, Bits<32>>,
+    pub analysis_low: Signal<In, Bits<32>>,
     pub slice_first: Signal<In, SlotClock>,
     pub slice_reads: Signal<In, Bits<32>>,
     pub slice_writes: Signal<In, Bits<32>>,
@@ -60,6 +62,8 @@ impl Chain {
             running: Default::default(),
             totals: Default::default(),
             now: Default::default(),
+            analysis_high: Default::default(),
+            analysis_low: Default::default(),
             slice_first: Default::default(),
             slice_reads: Default::default(),
             slice_writes: Default::default(),
@@ -100,6 +104,8 @@ impl Logic for Chain {
         self.other.slices.next = self.slices.val();
         self.other.running.next = self.running.val();
         self.other.totals.next = self.totals.val();
+        self.other.analysis_high.next = self.analysis_high.val();
+        self.other.analysis_low.next = self.analysis_low.val();
         self.other.slice_partial.next = self.slice_partial.val();
         self.other.slice_first.next = self.slice_first.val();
         self.other.slice_reads.next = self.slice_reads.val();

@@ -78,6 +78,11 @@ impl Bench {
                 (at, SlotEvent { gap: popped.gap, access, fault, ..*event })
             );
             assert!(event.access >= access && event.fault >= fault);
+            let overtakes = missed != [0; 2] && (access || fault);
+            assert!(
+                !overtakes,
+                "{popped:?} at {clock} overtakes the count of what was missed before"
+            );
             missed = [0, 1].map(|kind| missed[kind] + kept(event)[kind] - kept(popped)[kind]);
         }
         assert_eq!((missed, pushed.next()), ([0; 2], None), "nothing is left over");

@@ -58,7 +58,8 @@ pub fn replay(
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Outcome, ReplayError> {
     let card = StrappedSoftCard::new(memory.clone(), settings);
-    let mut engine = Stepper { card, tck_ps: memory.tck_ps, tx_period_ps: TX_PERIOD_PS, stop: None };
+    let mut engine =
+        Stepper { card, tck_ps: memory.tck_ps, tx_period_ps: TX_PERIOD_PS, stop: None };
     replay::run(Replay {
         spans,
         memory,
