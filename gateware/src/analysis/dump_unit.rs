@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! clock    _/0\_/1\_/2\_/3\_/4\_ ... _/n\_
-//! state        Read Look Test Offer Sent..Sent -> next
+//! state        Read Look Test Offer Sent..Sent Step
 //! tell                        <kind>
 //! words                       <stand still    >
 //! ```
@@ -30,6 +30,7 @@ enum State {
     Test,
     Offer,
     Sent,
+    Step,
     Done,
 }
 
@@ -385,7 +386,7 @@ impl Logic for DumpUnit {
                 if self.used.val() {
                     self.state.d.next = State::Offer;
                 } else {
-                    self.next.next = true;
+                    self.state.d.next = State::Step;
                 }
             }
             State::Offer => {
@@ -400,8 +401,11 @@ impl Logic for DumpUnit {
             State::Sent => {
                 if self.free.val() {
                     self.records.d.next = self.records.q.val() + 1;
-                    self.next.next = true;
+                    self.state.d.next = State::Step;
                 }
+            }
+            State::Step => {
+                self.next.next = true;
             }
             State::Done => {
                 self.number.d.next = self.number.q.val() + 1;

@@ -33,7 +33,7 @@ pub struct Tallies {
     pub bucket: Signal<In, Bits<4>>,
     /// It is taken on this clock.
     pub taken: Signal<Out, Bit>,
-    /// Take none.
+    /// Take none from the next clock on.
     pub hold: Signal<In, Bit>,
     /// Let nothing wait; no access comes.
     pub drain: Signal<In, Bit>,
@@ -54,6 +54,8 @@ pub struct Tallies {
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
+    holding: DFF<Bit>,
+    draining: DFF<Bit>,
     came: DFF<Bit>,
     came_index: DFF<Bits<8>>,
     waiting: DFF<Tally>,
@@ -95,6 +97,8 @@ impl Default for Tallies {
             skipped: Default::default(),
             clear_skipped: Default::default(),
             counters: Default::default(),
+            holding: Default::default(),
+            draining: Default::default(),
             came: Default::default(),
             came_index: Default::default(),
             waiting: Default::default(),
@@ -123,6 +127,8 @@ impl Logic for Tallies {
         dff_setup!(
             self,
             clock,
+            holding,
+            draining,
             came,
             came_index,
             waiting,
@@ -137,6 +143,8 @@ impl Logic for Tallies {
         self.counters.read_clock.next = self.clock.val();
         self.counters.write_clock.next = self.clock.val();
 
+        self.holding.d.next = self.hold.val();
+        self.draining.d.next = self.drain.val();
         self.came.d.next = self.access.val();
         self.came_index.d.next =
             (bit_cast::<8, 2>(self.row_state.val()) << 6) | bit_cast::<8, 6>(self.bank.val());
@@ -144,14 +152,15 @@ impl Logic for Tallies {
             & (self.waiting.q.val().times != self.most_times.val());
         // Outcomes of one counter gather until another one's comes, so that none comes too soon.
         self.wanted.next = (self.came.q.val() & !self.same.val())
-            | (!self.came.q.val() & ((self.offer.val() & !self.hold.val()) | self.drain.val()));
+            | (!self.came.q.val()
+                & ((self.offer.val() & !self.holding.q.val()) | self.draining.q.val()));
         self.take.next = self.waiting.q.val().valid
             & self.wanted.val()
             & !(self.reading.q.val().valid
                 & (self.reading.q.val().index == self.waiting.q.val().index))
             & !(self.writing.q.val() & (self.writing_index.q.val() == self.waiting.q.val().index));
         self.room.next = !self.waiting.q.val().valid | self.take.val();
-        self.accepts.next = self.room.val() & !self.came.q.val() & !self.hold.val();
+        self.accepts.next = self.room.val() & !self.came.q.val() & !self.holding.q.val();
         self.taken.next = self.accepts.val() & self.offer.val();
         self.skip.d.next = false;
         if self.take.val() {
