@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_transmit_clock_goes_on_while_the_ddr_clock_stands_still() {
-        let mut schedule = Schedule::new(10_000);
+        let mut schedule = Schedule::new(10_000, TX_PERIOD_PS);
         assert_eq!([schedule.tx_edges(), schedule.tx_edges()], [0, 2]);
         schedule.delay(80);
         // The edge of 20 ns comes at 100 ns: TX 17, 25 ... 97 ns.
