@@ -87,9 +87,5 @@ fn proof() -> Proof {
 fn accesses_go_to_open_banks_only() {
     let proof = proof();
     proof.holds();
-    // Auto-precharge by another pin.
-    proof.refutes("a[32'ha]", "a[32'hb]");
-    // A bank that REFRESH and PRECHARGE ALL leave open.
-    proof.refutes("open$d = ((32'h0) & 16'hffff);", "open$d = open$q;");
     proof.refutes_macro("LATENCY", LATENCY + 1);
 }

@@ -25,6 +25,8 @@ module check(input [`COMMAND_BITS-1:0] command);
 
     always @(*) begin
         assume(code <= `LAST_CODE);
+        // Four banks: the pins of others are tied low.
+        assume(ba < 4);
 `ifdef RANKS_AT
         // One rank, always awake.
         assume(command[`RANKS_AT +: 4] == (code != `QUIET));

@@ -46,7 +46,6 @@ impl Engine for Model {
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError> {
         let mut child = Command::new(&self.program)
             .args([self.tck_ps, self.tx_period_ps, self.straps.into()].map(|n| n.to_string()))
-            .args([self.tck_ps.to_string(), self.straps.to_string()])
             .args(
                 self.stop
                     .map_or([u64::MAX, 0], |stop| [stop.at, stop.nanos])
