@@ -1,9 +1,9 @@
 //! When which clock rises: the order of edges that every engine keeps.
 //!
 //! DDR clock `k` rises at `k * tCK`, TX clock `j` at `j * 8000 + 1000` ps, or at another period where the
-//! link is slowed on purpose; on a tie the DDR clock comes first. Falling edges change no state of the card and are left out. The order decides which
-//! TX edge sees a word that crosses the clock domains, so engines that disagree on it produce
-//! different frames. The Verilator harness runs the same arithmetic.
+//! link is slowed on purpose; on a tie the DDR clock comes first. Falling edges change no state of the
+//! card and are left out. The order decides which TX edge sees a word that crosses the clock domains, so
+//! engines that disagree on it produce different frames. The Verilator harness runs the same arithmetic.
 
 /// Period of the TX clock (125 MHz: one gigabit a second) in picoseconds.
 pub const TX_PERIOD_PS: u32 = 8_000;
