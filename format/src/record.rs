@@ -90,9 +90,9 @@ pub const MAX_RUN_COUNT: u32 = (1 << 20) - 1;
 /// Longest run a Page record can hold, in clocks.
 pub const MAX_RUN_DURATION: u32 = (1 << 24) - 1;
 /// A run takes no more when its reads or its writes have reached 2 to this.
-pub const RUN_COUNT_LOG2: u32 = 19;
+pub const RUN_COUNT_LOG2: u32 = 11;
 /// A run takes no more when, at an event, it has lasted 2 to this many clocks.
-pub const RUN_DURATION_LOG2: u32 = 23;
+pub const RUN_DURATION_LOG2: u32 = 19;
 /// Place in the high half of a Slice of its length code.
 pub const SLICE_CODE_AT: u32 = 17;
 /// Place in the high half of a Slice of the bit that says it is partial: its length follows.

@@ -127,6 +127,8 @@ pub struct DumpUnit {
     skipped_used: DFF<Bit>,
     rows_used: DFF<Bit>,
     runs_used: DFF<Bit>,
+    first_high: DFF<Bits<32>>,
+    first_low: DFF<Bits<32>>,
     used: Signal<Local, Bit>,
     next: Signal<Local, Bit>,
     value: Signal<Local, Bits<32>>,
@@ -217,6 +219,8 @@ impl DumpUnit {
             skipped_used: Default::default(),
             rows_used: Default::default(),
             runs_used: Default::default(),
+            first_high: Default::default(),
+            first_low: Default::default(),
             used: Default::default(),
             next: Default::default(),
             value: Default::default(),
@@ -263,7 +267,9 @@ impl Logic for DumpUnit {
             is_due,
             skipped_used,
             rows_used,
-            runs_used
+            runs_used,
+            first_high,
+            first_low
         );
         self.is_due.d.next = self.ticks.q.val() >= self.due_ticks.val();
         self.due.next = self.is_due.q.val();
@@ -340,8 +346,10 @@ impl Logic for DumpUnit {
             }
             _ => {}
         }
-        self.high.next = self.head.val() | self.place.val();
-        self.low.next = self.value.val();
+        self.first_high.d.next = self.head.val() | self.place.val();
+        self.first_low.d.next = self.value.val();
+        self.high.next = self.first_high.q.val();
+        self.low.next = self.first_low.q.val();
         if self.second.val() {
             self.high.next = bit_cast::<32, 27>(self.entry.val().count);
             self.low.next = bit_cast::<32, 27>(self.entry.val().votes);

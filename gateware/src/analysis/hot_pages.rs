@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
-//! run            <A >
+//! run        <A >
+//! arrived        <A >              its bucket is known
 //! waiting            <A >          the bucket's address
 //! reading                <A >      what it holds: sums and differences
 //! writing                    <A >  what it shall hold
@@ -94,7 +95,10 @@ pub struct HotPages {
     buckets: BlockRam<Entry, 8>,
     into: PageSpread,
     from: PageSpread,
+    arrived: DFF<Run>,
     waiting: DFF<Run>,
+    just_taken: DFF<Bit>,
+    being_read: DFF<Bit>,
     reading: DFF<Run>,
     writing: DFF<Outcome>,
     holds: DFF<Bit>,
@@ -104,7 +108,6 @@ pub struct HotPages {
     dumped_part: Signal<Local, Bits<4>>,
     low: Signal<Local, Bits<4>>,
     bucket: Signal<Local, Bits<4>>,
-    run_index: Signal<Local, Bits<8>>,
     take: Signal<Local, Bit>,
     sum: Signal<Local, Bits<27>>,
     difference: Signal<Local, Bits<28>>,
@@ -138,7 +141,10 @@ impl HotPages {
             buckets: Default::default(),
             into: Default::default(),
             from: Default::default(),
+            arrived: Default::default(),
             waiting: Default::default(),
+            just_taken: Default::default(),
+            being_read: Default::default(),
             reading: Default::default(),
             writing: Default::default(),
             holds: Default::default(),
@@ -148,7 +154,6 @@ impl HotPages {
             dumped_part: Default::default(),
             low: Default::default(),
             bucket: Default::default(),
-            run_index: Default::default(),
             take: Default::default(),
             sum: Default::default(),
             difference: Default::default(),
@@ -164,34 +169,41 @@ impl HotPages {
 impl Logic for HotPages {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, waiting, reading, writing, holds, lost, skips);
+        dff_setup!(
+            self, clock, arrived, waiting, just_taken, being_read, reading, writing, holds, lost,
+            skips
+        );
         self.buckets.read_clock.next = self.clock.val();
         self.buckets.write_clock.next = self.clock.val();
 
-        // A run waits for its bucket.
         self.part.next = self.run_page.val().get_bits::<4>(0);
         self.into.high.next = self.run_page.val().get_bits::<20>(8);
         self.into.turn.next = self.turn.val() ^ (self.part.val() < self.next_part.val());
         self.bucket.next = self.run_page.val().get_bits::<4>(4) ^ self.into.spread.val();
-        self.run_index.next =
+        self.arrived.d.next.valid = self.run_valid.val();
+        self.arrived.d.next.index =
             (bit_cast::<8, 4>(self.part.val()) << 4) | bit_cast::<8, 4>(self.bucket.val());
-        self.take.next = self.waiting.q.val().valid
-            & !(self.reading.q.val().valid
-                & (self.reading.q.val().index == self.waiting.q.val().index))
-            & !(self.writing.q.val().valid
-                & (self.writing.q.val().index == self.waiting.q.val().index));
+        self.arrived.d.next.page = self.run_page.val().get_bits::<20>(8);
+        self.arrived.d.next.accesses = self.run_accesses.val();
+
+        // A run waits while its bucket is read or written; what is before it was compared when it came.
+        self.take.next =
+            self.waiting.q.val().valid & !self.just_taken.q.val() & !self.being_read.q.val();
         self.lost.d.next = bits::<10>(0);
+        self.just_taken.d.next = false;
+        self.being_read.d.next = self.just_taken.q.val();
         if self.take.val() {
             self.waiting.d.next.valid = false;
         }
-        if self.run_valid.val() {
+        if self.arrived.q.val().valid {
             if self.waiting.q.val().valid & !self.take.val() {
-                self.lost.d.next = self.run_accesses.val();
+                self.lost.d.next = self.arrived.q.val().accesses;
             } else {
-                self.waiting.d.next.valid = true;
-                self.waiting.d.next.index = self.run_index.val();
-                self.waiting.d.next.page = self.run_page.val().get_bits::<20>(8);
-                self.waiting.d.next.accesses = self.run_accesses.val();
+                self.waiting.d.next = self.arrived.q.val();
+                self.just_taken.d.next =
+                    self.take.val() & (self.arrived.q.val().index == self.waiting.q.val().index);
+                self.being_read.d.next = self.reading.q.val().valid
+                    & (self.arrived.q.val().index == self.reading.q.val().index);
             }
         }
         self.skips.d.next = self.skips.q.val() + bit_cast::<23, 10>(self.lost.q.val());
@@ -199,8 +211,10 @@ impl Logic for HotPages {
             self.skips.d.next = bits::<23>(0);
         }
         self.skipped.next = self.skips.q.val();
-        self.idle.next =
-            !self.waiting.q.val().valid & !self.reading.q.val().valid & !self.writing.q.val().valid;
+        self.idle.next = !self.arrived.q.val().valid
+            & !self.waiting.q.val().valid
+            & !self.reading.q.val().valid
+            & !self.writing.q.val().valid;
 
         // Its bucket is read.
         self.buckets.read_address.next = self.waiting.q.val().index;

@@ -125,7 +125,7 @@ impl Logic for Analysis {
         self.dump_unit.tick.next = self.steering.val().tell == RecordKind::Tick;
         self.dump_unit.free.next = self.free.val();
         self.dump_unit.now.next = self.now.val();
-        self.dump_unit.second.next = self.word.val() != 0;
+        self.dump_unit.second.next = self.word.val().get_bit(0);
         self.dump_unit.settled.next = self.hot_pages.idle.val() & self.tallies.idle.val();
         self.dump_unit.reuse_settled.next = self.reuse.idle.val();
         self.dump_unit.entry.next = self.hot_pages.entry.val();

@@ -46,6 +46,8 @@ pub struct EventSource {
     made_any: DFF<Bit>,
     tick_phase: DFF<Bits<16>>,
     slice_phase: DFF<Bits<32>>,
+    slice_before: DFF<Bits<32>>,
+    slice_ends: DFF<Bit>,
     slice_due: DFF<Bit>,
     run_sampled: DFF<Bit>,
     run_stable: DFF<Bit>,
@@ -53,7 +55,6 @@ pub struct EventSource {
     run_located: DFF<Bit>,
     run_seen: DFF<Bit>,
     is_tick: Signal<Local, Bit>,
-    slice_ends: Signal<Local, Bit>,
     run_changed: Signal<Local, Bit>,
     steers: Signal<Local, Bit>,
     tick_last: Constant<Bits<16>>,
@@ -84,6 +85,8 @@ impl EventSource {
             made_any: Default::default(),
             tick_phase: Default::default(),
             slice_phase: Default::default(),
+            slice_before: Default::default(),
+            slice_ends: Default::default(),
             slice_due: Default::default(),
             run_sampled: Default::default(),
             run_stable: Default::default(),
@@ -91,7 +94,6 @@ impl EventSource {
             run_located: Default::default(),
             run_seen: Default::default(),
             is_tick: Default::default(),
-            slice_ends: Default::default(),
             run_changed: Default::default(),
             steers: Default::default(),
             tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
@@ -113,6 +115,8 @@ impl Logic for EventSource {
             made_any,
             tick_phase,
             slice_phase,
+            slice_before,
+            slice_ends,
             slice_due,
             run_sampled,
             run_stable,
@@ -166,7 +170,8 @@ impl Logic for EventSource {
         self.made_valid.d.next = self.located_valid.q.val();
         self.made_any.d.next = self.located_valid.q.val()
             & (self.steers.val() | self.located.q.val().access | self.located.q.val().fault);
-        self.slice_ends.next = self.slice_phase.q.val() == self.slice_last.val();
+        // Known a clock ahead: no slice is shorter than a few clocks.
+        self.slice_before.d.next = self.slice_last.val() - 1;
         if self.located_valid.q.val() {
             self.run_seen.d.next = self.run_located.q.val();
             self.tick_phase.d.next = self.tick_phase.q.val() + 1;
@@ -174,9 +179,11 @@ impl Logic for EventSource {
                 self.tick_phase.d.next = bits::<16>(0);
             }
             self.slice_phase.d.next = self.slice_phase.q.val() + 1;
-            self.slice_due.d.next = self.slice_ends.val() & self.slices.val();
-            if self.slice_ends.val() | self.slice_restart.val() {
+            self.slice_ends.d.next = self.slice_phase.q.val() == self.slice_before.q.val();
+            self.slice_due.d.next = self.slice_ends.q.val() & self.slices.val();
+            if self.slice_ends.q.val() | self.slice_restart.val() {
                 self.slice_phase.d.next = bits::<32>(0);
+                self.slice_ends.d.next = false;
             }
         }
         self.slot_event.next = self.made.q.val();

@@ -1,7 +1,9 @@
 //! A memory with one write port and one read port, each with its clock: the block RAM of the FPGA.
 //!
-//! A read returns, one edge later, what was stored before that edge. Reading an address on the very
-//! edge that writes it from another clock is left to the FIFO around it to avoid.
+//! A read returns, one edge later, what was stored before that edge. What comes of an address read on
+//! the very edge that writes it is open: block RAMs differ, and logic that made it certain would cost
+//! a register and a comparison for every bit. Users read again or look away; the model returns zeros
+//! there and the Verilog the old word, so that one who looks is found.
 
 use rust_hdl::prelude::*;
 
@@ -42,10 +44,13 @@ impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
 
 impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
     fn update(&mut self) {
+        let writes = self.write_clock.pos_edge() && self.write_enable.val();
         if self.read_clock.pos_edge() {
-            self.read_data.next = self._words[self.read_address.val().index()];
+            let collides = writes && self.read_address.val() == self.write_address.val();
+            self.read_data.next =
+                if collides { D::default() } else { self._words[self.read_address.val().index()] };
         }
-        if self.write_clock.pos_edge() && self.write_enable.val() {
+        if writes {
             self._words[self.write_address.val().index()] = self.write_data.val();
         }
     }
@@ -56,7 +61,7 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
 
     fn hdl(&self) -> Verilog {
         Verilog::Custom(format!(
-            "reg [{width}:0] mem [0:{last}];\n\
+            "(* no_rw_check *) reg [{width}:0] mem [0:{last}];\n\
              always @(posedge read_clock) begin\n    read_data <= mem[read_address];\nend\n\
              always @(posedge write_clock) begin\n    if (write_enable) begin\n        \
              mem[write_address] <= write_data;\n    end\nend\n",

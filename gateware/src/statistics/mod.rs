@@ -16,6 +16,7 @@ pub mod timekeeper;
 pub mod totals;
 pub mod traces;
 pub mod waiting_record;
+pub mod word_port;
 pub mod word_source;
 
 use rust_hdl::prelude::*;
@@ -60,11 +61,11 @@ pub struct Record {
     /// Clocks since the timed record before.
     pub delta: Bits<25>,
     /// Page: READs.
-    pub reads: Bits<20>,
+    pub reads: Bits<12>,
     /// Page: WRITEs.
-    pub writes: Bits<20>,
+    pub writes: Bits<12>,
     /// Page: clocks from first to last access.
-    pub duration: Bits<24>,
+    pub duration: Bits<20>,
 }
 
 /// What passes the statistics unit on one clock, whatever is recorded of it.

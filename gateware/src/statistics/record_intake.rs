@@ -22,7 +22,7 @@ pub struct Needs {
     pub word: Bit,
     /// It takes one word and needs nothing else.
     pub single: Bit,
-    /// Which is the first word.
+    /// Which is the first word, or `Half`.
     pub source: Source,
     /// More words follow.
     pub more: Bit,
@@ -69,9 +69,9 @@ pub struct RecordIntake {
     examined: DFF<Needs>,
     segment_told: DFF<Bits<12>>,
     delta: Signal<Local, Bits<25>>,
-    reads: Signal<Local, Bits<20>>,
-    writes: Signal<Local, Bits<20>>,
-    duration: Signal<Local, Bits<24>>,
+    reads: Signal<Local, Bits<12>>,
+    writes: Signal<Local, Bits<12>>,
+    duration: Signal<Local, Bits<20>>,
     beyond_half: Signal<Local, Bit>,
     beyond_word: Signal<Local, Bit>,
     beyond_page: Signal<Local, Bit>,
@@ -155,9 +155,9 @@ impl Logic for RecordIntake {
             (self.delta.val().get_bits::<20>(5) != 0) | (self.delta.val().get_bits::<5>(0) == 31);
         self.beyond_word.next = self.delta.val().get_bits::<9>(16) != 0;
         self.beyond_page.next = self.delta.val().get_bits::<17>(8) != 0;
-        self.small_counts.next = (self.reads.val().get_bits::<15>(5) == 0)
-            & (self.writes.val().get_bits::<15>(5) == 0)
-            & (self.duration.val().get_bits::<14>(10) == 0);
+        self.small_counts.next = (self.reads.val().get_bits::<7>(5) == 0)
+            & (self.writes.val().get_bits::<7>(5) == 0)
+            & (self.duration.val().get_bits::<10>(10) == 0);
         self.other_segment.next = self.current.q.val().segment != self.segment_told.q.val();
         // Time beyond a word's is told by a skip first; then nothing is left of it.
         self.short_page.next =
@@ -173,6 +173,7 @@ impl Logic for RecordIntake {
         self.examined.d.next.source = Source::Other;
         match self.current.q.val().kind {
             RecordKind::Access => {
+                self.examined.d.next.source = Source::Half;
                 self.half.next = !self.beyond_half.val() & !self.other_segment.val();
                 self.skip.next = self.beyond_half.val();
                 self.new_segment.next = self.other_segment.val();
@@ -223,6 +224,10 @@ impl Logic for RecordIntake {
             }
             RecordKind::Skip => {
                 self.skip.next = true;
+                self.data.next = false;
+            }
+            RecordKind::Overrun => {
+                // Time went on while events were missed.
                 self.data.next = false;
             }
             _ => {

@@ -32,6 +32,22 @@ struct Cut {
     low: Bits<32>,
     high: Bits<6>,
     gap: Bits<16>,
+    close: Bit,
+}
+
+/// An item that comes, to what may wait then.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Coming {
+    /// The access is a WRITE.
+    pub write: Bit,
+    /// Which burst of its line, one bit set.
+    pub part: Bits<8>,
+    /// Clocks since the item before are more than any merge window.
+    pub far: Bit,
+    /// They are at most the merge window.
+    pub close: Bit,
+    /// Their low bits.
+    pub near: Bits<9>,
 }
 
 /// An item, compared with the access before.
@@ -55,10 +71,6 @@ pub struct Placed {
     pub part: Bits<8>,
     /// Clocks since the item before.
     pub gap: Bits<16>,
-    /// They are more than any merge window.
-    pub far: Bit,
-    /// Their low bits.
-    pub near: Bits<9>,
 }
 
 /// See the module's description.
@@ -105,7 +117,9 @@ pub struct Traces {
     is_access: Signal<Local, Bit>,
     offset: Signal<Local, Bits<32>>,
     value: Signal<Local, Bits<32>>,
+    item_gap: Signal<Local, Bits<16>>,
     wide_gap: Signal<Local, Bits<16>>,
+    window: Constant<Bits<16>>,
     window_mask: Constant<Bits<32>>,
     beyond_window: Constant<Bits<32>>,
     page_mode: Constant<Bits<2>>,
@@ -145,7 +159,9 @@ impl Traces {
             is_access: Default::default(),
             offset: Default::default(),
             value: Default::default(),
+            item_gap: Default::default(),
             wide_gap: Default::default(),
+            window: Constant::new(u64::from(memory.merge_window).into()),
             window_mask: Constant::new(((1u64 << window) - 1).into()),
             beyond_window: Constant::new((0xffff_ffff_u64 >> window << window).into()),
             page_mode: Constant::new((Mode::Page as u64).into()),
@@ -181,8 +197,12 @@ impl Logic for Traces {
         self.seen.d.next.page = self.views.page.val();
         self.observed.next = self.seen.q.val();
         self.passed.d.next = bits::<16>(0);
-        if self.advance.val() & (self.item.val().kind != ItemKind::Nothing) {
-            self.passed.d.next = self.item.val().gap;
+        self.item_gap.next = self.item.val().gap;
+        if self.item.val().kind == ItemKind::Nothing {
+            self.item_gap.next = bits::<16>(0);
+        }
+        if self.advance.val() {
+            self.passed.d.next = self.item_gap.val();
         }
         self.gap.next = self.passed.q.val();
 
@@ -217,7 +237,8 @@ impl Logic for Traces {
             self.cut.d.next.part = self.views.part.val();
             self.cut.d.next.low = self.item.val().low;
             self.cut.d.next.high = self.item_high.val().get_bits::<6>(0);
-            self.cut.d.next.gap = self.item.val().gap;
+            self.cut.d.next.gap = self.item_gap.val();
+            self.cut.d.next.close = self.item_gap.val() <= self.window.val();
             self.cut.d.next.number = self.views.unit_number.val();
             self.cut.d.next.segment = self.views.unit_segment.val();
             if self.settings.val().mode == self.page_mode.val() {
@@ -242,15 +263,6 @@ impl Logic for Traces {
             self.placed.d.next.write = self.cut.q.val().write;
             self.placed.d.next.part = self.cut.q.val().part;
             self.placed.d.next.gap = self.cut.q.val().gap;
-            if self.cut.q.val().kind == RecordKind::Nothing {
-                self.placed.d.next.gap = bits::<16>(0);
-            }
-            self.placed.d.next.far = self.wide_gap.val().get_bits::<7>(9) != 0;
-            self.placed.d.next.near = self.wide_gap.val().get_bits::<9>(0);
-            if self.cut.q.val().kind == RecordKind::Nothing {
-                self.placed.d.next.far = false;
-                self.placed.d.next.near = bits::<9>(0);
-            }
             self.placed.d.next.number = self.value.val().get_bits::<26>(0);
             self.placed.d.next.segment = bit_cast::<12, 6>(self.value.val().get_bits::<6>(26))
                 | (bit_cast::<12, 6>(self.cut.q.val().high) << 6);
@@ -270,6 +282,11 @@ impl Logic for Traces {
         }
 
         self.held.placed.next = self.placed.q.val();
+        self.held.coming.next.write = self.cut.q.val().write;
+        self.held.coming.next.part = self.cut.q.val().part;
+        self.held.coming.next.far = self.wide_gap.val().get_bits::<7>(9) != 0;
+        self.held.coming.next.close = self.cut.q.val().close;
+        self.held.coming.next.near = self.wide_gap.val().get_bits::<9>(0);
         self.held.advance.next = self.advance.val();
         self.held.mode.next = self.settings.val().mode;
         self.held.flush.next = self.steering.val().flush;

@@ -7,13 +7,16 @@
 //! full or the run was found to have lasted its longest. Tags, marks, faults and overruns wait like
 //! accesses, but nothing joins them; so records leave in the order of their clocks, one for each item
 //! at most.
+//!
+//! Whether an item joins is judged a clock before it comes, from what will wait then; so the clock on
+//! which everything moves is short.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use rust_hdl::prelude::*;
 
-use super::traces::Placed;
+use super::traces::{Coming, Placed};
 use super::{Record, RecordKind};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -25,9 +28,9 @@ struct Waiting {
     segment: Bits<12>,
     parts: Bits<8>,
     delta: Bits<25>,
-    reads: Bits<20>,
-    writes: Bits<20>,
-    duration: Bits<24>,
+    reads: Bits<12>,
+    writes: Bits<12>,
+    duration: Bits<20>,
 }
 
 /// See the module's description.
@@ -37,7 +40,9 @@ pub struct WaitingRecord {
     pub clock: Signal<In, Clock>,
     /// The item.
     pub placed: Signal<In, Placed>,
-    /// It passes on this clock.
+    /// The item after it.
+    pub coming: Signal<In, Coming>,
+    /// They move on on this clock.
     pub advance: Signal<In, Bit>,
     /// [`hmtt_format::config::Mode`] in force.
     pub mode: Signal<In, Bits<2>>,
@@ -59,21 +64,27 @@ pub struct WaitingRecord {
     age: DFF<Bits<25>>,
     remaining: DFF<Bits<9>>,
     expired: DFF<Bit>,
+    may_join: DFF<Bit>,
     age_next: Signal<Local, Bits<25>>,
     age_now: Signal<Local, Bits<25>>,
-    reads: Signal<Local, Bits<20>>,
-    writes: Signal<Local, Bits<20>>,
+    reads: Signal<Local, Bits<12>>,
+    writes: Signal<Local, Bits<12>>,
     is_page_mode: Signal<Local, Bit>,
     overdue: Signal<Local, Bit>,
-    rest: Signal<Local, Bits<10>>,
-    fits: Signal<Local, Bit>,
-    line_joins: Signal<Local, Bit>,
-    page_joins: Signal<Local, Bit>,
+    replaces: Signal<Local, Bit>,
     joins: Signal<Local, Bit>,
     emits: Signal<Local, Bit>,
+    rest: Signal<Local, Bits<10>>,
+    fresh_rest: Signal<Local, Bits<9>>,
+    fits: Signal<Local, Bit>,
+    same_direction: Signal<Local, Bit>,
+    new_part: Signal<Local, Bit>,
+    line_joins: Signal<Local, Bit>,
+    page_joins: Signal<Local, Bit>,
+    mergeable: Signal<Local, Bit>,
     page_mode: Constant<Bits<2>>,
     window: Constant<Bits<9>>,
-    count_bit: Constant<Bits<20>>,
+    count_bit: Constant<Bits<12>>,
     duration_bit: Constant<Bits<25>>,
     silent_bit: Constant<Bits<25>>,
 }
@@ -84,6 +95,7 @@ impl WaitingRecord {
         Self {
             clock: Default::default(),
             placed: Default::default(),
+            coming: Default::default(),
             advance: Default::default(),
             mode: Default::default(),
             flush: Default::default(),
@@ -97,18 +109,24 @@ impl WaitingRecord {
             age: Default::default(),
             remaining: Default::default(),
             expired: Default::default(),
+            may_join: Default::default(),
             age_next: Default::default(),
             age_now: Default::default(),
             reads: Default::default(),
             writes: Default::default(),
             is_page_mode: Default::default(),
             overdue: Default::default(),
-            rest: Default::default(),
-            fits: Default::default(),
-            line_joins: Default::default(),
-            page_joins: Default::default(),
+            replaces: Default::default(),
             joins: Default::default(),
             emits: Default::default(),
+            rest: Default::default(),
+            fresh_rest: Default::default(),
+            fits: Default::default(),
+            same_direction: Default::default(),
+            new_part: Default::default(),
+            line_joins: Default::default(),
+            page_joins: Default::default(),
+            mergeable: Default::default(),
             page_mode: Constant::new((Mode::Page as u64).into()),
             window: Constant::new(u64::from(memory.merge_window).into()),
             count_bit: Constant::new((1u64 << RUN_COUNT_LOG2).into()),
@@ -122,29 +140,48 @@ impl WaitingRecord {
 impl Logic for WaitingRecord {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, held, age, remaining, expired);
+        dff_setup!(self, clock, held, age, remaining, expired, may_join);
         self.is_page_mode.next = self.mode.val() == self.page_mode.val();
         self.age_now.next = self.age.q.val();
         self.age_next.next = self.age.q.val() + bit_cast::<25, 16>(self.placed.val().gap);
+        self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
+        self.replaces.next =
+            self.placed.val().is_item & !(self.placed.val().same & self.may_join.q.val());
+        self.joins.next =
+            self.placed.val().is_item & self.placed.val().same & self.may_join.q.val();
+        self.emits.next = self.advance.val() & self.replaces.val();
+
+        // May the item after it join what waits then: this item, if it takes the place, or what waits
+        // now and perhaps this item with it.
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
-        self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
+        if self.joins.val() & self.placed.val().write {
+            self.writes.next = self.held.q.val().writes + 1;
+        } else if self.joins.val() {
+            self.reads.next = self.held.q.val().reads + 1;
+        }
         // The bit above the difference is set when more passed than remained.
         self.rest.next =
-            bit_cast::<10, 9>(self.remaining.q.val()) - bit_cast::<10, 9>(self.placed.val().near);
+            bit_cast::<10, 9>(self.remaining.q.val()) - bit_cast::<10, 9>(self.coming.val().near);
+        self.fresh_rest.next = self.window.val() - self.coming.val().near;
         self.fits.next =
-            !self.placed.val().far & !self.expired.q.val() & !self.rest.val().get_bit(9);
-        self.line_joins.next = (self.placed.val().write == self.held.q.val().write)
-            & ((self.placed.val().part & self.held.q.val().parts) == 0)
-            & self.fits.val();
+            !self.coming.val().far & !self.expired.q.val() & !self.rest.val().get_bit(9);
+        self.same_direction.next = self.coming.val().write == self.held.q.val().write;
+        self.new_part.next = ((self.coming.val().part & self.held.q.val().parts) == 0)
+            & (!self.placed.val().is_item
+                | ((self.coming.val().part & self.placed.val().part) == 0));
         self.page_joins.next = ((self.reads.val() & self.count_bit.val()) == 0)
             & ((self.writes.val() & self.count_bit.val()) == 0)
-            & !self.overdue.val();
-        self.joins.next = self.placed.val().same
-            & self.held.q.val().mergeable
-            & ((self.is_page_mode.val() & self.page_joins.val())
-                | (!self.is_page_mode.val() & self.line_joins.val()));
-        self.emits.next = self.advance.val() & self.placed.val().is_item & !self.joins.val();
+            & ((self.age_next.val() & self.duration_bit.val()) == 0);
+        self.mergeable.next = self.held.q.val().mergeable;
+        if self.replaces.val() {
+            self.mergeable.next = self.placed.val().mergeable;
+            self.fits.next = self.coming.val().close;
+            self.same_direction.next = self.coming.val().write == self.placed.val().write;
+            self.new_part.next = (self.coming.val().part & self.placed.val().part) == 0;
+            self.page_joins.next = true;
+        }
+        self.line_joins.next = self.same_direction.val() & self.new_part.val() & self.fits.val();
 
         if self.flush.val() {
             self.held.d.next.kind = RecordKind::Nothing;
@@ -153,9 +190,13 @@ impl Logic for WaitingRecord {
         if self.advance.val() {
             self.age.d.next = self.age_next.val();
             self.remaining.d.next = self.rest.val().get_bits::<9>(0);
-            if !self.fits.val() {
-                self.expired.d.next = true;
+            if self.replaces.val() {
+                self.remaining.d.next = self.fresh_rest.val();
             }
+            self.expired.d.next = !self.fits.val();
+            self.may_join.d.next = self.mergeable.val()
+                & ((self.is_page_mode.val() & self.page_joins.val())
+                    | (!self.is_page_mode.val() & self.line_joins.val()));
             if self.placed.val().is_item {
                 // What joins has the same kind and number.
                 self.held.d.next.kind = self.placed.val().kind;
@@ -163,27 +204,21 @@ impl Logic for WaitingRecord {
                 self.held.d.next.write = self.placed.val().write;
                 self.held.d.next.number = self.placed.val().number;
                 self.held.d.next.segment = self.placed.val().segment;
-                if self.joins.val() {
-                    self.held.d.next.parts = self.held.q.val().parts | self.placed.val().part;
-                    self.held.d.next.duration = self.age_next.val().get_bits::<24>(0);
-                    if self.placed.val().write {
-                        self.held.d.next.writes = self.writes.val() + 1;
-                    } else {
-                        self.held.d.next.reads = self.reads.val() + 1;
-                    }
-                } else {
+                self.held.d.next.parts = self.held.q.val().parts | self.placed.val().part;
+                self.held.d.next.duration = self.age_next.val().get_bits::<20>(0);
+                self.held.d.next.reads = self.reads.val();
+                self.held.d.next.writes = self.writes.val();
+                if self.replaces.val() {
                     self.held.d.next.parts = self.placed.val().part;
                     self.held.d.next.delta = self.age_next.val();
-                    self.held.d.next.duration = bits::<24>(0);
-                    self.held.d.next.reads = bits::<20>(1);
-                    self.held.d.next.writes = bits::<20>(0);
+                    self.held.d.next.duration = bits::<20>(0);
+                    self.held.d.next.reads = bits::<12>(1);
+                    self.held.d.next.writes = bits::<12>(0);
                     if self.placed.val().write {
-                        self.held.d.next.reads = bits::<20>(0);
-                        self.held.d.next.writes = bits::<20>(1);
+                        self.held.d.next.reads = bits::<12>(0);
+                        self.held.d.next.writes = bits::<12>(1);
                     }
                     self.age.d.next = bits::<25>(0);
-                    self.remaining.d.next = self.window.val();
-                    self.expired.d.next = false;
                 }
             }
         }

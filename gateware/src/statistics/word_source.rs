@@ -59,11 +59,11 @@ pub struct WordSource {
     /// Record: clocks since the one before, at most [`record::MAX_WORD_DELTA`].
     pub delta: Signal<In, Bits<16>>,
     /// Page: READs.
-    pub reads: Signal<In, Bits<20>>,
+    pub reads: Signal<In, Bits<12>>,
     /// Page: WRITEs.
-    pub writes: Signal<In, Bits<20>>,
+    pub writes: Signal<In, Bits<12>>,
     /// Page: clocks from first to last access.
-    pub duration: Signal<In, Bits<24>>,
+    pub duration: Signal<In, Bits<20>>,
     /// The other unit's word, bits 63..32.
     pub other_high: Signal<In, Bits<32>>,
     /// The other unit's word, bits 31..0.
@@ -149,6 +149,7 @@ impl Logic for WordSource {
         assert_eq!((record::TAG_MARK_AT, record::TAG_WRITE_AT, record::FAULT_BANK_AT), (4, 3, 26));
         assert_eq!((record::PAGE_DELTA_AT, record::PAGE_NUMBER_LOW), (14, 12));
         assert_eq!((record::PAGE_READS_AT, record::PAGE_WRITES_AT), (15, 10));
+        assert_eq!((record::RUN_COUNT_LOG2, record::RUN_DURATION_LOG2), (11, 19));
         let words = [
             (Source::Half, "half".into(), "half"),
             (
@@ -177,7 +178,11 @@ impl Logic for WordSource {
                 timed(record::KIND_PAGE_LONG, "number[25:20]"),
                 "{number[19:0], 12'b0}",
             ),
-            (Source::PageCounts, "{reads, writes[19:8]}".into(), "{writes[7:0], duration}"),
+            (
+                Source::PageCounts,
+                "{8'b0, reads, 8'b0, writes[11:8]}".into(),
+                "{writes[7:0], 4'b0, duration}",
+            ),
             (Source::Other, "other_high".into(), "other_low"),
             (Source::Descriptor, "32'b0".into(), "header"),
         ];

@@ -89,9 +89,25 @@ impl<B: Block> Recording<B> {
         clock(&mut self.block).next = Clock { clk: false };
     }
 
+    /// The block's Verilog. What a block RAM returns of a word just being written is open: the blocks
+    /// return zeros, so for comparing every port the Verilog does, too. The engines of the simulator
+    /// compare whole cards without this.
+    fn verilog(&self) -> String {
+        let verilog = generate_verilog(&self.block);
+        let clocks = self.ports().inputs.iter().filter(|port| port.name.ends_with("clock")).count();
+        if clocks > 1 {
+            // Edges of two clocks never meet here.
+            return verilog;
+        }
+        verilog.replace(
+            "read_data <= mem[read_address];",
+            "read_data <= write_enable && read_address == write_address ? 0 : mem[read_address];",
+        )
+    }
+
     /// Requires the Verilog to do what the block did.
     pub fn agrees(&self) {
-        let verdict = self.replay(generate_verilog(&self.block));
+        let verdict = self.replay(self.verilog());
         if let Some(Err(differences)) = verdict {
             panic!("{}: the Verilog differs from the block\n{differences}", self.name);
         }
@@ -99,7 +115,7 @@ impl<B: Block> Recording<B> {
 
     /// Requires a replay to notice that the Verilog was changed.
     pub fn notices(&self, from: &str, to: &str) {
-        let verilog = generate_verilog(&self.block);
+        let verilog = self.verilog();
         assert!(verilog.contains(from), "{}: no {from:?} in the Verilog", self.name);
         let verdict = self.replay(verilog.replacen(from, to, 1));
         assert_ne!(verdict, Some(Ok(())), "{}: {from:?} may be {to:?}", self.name);

@@ -12,10 +12,11 @@ use gateware::statistics::record_intake::RecordIntake;
 use gateware::statistics::slice_words::SliceWords;
 use gateware::statistics::timekeeper::Timekeeper;
 use gateware::statistics::totals::{Totals, TotalsCounter};
-use gateware::statistics::traces::{Placed, Traces};
+use gateware::statistics::traces::{Coming, Placed, Traces};
 use gateware::statistics::waiting_record::WaitingRecord;
 use gateware::statistics::word_source::{Source, WordSource};
 use gateware::statistics::{Observed, Record, RecordKind, SlotClock};
+use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use crate::direct::{chance, spread, with_seeds};
 use crate::memories;
@@ -114,8 +115,14 @@ fn waiting_record(rng: &mut Rng) -> Recording<WaitingRecord> {
             segment: spread(rng, 12).into(),
             part: (1u64 << rng.u32(0..8)).into(),
             gap: gap.into(),
-            far: gap > 511,
-            near: (gap & 511).into(),
+        };
+        let next = if chance(rng, 90) { rng.u64(0..100) } else { spread(rng, 16) };
+        block.coming.next = Coming {
+            write: chance(rng, 20),
+            part: (1u64 << rng.u32(0..8)).into(),
+            far: next > 511,
+            close: next <= 64,
+            near: (next & 511).into(),
         };
         block.advance.next = chance(rng, 80);
         block.flush.next = chance(rng, 3);
@@ -250,7 +257,8 @@ const RECORDS: [RecordKind; 15] = [
 
 fn record(rng: &mut Rng) -> Record {
     let (short, common) = (chance(rng, 50), [RecordKind::Access, RecordKind::Page]);
-    let count = |rng: &mut Rng| if short { rng.u64(0..33) } else { spread(rng, 20) };
+    let count =
+        |rng: &mut Rng| if short { rng.u64(0..33) } else { spread(rng, RUN_COUNT_LOG2 + 1) };
     Record {
         kind: if chance(rng, 50) { common[rng.usize(0..2)] } else { RECORDS[rng.usize(0..15)] },
         write: rng.bool(),
@@ -258,7 +266,7 @@ fn record(rng: &mut Rng) -> Record {
         number: spread(rng, 26).into(),
         reads: count(rng).into(),
         writes: count(rng).into(),
-        duration: spread(rng, if short { 11 } else { 24 }).into(),
+        duration: spread(rng, if short { 11 } else { RUN_DURATION_LOG2 + 1 }).into(),
         delta: if chance(rng, 70) { rng.u64(0..35) } else { spread(rng, 25) }.into(),
     }
 }
@@ -333,9 +341,9 @@ fn word_source(rng: &mut Rng) -> Recording<WordSource> {
         block.number.next = spread(rng, 26).into();
         block.value_high.next = spread(rng, 6).into();
         block.delta.next = spread(rng, 16).into();
-        block.reads.next = spread(rng, 20).into();
-        block.writes.next = spread(rng, 20).into();
-        block.duration.next = spread(rng, 24).into();
+        block.reads.next = spread(rng, RUN_COUNT_LOG2 + 1).into();
+        block.writes.next = spread(rng, RUN_COUNT_LOG2 + 1).into();
+        block.duration.next = spread(rng, RUN_DURATION_LOG2 + 1).into();
         block.other_high.next = spread(rng, 32).into();
         block.other_low.next = spread(rng, 32).into();
         recording.step();

@@ -10,6 +10,7 @@ use hmtt_format::FaultKind;
 use hmtt_format::block::{Event, UNIT_NONE};
 use hmtt_format::config::Mode;
 use hmtt_format::frame::FrameKind;
+use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use crate::blocks::{Bench, Framed, Slice, event};
 use crate::direct::{chance, spread, with_seeds};
@@ -111,7 +112,8 @@ impl Source {
             _ => traced,
         };
         let short = chance(rng, 60);
-        let count = |rng: &mut Rng| if short { rng.u64(0..33) } else { spread(rng, 20) };
+        let count =
+            |rng: &mut Rng| if short { rng.u64(0..33) } else { spread(rng, RUN_COUNT_LOG2 + 1) };
         let fault = u64::from(FaultKind::ALL[rng.usize(0..7)].code()) << 8 | rng.u64(0..64);
         let delta = match rng.u8(0..10) {
             0 => spread(rng, 25),
@@ -128,7 +130,7 @@ impl Source {
             segment: if chance(rng, 80) { 3 } else { spread(rng, 12) }.into(),
             reads: count(rng).into(),
             writes: count(rng).into(),
-            duration: spread(rng, if short { 11 } else { 24 }).into(),
+            duration: spread(rng, if short { 11 } else { RUN_DURATION_LOG2 + 1 }).into(),
             delta: delta.into(),
         });
     }

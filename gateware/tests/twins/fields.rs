@@ -4,7 +4,9 @@ use gateware::config::Settings;
 use gateware::statistics::{Record, RecordKind};
 use hmtt_format::FaultKind;
 use hmtt_format::config::Mode;
-use hmtt_format::record::{CLOCK_MASK, MAX_SKIP, NUMBER_BITS, SEGMENT_BITS};
+use hmtt_format::record::{
+    CLOCK_MASK, MAX_SKIP, NUMBER_BITS, RUN_COUNT_LOG2, RUN_DURATION_LOG2, SEGMENT_BITS,
+};
 
 use crate::blocks::{Bench, event};
 use crate::memories;
@@ -119,13 +121,13 @@ fn page_runs_come_back_short_and_long() {
         let [reads, writes, duration] = other;
         walk(SEGMENT_BITS).into_iter().for_each(|at| writer.check(1, page(at, 5, other)));
         walk(NUMBER_BITS).into_iter().for_each(|at| writer.check(1, page(5, at, other)));
-        walk(20)
+        walk(RUN_COUNT_LOG2 + 1)
             .into_iter()
             .for_each(|reads| writer.check(1, page(0, 5, [reads, writes, duration])));
-        walk(20)
+        walk(RUN_COUNT_LOG2 + 1)
             .into_iter()
             .for_each(|writes| writer.check(1, page(0, 5, [reads, writes, duration])));
-        walk(24)
+        walk(RUN_DURATION_LOG2 + 1)
             .into_iter()
             .for_each(|length| writer.check(1, page(0, 5, [reads, writes, length])));
         writer.check_times(page(1, 5, other));

@@ -1,0 +1,261 @@
+//! Halves and words, one a clock, to writes into the packet FIFO: forms them, knows where in the block
+//! they go, and puts the descriptor in front of a block that is done.
+//!
+//! ```text
+//! clock      _/0\_/1\_/2\_/3\_
+//! source         <A >            with push_half or push_word
+//! chosen             <A >        the record of the clock before is at hand
+//! write                  <A >    to the FIFO
+//! ```
+
+use hmtt_format::FORMAT_VERSION;
+use rust_hdl::prelude::*;
+
+use super::Record;
+use super::word_source::{Source, WordSource};
+
+/// What a sync and a descriptor say of their block.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Heading {
+    /// [`hmtt_format::frame::FrameKind`].
+    pub kind: Bits<4>,
+    /// log2 of the unit's bytes.
+    pub unit: Bits<4>,
+    /// Segment before the first record.
+    pub segment: Bits<12>,
+    /// Clock before it, bits 23..0.
+    pub clock_low: Bits<24>,
+    /// Bits 47..24.
+    pub clock_high: Bits<24>,
+    /// Records lost so far.
+    pub lost: Bits<24>,
+    /// Accesses so far, bits 19..0.
+    pub accesses_low: Bits<20>,
+    /// Accesses so far, bits 39..20.
+    pub accesses_high: Bits<20>,
+}
+
+/// A word on its way to the FIFO.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+struct Chosen {
+    source: Source,
+    half: Bits<32>,
+    to_high: Bit,
+    to_low: Bit,
+}
+
+/// See the module's description. `N`: log2 of the FIFO's words.
+#[derive(LogicBlock)]
+pub struct WordPort<const N: usize> {
+    /// DDR clock.
+    pub clock: Signal<In, Clock>,
+    /// Which word.
+    pub source: Signal<In, Source>,
+    /// The half, if it is one.
+    pub half: Signal<In, Bits<32>>,
+    /// Write the half: to the high side of a new word, or to the low side of the one begun.
+    pub push_half: Signal<In, Bit>,
+    /// Write a word; none is begun.
+    pub push_word: Signal<In, Bit>,
+    /// Write the descriptor: the block is done.
+    pub describe: Signal<In, Bit>,
+    /// The next word is the first of a block.
+    pub restart: Signal<In, Bit>,
+    /// Words of a data block.
+    pub threshold: Signal<In, Bits<8>>,
+    /// For syncs and descriptors.
+    pub heading: Signal<In, Heading>,
+    /// The record, on the clock after the source.
+    pub record: Signal<In, Record>,
+    /// The other unit's word on that clock, bits 63..32.
+    pub other_high: Signal<In, Bits<32>>,
+    /// Bits 31..0.
+    pub other_low: Signal<In, Bits<32>>,
+    /// A word is begun: its low half is missing.
+    pub low_turn: Signal<Out, Bit>,
+    /// The block holds `threshold` words, or will after those on their way.
+    pub full: Signal<Out, Bit>,
+    /// It may have no room for the longest record.
+    pub tight: Signal<Out, Bit>,
+    /// Write the high half of a word to the FIFO.
+    pub write_high_enable: Signal<Out, Bit>,
+    /// Write the low half of a word to the FIFO.
+    pub write_low_enable: Signal<Out, Bit>,
+    /// Where.
+    pub write_address: Signal<Out, Bits<N>>,
+    /// Bits 63..32.
+    pub write_high: Signal<Out, Bits<32>>,
+    /// Bits 31..0.
+    pub write_low: Signal<Out, Bits<32>>,
+    /// End of the last complete block.
+    pub committed: Signal<Out, Bits<N>>,
+    words: WordSource,
+    chosen: DFF<Chosen>,
+    out_high: DFF<Bits<32>>,
+    out_low: DFF<Bits<32>>,
+    out_to_high: DFF<Bit>,
+    out_to_low: DFF<Bit>,
+    out_at: DFF<Bits<N>>,
+    start: DFF<Bits<N>>,
+    start_written: DFF<Bits<N>>,
+    start_stored: DFF<Bits<N>>,
+    at: DFF<Bits<N>>,
+    count: DFF<Bits<8>>,
+    left: DFF<Bits<8>>,
+    is_tight: DFF<Bit>,
+    is_low_turn: DFF<Bit>,
+    number_segment: Signal<Local, Bits<12>>,
+    delta: Signal<Local, Bits<25>>,
+    lost: Signal<Local, Bits<24>>,
+    version: Constant<Bits<32>>,
+    tight_below: Constant<Bits<8>>,
+}
+
+/// Clocks from `describe` to telling the FIFO of the block: by then it is stored.
+pub const COMMIT_CLOCKS: u64 = 3;
+
+impl<const N: usize> Default for WordPort<N> {
+    fn default() -> Self {
+        Self {
+            clock: Default::default(),
+            source: Default::default(),
+            half: Default::default(),
+            push_half: Default::default(),
+            push_word: Default::default(),
+            describe: Default::default(),
+            restart: Default::default(),
+            threshold: Default::default(),
+            heading: Default::default(),
+            record: Default::default(),
+            other_high: Default::default(),
+            other_low: Default::default(),
+            low_turn: Default::default(),
+            full: Default::default(),
+            tight: Default::default(),
+            write_high_enable: Default::default(),
+            write_low_enable: Default::default(),
+            write_address: Default::default(),
+            write_high: Default::default(),
+            write_low: Default::default(),
+            committed: Default::default(),
+            words: Default::default(),
+            chosen: Default::default(),
+            out_high: Default::default(),
+            out_low: Default::default(),
+            out_to_high: Default::default(),
+            out_to_low: Default::default(),
+            out_at: Default::default(),
+            start: Default::default(),
+            start_written: Default::default(),
+            start_stored: Default::default(),
+            at: Default::default(),
+            count: Default::default(),
+            left: Default::default(),
+            is_tight: Default::default(),
+            is_low_turn: Default::default(),
+            number_segment: Default::default(),
+            delta: Default::default(),
+            lost: Default::default(),
+            version: Constant::new((u64::from(FORMAT_VERSION) << 28).into()),
+            // The longest record has three words, and two more may be on their way.
+            tight_below: Constant::new(5u64.into()),
+        }
+    }
+}
+
+impl<const N: usize> Logic for WordPort<N> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            chosen,
+            out_high,
+            out_low,
+            out_to_high,
+            out_to_low,
+            out_at,
+            start,
+            start_written,
+            start_stored,
+            at,
+            count,
+            left,
+            is_tight,
+            is_low_turn
+        );
+        self.chosen.d.next.source = self.source.val();
+        self.chosen.d.next.half = self.half.val();
+        self.chosen.d.next.to_high = (self.push_half.val() & !self.is_low_turn.q.val())
+            | self.push_word.val()
+            | self.describe.val();
+        self.chosen.d.next.to_low = (self.push_half.val() & self.is_low_turn.q.val())
+            | self.push_word.val()
+            | self.describe.val();
+        if self.push_half.val() {
+            self.is_low_turn.d.next = !self.is_low_turn.q.val();
+        }
+        if self.chosen.q.val().to_low {
+            self.at.d.next = self.at.q.val() + 1;
+            self.count.d.next = self.count.q.val() + 1;
+            self.left.d.next = self.left.q.val() - 1;
+        }
+        if self.restart.val() {
+            self.at.d.next = self.start.q.val() + 1;
+            self.count.d.next = bits::<8>(0);
+            self.left.d.next = self.threshold.val();
+            self.is_low_turn.d.next = false;
+        }
+        if self.describe.val() {
+            self.start.d.next = self.at.q.val();
+        }
+        self.low_turn.next = self.is_low_turn.q.val();
+        self.full.next =
+            (self.left.q.val() == 0) | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
+        self.is_tight.d.next = self.left.q.val() < self.tight_below.val();
+        self.tight.next = self.is_tight.q.val();
+
+        self.words.source.next = self.chosen.q.val().source;
+        self.words.half.next = self.chosen.q.val().half;
+        self.words.unit.next = self.heading.val().unit;
+        self.words.segment.next = self.heading.val().segment;
+        self.words.clock_low.next = self.heading.val().clock_low;
+        self.words.clock_high.next = self.heading.val().clock_high;
+        self.words.lost.next = self.heading.val().lost;
+        self.words.accesses_low.next = self.heading.val().accesses_low;
+        self.words.accesses_high.next = self.heading.val().accesses_high;
+        self.lost.next = self.heading.val().lost;
+        self.words.header.next = self.version.val()
+            | (bit_cast::<32, 4>(self.heading.val().kind) << 24)
+            | (bit_cast::<32, 8>(self.count.q.val()) << 16)
+            | bit_cast::<32, 16>(self.lost.val().get_bits::<16>(0));
+        self.number_segment.next = self.record.val().segment;
+        self.delta.next = self.record.val().delta;
+        self.words.write.next = self.record.val().write;
+        self.words.number.next = self.record.val().number;
+        self.words.value_high.next = self.number_segment.val().get_bits::<6>(0);
+        self.words.delta.next = self.delta.val().get_bits::<16>(0);
+        self.words.reads.next = self.record.val().reads;
+        self.words.writes.next = self.record.val().writes;
+        self.words.duration.next = self.record.val().duration;
+        self.words.other_high.next = self.other_high.val();
+        self.words.other_low.next = self.other_low.val();
+        self.out_high.d.next = self.words.high.val();
+        self.out_low.d.next = self.words.low.val();
+        self.out_to_high.d.next = self.chosen.q.val().to_high;
+        self.out_to_low.d.next = self.chosen.q.val().to_low;
+        self.start_written.d.next = self.start.q.val();
+        self.start_stored.d.next = self.start_written.q.val();
+        self.out_at.d.next = self.at.q.val();
+        if self.chosen.q.val().source == Source::Descriptor {
+            // `start` has moved on by now.
+            self.out_at.d.next = self.start_written.q.val();
+        }
+        self.write_high.next = self.out_high.q.val();
+        self.write_low.next = self.out_low.q.val();
+        self.write_high_enable.next = self.out_to_high.q.val();
+        self.write_low_enable.next = self.out_to_low.q.val();
+        self.write_address.next = self.out_at.q.val();
+        self.committed.next = self.start_stored.q.val();
+    }
+}
