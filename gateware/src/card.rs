@@ -205,6 +205,8 @@ impl<const N: usize> Logic for Card<N> {
         self.timekeeper.set.next = false;
         self.timekeeper.set_to.next = self.timekeeper.now.val();
         self.totals.observed.next = self.traces.observed.val();
+        self.totals.unreported.next = self.state_machine.unreported.val();
+        self.totals.burst.next = self.state_machine.burst.val();
         self.frequency.offer.next = self.traces.observed.val().access;
         self.frequency.write.next = self.traces.observed.val().write;
         self.frequency.passes.next = true;
