@@ -252,6 +252,8 @@ mod tests {
     fn ranks_and_distances_are_read() {
         let text = TEXT.replace("row = ['p16-p28']", "row = ['p17-p29']\nrank = ['p16^p20']");
         let text = format!("trcd_clocks = 0\ntxs_clocks = 20\nrefresh_limit_clocks = 7\n{text}");
+        let unchecked = parse(&format!("trfc_clocks = 0\ntmrd_clocks = 0\n{text}")).unwrap();
+        assert_eq!((unchecked.trfc_clocks, unchecked.tmrd_clocks), (0, 0));
         let memory = parse(&text).unwrap();
         assert_eq!((memory.ranks(), memory.trcd_clocks, memory.txs_clocks), (2, 0, 20));
         assert_eq!((memory.refresh_limit_clocks, memory.trp_clocks), (7, 2));

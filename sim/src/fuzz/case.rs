@@ -39,10 +39,9 @@ pub struct Case {
 
 /// What line records of a seed's case name at first: lines and bursts in turn, for each memory.
 fn granularity(seed: u64) -> Granularity {
-    if (seed + seed / memories::ALL.len() as u64) % 2 == 0 {
-        Granularity::Burst
-    } else {
-        Granularity::Line
+    match (seed + seed / memories::ALL.len() as u64) % 2 {
+        0 => Granularity::Burst,
+        _ => Granularity::Line,
     }
 }
 
