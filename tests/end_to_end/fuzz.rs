@@ -29,11 +29,13 @@ fn a_million_commands_decode_as_the_reference_says() {
 #[test]
 fn made_up_commands_meet_everything_the_card_can_say() {
     let (mut faults, mut accesses, mut tags, mut marks) = (BTreeSet::new(), 0, 0, 0);
-    let mut bursts = 0;
+    let (mut bursts, mut unreported, mut lengths) = (0, 0, BTreeSet::new());
     for seed in 1..=12 {
         let memory = memories::ALL[(seed % memories::ALL.len() as u64) as usize];
         let case = Case::new(&memories::parse(memory), seed, COMMANDS);
         bursts += case.bursts;
+        unreported += u64::from(case.last.0);
+        lengths.insert(case.last.1);
         for event in case.expected {
             match event {
                 Event::Fault { kind, .. } => {
@@ -52,6 +54,7 @@ fn made_up_commands_meet_everything_the_card_can_say() {
         .collect();
     assert_eq!(missing, []);
     assert!(accesses > 50_000 && tags > 0 && marks > 10, "{accesses} {tags} {marks}");
+    assert!(unreported > 0 && lengths.len() > 2, "{unreported} {lengths:?}");
     let merged = bursts - accesses - tags;
     assert!(merged > 2000, "{merged} bursts of {bursts} joined another one's line");
 }

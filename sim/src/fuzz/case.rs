@@ -34,7 +34,7 @@ pub struct Case {
     /// Accesses in it, merged or not.
     pub bursts: u64,
     /// Faults its last report must say were not reported, and the burst length in force.
-    last: (u8, Option<u8>),
+    pub last: (u8, Option<u8>),
 }
 
 /// What line records of a seed's case name at first: lines and bursts in turn, for each memory.
