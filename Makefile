@@ -32,7 +32,7 @@ synth: setup
 
 # The card as a bitstream for every board; an error if one misses timing.
 bitstream: setup
-	@status=0; for board in alchitry-cu ecpix-5; do \
+	@status=0; for board in $$(ls constraints); do \
 	cargo run --quiet -p gateware -- synth --bitstream --board $$board || status=1; \
 	done; exit $$status
 

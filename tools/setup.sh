@@ -12,8 +12,6 @@ need cc build-essential
 need yosys yosys
 need nextpnr-ice40 nextpnr-ice40
 need icepack fpga-icestorm
-need z3 z3
-need boolector boolector
 need iverilog iverilog
 need verilator verilator
 need tshark tshark

@@ -9,7 +9,8 @@ use crate::command::Generation;
 use crate::config::{Granularity, Mode};
 use crate::memory::MemoryDescription;
 
-/// Words that change: settings, reads, writes, faults and tags, tag window base.
+/// Words that change: settings, reads, writes, faults and tags, tag window base and what the state
+/// machine says of itself.
 pub const DYNAMIC_WORDS: usize = 5;
 /// Words of the memory description before its masks.
 pub const STATIC_HEADER_WORDS: usize = 5;
@@ -32,6 +33,12 @@ pub const MODE_AT: u32 = 12;
 pub const SLICE_AT: u32 = 7;
 /// Place of the frame threshold, in words, in the low half of the settings word.
 pub const THRESHOLD_AT: u32 = 24;
+/// Place of the faults that could not be reported in the high half of the tag window's word.
+pub const UNREPORTED_AT: u32 = 24;
+/// Place of log2 of the burst length in force in the high half of the tag window's word.
+pub const BURST_LENGTH_AT: u32 = 22;
+/// The base of the tag window in its word.
+pub const TAG_WINDOW_MASK: u64 = (1 << 40) - 1;
 /// Flag: the capture runs.
 pub const FLAG_RUNNING: u32 = 1;
 /// Flag: frequency slices are on.
@@ -134,6 +141,10 @@ pub struct Report {
     pub faults: u32,
     /// Tags and marks recorded since power-on.
     pub tags: u32,
+    /// Protocol faults that found no clock to be reported on; stays at 255.
+    pub unreported: u8,
+    /// Burst length in force, in bus words; `None`: each command says 4 or 8.
+    pub burst_length: Option<u8>,
     /// Digest of the memory description.
     pub digest: u64,
     /// The memory description.
@@ -200,12 +211,18 @@ impl Report {
             slice_code: (settings >> SLICE_AT & 31) as u8,
             threshold: (low >> THRESHOLD_AT) as u8,
             // The card compares no bits below the window's size.
-            tag_window: flag(FLAG_TAG)
-                .then(|| words[4] >> memory.tag_window_log2 << memory.tag_window_log2),
+            tag_window: flag(FLAG_TAG).then(|| {
+                (words[4] & TAG_WINDOW_MASK) >> memory.tag_window_log2 << memory.tag_window_log2
+            }),
             reads: words[1],
             writes: words[2],
             faults: (words[3] >> 32) as u32,
             tags: words[3] as u32,
+            unreported: (words[4] >> (32 + UNREPORTED_AT)) as u8,
+            burst_length: match words[4] >> (32 + BURST_LENGTH_AT) & 3 {
+                0 => None,
+                log2 => Some(1 << log2),
+            },
             digest,
             memory,
         })
@@ -222,12 +239,15 @@ impl Report {
             | flags << FLAGS_AT
             | u32::from(self.mode as u8) << MODE_AT
             | u32::from(self.slice_code) << SLICE_AT;
+        let burst_log2 = self.burst_length.map_or(0, u8::trailing_zeros);
+        let state_machine =
+            u32::from(self.unreported) << UNREPORTED_AT | burst_log2 << BURST_LENGTH_AT;
         [
             u64::from(settings) << 32 | u64::from(u32::from(self.threshold) << THRESHOLD_AT),
             self.reads,
             self.writes,
             u64::from(self.faults) << 32 | u64::from(self.tags),
-            self.tag_window.unwrap_or(0),
+            u64::from(state_machine) << 32 | self.tag_window.unwrap_or(0),
         ]
     }
 }
@@ -319,6 +339,8 @@ mod tests {
             writes: 2,
             faults: 3,
             tags: 4,
+            unreported: 5,
+            burst_length: Some(8),
             digest: StaticWords::new(&memory).as_slice()[0],
             memory,
         }
@@ -326,7 +348,10 @@ mod tests {
 
     #[test]
     fn a_report_comes_back() {
-        assert_eq!(Report::decode(&words(&report())), Ok(report()));
+        for burst_length in [None, Some(2), Some(8)] {
+            let report = Report { burst_length, ..report() };
+            assert_eq!(Report::decode(&words(&report)), Ok(report));
+        }
     }
 
     proptest! {

@@ -211,7 +211,7 @@ impl MemoryDescription {
         range("bank bits", self.map.bits(Axis::Bank).into(), 0, 4)?;
         range("tck_ps", self.tck_ps.into(), MIN_TCK_PS.into(), 1_000_000)?;
         range("line_log2", self.line_log2.into(), burst, (burst + 3).min(PAGE_LOG2.into()))?;
-        range("trfc_clocks", self.trfc_clocks.into(), 1, 4095)?;
+        range("trfc_clocks", self.trfc_clocks.into(), 0, 4095)?;
         range("trcd_clocks", self.trcd_clocks.into(), 0, 255)?;
         range("trp_clocks", self.trp_clocks.into(), 0, 255)?;
         range("tmrd_clocks", self.tmrd_clocks.into(), 0, 255)?;

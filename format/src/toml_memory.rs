@@ -8,8 +8,9 @@
 //! line_bytes = 64            # optional, as are tick_clocks, merge_window, tag_window_bytes,
 //!                            # config_stride and config_count
 //! mirror_odd_ranks = false   # optional; modules that swap address pins of odd ranks (DDR3, DDR4)
-//! # Optional: shortest legal distances in clocks, trfc_clocks, trcd_clocks, trp_clocks, tmrd_clocks,
-//! # txs_clocks (0: not checked), and refresh_limit_clocks without REFRESH (0: not checked).
+//! # Optional, in clocks: what is a protocol fault. Shortest distances (0 or 1: not checked):
+//! # trfc_clocks, txs_clocks, tmrd_clocks, trp_clocks, trcd_clocks. Longest time without REFRESH
+//! # (0: not checked): refresh_limit_clocks. Without them JEDEC's, see `memory::default_trfc` and so on.
 //! [map]                      # low bit first; a range stands for several bits
 //! column = ["p3-p13"]
 //! bank = ["p14^p16", "p15^p17"]
@@ -251,6 +252,8 @@ mod tests {
     fn ranks_and_distances_are_read() {
         let text = TEXT.replace("row = ['p16-p28']", "row = ['p17-p29']\nrank = ['p16^p20']");
         let text = format!("trcd_clocks = 0\ntxs_clocks = 20\nrefresh_limit_clocks = 7\n{text}");
+        let unchecked = parse(&format!("trfc_clocks = 0\ntmrd_clocks = 0\n{text}")).unwrap();
+        assert_eq!((unchecked.trfc_clocks, unchecked.tmrd_clocks), (0, 0));
         let memory = parse(&text).unwrap();
         assert_eq!((memory.ranks(), memory.trcd_clocks, memory.txs_clocks), (2, 0, 20));
         assert_eq!((memory.refresh_limit_clocks, memory.trp_clocks), (7, 2));

@@ -171,7 +171,6 @@ impl<const N: usize> Logic for Card<N> {
         self.event_source.verdict.next = self.state_machine.verdict.val();
         self.event_source.row.next = self.state_machine.row.val();
         self.event_source.slices.next = self.config_unit.slices.val();
-        self.event_source.slices.next = self.config_unit.slices.val();
         self.event_source.slice_last.next = self.config_unit.slice_last.val();
         self.event_source.slice_restart.next = self.config_unit.slice_restart.val();
         self.event_queue.slot_event.next = self.event_source.slot_event.val();
@@ -206,6 +205,8 @@ impl<const N: usize> Logic for Card<N> {
         self.timekeeper.set.next = false;
         self.timekeeper.set_to.next = self.timekeeper.now.val();
         self.totals.observed.next = self.traces.observed.val();
+        self.totals.unreported.next = self.state_machine.unreported.val();
+        self.totals.burst.next = self.state_machine.burst.val();
         self.frequency.offer.next = self.traces.observed.val().access;
         self.frequency.write.next = self.traces.observed.val().write;
         self.frequency.passes.next = true;

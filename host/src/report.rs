@@ -9,6 +9,7 @@ pub mod csv;
 mod digits;
 pub mod info;
 pub mod jsonl;
+pub mod memory;
 pub mod summary;
 pub mod text;
 

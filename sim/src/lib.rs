@@ -18,6 +18,7 @@ pub mod engine;
 pub mod fuzz;
 pub mod gmii;
 pub mod input;
+pub mod line_merge;
 pub mod output;
 pub mod replay;
 pub mod saturation;

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use hmtt_format::{Event, MemoryDescription};
+use hmtt_format::{Event, MemoryDescription, Report};
 
 use crate::decode::{Decoder, FlawAt};
 use crate::engine::{Engine, EngineError, Phy};
@@ -43,6 +43,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// All events, where they were kept.
     pub events: Vec<Event>,
+    /// The card's last report.
+    pub report: Option<Report>,
     /// The first link violations.
     pub violations: Vec<Violation>,
     /// The first flaws of frames.
@@ -144,6 +146,7 @@ impl Receiver<'_> {
             summary,
             violations: self.violations,
             flaws: self.decoder.flaws().to_vec(),
+            report: self.decoder.report().cloned(),
             events: self.decoder.into_events(),
         })
     }

@@ -29,9 +29,14 @@ fn a_million_commands_decode_as_the_reference_says() {
 #[test]
 fn made_up_commands_meet_everything_the_card_can_say() {
     let (mut faults, mut accesses, mut tags, mut marks) = (BTreeSet::new(), 0, 0, 0);
+    let (mut bursts, mut unreported, mut lengths) = (0, 0, BTreeSet::new());
     for seed in 1..=12 {
         let memory = memories::ALL[(seed % memories::ALL.len() as u64) as usize];
-        for event in Case::new(&memories::parse(memory), seed, COMMANDS).expected {
+        let case = Case::new(&memories::parse(memory), seed, COMMANDS);
+        bursts += case.bursts;
+        unreported += u64::from(case.last.0);
+        lengths.insert(case.last.1);
+        for event in case.expected {
             match event {
                 Event::Fault { kind, .. } => {
                     faults.insert(kind);
@@ -49,6 +54,9 @@ fn made_up_commands_meet_everything_the_card_can_say() {
         .collect();
     assert_eq!(missing, []);
     assert!(accesses > 50_000 && tags > 0 && marks > 10, "{accesses} {tags} {marks}");
+    assert!(unreported > 0 && lengths.len() > 2, "{unreported} {lengths:?}");
+    let merged = bursts - accesses - tags;
+    assert!(merged > 2000, "{merged} bursts of {bursts} joined another one's line");
 }
 
 #[test]
@@ -60,7 +68,11 @@ fn what_is_kept_of_a_case_replays_the_same() {
     let text = vector_text(&case.memory, &case.commands, case.clocks);
     std::fs::write(&input, text).unwrap();
     std::fs::write(&toml, memories::ALL[2]).unwrap();
-    replay_file(&input, &["--memory", path(&toml), "--granularity", "burst"], &capture);
+    replay_file(
+        &input,
+        &["--memory", path(&toml), "--granularity", case.granularity.name()],
+        &capture,
+    );
     let count = |wanted: fn(&Event) -> bool| case.expected.iter().filter(|e| wanted(e)).count();
     let text = decode(&capture);
     assert_eq!(lines(&text).len(), count(|event| matches!(event, Event::Access(_))));

@@ -232,7 +232,7 @@ class Reader:
             return
         self.tck_ps = words[7] >> 32
         tag_window_on, size = bits(words[0], 50, 50), bits(words[8], 63, 56)
-        self.window = words[4] >> size << size if tag_window_on else None
+        self.window = bits(words[4], 39, 0) >> size << size if tag_window_on else None
         name = "end" if kind == END else "info"
         mode = {0: "line", 1: "page", 2: "frequency", 3: "analysis"}.get(bits(words[0], 47, 44), "unknown")
         yield (f"# {name} {self.clock} mode {mode} reads {words[1]} writes {words[2]}"

@@ -24,8 +24,8 @@ pub fn try_case(memory: &str, seed: u64, commands: usize, folder: &Path) -> Resu
             return Err(format!("seed {seed}: {wrong}\n{}: {error}", path.display()));
         }
     }
-    let (vector, toml) = (vector.display(), toml.display());
-    let replay = format!("hmtt-sim replay {vector} --memory {toml} --granularity burst");
+    let (vector, toml, granularity) = (vector.display(), toml.display(), case.granularity.name());
+    let replay = format!("hmtt-sim replay {vector} --memory {toml} --granularity {granularity}");
     Err(format!("seed {seed}: {wrong}\nrun it again: {replay} --engine verilator"))
 }
 

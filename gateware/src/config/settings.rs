@@ -8,21 +8,6 @@ use rust_hdl::prelude::*;
 use super::Settings;
 use crate::table::Table;
 
-/// Straps: the switches on the board that choose the power-on settings.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Straps {
-    /// [`hmtt_format::config::Mode`].
-    pub mode: Bits<2>,
-    /// Line records name bursts.
-    pub burst: Bit,
-    /// Frequency slices beside line or page records.
-    pub frequency: Bit,
-    /// Time slice code.
-    pub slice: Bits<5>,
-    /// Hot pages, reuse distances and bank use beside anything else.
-    pub analysis: Bit,
-}
-
 /// The level of the 16 strap pins for given power-on settings.
 pub fn straps(
     mode: Mode,

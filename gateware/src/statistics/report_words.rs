@@ -44,6 +44,8 @@ pub struct ReportWords {
     slice_at: Constant<Bits<5>>,
     threshold_at: Constant<Bits<5>>,
     flags_at: Constant<Bits<5>>,
+    unreported_at: Constant<Bits<5>>,
+    burst_length_at: Constant<Bits<5>>,
     flag_running: Constant<Bits<32>>,
     flag_frequency: Constant<Bits<32>>,
     flag_tag: Constant<Bits<32>>,
@@ -80,6 +82,8 @@ impl ReportWords {
             slice_at: place(info::SLICE_AT),
             threshold_at: place(info::THRESHOLD_AT),
             flags_at: place(info::FLAGS_AT),
+            unreported_at: place(info::UNREPORTED_AT),
+            burst_length_at: place(info::BURST_LENGTH_AT),
             flag_running: word(info::FLAG_RUNNING),
             flag_frequency: word(info::FLAG_FREQUENCY),
             flag_tag: word(info::FLAG_TAG),
@@ -130,7 +134,9 @@ impl Logic for ReportWords {
             self.high.next = self.totals.val().faults;
             self.low.next = self.totals.val().tags;
         } else if self.asked.q.val() == 4 {
-            self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high);
+            self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high)
+                | (bit_cast::<32, 8>(self.totals.val().unreported) << self.unreported_at.val())
+                | (bit_cast::<32, 2>(self.totals.val().burst) << self.burst_length_at.val());
             self.low.next = self.settings.val().tag_low;
         }
     }

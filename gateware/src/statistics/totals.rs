@@ -19,6 +19,10 @@ pub struct Totals {
     pub faults: Bits<32>,
     /// Tags and marks.
     pub tags: Bits<32>,
+    /// Faults that could not be reported.
+    pub unreported: Bits<8>,
+    /// log2 of the burst length in force; 0: on the fly.
+    pub burst: Bits<2>,
 }
 
 /// See the module's description.
@@ -28,7 +32,11 @@ pub struct TotalsCounter {
     pub clock: Signal<In, Clock>,
     /// What passes.
     pub observed: Signal<In, Observed>,
-    /// Totals of all that has passed; two clocks late.
+    /// Faults that could not be reported, as the state machine counts them.
+    pub unreported: Signal<In, Bits<8>>,
+    /// The burst length it goes by.
+    pub burst: Signal<In, Bits<2>>,
+    /// Totals of all that has passed; two clocks late. What the state machine says is as it is now.
     pub totals: Signal<Out, Totals>,
     counted: DFF<Totals>,
     reads_wrap: DFF<Bit>,
@@ -41,6 +49,8 @@ impl Default for TotalsCounter {
         Self {
             clock: Default::default(),
             observed: Default::default(),
+            unreported: Default::default(),
+            burst: Default::default(),
             totals: Default::default(),
             counted: Default::default(),
             reads_wrap: Default::default(),
@@ -55,6 +65,8 @@ impl Logic for TotalsCounter {
     fn update(&mut self) {
         dff_setup!(self, clock, counted, reads_wrap, writes_wrap);
         self.totals.next = self.counted.q.val();
+        self.totals.next.unreported = self.unreported.val();
+        self.totals.next.burst = self.burst.val();
         self.reads_wrap.d.next = false;
         self.writes_wrap.d.next = false;
         if self.observed.val().access {

@@ -64,7 +64,17 @@ fn item(rng: &mut Rng) -> Item {
 }
 
 fn told(rng: &mut Rng) -> RecordKind {
-    [RecordKind::Tick, RecordKind::Skip, RecordKind::Slice, RecordKind::Start][rng.usize(0..4)]
+    const TOLD: [RecordKind; 8] = [
+        RecordKind::Tick,
+        RecordKind::Skip,
+        RecordKind::Slice,
+        RecordKind::Count,
+        RecordKind::HotPage,
+        RecordKind::Change,
+        RecordKind::Start,
+        RecordKind::Stop,
+    ];
+    TOLD[rng.usize(0..TOLD.len())]
 }
 
 #[test]
@@ -85,7 +95,9 @@ fn traces_of_all_memories_agree() {
                     flush: steers && rng.bool(),
                     tell: if steers { told(rng) } else { RecordKind::Nothing },
                     restart_time: steers && rng.bool(),
-                    ..Default::default()
+                    restart_slice: rng.bool(),
+                    dump: rng.bool(),
+                    dump_all: rng.bool(),
                 };
                 recording.step();
                 recording.edge(|block| &mut block.clock);
@@ -212,8 +224,12 @@ fn total_counters_agree() {
                 tag: chance(rng, 20),
                 mark: chance(rng, 20),
                 fault: chance(rng, 20),
-                ..Default::default()
+                row_state: rng.u64(0..3).into(),
+                bank: spread(rng, 6).into(),
+                page: spread(rng, 28).into(),
             };
+            recording.block.unreported.next = spread(rng, 8).into();
+            recording.block.burst.next = spread(rng, 2).into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -260,7 +276,11 @@ fn record(rng: &mut Rng) -> Record {
     let count =
         |rng: &mut Rng| if short { rng.u64(0..33) } else { spread(rng, RUN_COUNT_LOG2 + 1) };
     Record {
-        kind: if chance(rng, 50) { common[rng.usize(0..2)] } else { RECORDS[rng.usize(0..15)] },
+        kind: if chance(rng, 50) {
+            common[rng.usize(0..2)]
+        } else {
+            RECORDS[rng.usize(0..RECORDS.len())]
+        },
         write: rng.bool(),
         segment: if chance(rng, 80) { 3 } else { spread(rng, 12) }.into(),
         number: spread(rng, 26).into(),
@@ -370,6 +390,8 @@ fn totals(rng: &mut Rng) -> Totals {
         writes_high: spread(rng, 32).into(),
         faults: spread(rng, 32).into(),
         tags: spread(rng, 32).into(),
+        unreported: spread(rng, 8).into(),
+        burst: spread(rng, 2).into(),
     }
 }
 
@@ -386,14 +408,15 @@ fn words_of_reports_and_slices_agree() {
                     block.running.next = rng.bool();
                     block.totals.next = totals(rng);
                 }
-                block.kind.next =
-                    if chance(rng, 20) { RecordKind::Slice } else { RecordKind::Start };
+                block.kind.next = RECORDS[rng.usize(0..RECORDS.len())];
                 block.index.next = (step as u64 % 64).into();
                 block.slice_partial.next = rng.bool();
                 block.slice_first.next = slot_clock(rng);
                 block.slice_reads.next = spread(rng, 32).into();
                 block.slice_writes.next = spread(rng, 32).into();
                 block.slice_length.next = spread(rng, 32).into();
+                block.analysis_high.next = spread(rng, 32).into();
+                block.analysis_low.next = spread(rng, 32).into();
                 recording.step();
                 recording.edge(|block| &mut block.clock);
             }

@@ -13,8 +13,8 @@ use crate::blocks::Bench;
 use crate::direct::{spread, with_seeds};
 use crate::memories;
 
-fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
-    let values = [spread(rng, 64), spread(rng, 64), spread(rng, 32), spread(rng, 32)];
+fn totals(rng: &mut Rng) -> (Totals, [u64; 6]) {
+    let values = [64, 64, 32, 32, 8, 2].map(|width| spread(rng, width));
     let half = |value: u64, at: u32| -> Bits<32> { (value >> at & 0xffff_ffff).into() };
     let totals = Totals {
         reads: half(values[0], 0),
@@ -23,6 +23,8 @@ fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
         writes_high: half(values[1], 32),
         faults: half(values[2], 0),
         tags: half(values[3], 0),
+        unreported: values[4].into(),
+        burst: values[5].into(),
     };
     (totals, values)
 }
@@ -31,7 +33,7 @@ fn totals(rng: &mut Rng) -> (Totals, [u64; 4]) {
 fn start_and_stop_report_everything_and_the_end_three_times() {
     with_seeds(0..20, |rng| {
         let memory = memories::decoded()[rng.usize(0..8)].clone();
-        let (totals, [reads, writes, faults, tags]) = totals(rng);
+        let (totals, [reads, writes, faults, tags, unreported, burst_log2]) = totals(rng);
         let (mode, base) =
             ([Mode::Line, Mode::Page, Mode::Frequency][rng.usize(0..3)], spread(rng, 40));
         let (tag, burst, slice_code) = (rng.bool(), rng.bool(), rng.u8(0..19));
@@ -71,6 +73,8 @@ fn start_and_stop_report_everything_and_the_end_three_times() {
                 writes,
                 faults: faults as u32,
                 tags: tags as u32,
+                unreported: unreported as u8,
+                burst_length: (burst_log2 != 0).then_some(1 << burst_log2),
                 digest: hmtt_format::info::StaticWords::new(&memory).as_slice()[0],
                 memory: memory.clone(),
             };

@@ -3,41 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use hmtt_format::address_map::Axis;
-use hmtt_format::{MemoryDescription, Report, config};
+use hmtt_format::{Report, config};
 use serde::Serialize;
 
+use super::memory::Memory;
 use crate::decode::{Counts, DdrClock, Item};
 use crate::pcapng::{Interface, Packet};
-
-/// The memory a card describes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Memory {
-    /// `DDR1` to `DDR4`.
-    pub generation: &'static str,
-    /// Clock period in picoseconds.
-    pub tck_ps: u32,
-    /// Width of the data bus.
-    pub bus_bytes: u32,
-    /// Bus words of a burst.
-    pub burst_length: u8,
-    /// Bytes of a cache line.
-    pub line_bytes: u32,
-    /// Ranks.
-    pub ranks: u32,
-    /// Banks of a rank.
-    pub banks: u32,
-    /// Rows of a bank.
-    pub rows: u32,
-    /// Columns of a row.
-    pub columns: u32,
-    /// All of them, in bytes.
-    pub capacity: u64,
-    /// `bank[1]=p15^p18`, one entry for each coordinate bit.
-    pub map: Vec<String>,
-    /// Digest of the description, hexadecimal.
-    pub digest: String,
-}
 
 /// How a card is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +17,7 @@ pub struct Settings {
     pub version: u8,
     /// The capture runs.
     pub running: bool,
-    /// `line`, `page` or `frequency`.
+    /// `line`, `page`, `frequency` or `analysis`.
     pub mode: &'static str,
     /// `line` or `burst`.
     pub granularity: &'static str,
@@ -66,6 +37,10 @@ pub struct Settings {
     pub faults: u32,
     /// Tags and marks counted by the card.
     pub tags: u32,
+    /// Protocol faults the card found no clock to report on, up to 255.
+    pub unreported_faults: u8,
+    /// Burst length in force, in bus words, if it is not each command that says 4 or 8.
+    pub burst_length: Option<u8>,
 }
 
 /// What a capture says of itself.
@@ -145,77 +120,15 @@ impl Settings {
             writes: report.writes,
             faults: report.faults,
             tags: report.tags,
+            unreported_faults: report.unreported,
+            burst_length: report.burst_length,
         }
     }
 }
 
-impl Memory {
-    fn new(memory: &MemoryDescription, digest: u64) -> Self {
-        Memory {
-            generation: memory.generation.name(),
-            tck_ps: memory.tck_ps,
-            bus_bytes: 1 << memory.bus_log2,
-            burst_length: memory.burst_length,
-            line_bytes: 1 << memory.line_log2,
-            ranks: 1 << memory.bits(Axis::Rank),
-            banks: 1 << memory.bits(Axis::Bank),
-            rows: 1 << memory.bits(Axis::Row),
-            columns: 1 << memory.bits(Axis::Column),
-            capacity: memory.capacity(),
-            map: map_entries(memory),
-            digest: format!("{digest:016x}"),
-        }
-    }
-}
-
-fn map_entries(memory: &MemoryDescription) -> Vec<String> {
-    let entry = |axis: Axis, bit: u8| {
-        let mask = memory.map.mask(axis, bit);
-        let sum: Vec<String> = (0..u64::BITS)
-            .filter(|bit| mask >> bit & 1 != 0)
-            .map(|bit| format!("p{bit}"))
-            .collect();
-        format!("{}[{bit}]={}", axis.name(), sum.join("^"))
-    };
-    Axis::ALL
-        .into_iter()
-        .flat_map(|axis| (0..memory.bits(axis)).map(move |bit| entry(axis, bit)))
-        .collect()
-}
-
-fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Display) -> fmt::Result {
+/// One line: what, and its value.
+pub(super) fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Display) -> fmt::Result {
     writeln!(f, "{name:<25} {value}")
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        row(f, "memory", format_args!("{}, tCK {} ps", self.generation, self.tck_ps))?;
-        let Memory { ranks, banks, rows, columns, bus_bytes, .. } = self;
-        row(
-            f,
-            "geometry",
-            format_args!(
-                "{ranks} ranks x {banks} banks x {rows} rows x {columns} columns x {bus_bytes} bytes"
-            ),
-        )?;
-        row(f, "capacity", format_args!("{} MiB", self.capacity >> 20))?;
-        row(f, "burst length", self.burst_length)?;
-        row(f, "line", format_args!("{} bytes", self.line_bytes))?;
-        row(f, "description digest", &self.digest)?;
-        for axis in Axis::ALL {
-            let prefix = format!("{}[", axis.name());
-            let of_axis: Vec<&str> = self
-                .map
-                .iter()
-                .map(String::as_str)
-                .filter(|map| map.starts_with(&prefix))
-                .collect();
-            if !of_axis.is_empty() {
-                row(f, "map", of_axis.join(" "))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for Settings {
@@ -230,7 +143,14 @@ impl fmt::Display for Settings {
         row(f, "READ bursts on the card", self.reads)?;
         row(f, "WRITE bursts on the card", self.writes)?;
         row(f, "faults on the card", self.faults)?;
-        row(f, "tags on the card", self.tags)
+        // The card stops counting there.
+        let at_least = if self.unreported_faults == u8::MAX { "at least " } else { "" };
+        row(f, "faults not reported", format_args!("{at_least}{}", self.unreported_faults))?;
+        row(f, "tags on the card", self.tags)?;
+        match self.burst_length {
+            Some(words) => row(f, "burst length in force", words),
+            None => row(f, "burst length in force", "4 or 8, on the fly"),
+        }
     }
 }
 

@@ -128,6 +128,8 @@ impl Card {
             writes: self.accesses - self.accesses / 2,
             faults: 1,
             tags: 2,
+            unreported: 0,
+            burst_length: Some(memory.burst_length),
             digest: words.as_slice()[0],
             memory,
         };

@@ -8,6 +8,7 @@ use hmtt_format::config::Granularity;
 use hmtt_format::{Event, MemoryDescription, Pins};
 
 use super::generator::{Generator, Numbers};
+use super::memories;
 use super::reference::Reference;
 use crate::engine::{self, Kind, Options, Settings};
 use crate::gmii::Frame;
@@ -22,12 +23,26 @@ const LAST_CLOCKS: u64 = 1000;
 pub struct Case {
     /// The memory they are for.
     pub memory: MemoryDescription,
+    /// What line records name at first.
+    pub granularity: Granularity,
     /// Clock and pins of each; every clock in between is DESELECT with CKE as before.
     pub commands: Vec<(u64, Pins)>,
     /// Clocks in all.
     pub clocks: u64,
     /// What the card must send.
     pub expected: Vec<Event>,
+    /// Accesses in it, merged or not.
+    pub bursts: u64,
+    /// Faults its last report must say were not reported, and the burst length in force.
+    pub last: (u8, Option<u8>),
+}
+
+/// What line records of a seed's case name at first: lines and bursts in turn, for each memory.
+fn granularity(seed: u64) -> Granularity {
+    match (seed + seed / memories::ALL.len() as u64) % 2 {
+        0 => Granularity::Burst,
+        _ => Granularity::Line,
+    }
 }
 
 impl Case {
@@ -35,8 +50,9 @@ impl Case {
     pub fn new(memory: &MemoryDescription, seed: u64, count: usize) -> Self {
         let illegal = [0, 2, 20, 100][Numbers(seed).below(4) as usize];
         let mut generator = Generator::new(memory, seed, illegal);
-        let mut reference = Reference::new(memory);
-        let mut commands = Vec::with_capacity(count);
+        let granularity = granularity(seed);
+        let mut reference = Reference::new(memory, granularity);
+        let (mut commands, mut expected) = (Vec::with_capacity(count), Vec::new());
         let mut quiet = Pins::DESELECT;
         for _ in 0..count {
             let (gap, pins) = generator.next(&reference);
@@ -44,10 +60,15 @@ impl Case {
             commands.push((reference.clocks(), pins));
             reference.clock(pins);
             quiet.cke = pins.cke;
+            // The generator tries commands on copies, which are to be small.
+            expected.append(&mut reference.events);
         }
         (0..LAST_CLOCKS).for_each(|_| reference.clock(quiet));
-        let (clocks, expected) = (reference.clocks(), reference.events);
-        Case { memory: memory.clone(), commands, clocks, expected }
+        reference.finish();
+        expected.append(&mut reference.events);
+        let last = (reference.unreported.min(255) as u8, reference.burst_length());
+        let (clocks, bursts) = (reference.clocks(), reference.bursts);
+        Case { memory: memory.clone(), granularity, commands, clocks, expected, bursts, last }
     }
 
     fn spans(&self, clocks: u64) -> Spans {
@@ -75,7 +96,7 @@ impl Case {
         clocks: u64,
     ) -> Result<(Outcome, Vec<Vec<u8>>), ReplayError> {
         let parameters = engine::default_parameters(self.memory.clone());
-        let settings = Settings { granularity: Granularity::Burst, ..Settings::default() };
+        let settings = Settings { granularity: self.granularity, ..Settings::default() };
         let cache = cache.map(Path::to_owned);
         let options = Options { kind, cache, ..Options::default() };
         let mut engine = engine::prepare(&options, &parameters, settings)?;
@@ -106,6 +127,11 @@ impl Case {
         }
         if outcome.summary.lost_records != 0 {
             return Some(format!("{} records lost", outcome.summary.lost_records));
+        }
+        let said = outcome.report.as_ref().map(|report| (report.unreported, report.burst_length));
+        if said != Some(self.last) {
+            let last = self.last;
+            return Some(format!("unreported faults, burst length: {last:?}, reported: {said:?}"));
         }
         let pairs = self.expected.iter().zip(&outcome.events);
         let common = pairs.take_while(|(a, b)| a == b).count();

@@ -1,9 +1,11 @@
-//! Accesses to the records software turned them into: configuration commands, the tag window, marks,
-//! stop and start. The settings of `docs/format.md` that do not change what a burst record is.
+//! Accesses and faults to the records software turned them into: configuration commands, the tag window,
+//! marks, stop and start, lines or bursts. The settings of `docs/format.md` for line mode.
 
-use hmtt_format::config::{self, DEFAULT_TIMEOUT, REGISTERS_LOG2, is_mark};
+use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, REGISTERS_LOG2, is_mark};
 use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Event, MemoryDescription, PhysAddr};
+
+use crate::line_merge::LineMerge;
 
 /// What software has told the card.
 #[derive(Clone)]
@@ -12,15 +14,24 @@ pub struct Configuration {
     running: bool,
     base: u64,
     window: bool,
+    granularity: Granularity,
+    merge: LineMerge,
     /// Register, accesses so far, clock of the last one.
     sequence: Option<(u16, u8, u64)>,
 }
 
 impl Configuration {
     /// As after power-on with the run switch on.
-    pub fn new(memory: &MemoryDescription) -> Self {
-        let memory = memory.clone();
-        Configuration { memory, running: true, base: 0, window: false, sequence: None }
+    pub fn new(memory: &MemoryDescription, granularity: Granularity) -> Self {
+        Configuration {
+            memory: memory.clone(),
+            running: true,
+            base: 0,
+            window: false,
+            granularity,
+            merge: LineMerge::new(memory),
+            sequence: None,
+        }
     }
 
     /// Records are being made.
@@ -34,19 +45,35 @@ impl Configuration {
         let size = self.memory.tag_window_log2;
         if self.running && self.window && address >> size == self.base >> size {
             let value = (address & ((1 << size) - 1)) as u32;
-            events.push(Event::Tag { clock, source: TagSource::Window(access.direction), value });
+            let source = TagSource::Window(access.direction);
+            self.other(Event::Tag { clock, source, value }, events);
+        } else if self.running && self.granularity == Granularity::Line {
+            events.extend(self.merge.join(access).map(Event::Access));
         } else if self.running {
             let log2 = self.memory.burst_log2();
             let address = PhysAddr(address >> log2 << log2);
             events.push(Event::Access(Access { address, ..access }));
         }
         if let Some(register) = self.completed(access) {
-            self.obey(register);
-            if self.running && is_mark(register) {
+            self.obey(register, events);
+            if is_mark(register) {
                 let value = register.into();
-                events.push(Event::Tag { clock, source: TagSource::Mark, value });
+                self.other(Event::Tag { clock, source: TagSource::Mark, value }, events);
             }
         }
+    }
+
+    /// Records what is no access to a line or burst.
+    pub fn other(&mut self, event: Event, events: &mut Vec<Event>) {
+        if self.running {
+            self.close(events);
+            events.push(event);
+        }
+    }
+
+    /// Records the line that more bursts might have joined.
+    pub fn close(&mut self, events: &mut Vec<Event>) {
+        events.extend(self.merge.close().map(Event::Access));
     }
 
     fn completed(&mut self, access: Access) -> Option<u16> {
@@ -68,16 +95,20 @@ impl Configuration {
         complete.then_some(register)
     }
 
-    fn obey(&mut self, register: u16) {
+    fn obey(&mut self, register: u16, events: &mut Vec<Event>) {
         match register {
             config::START => self.running = true,
             config::STOP => self.running = false,
             config::TAG_ON => self.window = true,
             config::TAG_OFF => self.window = false,
+            config::GRANULARITY_LINE => self.granularity = Granularity::Line,
+            config::GRANULARITY_BURST => self.granularity = Granularity::Burst,
             digit if digit & !15 == config::TAG_NIBBLE_FIRST => {
                 self.base = (self.base << 4 | u64::from(digit & 15)) & ((1 << 40) - 1);
             }
-            _ => {}
+            _ => return,
         }
+        // A record is of one setting.
+        self.close(events);
     }
 }

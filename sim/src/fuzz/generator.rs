@@ -27,8 +27,22 @@ impl Numbers {
 
 /// Tries to find a legal command before a clock stays empty.
 const TRIES: usize = 4;
+/// Bus words that neighbours lie within: a line or two.
+const LINE_WORDS: u64 = 16;
 /// Clocks that end every distance.
 const LONG: u64 = 60;
+
+/// A READ or WRITE and where it goes.
+struct Column {
+    kind: CommandKind,
+    ranks: u8,
+    ba: u8,
+    column: u32,
+}
+
+impl Column {
+    const FIRST: Column = Column { kind: CommandKind::Read, ranks: 1, ba: 0, column: 0 };
+}
 
 /// The maker of one case.
 pub struct Generator {
@@ -40,6 +54,8 @@ pub struct Generator {
     script: VecDeque<(u64, Pins)>,
     cke: u8,
     last_row: u32,
+    /// The last READ or WRITE.
+    last: Column,
 }
 
 impl Generator {
@@ -47,7 +63,15 @@ impl Generator {
     pub fn new(memory: &MemoryDescription, seed: u64, illegal: u64) -> Self {
         let numbers = Numbers(seed);
         let (memory, script) = (memory.clone(), VecDeque::new());
-        Generator { memory, numbers, illegal, script, cke: ALL_RANKS, last_row: 0 }
+        Generator {
+            memory,
+            numbers,
+            illegal,
+            script,
+            cke: ALL_RANKS,
+            last_row: 0,
+            last: Column::FIRST,
+        }
     }
 
     /// The next command and how many empty clocks come before it. `reference` has seen all before.
@@ -82,7 +106,6 @@ impl Generator {
 
     fn is_legal(&self, reference: &Reference, gap: u64, pins: Pins) -> bool {
         let mut trial = reference.clone();
-        trial.events.clear();
         for _ in 0..gap {
             trial.clock(Pins { cke: self.cke, ..Pins::DESELECT });
         }
@@ -102,7 +125,7 @@ impl Generator {
         if self.numbers.below(20) == 0 {
             ranks = (1 + self.numbers.below(self.ranks().into())) as u8;
         }
-        let kind = match self.numbers.below(64) {
+        let mut kind = match self.numbers.below(64) {
             0..=11 => Activate,
             12..=31 => Read,
             32..=47 => Write,
@@ -121,6 +144,10 @@ impl Generator {
         if matches!(kind, Read | Write | Precharge) && self.numbers.below(8) != 0 {
             ba = self.open_bank(reference, rank).unwrap_or(ba);
         }
+        if matches!(kind, Read | Write) {
+            self.near_or_far(Column { kind, ranks, ba, column: 0 });
+            Column { kind, ranks, ba, .. } = self.last;
+        }
         let a = self.address(kind);
         let mut pins = self.pins(Command { kind, ba, a }, ranks);
         pins.cke &= self.cke;
@@ -128,6 +155,17 @@ impl Generator {
             return (pins, pins.cke);
         }
         (Pins { cke: self.cke, ..pins }, self.cke)
+    }
+
+    /// A column for the next READ or WRITE, or, as often, the last one again at one near it: bursts of a
+    /// line come one after the other.
+    fn near_or_far(&mut self, next: Column) {
+        if self.numbers.below(2) == 0 {
+            self.last.column ^= self.numbers.below(LINE_WORDS) as u32;
+        } else {
+            let column = self.numbers.below(1 << self.memory.bits(Axis::Column)) as u32;
+            self.last = Column { column, ..next };
+        }
     }
 
     fn open_bank(&mut self, reference: &Reference, rank: u8) -> Option<u8> {
@@ -149,7 +187,7 @@ impl Generator {
                 self.last_row
             }
             CommandKind::Read | CommandKind::Write => {
-                let column = self.numbers.below(1 << bits) as u32;
+                let column = self.last.column;
                 let chop = (self.numbers.below(2) as u32) << 12;
                 let auto = if self.numbers.below(8) == 0 { A10 } else { 0 };
                 let pins = column_pins(self.memory.generation, column, bits);
@@ -218,10 +256,12 @@ impl Generator {
     /// Software writes to the card.
     fn configure(&mut self) {
         self.settle(self.ranks());
-        let commands: Vec<u16> = match self.numbers.below(5) {
+        let commands: Vec<u16> = match self.numbers.below(6) {
             0 => vec![config::STOP, config::START],
             1 => vec![config::MARK_FREE_FIRST + self.numbers.below(256) as u16],
             2 => vec![config::TAG_OFF],
+            3 if self.numbers.below(2) == 0 => vec![config::GRANULARITY_LINE],
+            3 => vec![config::GRANULARITY_BURST],
             _ => {
                 // Ten digits, so that the window lies beyond the registers.
                 let size = 64 - self.memory.map.named_bits().leading_zeros();

@@ -1,10 +1,11 @@
-//! Pins to the events a card must send at burst granularity: `docs/format.md`, protocol faults and burst
-//! length, with a clock written down for everything that counts time.
+//! Pins to the events a card must send in line mode: `docs/format.md`, protocol faults and burst length,
+//! with a clock written down for everything that counts time.
 
 use std::collections::VecDeque;
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::mirror;
+use hmtt_format::config::Granularity;
 use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, Event, FaultKind, Generation,
     MemoryDescription, PhysAddr, Pins,
@@ -57,16 +58,20 @@ pub struct Reference {
     configuration: Configuration,
     /// The command of the last clock was a fault.
     pub faulty: bool,
-    /// What the card must have sent.
+    /// Accesses seen while capturing, merged or not.
+    pub bursts: u64,
+    /// Faults that found an earlier one still waiting.
+    pub unreported: u64,
+    /// What the card must have sent, but for what more bursts may join; take it from here at will.
     pub events: Vec<Event>,
 }
 
 impl Reference {
     /// Before the first clock.
-    pub fn new(memory: &MemoryDescription) -> Self {
+    pub fn new(memory: &MemoryDescription, granularity: Granularity) -> Self {
         Reference {
             ranks: vec![Rank::default(); memory.ranks().into()],
-            configuration: Configuration::new(memory),
+            configuration: Configuration::new(memory, granularity),
             memory: memory.clone(),
             clock: 0,
             cke: None,
@@ -74,6 +79,8 @@ impl Reference {
             waiting: None,
             overdue: VecDeque::new(),
             faulty: false,
+            bursts: 0,
+            unreported: 0,
             events: Vec::new(),
         }
     }
@@ -86,6 +93,17 @@ impl Reference {
     /// Clocks read.
     pub const fn clocks(&self) -> u64 {
         self.clock
+    }
+
+    /// Burst length in force, `None` for on the fly.
+    pub fn burst_length(&self) -> Option<u8> {
+        let words = if self.memory.burst_from_mode_register { self.length } else { None };
+        Some(words.unwrap_or(self.memory.burst_length.into()) as u8).filter(|words| *words != 0)
+    }
+
+    /// No more clocks come.
+    pub fn finish(&mut self) {
+        self.configuration.close(&mut self.events);
     }
 
     /// One clock.
@@ -112,7 +130,9 @@ impl Reference {
     fn report(&mut self, access: Option<Access>, fault: Option<Event>) {
         match (access, fault) {
             (Some(access), fault) => {
+                self.bursts += u64::from(self.configuration.running());
                 self.configuration.access(access, &mut self.events);
+                self.unreported += u64::from(self.waiting.is_some() && fault.is_some());
                 self.waiting = self.waiting.take().or(fault);
             }
             (None, Some(fault)) => self.record(fault),
@@ -128,9 +148,7 @@ impl Reference {
     }
 
     fn record(&mut self, fault: Event) {
-        if self.configuration.running() {
-            self.events.push(fault);
-        }
+        self.configuration.other(fault, &mut self.events);
     }
 
     fn fault(&self, kind: FaultKind, bank: u8) -> Event {

@@ -6,23 +6,17 @@
 use std::collections::VecDeque;
 
 use hmtt_format::record::TagSource;
-use hmtt_format::{Access, Event, MemoryDescription, PhysAddr};
+use hmtt_format::{Event, MemoryDescription};
 
 use super::controller::Made;
 use super::pattern::Note;
-
-/// A record that more bursts may still join.
-#[derive(Clone, Copy)]
-struct Open {
-    record: Access,
-    seen: u64,
-}
+use crate::line_merge::LineMerge;
 
 /// Iterator over the records.
 pub struct Expected<I> {
     made: I,
     memory: MemoryDescription,
-    open: Option<Open>,
+    merge: LineMerge,
     /// Records that are complete.
     ready: VecDeque<Event>,
 }
@@ -30,11 +24,12 @@ pub struct Expected<I> {
 impl<I: Iterator<Item = Made>> Expected<I> {
     /// The records of `made`.
     pub fn new(memory: &MemoryDescription, made: I) -> Self {
-        Expected { made, memory: memory.clone(), open: None, ready: VecDeque::new() }
+        let merge = LineMerge::new(memory);
+        Expected { made, memory: memory.clone(), merge, ready: VecDeque::new() }
     }
 
     fn close(&mut self) {
-        self.ready.extend(self.open.take().map(|open| Event::Access(open.record)));
+        self.ready.extend(self.merge.close().map(Event::Access));
     }
 
     fn take(&mut self, Made { access, note }: Made) {
@@ -47,31 +42,12 @@ impl<I: Iterator<Item = Made>> Expected<I> {
             self.ready.push_back(Event::Tag { clock, source, value });
             return;
         }
-        self.join(access);
+        self.ready.extend(self.merge.join(access).map(Event::Access));
         if let Note::Mark(register) = note {
             self.close();
             let value = register.into();
             self.ready.push_back(Event::Tag { clock, source: TagSource::Mark, value });
         }
-    }
-
-    fn join(&mut self, access: Access) {
-        let line_log2 = self.memory.line_log2;
-        let line = PhysAddr(access.address.0 >> line_log2 << line_log2);
-        let burst = 1 << ((access.address.0 - line.0) >> self.memory.burst_log2());
-        let window = u64::from(self.memory.merge_window);
-        let joins = |open: &&mut Open| {
-            open.record.address == line
-                && open.record.direction == access.direction
-                && open.seen & burst == 0
-                && access.clock.0 - open.record.clock.0 <= window
-        };
-        if let Some(open) = self.open.as_mut().filter(joins) {
-            open.seen |= burst;
-            return;
-        }
-        self.close();
-        self.open = Some(Open { record: Access { address: line, ..access }, seen: burst });
     }
 }
 

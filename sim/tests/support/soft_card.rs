@@ -374,6 +374,8 @@ impl SoftCard {
             writes: self.counts.1,
             faults: self.counts.2,
             tags: 0,
+            unreported: 0,
+            burst_length: Some(self.memory.burst_length),
             digest: memory.as_slice()[0],
             memory: self.memory.clone(),
         };

@@ -1,0 +1,284 @@
+//! A record that takes whole words: tag, fault, page run, slice, and those of the analysis.
+
+use super::analysis::CountGroup;
+use super::half::{DELTA_AT, ESCAPE, WRITE_AT};
+use super::{WordError, analysis};
+use crate::fault::FaultKind;
+use crate::units::Direction;
+
+/// High half of a word record without its kind and body.
+pub const WORD_ESCAPE: u32 = 1 << WRITE_AT | ESCAPE << DELTA_AT;
+/// Place of the kind in the high half of a word record.
+pub const KIND_AT: u32 = 22;
+/// Place of the 16-bit clock delta in the high half of a Tag, Fault or long Page record.
+pub const WORD_DELTA_AT: u32 = 6;
+/// Longest clock delta a word record can carry.
+pub const MAX_WORD_DELTA: u32 = 0xffff;
+
+/// Kind of a Tag record.
+pub const KIND_TAG: u32 = 1;
+/// Kind of a Fault record.
+pub const KIND_FAULT: u32 = 2;
+/// Kind of a short Page record.
+pub const KIND_PAGE: u32 = 3;
+/// Kind of a long Page record; one more word follows.
+pub const KIND_PAGE_LONG: u32 = 4;
+/// Kind of a frequency Slice record; one more word follows, two when it is partial.
+pub const KIND_SLICE: u32 = 5;
+
+/// Place in the high half of a Tag of the bit that tells a mark from a tag-window access.
+pub const TAG_MARK_AT: u32 = 4;
+/// Place in the high half of a Tag of its write bit.
+pub const TAG_WRITE_AT: u32 = 3;
+/// Place in the low half of a Fault of its bank.
+pub const FAULT_BANK_AT: u32 = 26;
+/// Longest clock delta of a short Page record.
+pub const MAX_PAGE_DELTA: u32 = 0xff;
+/// Place of that delta in the high half.
+pub const PAGE_DELTA_AT: u32 = 14;
+/// Low bits of the page number in the low half of a short Page record; the other 14 are in the high.
+pub const PAGE_NUMBER_LOW: u32 = 12;
+/// Largest count of reads or of writes in a short Page record.
+pub const MAX_PAGE_COUNT: u32 = 31;
+/// Place of the reads in the low half of a short Page record.
+pub const PAGE_READS_AT: u32 = 15;
+/// Place of the writes in the low half of a short Page record.
+pub const PAGE_WRITES_AT: u32 = 10;
+/// Longest run of a short Page record, in clocks.
+pub const MAX_PAGE_DURATION: u32 = 1023;
+/// Largest count of reads or of writes a Page record can hold.
+pub const MAX_RUN_COUNT: u32 = (1 << 20) - 1;
+/// Longest run a Page record can hold, in clocks.
+pub const MAX_RUN_DURATION: u32 = (1 << 24) - 1;
+/// A run takes no more when its reads or its writes have reached 2 to this.
+pub const RUN_COUNT_LOG2: u32 = 11;
+/// A run takes no more when, at an event, it has lasted 2 to this many clocks.
+pub const RUN_DURATION_LOG2: u32 = 19;
+/// Place in the high half of a Slice of its length code.
+pub const SLICE_CODE_AT: u32 = 17;
+/// Place in the high half of a Slice of the bit that says it is partial: its length follows.
+pub const SLICE_PARTIAL_AT: u32 = 16;
+
+/// Where a Tag came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TagSource {
+    /// One access to the tag window; the value is its byte offset in the window.
+    Window(Direction),
+    /// A completed command sequence; the value is the register.
+    Mark,
+}
+
+/// A run of accesses to one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageRun {
+    /// Low bits of the page number.
+    pub number: u32,
+    /// READs in the run, up to [`MAX_RUN_COUNT`].
+    pub reads: u32,
+    /// WRITEs in the run, up to [`MAX_RUN_COUNT`].
+    pub writes: u32,
+    /// Clocks from the first access to the last, up to [`MAX_RUN_DURATION`].
+    pub duration: u32,
+}
+
+impl PageRun {
+    /// Whether the one-word form holds this run.
+    pub const fn is_short(&self) -> bool {
+        self.reads <= MAX_PAGE_COUNT
+            && self.writes <= MAX_PAGE_COUNT
+            && self.duration <= MAX_PAGE_DURATION
+    }
+}
+
+/// A record that takes whole words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordRecord {
+    /// An event software put into the trace.
+    Tag {
+        /// Clocks since the record before.
+        delta: u32,
+        /// Window access or mark.
+        source: TagSource,
+        /// Window offset or register.
+        value: u32,
+    },
+    /// A refused command.
+    Fault {
+        /// Clocks since the record before.
+        delta: u32,
+        /// Why.
+        kind: FaultKind,
+        /// Rank * 16 + bank.
+        bank: u8,
+    },
+    /// A finished run of accesses to a page.
+    Page {
+        /// Clocks from the record before to the run's first access.
+        delta: u32,
+        /// The run.
+        run: PageRun,
+    },
+    /// A finished time slice.
+    Slice {
+        /// Length, see [`crate::config::slice_micros`].
+        code: u8,
+        /// Length in clocks when the slice is shorter than its code says: the capture started or
+        /// stopped within it, or its length was changed.
+        partial: Option<u32>,
+        /// First clock of the slice.
+        start: u64,
+        /// READs in it.
+        reads: u32,
+        /// WRITEs in it.
+        writes: u32,
+    },
+    /// A dump of the analysis begins.
+    Interval {
+        /// Part of the table of hot pages that follows, or [`ALL_PARTS`].
+        part: u8,
+        /// The clock up to which the counts go.
+        clock: u64,
+    },
+    /// A count of the analysis.
+    Count {
+        /// Number of the dump.
+        dump: u8,
+        /// What is counted.
+        group: CountGroup,
+        /// Which of them.
+        index: u16,
+        /// How many.
+        value: u32,
+    },
+    /// An entry of the table of hot pages.
+    HotPage {
+        /// Number of the dump.
+        dump: u8,
+        /// Page number, [`PAGE_BITS`].
+        page: u32,
+        /// Its accesses, at least.
+        count: u32,
+        /// Accesses to it and to all pages that share its entry.
+        votes: u32,
+    },
+}
+
+/// Low 48 bits: a clock as frames carry it.
+pub const CLOCK_MASK: u64 = (1 << 48) - 1;
+
+/// The first word of a record of a kind, with the rest of its high half.
+pub(super) const fn head(kind: u32, rest: u32) -> u64 {
+    ((WORD_ESCAPE | kind << KIND_AT | rest) as u64) << 32
+}
+
+impl WordRecord {
+    /// Packs the record into its first and, for longer records, further words.
+    pub fn encode(self) -> (u64, [Option<u64>; 2]) {
+        match self {
+            WordRecord::Tag { delta, source, value } => {
+                let source = match source {
+                    TagSource::Mark => 1 << TAG_MARK_AT,
+                    TagSource::Window(direction) => (direction.bit() as u32) << TAG_WRITE_AT,
+                };
+                (
+                    head(KIND_TAG, (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | source)
+                        | u64::from(value),
+                    [None; 2],
+                )
+            }
+            WordRecord::Fault { delta, kind, bank } => {
+                let rest = (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | u32::from(kind.code());
+                (head(KIND_FAULT, rest) | u64::from(u32::from(bank) << FAULT_BANK_AT), [None; 2])
+            }
+            WordRecord::Page { delta, run } if run.is_short() && delta <= MAX_PAGE_DELTA => {
+                let rest = delta << PAGE_DELTA_AT | run.number >> PAGE_NUMBER_LOW;
+                let low = run.number << 20
+                    | run.reads << PAGE_READS_AT
+                    | run.writes << PAGE_WRITES_AT
+                    | run.duration;
+                (head(KIND_PAGE, rest) | u64::from(low), [None; 2])
+            }
+            WordRecord::Page { delta, run } => {
+                let rest = (delta & MAX_WORD_DELTA) << WORD_DELTA_AT | run.number >> 20;
+                let low = run.number << 12;
+                let second = u64::from(run.reads) << 44
+                    | u64::from(run.writes) << 24
+                    | u64::from(run.duration);
+                (head(KIND_PAGE_LONG, rest) | u64::from(low), [Some(second), None])
+            }
+            WordRecord::Slice { code, partial, start, reads, writes } => {
+                let rest = u32::from(code) << SLICE_CODE_AT
+                    | u32::from(partial.is_some()) << SLICE_PARTIAL_AT;
+                let first = head(KIND_SLICE, rest) | start & CLOCK_MASK;
+                let counts = u64::from(reads) << 32 | u64::from(writes);
+                (first, [Some(counts), partial.map(u64::from)])
+            }
+            WordRecord::Interval { part, clock } => (analysis::interval(part, clock), [None; 2]),
+            WordRecord::Count { dump, group, index, value } => {
+                (analysis::count(dump, group, index, value), [None; 2])
+            }
+            WordRecord::HotPage { dump, page, count, votes } => {
+                let [first, second] = analysis::hot_page(dump, page, count, votes);
+                (first, [Some(second), None])
+            }
+        }
+    }
+
+    /// Reads a record from its first word; `next` fetches further ones.
+    #[inline]
+    pub(super) fn decode(
+        word: u64,
+        mut next: impl FnMut() -> Option<u64>,
+    ) -> Result<WordRecord, WordError> {
+        let (first, low) = ((word >> 32) as u32, word as u32);
+        let delta = first >> WORD_DELTA_AT & MAX_WORD_DELTA;
+        Ok(match first >> KIND_AT & 15 {
+            KIND_TAG => {
+                let source = if first >> TAG_MARK_AT & 1 != 0 {
+                    TagSource::Mark
+                } else {
+                    TagSource::Window(Direction::from_bit(first >> TAG_WRITE_AT & 1 != 0))
+                };
+                WordRecord::Tag { delta, source, value: low }
+            }
+            KIND_FAULT => {
+                let code = (first & 63) as u8;
+                let kind = FaultKind::from_code(code).ok_or(WordError::UnknownFault(code))?;
+                WordRecord::Fault { delta, kind, bank: (low >> FAULT_BANK_AT) as u8 }
+            }
+            KIND_PAGE => WordRecord::Page {
+                delta: first >> PAGE_DELTA_AT & MAX_PAGE_DELTA,
+                run: PageRun {
+                    number: (first & 0x3fff) << PAGE_NUMBER_LOW | low >> 20,
+                    reads: low >> PAGE_READS_AT & MAX_PAGE_COUNT,
+                    writes: low >> PAGE_WRITES_AT & MAX_PAGE_COUNT,
+                    duration: low & MAX_PAGE_DURATION,
+                },
+            },
+            KIND_PAGE_LONG => {
+                let second = next().ok_or(WordError::WordMissing)?;
+                let run = PageRun {
+                    number: (first & 63) << 20 | low >> 12,
+                    reads: (second >> 44) as u32,
+                    writes: (second >> 24) as u32 & MAX_RUN_COUNT,
+                    duration: second as u32 & MAX_RUN_DURATION,
+                };
+                WordRecord::Page { delta, run }
+            }
+            KIND_SLICE => {
+                let second = next().ok_or(WordError::WordMissing)?;
+                WordRecord::Slice {
+                    code: (first >> SLICE_CODE_AT & 31) as u8,
+                    partial: match first >> SLICE_PARTIAL_AT & 1 {
+                        0 => None,
+                        _ => Some(next().ok_or(WordError::WordMissing)? as u32),
+                    },
+                    start: word & CLOCK_MASK,
+                    reads: (second >> 32) as u32,
+                    writes: second as u32,
+                }
+            }
+            _ => analysis::decode(word, next)?,
+        })
+    }
+}

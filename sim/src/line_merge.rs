@@ -1,0 +1,57 @@
+//! Bursts to line records, by the rules of `docs/format.md`, line mode: bursts of one line are one record.
+//!
+//! Knows nothing of a card. Whoever sees something else recorded in between closes the record.
+
+use hmtt_format::{Access, MemoryDescription, PhysAddr};
+
+/// A record that more bursts may still join.
+#[derive(Clone, Copy)]
+struct Open {
+    record: Access,
+    seen: u64,
+}
+
+/// The merger of one trace.
+#[derive(Clone)]
+pub struct LineMerge {
+    line_log2: u8,
+    burst_log2: u8,
+    window: u64,
+    open: Option<Open>,
+}
+
+impl LineMerge {
+    /// For accesses to one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        LineMerge {
+            line_log2: memory.line_log2,
+            burst_log2: memory.burst_log2(),
+            window: memory.merge_window.into(),
+            open: None,
+        }
+    }
+
+    /// Takes a burst; the record before, if it does not join that.
+    pub fn join(&mut self, access: Access) -> Option<Access> {
+        let line = PhysAddr(access.address.0 >> self.line_log2 << self.line_log2);
+        let burst = 1 << ((access.address.0 - line.0) >> self.burst_log2);
+        let joins = |open: &&mut Open| {
+            open.record.address == line
+                && open.record.direction == access.direction
+                && open.seen & burst == 0
+                && access.clock.0 - open.record.clock.0 <= self.window
+        };
+        if let Some(open) = self.open.as_mut().filter(joins) {
+            open.seen |= burst;
+            return None;
+        }
+        let before = self.close();
+        self.open = Some(Open { record: Access { address: line, ..access }, seen: burst });
+        before
+    }
+
+    /// Nothing joins what is open.
+    pub fn close(&mut self) -> Option<Access> {
+        self.open.take().map(|open| open.record)
+    }
+}
