@@ -38,7 +38,7 @@ struct Synth {
     /// Folder to write to; default: target/synth/ and the board's name.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Size of the packet FIFO: 8 or 16 on the alchitry-cu, 8 to 128 on the ecpix-5.
+    /// Size of the packet FIFO: 8 or 16 on the alchitry-cu, 8 to 256 on the ecpix-5.
     #[arg(long, value_name = "KB")]
     fifo_kb: Option<usize>,
     /// MHz the DDR clock must reach instead of the memory's.

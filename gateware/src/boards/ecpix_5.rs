@@ -28,7 +28,7 @@ pub const BOARD: Board = Board {
     name: "ecpix-5",
     device: "ECP5 LFE5UM5G-85F",
     family: Family::Ecp5 { device: "um5g-85k", package: "CABGA554", speed: "8" },
-    fifo_kb: &[128, 64, 32, 16, 8],
+    fifo_kb: &[128, 256, 64, 32, 16, 8],
     constraints: ("card.lpf", include_str!("../../../constraints/ecpix-5/card.lpf")),
     clocks: &[
         BoardClock { name: "GMII", net: "pll.tx_clock", rate: Rate::Mhz(125.0) },
@@ -208,6 +208,7 @@ fn verilog(memory: &MemoryDescription, fifo_kb: usize) -> Result<String, EmitErr
         32 => checked(Ecpix5::<12>::new(memory)),
         64 => checked(Ecpix5::<13>::new(memory)),
         128 => checked(Ecpix5::<14>::new(memory)),
+        256 => checked(Ecpix5::<15>::new(memory)),
         _ => Err(EmitError::Fifo(fifo_kb, BOARD.fifo_kb)),
     }
 }
