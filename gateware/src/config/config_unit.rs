@@ -1,7 +1,7 @@
 //! Configuration unit (CU): events to items, carrying out what events and command sequences ask.
 //!
 //! Accesses and faults flow on, one a clock. An event that steers the card (run switch, end of a slice,
-//! tick) first lets the time it came at pass on, waits until everything recorded before has left the
+//! tick) first lets the time it came at pass on, with the count of what was missed before it, waits until everything recorded before has left the
 //! statistics unit's pipeline, and is then carried out step by step:
 //!
 //! ```text
@@ -243,7 +243,8 @@ impl Logic for ConfigUnit {
         self.slices.next = self.sliced.q.val();
 
         // Items flow unless an event steers or a command may just have been completed. An event that
-        // steers lets its time pass first; what else it holds follows when it has been carried out.
+        // steers lets its time pass first, and what was missed before it; what else it holds follows
+        // when it has been carried out.
         self.take.next = self.flows.q.val()
             & self.event_valid.val()
             & self.advance.val()
@@ -255,9 +256,6 @@ impl Logic for ConfigUnit {
         }
         if self.slot_event.val().fault {
             self.event_kind.next = ItemKind::Fault;
-        }
-        if self.slot_event.val().overrun {
-            self.event_kind.next = ItemKind::Overrun;
         }
         if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
@@ -283,6 +281,9 @@ impl Logic for ConfigUnit {
                 self.made.d.next.kind = ItemKind::Time;
                 self.made.d.next.in_registers = false;
                 self.flows.d.next = false;
+            }
+            if self.slot_event.val().overrun {
+                self.made.d.next.kind = ItemKind::Overrun;
             }
         }
         self.detector.passes.next =
