@@ -3,7 +3,8 @@
 
 use fastrand::Rng;
 use gateware::config::ItemKind;
-use gateware::config::config_unit::{ConfigUnit, Progress};
+use gateware::config::config_unit::ConfigUnit;
+use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
 use gateware::statistics::RecordKind;
 use gateware::straps;
