@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use hmtt_format::address_map::{Axis, MapBuilder};
-use hmtt_format::{Generation, MemoryDescription, Pins};
+use hmtt_format::{Generation, MemoryDescription};
 
 use crate::engine::{self, Options, Settings};
 use crate::input::{InputError, Span};
@@ -33,10 +33,6 @@ use controller::Controller;
 use expected::Expected;
 use paper::PaperFifo;
 use pattern::Pattern;
-
-/// Clocks between the end of the traffic and that of the run: whoever stops a card stops the traffic
-/// first, and what the event queue counted last is told before the end.
-const LAST_CLOCKS: u64 = 4096;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -92,9 +88,8 @@ pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, Re
     let expected = Expected::new(memory, controller().filter_map(|clock| clock.made));
     let check = Check::new(expected, verdict.clone());
     let span = |clock: controller::Clock| Ok::<_, InputError>(Span { clocks: 1, pins: clock.pins });
-    let last = std::iter::once(Ok(Span { clocks: LAST_CLOCKS, pins: Pins::DESELECT }));
     let outcome = replay::run(Replay {
-        spans: Box::new(controller().map(span).chain(last)),
+        spans: Box::new(controller().map(span)),
         memory,
         engine: &mut *engine,
         sinks: vec![Box::new(check)],

@@ -1,13 +1,24 @@
 //! The densest traffic a DDR-200 bus can carry, and what becomes of it; and `docs/lossless.md`, whose
 //! numbers come from here.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
-use hmtt_format::frame::MAX_WORDS;
-use hmtt_sim::engine::{Kind, Options};
-use hmtt_sim::saturation::pattern::Pattern;
+use hmtt_format::Report;
+use hmtt_format::config::THRESHOLD_FIRST;
+use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, WORDS_AT};
+use hmtt_sim::engine::{self, Kind, Options, Settings};
+use hmtt_sim::gmii::Frame;
+use hmtt_sim::output::{OutputError, Sink};
+use hmtt_sim::replay::{self, Replay};
+use hmtt_sim::saturation::check::{Check, Verdict};
+use hmtt_sim::saturation::controller::Made;
+use hmtt_sim::saturation::expected::Expected;
+use hmtt_sim::saturation::pattern::{Note, Pattern};
 use hmtt_sim::saturation::{self, Found, Saturation, budget};
 use hmtt_sim::schedule::tx_period_of;
+use hmtt_sim::traffic::Traffic;
 
 /// DDR clocks of each run: 26 of them are 13 million.
 const CLOCKS: u64 = 500_000;
@@ -19,6 +30,8 @@ const FIFOS: [u8; 2] = [10, 14];
 const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 /// What is neither sent nor freed: a block on the wire, one behind it, and one cut short by a setting.
 const BOUND: u64 = 3 * BLOCK_WORDS;
+/// Burst length, and settings as fast as the bus takes their reads that the event queue has room for.
+const SETTINGS: [(u8, u32); 2] = [(4, 9), (8, 20)];
 const DOCUMENT: &str = include_str!("../../docs/lossless.md");
 
 fn verilator() -> Options {
@@ -97,6 +110,85 @@ fn a_slow_link_loses_what_is_reported_where_it_is_reported() {
             }
         }
     }
+}
+
+/// Keeps the last report.
+struct LastReport(Rc<RefCell<Option<Report>>>);
+
+impl Sink for LastReport {
+    fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {
+        let words = frame.bytes[WORDS_AT..].as_chunks().0.iter().copied();
+        let words: Vec<u64> = words.map(u64::from_be_bytes).collect();
+        *self.0.borrow_mut() = Report::decode(&words[usize::from(SYNC_WORDS)..]).ok();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), OutputError> {
+        Ok(())
+    }
+}
+
+/// Runs traffic that is one record a burst, the run switch going off right after it: the verdict, and how
+/// many READs the card recorded.
+fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
+    let mut parameters = engine::default_parameters(traffic.memory().clone());
+    parameters.fifo_log2 = FIFOS[0];
+    let options = Options { tx_period_ps: tx_period_of(megabits), ..verilator() };
+    let mut engine = engine::prepare(&options, &parameters, Settings::default()).unwrap();
+    let made = traffic.truth().iter().map(|access| Made { access: *access, note: Note::Plain });
+    let made: Vec<Made> = made.collect();
+    let verdict = Rc::new(RefCell::new(Verdict::default()));
+    let check = Check::new(Expected::new(traffic.memory(), made.into_iter()), verdict.clone());
+    let report = Rc::new(RefCell::new(None));
+    let outcome = replay::run(Replay {
+        spans: traffic.spans(),
+        memory: traffic.memory(),
+        engine: &mut *engine,
+        sinks: vec![Box::new(check), Box::new(LastReport(report.clone()))],
+        keep_events: false,
+        progress: &mut |_| {},
+    });
+    let summary = outcome.unwrap_or_else(|error| panic!("{error}")).summary;
+    assert_eq!((&verdict.borrow().wrong, verdict.borrow().lost), (&None, summary.lost_records));
+    (verdict.take(), report.take().expect("an end frame").reads)
+}
+
+#[test]
+fn an_event_queue_that_overflows_as_the_run_ends_tells_all_it_missed() {
+    let lines = |traffic: &mut Traffic, count: u64| {
+        for line in 0..count {
+            traffic.read(0x80_0000 + line % 256 * 64);
+        }
+    };
+    // A full FIFO, a setting whose report waits for room, and reads meanwhile.
+    let mut traffic = Traffic::new(saturation::memory(8));
+    lines(&mut traffic, 5_000);
+    traffic.configure(THRESHOLD_FIRST + 7);
+    for more in 300..316 {
+        let mut traffic = traffic.clone();
+        lines(&mut traffic, more);
+        let produced = traffic.truth().len() as u64;
+        let (verdict, recorded) = run_bursts(&traffic, 100);
+        assert_eq!(verdict.received + verdict.lost, produced);
+        // All that came after the queue was full.
+        let missed = produced - recorded;
+        assert!((more - 240..more - 200).contains(&missed), "{missed} of {more}");
+    }
+}
+
+#[test]
+fn a_few_settings_right_after_each_other_are_waited_for() {
+    for (burst_length, settings) in SETTINGS {
+        let mut traffic = Traffic::new(saturation::memory(burst_length));
+        for _ in 0..settings {
+            traffic.configure(THRESHOLD_FIRST + 7);
+        }
+        traffic.read(0x80_0000);
+        let (verdict, recorded) = run_bursts(&traffic, 1000);
+        assert_eq!((verdict.lost, verdict.received), (0, recorded));
+    }
+    let [(_, few), (_, more)] = SETTINGS;
+    document_says(&format!("takes {few} in a row in bursts of four, {more} in bursts of eight"));
 }
 
 #[test]

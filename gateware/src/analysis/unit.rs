@@ -10,7 +10,7 @@ use super::page_runs::PageRuns;
 use super::reuse::Reuse;
 use super::tallies::Tallies;
 use crate::config::Settings;
-use crate::config::config_unit::Steering;
+use crate::config::steering::Steering;
 use crate::statistics::{Observed, RecordKind, SlotClock};
 
 /// See the module's description.

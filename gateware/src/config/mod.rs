@@ -2,8 +2,11 @@
 //! configuration unit (CU).
 
 pub mod config_unit;
+pub mod event_intake;
+pub mod plan;
 pub mod sequence;
 pub mod settings;
+pub mod steering;
 
 use rust_hdl::prelude::*;
 

@@ -1,10 +1,11 @@
 //! Events wait here while what follows is busy with another one.
 //!
 //! The card makes at most one event a clock and takes one a clock, except where an event steers it, so
-//! the queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored, and
-//! the count follows in order as an `overrun` event; the last places are kept for events that steer
-//! the card (ticks, slices, the run switch). An event leaves with the number of clocks since the one
-//! before it, so that nobody behind needs a clock of its own.
+//! the queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored; the
+//! last places are kept for events that steer the card (ticks, slices, the run switch). The count
+//! follows in order as an `overrun`: in the next event that steers, or in an event of its own once there
+//! is room. So it is told before the run switch goes off. An event leaves with the number of clocks since
+//! the one before it, so that nobody behind needs a clock of its own.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -59,6 +60,7 @@ pub struct EventQueue {
     missed: DFF<Bits<32>>,
     missed_faults: DFF<Bits<8>>,
     misses: DFF<Bit>,
+    counts: Signal<Local, Bit>,
     store: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
     crowded_from: Constant<Bits<8>>,
@@ -93,6 +95,7 @@ impl Default for EventQueue {
             missed: Default::default(),
             missed_faults: Default::default(),
             misses: Default::default(),
+            counts: Default::default(),
             store: Default::default(),
             tell: Default::default(),
             crowded_from: Constant::new(((1 << DEPTH_LOG2) - KEPT).into()),
@@ -153,46 +156,50 @@ impl Logic for EventQueue {
         }
         self.entry.d.next = self.slot_event.val();
         self.entry.d.next.gap = self.since.q.val();
-        self.store.next = false;
-        self.tell.next = false;
-        // Until the count of what was missed is stored, nothing may overtake it.
-        if self.crowded.q.val() | (self.misses.q.val() & self.push.val()) {
+        self.counts.next = self.crowded.q.val() | self.misses.q.val();
+        self.tell.next = self.misses.q.val() & !self.crowded.q.val() & !self.push.val();
+        self.store.next = self.tell.val()
+            | (self.push.val() & (self.slot_event.val().steers | !self.counts.val()));
+        if self.counts.val() {
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
-            if self.push.val() {
-                self.store.next = self.slot_event.val().steers;
-                self.misses.d.next = self.misses.q.val()
-                    | self.slot_event.val().access
-                    | self.slot_event.val().fault;
-                if self.slot_event.val().access {
-                    self.missed.d.next = self.missed.q.val() + 1;
-                }
-                if self.slot_event.val().fault
-                    & (self.missed_faults.q.val() != self.most_faults.val())
-                {
-                    self.missed_faults.d.next = self.missed_faults.q.val() + 1;
-                }
-            }
-        } else if self.push.val() {
-            self.store.next = true;
-        } else if self.misses.q.val() {
-            self.store.next = true;
-            self.tell.next = true;
-            self.entry.d.next.access = false;
-            self.entry.d.next.fault = false;
+            self.entry.d.next.in_registers = false;
+        }
+        if self.tell.val() {
             self.entry.d.next.run_change = false;
             self.entry.d.next.slice = false;
             self.entry.d.next.tick = false;
             self.entry.d.next.steers = false;
-            self.entry.d.next.in_registers = false;
+        }
+        // Nothing overtakes the count of what was missed before it: what is stored next carries it.
+        if self.misses.q.val() {
             self.entry.d.next.overrun = true;
             self.entry.d.next.low = self.missed.q.val();
             self.entry.d.next.high = self.missed_faults.q.val();
+            if self.store.val() {
+                self.missed.d.next = bits::<32>(0);
+                self.missed_faults.d.next = bits::<8>(0);
+                self.misses.d.next = false;
+            }
         }
-        if self.tell.val() {
-            self.missed.d.next = bits::<32>(0);
-            self.missed_faults.d.next = bits::<8>(0);
-            self.misses.d.next = false;
+        if self.counts.val() & self.push.val() {
+            // An access or a fault beside an event that steers comes after it.
+            if self.slot_event.val().access {
+                self.misses.d.next = true;
+                self.missed.d.next = self.missed.q.val() + 1;
+                if self.store.val() {
+                    self.missed.d.next = bits::<32>(1);
+                }
+            }
+            if self.slot_event.val().fault {
+                self.misses.d.next = true;
+                if self.missed_faults.q.val() != self.most_faults.val() {
+                    self.missed_faults.d.next = self.missed_faults.q.val() + 1;
+                }
+                if self.store.val() {
+                    self.missed_faults.d.next = bits::<8>(1);
+                }
+            }
         }
         self.entering.d.next = self.store.val();
         if self.store.val() {

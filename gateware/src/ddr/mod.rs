@@ -92,7 +92,8 @@ pub struct SlotEvent {
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
-    /// `low` accesses and `high` faults before this event did not fit the queue.
+    /// `low` accesses and `high` faults before this event did not fit the queue; it holds neither
+    /// itself, but may steer.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,

@@ -97,7 +97,7 @@ pub struct BlockWriter<const N: usize> {
     pub other_high: Signal<In, Bits<32>>,
     /// The other unit's word, bits 31..0.
     pub other_low: Signal<In, Bits<32>>,
-    /// `other_index` names a report's last word.
+    /// `other_index` named a report's last word two clocks ago.
     pub report_last: Signal<In, Bit>,
     /// The FIFO has room for the longest block.
     pub room: Signal<In, Bit>,
@@ -529,19 +529,18 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.state.d.next = State::Examine;
             }
             State::ReportAhead => {
-                // A report's words come three clocks after their index.
-                self.index.d.next = self.index.q.val();
+                // A report's words are pushed two clocks after their index, one on every clock.
+                self.index.d.next = self.index.q.val() + 1;
                 self.state.d.next = State::ReportNear;
             }
             State::ReportNear => {
-                self.index.d.next = self.index.q.val();
+                self.index.d.next = self.index.q.val() + 1;
                 self.state.d.next = State::Report;
             }
             State::Report => {
                 self.port.push_word.next = true;
                 self.port.source.next = Source::Other;
                 self.index.d.next = self.index.q.val() + 1;
-                self.state.d.next = State::ReportAhead;
                 if self.report_last.val() {
                     self.state.d.next = State::Closing;
                 }

@@ -45,7 +45,7 @@ pub struct OtherWords {
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0.
     pub low: Signal<Out, Bits<32>>,
-    /// The index was that of a report's last word on the clock before.
+    /// The index was that of a report's last word two clocks ago.
     pub report_last: Signal<Out, Bit>,
     report: ReportWords,
     slice: SliceWords,

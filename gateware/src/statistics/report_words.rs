@@ -16,7 +16,7 @@ use crate::table::Table;
 pub struct ReportWords {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
-    /// Which word; it stands for three clocks.
+    /// Which word.
     pub index: Signal<In, Bits<6>>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
@@ -30,9 +30,10 @@ pub struct ReportWords {
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// It is the last one.
+    /// It will be the last one on the next clock.
     pub last: Signal<Out, Bit>,
     asked: DFF<Bits<6>>,
+    looked_up: DFF<Bits<6>>,
     described_high: DFF<Bits<32>>,
     described_low: DFF<Bits<32>>,
     high_words: Table<6, 32>,
@@ -64,6 +65,7 @@ impl ReportWords {
             clock: Default::default(),
             index: Default::default(),
             asked: Default::default(),
+            looked_up: Default::default(),
             described_high: Default::default(),
             described_low: Default::default(),
             settings: Default::default(),
@@ -95,8 +97,9 @@ impl ReportWords {
 impl Logic for ReportWords {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, asked, described_high, described_low);
+        dff_setup!(self, clock, asked, looked_up, described_high, described_low);
         self.asked.d.next = self.index.val();
+        self.looked_up.d.next = self.asked.q.val();
         self.described_high.d.next = self.high_words.word.val();
         self.described_low.d.next = self.low_words.word.val();
         self.high_words.index.next = self.asked.q.val();
@@ -117,23 +120,23 @@ impl Logic for ReportWords {
         }
         self.high.next = self.described_high.q.val();
         self.low.next = self.described_low.q.val();
-        if self.asked.q.val() == 0 {
+        if self.looked_up.q.val() == 0 {
             self.high.next = self.version.val()
                 | (self.flags.val() << self.flags_at.val())
                 | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
                 | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
             self.low.next =
                 bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
-        } else if self.asked.q.val() == 1 {
+        } else if self.looked_up.q.val() == 1 {
             self.high.next = self.totals.val().reads_high;
             self.low.next = self.totals.val().reads;
-        } else if self.asked.q.val() == 2 {
+        } else if self.looked_up.q.val() == 2 {
             self.high.next = self.totals.val().writes_high;
             self.low.next = self.totals.val().writes;
-        } else if self.asked.q.val() == 3 {
+        } else if self.looked_up.q.val() == 3 {
             self.high.next = self.totals.val().faults;
             self.low.next = self.totals.val().tags;
-        } else if self.asked.q.val() == 4 {
+        } else if self.looked_up.q.val() == 4 {
             self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high)
                 | (bit_cast::<32, 8>(self.totals.val().unreported) << self.unreported_at.val())
                 | (bit_cast::<32, 2>(self.totals.val().burst) << self.burst_length_at.val());

@@ -18,7 +18,7 @@ use rust_hdl::prelude::*;
 use super::address_views::AddressViews;
 use super::waiting_record::WaitingRecord;
 use super::{Observed, Record, RecordKind};
-use crate::config::config_unit::Steering;
+use crate::config::steering::Steering;
 use crate::config::{Item, ItemKind, Settings};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]

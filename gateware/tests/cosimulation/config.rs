@@ -1,9 +1,10 @@
 //! The blocks of the configuration unit.
 
 use fastrand::Rng;
-use gateware::config::config_unit::{ConfigUnit, Progress};
+use gateware::config::config_unit::ConfigUnit;
 use gateware::config::sequence::Sequence;
 use gateware::config::settings::SettingsRegister;
+use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
 use hmtt_format::config;
 

@@ -1,7 +1,7 @@
 //! The blocks of the statistics unit.
 
 use fastrand::Rng;
-use gateware::config::config_unit::Steering;
+use gateware::config::steering::Steering;
 use gateware::config::{Item, ItemKind, Settings};
 use gateware::statistics::accounts::Accounts;
 use gateware::statistics::address_views::AddressViews;

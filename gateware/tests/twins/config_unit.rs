@@ -3,7 +3,8 @@
 
 use fastrand::Rng;
 use gateware::config::ItemKind;
-use gateware::config::config_unit::{ConfigUnit, Progress};
+use gateware::config::config_unit::ConfigUnit;
+use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
 use gateware::statistics::RecordKind;
 use gateware::straps;
@@ -133,7 +134,7 @@ fn event(rng: &mut Rng, register: u16, gap: u64) -> SlotEvent {
         ..Default::default()
     };
     event.in_registers = event.access && in_registers;
-    event.overrun = what == 0 && !event.slice && !event.tick;
+    event.overrun = what == 0;
     event
 }
 
@@ -165,7 +166,7 @@ fn it_does_what_the_plain_unit_does() {
             let gap = rng.u64(0..40);
             clock += gap;
             let mut event = event(rng, register, gap);
-            if number == 0 || !event.overrun && chance(rng, if run { 1 } else { 10 }) {
+            if number == 0 || chance(rng, if run { 1 } else { 10 }) {
                 run = !run;
                 event.run_change = true;
             }

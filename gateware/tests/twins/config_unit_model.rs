@@ -111,6 +111,10 @@ impl Model {
     pub fn take(&mut self, event: &SlotEvent, clock: u64) {
         self.clock = clock;
         let value = event.high.to_u64() << 32 | event.low.to_u64();
+        // What was missed came before whatever steers.
+        if event.overrun {
+            self.act(Act::Item(ItemKind::Overrun, event.write, value));
+        }
         if event.run_change {
             self.switched_on = event.run;
             match event.run {
@@ -126,7 +130,6 @@ impl Model {
             self.tick();
         }
         let kind = match event {
-            SlotEvent { overrun: true, .. } => ItemKind::Overrun,
             SlotEvent { fault: true, .. } => ItemKind::Fault,
             SlotEvent { access: true, .. } => ItemKind::Access,
             _ => return,
