@@ -63,6 +63,8 @@ pub struct EventQueue {
     counts: Signal<Local, Bit>,
     store: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
+    missed_access: Signal<Local, Bit>,
+    missed_fault: Signal<Local, Bit>,
     crowded_from: Constant<Bits<8>>,
     crowded_to: Constant<Bits<8>>,
     most_faults: Constant<Bits<8>>,
@@ -98,6 +100,8 @@ impl Default for EventQueue {
             counts: Default::default(),
             store: Default::default(),
             tell: Default::default(),
+            missed_access: Default::default(),
+            missed_fault: Default::default(),
             crowded_from: Constant::new(((1 << DEPTH_LOG2) - KEPT).into()),
             crowded_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
             most_faults: Constant::new(MAX_MISSED_FAULTS.into()),
@@ -176,30 +180,30 @@ impl Logic for EventQueue {
             self.entry.d.next.overrun = true;
             self.entry.d.next.low = self.missed.q.val();
             self.entry.d.next.high = self.missed_faults.q.val();
-            if self.store.val() {
-                self.missed.d.next = bits::<32>(0);
-                self.missed_faults.d.next = bits::<8>(0);
-                self.misses.d.next = false;
+        }
+        self.missed_access.next =
+            self.counts.val() & self.push.val() & self.slot_event.val().access;
+        self.missed_fault.next = self.counts.val() & self.push.val() & self.slot_event.val().fault;
+        if self.missed_access.val() {
+            self.missed.d.next = self.missed.q.val() + 1;
+        }
+        if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
+            self.missed_faults.d.next = self.missed_faults.q.val() + 1;
+        }
+        // An access or a fault beside an event that steers comes after it.
+        if self.misses.q.val() & self.store.val() {
+            self.missed.d.next = bits::<32>(0);
+            self.missed_faults.d.next = bits::<8>(0);
+            self.misses.d.next = false;
+            if self.missed_access.val() {
+                self.missed.d.next = bits::<32>(1);
+            }
+            if self.missed_fault.val() {
+                self.missed_faults.d.next = bits::<8>(1);
             }
         }
-        if self.counts.val() & self.push.val() {
-            // An access or a fault beside an event that steers comes after it.
-            if self.slot_event.val().access {
-                self.misses.d.next = true;
-                self.missed.d.next = self.missed.q.val() + 1;
-                if self.store.val() {
-                    self.missed.d.next = bits::<32>(1);
-                }
-            }
-            if self.slot_event.val().fault {
-                self.misses.d.next = true;
-                if self.missed_faults.q.val() != self.most_faults.val() {
-                    self.missed_faults.d.next = self.missed_faults.q.val() + 1;
-                }
-                if self.store.val() {
-                    self.missed_faults.d.next = bits::<8>(1);
-                }
-            }
+        if self.missed_access.val() | self.missed_fault.val() {
+            self.misses.d.next = true;
         }
         self.entering.d.next = self.store.val();
         if self.store.val() {
