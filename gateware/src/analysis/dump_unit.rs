@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! clock    _/0\_/1\_/2\_/3\_/4\_ ... _/n\_
-//! state        Read Look Test Offer Sent..Sent Step
-//! tell                        <kind>
+//! state        Read Look Test Offer Tell Sent..Sent Step
+//! tell                             <kind>
 //! words                       <stand still    >
 //! ```
 
@@ -29,6 +29,7 @@ enum State {
     Look,
     Test,
     Offer,
+    Tell,
     Sent,
     Step,
     Done,
@@ -129,6 +130,7 @@ pub struct DumpUnit {
     runs_used: DFF<Bit>,
     first_high: DFF<Bits<32>>,
     first_low: DFF<Bits<32>>,
+    telling: DFF<RecordKind>,
     used: Signal<Local, Bit>,
     next: Signal<Local, Bit>,
     value: Signal<Local, Bits<32>>,
@@ -221,6 +223,7 @@ impl DumpUnit {
             runs_used: Default::default(),
             first_high: Default::default(),
             first_low: Default::default(),
+            telling: Default::default(),
             used: Default::default(),
             next: Default::default(),
             value: Default::default(),
@@ -269,7 +272,8 @@ impl Logic for DumpUnit {
             rows_used,
             runs_used,
             first_high,
-            first_low
+            first_low,
+            telling
         );
         self.is_due.d.next = self.ticks.q.val() >= self.due_ticks.val();
         self.due.next = self.is_due.q.val();
@@ -360,7 +364,8 @@ impl Logic for DumpUnit {
         self.clear_entry.next = false;
         self.clear_tally.next = false;
         self.clear_skipped.next = false;
-        self.tell.next = RecordKind::Nothing;
+        self.tell.next = self.telling.q.val();
+        self.telling.d.next = RecordKind::Nothing;
         self.next.next = false;
         match self.state.q.val() {
             State::Idle => {
@@ -399,12 +404,15 @@ impl Logic for DumpUnit {
             }
             State::Offer => {
                 if self.free.val() {
-                    self.tell.next = RecordKind::Count;
+                    self.telling.d.next = RecordKind::Count;
                     if self.what.q.val() == What::HotPage {
-                        self.tell.next = RecordKind::HotPage;
+                        self.telling.d.next = RecordKind::HotPage;
                     }
-                    self.state.d.next = State::Sent;
+                    self.state.d.next = State::Tell;
                 }
+            }
+            State::Tell => {
+                self.state.d.next = State::Sent;
             }
             State::Sent => {
                 if self.free.val() {

@@ -162,7 +162,8 @@ impl Logic for ConfigUnit {
         self.detector.in_registers.next = self.intake.item.val().in_registers;
         self.detector.low.next = self.intake.item.val().low;
         self.detector.gap.next = self.intake.item.val().gap;
-        if self.intake.item.val().in_registers {
+        self.intake.pending.next = self.detector.pending.val();
+        if self.detector.pending.val() {
             self.command.d.next = self.detector.register.val();
         }
         if self.detector.complete.val() {

@@ -28,6 +28,8 @@ pub struct EventIntake {
     pub flows: Signal<In, Bit>,
     /// It is taken on this clock.
     pub take: Signal<Out, Bit>,
+    /// An access to the registers passed on the clock before.
+    pub pending: Signal<In, Bit>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
     /// All is carried out: what the event that steered holds besides is the next item.
@@ -50,11 +52,13 @@ impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, made, steered, left_kind, left_in_registers);
-        // An access to the registers may have completed a command: that is known when it has passed.
+        // An access to the registers may have completed a command: that is known a clock after it has
+        // passed.
         self.taken.next = self.flows.val()
             & self.event_valid.val()
             & self.advance.val()
-            & !self.made.q.val().in_registers;
+            & !self.made.q.val().in_registers
+            & !self.pending.val();
         self.take.next = self.taken.val();
         self.event_kind.next = ItemKind::Time;
         if self.slot_event.val().access {

@@ -20,23 +20,29 @@ pub struct Sequence {
     pub low: Signal<In, Bits<32>>,
     /// Clocks since the item before.
     pub gap: Signal<In, Bits<16>>,
-    /// The access completes a command.
+    /// An access to the window passed on the clock before: now it may complete a command.
+    pub pending: Signal<Out, Bit>,
+    /// It does.
     pub complete: Signal<Out, Bit>,
-    /// Register the access names.
+    /// Register it names.
     pub register: Signal<Out, Bits<9>>,
+    passed: DFF<Bit>,
+    named_now: DFF<Bit>,
+    named: DFF<Bits<9>>,
+    passed_gap: DFF<Bits<16>>,
     last: DFF<Bits<9>>,
     silence: DFF<Bits<12>>,
     quiet: DFF<Bit>,
     count: DFF<Bits<8>>,
     nearly: DFF<Bit>,
-    named: Signal<Local, Bits<32>>,
+    shifted: Signal<Local, Bits<32>>,
     short_gap: Signal<Local, Bits<16>>,
     clocks: Signal<Local, Bits<13>>,
     late: Signal<Local, Bit>,
     goes_on: Signal<Local, Bit>,
-    counted: Signal<Local, Bits<8>>,
+    more: Signal<Local, Bit>,
     stride: Constant<Bits<32>>,
-    needed_before: Constant<Bits<8>>,
+    two_before: Constant<Bits<8>>,
 }
 
 impl Sequence {
@@ -49,21 +55,26 @@ impl Sequence {
             in_registers: Default::default(),
             low: Default::default(),
             gap: Default::default(),
+            pending: Default::default(),
             complete: Default::default(),
             register: Default::default(),
+            passed: Default::default(),
+            named_now: Default::default(),
+            named: Default::default(),
+            passed_gap: Default::default(),
             last: Default::default(),
             silence: Default::default(),
             quiet: Default::default(),
             count: Default::default(),
             nearly: Default::default(),
-            named: Default::default(),
+            shifted: Default::default(),
             short_gap: Default::default(),
             clocks: Default::default(),
             late: Default::default(),
             goes_on: Default::default(),
-            counted: Default::default(),
+            more: Default::default(),
             stride: Constant::new(u64::from(memory.config_stride_log2).into()),
-            needed_before: Constant::new(u64::from(memory.config_count - 1).into()),
+            two_before: Constant::new(u64::from(memory.config_count - 2).into()),
         }
     }
 }
@@ -71,39 +82,46 @@ impl Sequence {
 impl Logic for Sequence {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, last, silence, quiet, count, nearly);
+        dff_setup!(
+            self, clock, passed, named_now, named, passed_gap, last, silence, quiet, count, nearly
+        );
         // Shifts are slow to simulate, and idle clocks are many.
-        self.named.next = bits::<32>(0);
+        self.shifted.next = bits::<32>(0);
         if self.in_registers.val() {
-            self.named.next = self.low.val() >> self.stride.val();
+            self.shifted.next = self.low.val() >> self.stride.val();
         }
-        self.register.next = self.named.val().get_bits::<9>(0);
+        self.passed.d.next = self.passes.val();
+        self.named_now.d.next = self.passes.val() & self.in_registers.val();
+        self.named.d.next = self.shifted.val().get_bits::<9>(0);
+        self.passed_gap.d.next = self.gap.val();
+
+        self.pending.next = self.named_now.q.val();
+        self.register.next = self.named.q.val();
         // The timeout is a power of two: a carry out of the sum is a silence too long, for ever.
-        self.short_gap.next = self.gap.val();
+        self.short_gap.next = self.passed_gap.q.val();
         self.clocks.next = bit_cast::<13, 12>(self.silence.q.val())
             + bit_cast::<13, 12>(self.short_gap.val().get_bits::<12>(0));
         self.late.next = self.clocks.val().get_bit(12)
             | self.quiet.q.val()
             | (self.short_gap.val().get_bits::<4>(12) != 0);
-        self.goes_on.next = (self.register.val() == self.last.q.val())
-            & !self.late.val()
-            & (self.count.q.val() != 0);
-        self.counted.next = bits::<8>(1);
-        if self.goes_on.val() {
-            self.counted.next = self.count.q.val() + 1;
-        }
-        self.complete.next =
-            self.passes.val() & self.in_registers.val() & self.goes_on.val() & self.nearly.q.val();
-        if self.passes.val() {
+        self.more.next = self.count.q.val() != 0;
+        self.goes_on.next =
+            (self.named.q.val() == self.last.q.val()) & !self.late.val() & self.more.val();
+        self.complete.next = self.named_now.q.val() & self.goes_on.val() & self.nearly.q.val();
+        if self.passed.q.val() {
             self.silence.d.next = self.clocks.val().get_bits::<12>(0);
             self.quiet.d.next = self.late.val();
-            if self.in_registers.val() {
-                self.silence.d.next = bits::<12>(0);
-                self.quiet.d.next = false;
-                self.last.d.next = self.register.val();
-                self.count.d.next = self.counted.val();
-                self.nearly.d.next = self.counted.val() == self.needed_before.val();
-                if self.complete.val() {
+        }
+        if self.named_now.q.val() {
+            self.silence.d.next = bits::<12>(0);
+            self.quiet.d.next = false;
+            self.last.d.next = self.named.q.val();
+            self.count.d.next = bits::<8>(1);
+            self.nearly.d.next = self.two_before.val() == 0;
+            if self.goes_on.val() {
+                self.count.d.next = self.count.q.val() + 1;
+                self.nearly.d.next = self.count.q.val() == self.two_before.val();
+                if self.nearly.q.val() {
                     self.count.d.next = bits::<8>(0);
                     self.nearly.d.next = false;
                 }

@@ -353,7 +353,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
         self.accounts.set_clock.next = false;
         self.third.next =
             (self.intake.held.val().kind == RecordKind::Slice) & self.slice_partial.val();
-        self.report_due.d.next = self.ticks.q.val() >= self.second.val();
+        self.report_due.d.next =
+            self.report_due.q.val() | (self.ticks.q.val() == self.second.val());
         self.index.d.next = bits::<6>(0);
 
         match self.state.q.val() {
@@ -416,6 +417,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
             State::Announce => {
                 self.accounts.set_clock.next = self.intake.held.val().kind == RecordKind::Start;
                 self.ticks.d.next = bits::<24>(0);
+                self.report_due.d.next = false;
                 self.kind.d.next = self.info_kind.val();
                 self.state.d.next = State::Opening;
             }

@@ -52,6 +52,14 @@ pub struct OtherWords {
     made_high: DFF<Bits<32>>,
     made_low: DFF<Bits<32>>,
     ends: DFF<Bit>,
+    from_slice: DFF<Bit>,
+    from_analysis: DFF<Bit>,
+    is_slice: Signal<Local, Bit>,
+    is_analysis: Signal<Local, Bit>,
+    sliced_high: Signal<Local, Bits<32>>,
+    sliced_low: Signal<Local, Bits<32>>,
+    analysed_high: Signal<Local, Bits<32>>,
+    analysed_low: Signal<Local, Bits<32>>,
 }
 
 impl OtherWords {
@@ -80,6 +88,14 @@ impl OtherWords {
             made_high: Default::default(),
             made_low: Default::default(),
             ends: Default::default(),
+            from_slice: Default::default(),
+            from_analysis: Default::default(),
+            is_slice: Default::default(),
+            is_analysis: Default::default(),
+            sliced_high: Default::default(),
+            sliced_low: Default::default(),
+            analysed_high: Default::default(),
+            analysed_low: Default::default(),
         }
     }
 }
@@ -87,7 +103,7 @@ impl OtherWords {
 impl Logic for OtherWords {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, made_high, made_low, ends);
+        dff_setup!(self, clock, made_high, made_low, ends, from_slice, from_analysis);
         self.report.clock.next = self.clock.val();
         self.report.index.next = self.index.val();
         self.report.settings.next = self.settings.val();
@@ -103,16 +119,29 @@ impl Logic for OtherWords {
         self.slice.reads.next = self.slice_reads.val();
         self.slice.writes.next = self.slice_writes.val();
         self.slice.length.next = self.slice_length.val();
-        self.made_high.d.next = self.report.high.val();
-        self.made_low.d.next = self.report.low.val();
-        if self.kind.val() == RecordKind::Slice {
-            self.made_high.d.next = self.slice.high.val();
-            self.made_low.d.next = self.slice.low.val();
-        } else if (self.kind.val() == RecordKind::Count) | (self.kind.val() == RecordKind::HotPage)
-        {
-            self.made_high.d.next = self.analysis_high.val();
-            self.made_low.d.next = self.analysis_low.val();
+        // A record is held for some clocks before its words are asked for.
+        self.is_slice.next = self.kind.val() == RecordKind::Slice;
+        self.is_analysis.next =
+            (self.kind.val() == RecordKind::Count) | (self.kind.val() == RecordKind::HotPage);
+        self.from_slice.d.next = self.is_slice.val();
+        self.from_analysis.d.next = self.is_analysis.val();
+        self.report.wanted.next = !self.is_slice.val() & !self.is_analysis.val();
+        self.sliced_high.next = bits::<32>(0);
+        self.sliced_low.next = bits::<32>(0);
+        if self.from_slice.q.val() {
+            self.sliced_high.next = self.slice.high.val();
+            self.sliced_low.next = self.slice.low.val();
         }
+        self.analysed_high.next = bits::<32>(0);
+        self.analysed_low.next = bits::<32>(0);
+        if self.from_analysis.q.val() {
+            self.analysed_high.next = self.analysis_high.val();
+            self.analysed_low.next = self.analysis_low.val();
+        }
+        self.made_high.d.next =
+            self.report.high.val() | self.sliced_high.val() | self.analysed_high.val();
+        self.made_low.d.next =
+            self.report.low.val() | self.sliced_low.val() | self.analysed_low.val();
         self.high.next = self.made_high.q.val();
         self.low.next = self.made_low.q.val();
     }

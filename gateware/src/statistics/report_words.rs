@@ -1,7 +1,7 @@
 //! Index to word of a report ([`hmtt_format::info`]): settings and totals as they are now, then the
 //! memory description as it was generated.
 //!
-//! A word stands two clocks after its index.
+//! A word stands two clocks after its index; there are zeros while none is wanted.
 
 use hmtt_format::info::{self, StaticWords};
 use hmtt_format::{FORMAT_VERSION, MemoryDescription};
@@ -18,6 +18,8 @@ pub struct ReportWords {
     pub clock: Signal<In, Clock>,
     /// Which word.
     pub index: Signal<In, Bits<6>>,
+    /// A report's words are wanted; otherwise `index` is less than [`info::DYNAMIC_WORDS`].
+    pub wanted: Signal<In, Bit>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
     /// Time slices are wanted.
@@ -33,7 +35,11 @@ pub struct ReportWords {
     /// It will be the last one on the next clock.
     pub last: Signal<Out, Bit>,
     asked: DFF<Bits<6>>,
-    looked_up: DFF<Bits<6>>,
+    is_state: DFF<Bit>,
+    is_reads: DFF<Bit>,
+    is_writes: DFF<Bit>,
+    is_events: DFF<Bit>,
+    is_window: DFF<Bit>,
     described_high: DFF<Bits<32>>,
     described_low: DFF<Bits<32>>,
     high_words: Table<6, 32>,
@@ -57,6 +63,7 @@ impl ReportWords {
     /// The reports of a card for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let described = StaticWords::new(memory);
+        assert_eq!(info::DYNAMIC_WORDS, 5, "the words below");
         let before = [0; info::DYNAMIC_WORDS];
         let words: Vec<u64> = before.iter().chain(described.as_slice()).copied().collect();
         let word = |value: u32| Constant::new(u64::from(value).into());
@@ -64,8 +71,13 @@ impl ReportWords {
         Self {
             clock: Default::default(),
             index: Default::default(),
+            wanted: Default::default(),
             asked: Default::default(),
-            looked_up: Default::default(),
+            is_state: Default::default(),
+            is_reads: Default::default(),
+            is_writes: Default::default(),
+            is_events: Default::default(),
+            is_window: Default::default(),
             described_high: Default::default(),
             described_low: Default::default(),
             settings: Default::default(),
@@ -97,9 +109,24 @@ impl ReportWords {
 impl Logic for ReportWords {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, asked, looked_up, described_high, described_low);
+        dff_setup!(
+            self,
+            clock,
+            asked,
+            is_state,
+            is_reads,
+            is_writes,
+            is_events,
+            is_window,
+            described_high,
+            described_low
+        );
         self.asked.d.next = self.index.val();
-        self.looked_up.d.next = self.asked.q.val();
+        self.is_state.d.next = self.wanted.val() & (self.asked.q.val() == 0);
+        self.is_reads.d.next = self.wanted.val() & (self.asked.q.val() == 1);
+        self.is_writes.d.next = self.wanted.val() & (self.asked.q.val() == 2);
+        self.is_events.d.next = self.wanted.val() & (self.asked.q.val() == 3);
+        self.is_window.d.next = self.wanted.val() & (self.asked.q.val() == 4);
         self.described_high.d.next = self.high_words.word.val();
         self.described_low.d.next = self.low_words.word.val();
         self.high_words.index.next = self.asked.q.val();
@@ -120,23 +147,23 @@ impl Logic for ReportWords {
         }
         self.high.next = self.described_high.q.val();
         self.low.next = self.described_low.q.val();
-        if self.looked_up.q.val() == 0 {
+        if self.is_state.q.val() {
             self.high.next = self.version.val()
                 | (self.flags.val() << self.flags_at.val())
                 | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
                 | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
             self.low.next =
                 bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
-        } else if self.looked_up.q.val() == 1 {
+        } else if self.is_reads.q.val() {
             self.high.next = self.totals.val().reads_high;
             self.low.next = self.totals.val().reads;
-        } else if self.looked_up.q.val() == 2 {
+        } else if self.is_writes.q.val() {
             self.high.next = self.totals.val().writes_high;
             self.low.next = self.totals.val().writes;
-        } else if self.looked_up.q.val() == 3 {
+        } else if self.is_events.q.val() {
             self.high.next = self.totals.val().faults;
             self.low.next = self.totals.val().tags;
-        } else if self.looked_up.q.val() == 4 {
+        } else if self.is_window.q.val() {
             self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high)
                 | (bit_cast::<32, 8>(self.totals.val().unreported) << self.unreported_at.val())
                 | (bit_cast::<32, 2>(self.totals.val().burst) << self.burst_length_at.val());

@@ -47,7 +47,7 @@ pub struct Coming {
     /// They are at most the merge window.
     pub close: Bit,
     /// Their low bits.
-    pub near: Bits<9>,
+    pub near: Bits<8>,
 }
 
 /// An item, compared with the access before.
@@ -284,9 +284,9 @@ impl Logic for Traces {
         self.held.placed.next = self.placed.q.val();
         self.held.coming.next.write = self.cut.q.val().write;
         self.held.coming.next.part = self.cut.q.val().part;
-        self.held.coming.next.far = self.wide_gap.val().get_bits::<7>(9) != 0;
+        self.held.coming.next.far = self.wide_gap.val().get_bits::<8>(8) != 0;
         self.held.coming.next.close = self.cut.q.val().close;
-        self.held.coming.next.near = self.wide_gap.val().get_bits::<9>(0);
+        self.held.coming.next.near = self.wide_gap.val().get_bits::<8>(0);
         self.held.advance.next = self.advance.val();
         self.held.mode.next = self.settings.val().mode;
         self.held.flush.next = self.steering.val().flush;

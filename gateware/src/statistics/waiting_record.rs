@@ -62,7 +62,7 @@ pub struct WaitingRecord {
     pub record: Signal<Out, Record>,
     held: DFF<Waiting>,
     age: DFF<Bits<25>>,
-    remaining: DFF<Bits<9>>,
+    remaining: DFF<Bits<8>>,
     expired: DFF<Bit>,
     may_join: DFF<Bit>,
     age_next: Signal<Local, Bits<25>>,
@@ -74,8 +74,8 @@ pub struct WaitingRecord {
     replaces: Signal<Local, Bit>,
     joins: Signal<Local, Bit>,
     emits: Signal<Local, Bit>,
-    rest: Signal<Local, Bits<10>>,
-    fresh_rest: Signal<Local, Bits<9>>,
+    rest: Signal<Local, Bits<9>>,
+    fresh_rest: Signal<Local, Bits<8>>,
     fits: Signal<Local, Bit>,
     same_direction: Signal<Local, Bit>,
     new_part: Signal<Local, Bit>,
@@ -83,7 +83,7 @@ pub struct WaitingRecord {
     page_joins: Signal<Local, Bit>,
     mergeable: Signal<Local, Bit>,
     page_mode: Constant<Bits<2>>,
-    window: Constant<Bits<9>>,
+    window: Constant<Bits<8>>,
     count_bit: Constant<Bits<12>>,
     duration_bit: Constant<Bits<25>>,
     silent_bit: Constant<Bits<25>>,
@@ -162,10 +162,10 @@ impl Logic for WaitingRecord {
         }
         // The bit above the difference is set when more passed than remained.
         self.rest.next =
-            bit_cast::<10, 9>(self.remaining.q.val()) - bit_cast::<10, 9>(self.coming.val().near);
+            bit_cast::<9, 8>(self.remaining.q.val()) - bit_cast::<9, 8>(self.coming.val().near);
         self.fresh_rest.next = self.window.val() - self.coming.val().near;
         self.fits.next =
-            !self.coming.val().far & !self.expired.q.val() & !self.rest.val().get_bit(9);
+            !self.coming.val().far & !self.expired.q.val() & !self.rest.val().get_bit(8);
         self.same_direction.next = self.coming.val().write == self.held.q.val().write;
         self.new_part.next = ((self.coming.val().part & self.held.q.val().parts) == 0)
             & (!self.placed.val().is_item
@@ -189,7 +189,7 @@ impl Logic for WaitingRecord {
         }
         if self.advance.val() {
             self.age.d.next = self.age_next.val();
-            self.remaining.d.next = self.rest.val().get_bits::<9>(0);
+            self.remaining.d.next = self.rest.val().get_bits::<8>(0);
             if self.replaces.val() {
                 self.remaining.d.next = self.fresh_rest.val();
             }

@@ -132,9 +132,9 @@ fn waiting_record(rng: &mut Rng) -> Recording<WaitingRecord> {
         block.coming.next = Coming {
             write: chance(rng, 20),
             part: (1u64 << rng.u32(0..8)).into(),
-            far: next > 511,
+            far: next > 255,
             close: next <= 64,
-            near: (next & 511).into(),
+            near: (next & 255).into(),
         };
         block.advance.next = chance(rng, 80);
         block.flush.next = chance(rng, 3);

@@ -21,14 +21,15 @@ impl Bench {
         self.sequence.in_registers.next = address.is_some();
         self.sequence.low.next = (address.unwrap_or(0) & 0xffff_ffff).into();
         self.sequence.gap.next = u64::from(later).into();
-        settle(&mut self.sequence);
-        let register = self.sequence.register.val().to_u64() as u16;
-        let completed = self.sequence.complete.val().then_some(register);
         pulse(&mut self.sequence, |sequence| &mut sequence.clock);
         // What does not pass does not count.
         self.sequence.passes.next = false;
+        settle(&mut self.sequence);
+        assert_eq!(self.sequence.pending.val(), address.is_some());
+        let register = self.sequence.register.val().to_u64() as u16;
+        let completed = self.sequence.complete.val().then_some(register);
         pulse(&mut self.sequence, |sequence| &mut sequence.clock);
-        assert!(!self.sequence.complete.val());
+        assert!(!self.sequence.complete.val() & !self.sequence.pending.val());
         completed
     }
 
