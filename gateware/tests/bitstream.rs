@@ -12,10 +12,6 @@ use std::process::Command;
 use gateware::bitstream::tools::{Step, Tools};
 use gateware::bitstream::{BitstreamError, Family, Outcome, Plan, Requirement, build};
 
-/// The complete card meets every clock of the Alchitry Cu with one seed; the ECPIX-5's always must. Set to true to make a miss
-/// fail the test; while false, a miss must only be reported as one.
-const CARD_MEETS_TIMING: bool = false;
-
 const ICE40: Family = Family::Ice40 { device: "hx8k", package: "cb132" };
 const ECP5: Family = Family::Ecp5 { device: "um5g-85k", package: "CABGA554", speed: "8" };
 
@@ -191,9 +187,8 @@ fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
     }
     let (folder, table, met) = card_for("alchitry-cu", "1");
     let out = folder.path();
-    assert!(met || !CARD_MEETS_TIMING, "{table}");
-    let name = if met { "card.bin" } else { "card-misses-timing.bin" };
-    let Some(tiles) = tiles_of(test, &out.join(name)) else { return };
+    assert!(met, "{table}");
+    let Some(tiles) = tiles_of(test, &out.join("card.bin")) else { return };
     for (port, expected) in [
         ("a[12]", ""),
         ("cs_n", ""),

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! clock    _/0\_/1\_/2\_/3\_/4\_ ... _/n\_
-//! state        Read Look Test Offer Tell Sent..Sent Step
-//! tell                             <kind>
+//! state        Read Look Test Tell Sent..Sent Step
+//! tell                       <kind>
 //! words                       <stand still    >
 //! ```
 
@@ -132,6 +132,7 @@ pub struct DumpUnit {
     first_low: DFF<Bits<32>>,
     telling: DFF<RecordKind>,
     used: Signal<Local, Bit>,
+    offers: Signal<Local, Bit>,
     next: Signal<Local, Bit>,
     value: Signal<Local, Bits<32>>,
     head: Signal<Local, Bits<32>>,
@@ -225,6 +226,7 @@ impl DumpUnit {
             first_low: Default::default(),
             telling: Default::default(),
             used: Default::default(),
+            offers: Default::default(),
             next: Default::default(),
             value: Default::default(),
             head: Default::default(),
@@ -367,6 +369,7 @@ impl Logic for DumpUnit {
         self.tell.next = self.telling.q.val();
         self.telling.d.next = RecordKind::Nothing;
         self.next.next = false;
+        self.offers.next = false;
         match self.state.q.val() {
             State::Idle => {
                 self.whole.d.next = self.all.val();
@@ -396,20 +399,14 @@ impl Logic for DumpUnit {
                 self.state.d.next = State::Test;
             }
             State::Test => {
+                self.state.d.next = State::Step;
                 if self.used.val() {
                     self.state.d.next = State::Offer;
-                } else {
-                    self.state.d.next = State::Step;
+                    self.offers.next = true;
                 }
             }
             State::Offer => {
-                if self.free.val() {
-                    self.telling.d.next = RecordKind::Count;
-                    if self.what.q.val() == What::HotPage {
-                        self.telling.d.next = RecordKind::HotPage;
-                    }
-                    self.state.d.next = State::Tell;
-                }
+                self.offers.next = true;
             }
             State::Tell => {
                 self.state.d.next = State::Sent;
@@ -439,6 +436,14 @@ impl Logic for DumpUnit {
             _ => {
                 self.state.d.next = State::Idle;
             }
+        }
+
+        if self.offers.val() & self.free.val() {
+            self.telling.d.next = RecordKind::Count;
+            if self.what.q.val() == What::HotPage {
+                self.telling.d.next = RecordKind::HotPage;
+            }
+            self.state.d.next = State::Tell;
         }
 
         // From one table to the next.

@@ -47,8 +47,7 @@ pub struct EventQueue {
     entering: DFF<Bit>,
     write_at: DFF<Bits<8>>,
     read_at: DFF<Bits<8>>,
-    read_after: DFF<Bits<8>>,
-    started: DFF<Bit>,
+    read_after: Signal<Local, Bits<8>>,
     read_next: Signal<Local, Bits<8>>,
     used: Signal<Local, Bits<8>>,
     any: Signal<Local, Bit>,
@@ -86,7 +85,6 @@ impl Default for EventQueue {
             write_at: Default::default(),
             read_at: Default::default(),
             read_after: Default::default(),
-            started: Default::default(),
             read_next: Default::default(),
             used: Default::default(),
             any: Default::default(),
@@ -119,8 +117,6 @@ impl Logic for EventQueue {
             entering,
             write_at,
             read_at,
-            read_after,
-            started,
             crowded,
             valid,
             since,
@@ -132,18 +128,14 @@ impl Logic for EventQueue {
         self.events.write_clock.next = self.clock.val();
 
         // The address after next is at hand, so a pop only chooses.
-        self.started.d.next = true;
+        self.read_after.next = self.read_at.q.val() + 1;
         self.any.next = self.read_at.q.val() != self.write_at.q.val();
-        self.another.next = self.read_after.q.val() != self.write_at.q.val();
+        self.another.next = self.read_after.val() != self.write_at.q.val();
         self.read_next.next = self.read_at.q.val();
-        self.valid.d.next = self.any.val() & self.started.q.val();
+        self.valid.d.next = self.any.val();
         if self.pop.val() {
-            self.read_next.next = self.read_after.q.val();
-            self.read_after.d.next = self.read_after.q.val() + 1;
+            self.read_next.next = self.read_after.val();
             self.valid.d.next = self.another.val();
-        }
-        if !self.started.q.val() {
-            self.read_after.d.next = bits::<8>(1);
         }
         self.read_at.d.next = self.read_next.val();
         self.events.read_address.next = self.read_next.val();

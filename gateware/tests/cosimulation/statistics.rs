@@ -154,7 +154,7 @@ fn waiting_records_agree() {
 #[test]
 fn another_merge_window_is_noticed() {
     let recording = waiting_record(&mut Rng::with_seed(1));
-    recording.notices("window = 9'b1000000", "window = 9'b1000001");
+    recording.notices("window = 8'h40", "window = 8'h41");
 }
 
 #[test]
