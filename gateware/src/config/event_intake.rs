@@ -28,7 +28,7 @@ pub struct EventIntake {
     pub flows: Signal<In, Bit>,
     /// It is taken on this clock.
     pub take: Signal<Out, Bit>,
-    /// An access to the registers passed on the clock before.
+    /// The access to the registers that passed on the clock before may complete a command.
     pub pending: Signal<In, Bit>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
@@ -52,8 +52,8 @@ impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, made, steered, left_kind, left_in_registers);
-        // An access to the registers may have completed a command: that is known a clock after it has
-        // passed.
+        // An access to the registers may have completed a command: once it has passed it is known whether
+        // it may, and a clock later whether it did.
         self.taken.next = self.flows.val()
             & self.event_valid.val()
             & self.advance.val()

@@ -20,7 +20,7 @@ pub struct Sequence {
     pub low: Signal<In, Bits<32>>,
     /// Clocks since the item before.
     pub gap: Signal<In, Bits<16>>,
-    /// An access to the window passed on the clock before: now it may complete a command.
+    /// The access that passed on the clock before may complete a command.
     pub pending: Signal<Out, Bit>,
     /// It does.
     pub complete: Signal<Out, Bit>,
@@ -95,7 +95,7 @@ impl Logic for Sequence {
         self.named.d.next = self.shifted.val().get_bits::<9>(0);
         self.passed_gap.d.next = self.gap.val();
 
-        self.pending.next = self.named_now.q.val();
+        self.pending.next = self.named_now.q.val() & self.nearly.q.val();
         self.register.next = self.named.q.val();
         // The timeout is a power of two: a carry out of the sum is a silence too long, for ever.
         self.short_gap.next = self.passed_gap.q.val();

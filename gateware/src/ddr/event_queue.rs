@@ -4,7 +4,8 @@
 //! the queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored; the
 //! last places are kept for events that steer the card (ticks, slices, the run switch). The count
 //! follows in order as an `overrun`: in the next event that steers, or in an event of its own once there
-//! is room. So it is told before the run switch goes off. An event leaves with the number of clocks since
+//! is room. So it is told before the run switch goes off. Should slices take all but the last of those
+//! places too, they end no more: the slice goes on, and its record states its length. An event leaves with the number of clocks since
 //! the one before it, so that nobody behind needs a clock of its own.
 //!
 //! ```text
@@ -22,6 +23,8 @@ use crate::fifo::block_ram::BlockRam;
 pub const DEPTH_LOG2: usize = 8;
 /// Places kept for events that steer the card.
 pub const KEPT: u64 = 32;
+/// Of them, places not for slices.
+pub const KEPT_FROM_SLICES: u64 = 12;
 /// Most faults one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
 
@@ -53,6 +56,7 @@ pub struct EventQueue {
     any: Signal<Local, Bit>,
     another: Signal<Local, Bit>,
     crowded: DFF<Bit>,
+    nearly_full: DFF<Bit>,
     valid: DFF<Bit>,
     /// Clocks since the last stored event; the first one counts from clock 0.
     since: DFF<Bits<16>>,
@@ -60,12 +64,14 @@ pub struct EventQueue {
     missed_faults: DFF<Bits<8>>,
     misses: DFF<Bit>,
     counts: Signal<Local, Bit>,
+    steers: Signal<Local, Bit>,
     store: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
     missed_access: Signal<Local, Bit>,
     missed_fault: Signal<Local, Bit>,
     crowded_from: Constant<Bits<8>>,
     crowded_to: Constant<Bits<8>>,
+    nearly_full_from: Constant<Bits<8>>,
     most_faults: Constant<Bits<8>>,
 }
 
@@ -90,18 +96,21 @@ impl Default for EventQueue {
             any: Default::default(),
             another: Default::default(),
             crowded: Default::default(),
+            nearly_full: Default::default(),
             valid: Default::default(),
             since: Default::default(),
             missed: Default::default(),
             missed_faults: Default::default(),
             misses: Default::default(),
             counts: Default::default(),
+            steers: Default::default(),
             store: Default::default(),
             tell: Default::default(),
             missed_access: Default::default(),
             missed_fault: Default::default(),
             crowded_from: Constant::new(((1 << DEPTH_LOG2) - KEPT).into()),
             crowded_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
+            nearly_full_from: Constant::new(((1 << DEPTH_LOG2) - KEPT_FROM_SLICES).into()),
             most_faults: Constant::new(MAX_MISSED_FAULTS.into()),
         }
     }
@@ -118,6 +127,7 @@ impl Logic for EventQueue {
             write_at,
             read_at,
             crowded,
+            nearly_full,
             valid,
             since,
             missed,
@@ -143,6 +153,11 @@ impl Logic for EventQueue {
         // Once crowded it drains for a while: one long gap rather than many short ones.
         self.crowded.d.next = (self.used.val() >= self.crowded_from.val())
             | (self.crowded.q.val() & (self.used.val() >= self.crowded_to.val()));
+        self.nearly_full.d.next = self.used.val() >= self.nearly_full_from.val();
+        self.steers.next = self.slot_event.val().steers;
+        if self.nearly_full.q.val() {
+            self.steers.next = self.slot_event.val().tick | self.slot_event.val().run_change;
+        }
 
         self.events.write_address.next = self.write_at.q.val();
         self.events.write_data.next = self.entry.q.val();
@@ -154,12 +169,15 @@ impl Logic for EventQueue {
         self.entry.d.next.gap = self.since.q.val();
         self.counts.next = self.crowded.q.val() | self.misses.q.val();
         self.tell.next = self.misses.q.val() & !self.crowded.q.val() & !self.push.val();
-        self.store.next = self.tell.val()
-            | (self.push.val() & (self.slot_event.val().steers | !self.counts.val()));
+        self.store.next =
+            self.tell.val() | (self.push.val() & (self.steers.val() | !self.counts.val()));
         if self.counts.val() {
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
             self.entry.d.next.in_registers = false;
+        }
+        if self.nearly_full.q.val() {
+            self.entry.d.next.slice = false;
         }
         if self.tell.val() {
             self.entry.d.next.run_change = false;

@@ -56,8 +56,6 @@ enum State {
     FirstWord,
     SecondWord,
     ThirdWord,
-    ReportAhead,
-    ReportNear,
     Report,
     Close,
     Closing,
@@ -433,14 +431,17 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.state.d.next = State::SyncFirst;
             }
             State::SyncFirst => {
+                // A report's words are pushed two clocks after their index, one on every clock.
+                self.index.d.next = self.index.q.val() + 1;
                 self.port.source.next = Source::SyncFirst;
                 self.port.push_word.next = true;
                 self.state.d.next = State::SyncSecond;
             }
             State::SyncSecond => {
+                self.index.d.next = self.index.q.val() + 1;
                 self.port.source.next = Source::SyncSecond;
                 self.port.push_word.next = true;
-                self.state.d.next = State::ReportAhead;
+                self.state.d.next = State::Report;
                 if self.kind.q.val() == self.data_kind.val() {
                     self.open.d.next = true;
                     self.state.d.next = State::Ready;
@@ -530,15 +531,6 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.port.source.next = Source::Other;
                 self.state.d.next = State::Examine;
             }
-            State::ReportAhead => {
-                // A report's words are pushed two clocks after their index, one on every clock.
-                self.index.d.next = self.index.q.val() + 1;
-                self.state.d.next = State::ReportNear;
-            }
-            State::ReportNear => {
-                self.index.d.next = self.index.q.val() + 1;
-                self.state.d.next = State::Report;
-            }
             State::Report => {
                 self.port.push_word.next = true;
                 self.port.source.next = Source::Other;
@@ -568,14 +560,15 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 if self.settle.q.val() == self.settle_clocks.val() {
                     self.port.restart.next = true;
                     self.state.d.next = State::Settled;
+                    if self.kind.q.val() == self.info_kind.val() {
+                        self.takes.d.next = true;
+                        self.state.d.next = State::Took;
+                    }
                 }
             }
             State::Settled => {
                 self.state.d.next = State::Idle;
-                if self.kind.q.val() == self.info_kind.val() {
-                    self.takes.d.next = true;
-                    self.state.d.next = State::Took;
-                } else if self.kind.q.val() == self.end_kind.val() {
+                if self.kind.q.val() == self.end_kind.val() {
                     self.state.d.next = State::Settled;
                     if self.repeated.q.val() == self.last_repeat.val() {
                         self.takes.d.next = true;

@@ -15,12 +15,21 @@ struct Bench {
     reached: u64,
     pushed: Vec<(u64, SlotEvent)>,
     popped: Vec<(u64, SlotEvent)>,
+    /// Slices may go on for want of room; how many did not end.
+    slices_go_on: Option<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
         let queue = settled(EventQueue::default());
-        Self { queue, clock: 0, reached: 0, pushed: Vec::new(), popped: Vec::new() }
+        Self {
+            queue,
+            clock: 0,
+            reached: 0,
+            pushed: Vec::new(),
+            popped: Vec::new(),
+            slices_go_on: None,
+        }
     }
 
     /// Clocks before the first of the slot.
@@ -53,13 +62,18 @@ impl Bench {
 
     /// Everything pushed was popped at its clock or counted where it is missing, and what steers was
     /// popped. Says how many accesses are missing.
-    fn check(&self) -> u64 {
+    fn check(&mut self) -> u64 {
         let mut pushed = self.pushed.iter().peekable();
         let (mut missed, mut missing) = ([0u64; 2], 0);
         let kept = |event: &SlotEvent| [event.access, event.fault].map(u64::from);
         for (clock, popped) in &self.popped {
             while let Some((_, event)) = pushed.next_if(|(at, _)| at < clock) {
-                assert!(!event.steers, "an event that steers is lost");
+                if let Some(unended) = self.slices_go_on.as_mut().filter(|_| event.slice) {
+                    assert!(!event.tick && !event.run_change, "ticks and the run switch are kept");
+                    *unended += 1;
+                } else {
+                    assert!(!event.steers, "an event that steers is lost");
+                }
                 missed = [0, 1].map(|kind| missed[kind] + kept(event)[kind]);
             }
             let mut counted = [0; 2];
@@ -85,8 +99,12 @@ impl Bench {
             let (low, high) =
                 if overrun { (popped.low, popped.high) } else { (event.low, event.high) };
             let in_registers = access && event.in_registers;
-            let expected =
+            let mut expected =
                 SlotEvent { gap, access, fault, in_registers, overrun, low, high, ..*event };
+            if let Some(unended) = self.slices_go_on.as_mut().filter(|_| !popped.slice) {
+                *unended += u64::from(event.slice);
+                expected.slice = false;
+            }
             assert_eq!((clock, *popped), (at, expected));
             assert!(event.access >= access && event.fault >= fault);
             missed = [0, 1].map(|kind| kept(event)[kind] - kept(popped)[kind]);
@@ -142,6 +160,31 @@ fn a_crowded_queue_counts_what_it_misses_and_keeps_what_steers() {
         }
         bench.run(rng, 1200, 0, 100);
         assert!(bench.check() > 0, "the queue never was crowded");
+    });
+}
+
+#[test]
+fn slices_go_on_when_the_last_places_are_left_and_ticks_and_the_run_switch_still_come() {
+    with_seeds(0..20, |rng| {
+        let mut bench = Bench::new();
+        bench.slices_go_on = Some(0);
+        let access = SlotEvent { access: true, ..Default::default() };
+        (0..rng.u32(0..400)).for_each(|_| bench.clock(Some(access), false));
+        for number in 0..300u64 {
+            let (tick, run_change) = (number % 60 == 50, number == 280);
+            let access = rng.bool();
+            let low = number.into();
+            let (slice, steers) = (true, true);
+            let event =
+                SlotEvent { tick, slice, run_change, access, steers, low, ..Default::default() };
+            bench.clock(Some(event), false);
+        }
+        (0..400).for_each(|_| bench.clock(None, true));
+        bench.check();
+        let unended = bench.slices_go_on.expect("it counts");
+        assert!((44..=300).contains(&unended), "{unended} slices went on");
+        let kept = |of: fn(&SlotEvent) -> bool| bench.popped.iter().filter(|(_, e)| of(e)).count();
+        assert_eq!((kept(|event| event.tick), kept(|event| event.run_change)), (5, 1));
     });
 }
 
