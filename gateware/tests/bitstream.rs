@@ -185,7 +185,7 @@ fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
     if !there(test, ICE40) {
         return;
     }
-    let (folder, table, met) = card_for("alchitry-cu", "1");
+    let (folder, table, met) = card_for("alchitry-cu", "3");
     let out = folder.path();
     assert!(met, "{table}");
     let Some(tiles) = tiles_of(test, &out.join("card.bin")) else { return };

@@ -31,6 +31,8 @@ pub struct Sequence {
     named: DFF<Bits<9>>,
     passed_gap: DFF<Bits<16>>,
     last: DFF<Bits<9>>,
+    same: DFF<Bit>,
+    counting: DFF<Bit>,
     silence: DFF<Bits<12>>,
     quiet: DFF<Bit>,
     count: DFF<Bits<8>>,
@@ -40,7 +42,7 @@ pub struct Sequence {
     clocks: Signal<Local, Bits<13>>,
     late: Signal<Local, Bit>,
     goes_on: Signal<Local, Bit>,
-    more: Signal<Local, Bit>,
+    register_before: Signal<Local, Bits<9>>,
     stride: Constant<Bits<32>>,
     two_before: Constant<Bits<8>>,
 }
@@ -63,6 +65,8 @@ impl Sequence {
             named: Default::default(),
             passed_gap: Default::default(),
             last: Default::default(),
+            same: Default::default(),
+            counting: Default::default(),
             silence: Default::default(),
             quiet: Default::default(),
             count: Default::default(),
@@ -72,7 +76,7 @@ impl Sequence {
             clocks: Default::default(),
             late: Default::default(),
             goes_on: Default::default(),
-            more: Default::default(),
+            register_before: Default::default(),
             stride: Constant::new(u64::from(memory.config_stride_log2).into()),
             two_before: Constant::new(u64::from(memory.config_count - 2).into()),
         }
@@ -83,7 +87,8 @@ impl Logic for Sequence {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, passed, named_now, named, passed_gap, last, silence, quiet, count, nearly
+            self, clock, passed, named_now, named, passed_gap, last, same, counting, silence,
+            quiet, count, nearly
         );
         // Shifts are slow to simulate, and idle clocks are many.
         self.shifted.next = bits::<32>(0);
@@ -94,6 +99,11 @@ impl Logic for Sequence {
         self.named_now.d.next = self.passes.val() & self.in_registers.val();
         self.named.d.next = self.shifted.val().get_bits::<9>(0);
         self.passed_gap.d.next = self.gap.val();
+        self.register_before.next = self.last.q.val();
+        if self.named_now.q.val() {
+            self.register_before.next = self.named.q.val();
+        }
+        self.same.d.next = self.shifted.val().get_bits::<9>(0) == self.register_before.val();
 
         self.pending.next = self.named_now.q.val() & self.nearly.q.val();
         self.register.next = self.named.q.val();
@@ -104,9 +114,7 @@ impl Logic for Sequence {
         self.late.next = self.clocks.val().get_bit(12)
             | self.quiet.q.val()
             | (self.short_gap.val().get_bits::<4>(12) != 0);
-        self.more.next = self.count.q.val() != 0;
-        self.goes_on.next =
-            (self.named.q.val() == self.last.q.val()) & !self.late.val() & self.more.val();
+        self.goes_on.next = self.same.q.val() & !self.late.val() & self.counting.q.val();
         self.complete.next = self.named_now.q.val() & self.goes_on.val() & self.nearly.q.val();
         if self.passed.q.val() {
             self.silence.d.next = self.clocks.val().get_bits::<12>(0);
@@ -117,12 +125,14 @@ impl Logic for Sequence {
             self.quiet.d.next = false;
             self.last.d.next = self.named.q.val();
             self.count.d.next = bits::<8>(1);
+            self.counting.d.next = true;
             self.nearly.d.next = self.two_before.val() == 0;
             if self.goes_on.val() {
                 self.count.d.next = self.count.q.val() + 1;
                 self.nearly.d.next = self.count.q.val() == self.two_before.val();
                 if self.nearly.q.val() {
                     self.count.d.next = bits::<8>(0);
+                    self.counting.d.next = false;
                     self.nearly.d.next = false;
                 }
             }

@@ -70,6 +70,8 @@ pub struct StateMachine {
     a_found: DFF<Bits<18>>,
     length: DFF<Length>,
     parked: DFF<Parked>,
+    any_parked: DFF<Bit>,
+    any_overdue: DFF<Bit>,
     overdue: DFF<Bits<4>>,
     lost: DFF<Bits<8>>,
     op: Signal<Local, Bits<10>>,
@@ -87,6 +89,7 @@ pub struct StateMachine {
     names: Signal<Local, Bit>,
     start: Signal<Local, Bits<18>>,
     overdue_now: Signal<Local, Bits<4>>,
+    still_overdue: Signal<Local, Bits<4>>,
     reported: Signal<Local, Bits<4>>,
     follows: Constant<Bit>,
     initial_length: Constant<Bits<2>>,
@@ -137,6 +140,8 @@ impl StateMachine {
             a_found: Default::default(),
             length: Default::default(),
             parked: Default::default(),
+            any_parked: Default::default(),
+            any_overdue: Default::default(),
             overdue: Default::default(),
             lost: Default::default(),
             op: Default::default(),
@@ -154,6 +159,7 @@ impl StateMachine {
             names: Default::default(),
             start: Default::default(),
             overdue_now: Default::default(),
+            still_overdue: Default::default(),
             reported: Default::default(),
             follows: Constant::new(memory.burst_from_mode_register),
             initial_length: Constant::new(initial.into()),
@@ -184,8 +190,22 @@ impl Logic for StateMachine {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, judged, activated, settled, out, out_row, valids, a_spread, a_found,
-            length, parked, overdue, lost
+            self,
+            clock,
+            judged,
+            activated,
+            settled,
+            out,
+            out_row,
+            valids,
+            a_spread,
+            a_found,
+            length,
+            parked,
+            any_parked,
+            any_overdue,
+            overdue,
+            lost
         );
         self.bank_table.clock.next = self.clock.val();
         self.rows.read_clock.next = self.clock.val();
@@ -370,7 +390,8 @@ impl Logic for StateMachine {
         if self.judged.q.val().access {
             self.settled.d.next.fault = bits::<6>(0);
             if self.judged.q.val().fault != 0 {
-                if self.parked.q.val().fault == 0 {
+                if !self.any_parked.q.val() {
+                    self.any_parked.d.next = true;
                     self.parked.d.next.fault = self.judged.q.val().fault;
                     self.parked.d.next.rank = self.judged.q.val().rank;
                     self.parked.d.next.ba = self.judged.q.val().ba;
@@ -379,12 +400,12 @@ impl Logic for StateMachine {
                 }
             }
         } else if self.judged.q.val().fault == 0 {
-            if self.parked.q.val().fault != 0 {
-                self.parked.d.next.fault = bits::<6>(0);
+            if self.any_parked.q.val() {
+                self.any_parked.d.next = false;
                 self.settled.d.next.fault = self.parked.q.val().fault;
                 self.settled.d.next.rank = self.parked.q.val().rank;
                 self.settled.d.next.ba = self.parked.q.val().ba;
-            } else if self.overdue.q.val() != 0 {
+            } else if self.any_overdue.q.val() {
                 self.settled.d.next.fault = self.refresh_overdue.val();
                 self.settled.d.next.ba = bits::<4>(0);
                 if self.overdue.q.val().get_bit(0) {
@@ -402,7 +423,9 @@ impl Logic for StateMachine {
                 }
             }
         }
-        self.overdue.d.next = self.overdue_now.val() ^ self.reported.val();
+        self.still_overdue.next = self.overdue_now.val() ^ self.reported.val();
+        self.overdue.d.next = self.still_overdue.val();
+        self.any_overdue.d.next = self.still_overdue.val() != 0;
         self.unreported.next = self.lost.q.val();
 
         // A row is written by ACTIVATE and read by what follows, on the same edge of each.

@@ -52,6 +52,7 @@ pub struct Heartbeat {
     high: DFF<Bits<16>>,
     quiet: DFF<Bits<12>>,
     quiet_enough: DFF<Bit>,
+    was_sent: DFF<Bit>,
     light_left: DFF<Bits<7>>,
     light_on: DFF<Bit>,
     take_low: DFF<Bit>,
@@ -104,6 +105,7 @@ impl Heartbeat {
             high: Default::default(),
             quiet: Default::default(),
             quiet_enough: Default::default(),
+            was_sent: Default::default(),
             light_left: Default::default(),
             light_on: Default::default(),
             take_low: Default::default(),
@@ -143,6 +145,7 @@ impl Logic for Heartbeat {
             high,
             quiet,
             quiet_enough,
+            was_sent,
             light_left,
             light_on,
             take_low,
@@ -179,7 +182,8 @@ impl Logic for Heartbeat {
                 self.light_left.d.next = self.light_left.q.val() - 1;
             }
         }
-        if self.sent.val() {
+        self.was_sent.d.next = self.sent.val();
+        if self.was_sent.q.val() {
             self.quiet.d.next = bits::<12>(0);
             self.light_left.d.next = self.light_ticks.val();
         }

@@ -374,7 +374,6 @@ impl<const N: usize> Logic for BlockWriter<N> {
                                 self.state.d.next = State::Announce;
                             } else {
                                 self.state.d.next = State::Age;
-                                self.takes.d.next = true;
                             }
                         }
                         RecordKind::Start => {
@@ -410,7 +409,8 @@ impl<const N: usize> Logic for BlockWriter<N> {
             State::Age => {
                 self.aged.d.next = true;
                 self.ticks.d.next = self.ticks.q.val() + 1;
-                self.state.d.next = State::Examine;
+                self.takes.d.next = true;
+                self.state.d.next = State::Took;
             }
             State::Announce => {
                 self.accounts.set_clock.next = self.intake.held.val().kind == RecordKind::Start;
@@ -454,7 +454,6 @@ impl<const N: usize> Logic for BlockWriter<N> {
                     self.state.d.next = State::Close;
                 } else if self.intake.needs.val().skip {
                     self.state.d.next = State::TellTime;
-                    self.takes.d.next = !self.intake.needs.val().data;
                 } else if self.intake.needs.val().segment {
                     self.state.d.next = State::TellSegment;
                 } else if self.intake.needs.val().word {
@@ -474,7 +473,6 @@ impl<const N: usize> Logic for BlockWriter<N> {
                     if self.intake.needs.val().tick & !self.aged.q.val() & !self.report_due.q.val()
                     {
                         self.state.d.next = State::Age;
-                        self.takes.d.next = true;
                     }
                 }
             }
@@ -484,6 +482,10 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.accounts.pass.next = true;
                 self.intake.told_time.next = true;
                 self.state.d.next = State::Examine;
+                if !self.intake.needs.val().data {
+                    self.takes.d.next = true;
+                    self.state.d.next = State::Took;
+                }
             }
             State::TellSegment => {
                 self.port.push_half.next = true;

@@ -59,7 +59,7 @@ pub struct WordPort<const N: usize> {
     pub push_word: Signal<In, Bit>,
     /// Write the descriptor: the block is done.
     pub describe: Signal<In, Bit>,
-    /// The next word is the first of a block.
+    /// The word after the next clock is the first of a block.
     pub restart: Signal<In, Bit>,
     /// Words of a data block.
     pub threshold: Signal<In, Bits<8>>,
@@ -90,6 +90,7 @@ pub struct WordPort<const N: usize> {
     /// End of the last complete block.
     pub committed: Signal<Out, Bits<N>>,
     words: WordSource,
+    restarts: DFF<Bit>,
     chosen: DFF<Chosen>,
     out_high: DFF<Bits<32>>,
     out_low: DFF<Bits<32>>,
@@ -139,6 +140,7 @@ impl<const N: usize> Default for WordPort<N> {
             write_low: Default::default(),
             committed: Default::default(),
             words: Default::default(),
+            restarts: Default::default(),
             chosen: Default::default(),
             out_high: Default::default(),
             out_low: Default::default(),
@@ -169,6 +171,7 @@ impl<const N: usize> Logic for WordPort<N> {
         dff_setup!(
             self,
             clock,
+            restarts,
             chosen,
             out_high,
             out_low,
@@ -200,7 +203,8 @@ impl<const N: usize> Logic for WordPort<N> {
             self.count.d.next = self.count.q.val() + 1;
             self.left.d.next = self.left.q.val() - 1;
         }
-        if self.restart.val() {
+        self.restarts.d.next = self.restart.val();
+        if self.restarts.q.val() {
             self.at.d.next = self.start.q.val() + 1;
             self.count.d.next = bits::<8>(0);
             self.left.d.next = self.threshold.val();
