@@ -3,6 +3,7 @@
 mod card;
 mod command_line;
 mod damage;
+mod dissector;
 mod gaps;
 mod live;
 mod order;
