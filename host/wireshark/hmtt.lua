@@ -23,7 +23,10 @@ local fields, experts = {}, {}
 
 local function decimal(value) return string.format("%.0f", value) end
 local function u64(value) return UInt64.new(value % 2 ^ 32, floor(value / 2 ^ 32)) end
-local function hex(value) return (u64(value):tohex():gsub("^0+(.)", "%1")) end
+local function hex(value)
+  if value < 2 ^ 32 then return string.format("%x", value) end
+  return string.format("%x%08x", floor(value / 2 ^ 32), value % 2 ^ 32)
+end
 local function plural(count, noun) return decimal(count) .. " " .. noun .. (count == 1 and "" or "s") end
 
 -- Fields -----------------------------------------------------------------------------------------
@@ -90,7 +93,7 @@ local f = {
   words = new_field(ProtoField.uint8, "words", "Words", DEC),
   lost = new_field(ProtoField.uint16, "lost", "Lost records, low 16 bits", DEC),
   record = new_field(ProtoField.uint8, "record.kind", "Record", DEC, RECORDS),
-  map = new_field(ProtoField.uint64, "report.map", "Address bits of a coordinate bit", HEX),
+  map = new_field(ProtoField.uint64, "report.map", "Address bits of a row, bank, column or rank bit", HEX),
   clock = {}, address = {},
 }
 for _, group in ipairs { "access", "tag", "fault", "page" } do
@@ -99,7 +102,8 @@ end
 for _, group in ipairs { "access", "page", "hot_page" } do
   f.address[group] = new_field(ProtoField.uint64, group .. ".address", "Physical address", HEX)
 end
-f.direction = new_field(ProtoField.uint8, "access.direction", "Direction", DEC, RW)
+-- Of a tag of the window; an access half has the bit itself.
+f.direction = new_field(ProtoField.uint32, "access.direction", "Direction", DEC, RW)
 
 local SYNC = layout("sync", { { "unit", "Unit: log2 of its bytes", 0, 63, 60 },
   { "segment", "Segment", 0, 59, 48, HEX }, { "clock", "Clock", 0, 47, 0 },
@@ -107,7 +111,7 @@ local SYNC = layout("sync", { { "unit", "Unit: log2 of its bytes", 0, 63, 60 },
 local BEAT = layout("heartbeat", { { "running", "DDR clock runs", 0, 63, 63, DEC, BOOL },
   { "losses", "Losses of the DDR clock", 0, 15, 0 }, { "transmit_clocks", "Transmit clocks of 8 ns", 1, 47, 0 } })
 local HALF = { -- a half stands as if it were the high half of a word
-  [ACCESS] = layout("access", { { "write", "Write", 0, 63, 63, DEC, BOOL }, { "delta", "Delta", 0, 62, 58 },
+  [ACCESS] = layout("access", { { "direction", "Direction", 0, 63, 63, DEC, RW }, { "delta", "Delta", 0, 62, 58 },
     { "number", "Number", 0, 57, 32, HEX } }),
   [SKIP] = layout("skip", { { "clocks", "Clocks", 0, 56, 32 } }),
   [SEGMENT] = layout("segment", { { "segment", "Segment", 0, 56, 45, HEX }, { "clocks", "Clocks", 0, 44, 32 } }),
@@ -115,7 +119,7 @@ local HALF = { -- a half stands as if it were the high half of a word
 }
 local WORD = {
   [TAG] = layout("tag", { { "delta", "Delta", 0, 53, 38 }, { "mark", "Mark", 0, 36, 36, DEC, BOOL },
-    { "write", "Write", 0, 35, 35, DEC, BOOL }, { "value", "Offset or register", 0, 31, 0, HEX } }),
+    { "direction", "Direction", 0, 35, 35, DEC, RW }, { "value", "Offset or register", 0, 31, 0, HEX } }),
   [FAULT] = layout("fault", { { "delta", "Delta", 0, 53, 38 }, { "kind", "Fault", 0, 37, 32, DEC, FAULTS },
     { "bank", "Rank * 16 + bank", 0, 31, 26 } }),
   [PAGE] = layout("page", { { "delta", "Delta", 0, 53, 46 }, { "number", "Number", 0, 45, 20, HEX },
@@ -296,7 +300,7 @@ local function tell(verdict, frame, tree, info)
   end
   local before, beat = verdict.beat, frame.beat
   if before and beat and beat.running == 1 then
-    if (beat.losses - before.losses) % 2 ^ 16 > 0 then
+    if beat.losses ~= before.losses then
       say(e.clock_lost, "DDR clock lost and found again")
     elseif before.running == 0 then
       say(e.clock_found, "DDR clock found again")
@@ -322,12 +326,34 @@ local function computed(tree, field, range, value)
   tree:add(field, range, value):set_generated()
 end
 
--- Adds an access whose clock and address are known, and the text for its line.
-local function access(tree, range, clock, write, address)
+local function access(tree, range, clock, address)
   computed(tree, f.clock.access, range, u64(clock))
-  computed(tree, f.direction, range, write)
   computed(tree, f.address.access, range, u64(address))
-  return string.format("%s %s %s", decimal(clock), RW[write], hex(address))
+end
+
+-- Wireshark reads a file before it shows any of it, and most of a frame's time goes into the tree of its
+-- records: without need it is not made. This stands for the tree then.
+local NOTHING = {}
+for _, method in ipairs { "add", "set_text", "set_generated" } do
+  NOTHING[method] = function() return NOTHING end
+end
+
+local of_records = { f.record, f.direction }
+local function need(definitions)
+  for _, d in ipairs(definitions) do of_records[#of_records + 1] = d.field end
+end
+for _, definitions in pairs(HALF) do need(definitions) end
+for _, definitions in pairs(WORD) do need(definitions) end
+need(SLICE_LENGTH)
+for _, group in pairs { f.clock, f.address } do
+  for _, field in pairs(group) do of_records[#of_records + 1] = field end
+end
+
+local function tree_of_records(tree)
+  for _, field in ipairs(of_records) do
+    if tree:referenced(field) then return tree end
+  end
+  return NOTHING
 end
 
 -- A run through the records of a data frame: `state` has clock, segment, unit, counted, records, window.
@@ -340,25 +366,27 @@ local function physical(state, number)
   return (state.segment * 2 ^ 26 + number) * 2 ^ state.unit
 end
 
-local function half_record(tree, range, half, state)
+local function half_record(tree, tvb, at, half, state)
   local delta, rest = floor(half / 2 ^ 26) % 32, half % 2 ^ 26
   local kind = delta < 31 and ACCESS or rest == 0 and EMPTY or rest < 2 ^ 25 and SKIP or SEGMENT
-  local item = tree:add(f.record, range, kind)
-  if kind == EMPTY then return item:set_text("Empty half") end
-  state.records = state.records + (kind == ACCESS and 1 or 0)
-  for _, d in ipairs(HALF[kind]) do item:add(d.field, range) end
+  local text
   if kind == ACCESS then
-    state.counted = state.counted + 1
-    local write, clock = half >= 2 ^ 31 and 1 or 0, pass(state, delta)
-    item:set_text(access(item, range, clock, write, physical(state, rest)))
-  elseif kind == SKIP then
-    pass(state, rest)
-    item:set_text("Skip of " .. plural(rest, "clock"))
-  else
+    state.records, state.counted = state.records + 1, state.counted + 1
+    pass(state, delta)
+  elseif kind == SEGMENT then
     state.segment = floor(rest / 2 ^ 13) % 2 ^ 12
     pass(state, rest % 2 ^ 13)
-    item:set_text("Segment " .. hex(state.segment))
+    text = "Segment " .. hex(state.segment)
+  else
+    pass(state, rest)
+    text = kind == SKIP and "Skip of " .. plural(rest, "clock") or "Empty half"
   end
+  if tree == NOTHING then return end
+  local range, address = tvb(at, 4), physical(state, rest)
+  local item = tree:add(f.record, range, kind, text
+    or string.format("%.0f %s %s", state.clock, half < 2 ^ 31 and "R" or "W", hex(address)))
+  for _, d in ipairs(HALF[kind]) do item:add(d.field, range) end
+  if kind == ACCESS then access(item, range, state.clock, address) end
 end
 
 local function mark_name(register)
@@ -375,8 +403,11 @@ MEANING[TAG] = function(v, item, range, state)
     return string.format("Mark %s: register %s, %s", decimal(clock), hex(v.value), mark_name(v.value))
   end
   state.counted = state.counted + 1
-  if state.window then access(item, range, clock, v.write, state.window + v.value) end
-  return string.format("Tag %s: %s, offset %s", decimal(clock), RW[v.write], hex(v.value))
+  if state.window then
+    computed(item, f.direction, range, v.direction)
+    access(item, range, clock, state.window + v.value)
+  end
+  return string.format("Tag %s: %s, offset %s", decimal(clock), RW[v.direction], hex(v.value))
 end
 MEANING[FAULT] = function(v, item, range, state)
   local clock = pass(state, v.delta)
@@ -405,7 +436,7 @@ MEANING[COUNT] = function(v)
 end
 MEANING[HOT_PAGE] = function(v, item, range)
   computed(item, f.address.hot_page, range, u64(v.page * 4096))
-  return string.format("Hot page of dump %d: %s, %s to %s accesses", v.dump, hex(v.page * 4096),
+  return string.format("Hot page of dump %d: %s, %s to %s accesses and those skipped", v.dump, hex(v.page * 4096),
     decimal(v.count), decimal(floor((v.count + v.votes) / 2)))
 end
 
@@ -432,8 +463,10 @@ end
 local function records(tree, tvb, at, stop, sync, window)
   local state = { clock = sync.clock, segment = sync.segment, unit = sync.unit, window = window,
     counted = 0, records = 0 }
+  local shown, bytes = tree_of_records(tree), tvb:raw(0, stop)
   while at < stop do
-    local high, low = tvb(at, 4):uint(), tvb(at + 4, 4):uint()
+    local a, b, c, d, p, q, r, s = bytes:byte(at + 1, at + 8) -- one call: this is where the time goes
+    local high, low = ((a * 256 + b) * 256 + c) * 256 + d, ((p * 256 + q) * 256 + r) * 256 + s
     local words, why = 1, nil
     if high >= 0xfc000000 then
       words, why = word_count(tvb, at)
@@ -445,10 +478,10 @@ local function records(tree, tvb, at, stop, sync, window)
       malformed(tree, why .. ": unreadable from word " .. (at - HEADER_BYTES) / 8)
       break
     elseif high >= 0xfc000000 then
-      word_record(tree, tvb, at, words, state)
+      word_record(shown, tvb, at, words, state)
     else
-      half_record(tree, tvb(at, 4), high, state)
-      half_record(tree, tvb(at + 4, 4), low, state)
+      half_record(shown, tvb, at, high, state)
+      half_record(shown, tvb, at + 4, low, state)
     end
     at = at + 8 * words
   end
@@ -459,15 +492,16 @@ end
 local function report(tree, tvb, stop)
   local start, words = HEADER_BYTES, (stop - HEADER_BYTES) / 8
   if words < REPORT_WORDS then return malformed(tree, "report of only " .. words .. " words") end
-  local v = show(tree, tvb, start, REPORT)
+  local said = tree:add(tvb(start + 16, stop - start - 16), "Report")
+  local v = show(said, tvb, start, REPORT)
   if v.version ~= VERSION then return malformed(tree, "report of version " .. v.version) end
   if words < REPORT_WORDS + v.columns + v.rows + v.banks + v.ranks then
     return malformed(tree, "the address map needs more words than the report has")
   end
-  local at = start + 8 * REPORT_WORDS
+  local at, map = start + 8 * REPORT_WORDS, said:add(tvb(start + 8 * REPORT_WORDS), "Address map")
   for _, axis in ipairs { "column", "row", "bank", "rank" } do
     for bit = 0, v[axis .. "s"] - 1 do
-      tree:add(f.map, tvb(at, 8)):prepend_text(axis .. " bit " .. bit .. ": ")
+      map:add(f.map, tvb(at, 8)):set_text(axis .. " bit " .. bit .. ": " .. tvb(at, 8):uint64():tohex())
       at = at + 8
     end
   end
@@ -486,7 +520,7 @@ local function body(frame, tree, tvb, stop, window)
     if frame.beat.running == 0 then tree:add_proto_expert_info(e.clock_lost, "The DDR clock stands still") end
     return string.format("%s, DDR clock %s, losses %d", name, state, frame.beat.losses)
   end
-  local sync = show(tree, tvb, at, SYNC)
+  local sync = show(tree:add(tvb(at, 16), "Sync"), tvb, at, SYNC)
   frame.sync, frame.counted = sync, 0
   if sync.lost % 2 ^ 16 ~= tvb(2, 2):uint() then malformed(tree, "the header's lost records are not the sync's") end
   if frame.kind == DATA then

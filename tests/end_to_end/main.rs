@@ -3,6 +3,7 @@
 mod analysis;
 mod captures;
 mod configuration;
+mod dissector;
 mod engines;
 mod frames;
 mod fuzz;

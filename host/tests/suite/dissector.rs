@@ -311,6 +311,20 @@ fn damaged_frames_say_what_is_wrong() {
     report[0][MAC_BYTES + 4 + 8 * 12] ^= 1;
     let text = "1:the digest is not that of the memory description";
     assert_experts("digest", &report, &[text]);
+    for (name, words, text) in [
+        ("report-short", 11, "1:report of only 11 words"),
+        ("report-map", 30, "1:the address map needs more words than the report has"),
+    ] {
+        let mut report = frames.clone();
+        report[0].truncate(MAC_BYTES + 4 + 8 * words);
+        report[0][MAC_BYTES + 1] = words as u8;
+        assert_experts(name, &report, &[text]);
+    }
+    let mut report = frames.clone();
+    report[0].truncate(MAC_BYTES + 4 + 8 * 12);
+    report[0][MAC_BYTES + 1] = 12;
+    report[0][MAC_BYTES + 4 + 8 * 8..][1..5].fill(0); // no coordinate has a bit
+    assert_experts("report-no-map", &report, &[text]);
 }
 
 #[test]
