@@ -398,6 +398,29 @@ fn no_payload_raises_a_lua_error() {
         assert_eq!(wrong, None, "{passes:?}");
         assert!(!told.contains("Dissector bug"));
     }
+    // A filter that names a field of records has their tree built; what is told does not depend on it.
+    let info = ["-T", "fields", "-e", "_ws.col.Info"];
+    let without = tshark(&info, &file);
+    let with = tshark(&[&["-Y", "frame || hmtt.record.kind"], &info[..]].concat(), &file);
+    assert_eq!(with, without);
+}
+
+#[test]
+fn frames_of_others_are_left_alone() {
+    let info = Card::new().info();
+    let others: Vec<_> = [0, 6]
+        .into_iter()
+        .map(|at| {
+            let mut frame = info.clone();
+            frame[at] ^= 4;
+            frame
+        })
+        .collect();
+    let file = capture_file("others.pcapng", &others);
+    let Some(told) = tshark(&["-Y", "!hmtt", "-T", "fields", "-e", "eth.type"], &file) else {
+        return;
+    };
+    assert_eq!(told.lines().collect::<Vec<_>>(), ["0x88b5"; 2]);
 }
 
 #[test]
