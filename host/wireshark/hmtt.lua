@@ -15,6 +15,8 @@ local DATA, INFO, END, HEARTBEAT = 0, 1, 2, 3
 local COUNTERS, ACCESSES, LOST, CLOCKS = 2 ^ 40, 2 ^ 40, 2 ^ 24, 2 ^ 48
 -- Limits of docs/format.md, "Frame counter", beyond which a card was powered on anew.
 local FARTHEST_DETOUR, FIRST_FRAMES, FIRST_DETOUR, FARTHEST_GAP = 1024, 16, 80, 2 ^ 20
+-- Gaps that frames which come later are looked for in.
+local GAPS_KEPT = 64
 
 local DEC, HEX = base.DEC, base.HEX
 local floor = math.floor
@@ -237,7 +239,7 @@ local function place(frame, verdict)
   elseif ahead > 1 then
     verdict.gap = { first = (past.newest + 1) % COUNTERS, frames = ahead - 1, late = 0 }
     table.insert(past.gaps, verdict.gap)
-    if #past.gaps > FIRST_DETOUR then table.remove(past.gaps, 1) end
+    if #past.gaps > GAPS_KEPT then table.remove(past.gaps, 1) end
   end
   past.newest = counter
   return true
@@ -475,7 +477,7 @@ local function records(tree, tvb, at, stop, sync, window)
       why = "word record in a low half"
     end
     if why then
-      malformed(tree, why .. ": unreadable from word " .. (at - HEADER_BYTES) / 8)
+      malformed(tree, why .. ": unreadable from word " .. decimal((at - HEADER_BYTES) / 8))
       break
     elseif high >= 0xfc000000 then
       word_record(shown, tvb, at, words, state)
@@ -491,7 +493,7 @@ end
 -- A report, with the address map; nil if it is malformed.
 local function report(tree, tvb, stop)
   local start, words = HEADER_BYTES, (stop - HEADER_BYTES) / 8
-  if words < REPORT_WORDS then return malformed(tree, "report of only " .. words .. " words") end
+  if words < REPORT_WORDS then return malformed(tree, "report of only " .. decimal(words) .. " words") end
   local said = tree:add(tvb(start + 16, stop - start - 16), "Report")
   local v = show(said, tvb, start, REPORT)
   if v.version ~= VERSION then return malformed(tree, "report of version " .. v.version) end
@@ -522,7 +524,9 @@ local function body(frame, tree, tvb, stop, window)
   end
   local sync = show(tree:add(tvb(at, 16), "Sync"), tvb, at, SYNC)
   frame.sync, frame.counted = sync, 0
-  if sync.lost % 2 ^ 16 ~= tvb(2, 2):uint() then malformed(tree, "the header's lost records are not the sync's") end
+  if sync.lost % 2 ^ 16 ~= tvb(2, 2):uint() then
+    malformed(tree, "the header's lost records are not the sync's")
+  end
   if frame.kind == DATA then
     local state = records(tree, tvb, at + 16, stop, sync, window)
     frame.counted = state.counted
