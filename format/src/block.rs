@@ -53,7 +53,7 @@ pub enum Event {
         clock: Cycles,
         /// Length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks when the slice is shorter than its code says.
+        /// Length in clocks when it is not what the code says.
         partial: Option<Cycles>,
         /// READs.
         reads: u32,

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use hmtt_format::Report;
-use hmtt_format::config::THRESHOLD_FIRST;
+use hmtt_format::config::{Mode, THRESHOLD_FIRST, slice_clocks};
 use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, WORDS_AT};
+use hmtt_format::{Block, Event, Report};
 use hmtt_sim::engine::{self, Kind, Options, Settings};
 use hmtt_sim::gmii::Frame;
 use hmtt_sim::output::{OutputError, Sink};
@@ -112,14 +112,16 @@ fn a_slow_link_loses_what_is_reported_where_it_is_reported() {
     }
 }
 
-/// Keeps the last report.
-struct LastReport(Rc<RefCell<Option<Report>>>);
+/// Keeps the last report and its clock.
+struct LastReport(Rc<RefCell<Option<(Report, u64)>>>);
 
 impl Sink for LastReport {
     fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {
         let words = frame.bytes[WORDS_AT..].as_chunks().0.iter().copied();
         let words: Vec<u64> = words.map(u64::from_be_bytes).collect();
-        *self.0.borrow_mut() = Report::decode(&words[usize::from(SYNC_WORDS)..]).ok();
+        let report = Report::decode(&words[usize::from(SYNC_WORDS)..]).ok();
+        let clock = Block::new(words.into_iter()).expect("a sync").sync().clock;
+        *self.0.borrow_mut() = report.map(|report| (report, clock));
         Ok(())
     }
 
@@ -150,7 +152,7 @@ fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
     });
     let summary = outcome.unwrap_or_else(|error| panic!("{error}")).summary;
     assert_eq!((&verdict.borrow().wrong, verdict.borrow().lost), (&None, summary.lost_records));
-    (verdict.take(), report.take().expect("an end frame").reads)
+    (verdict.take(), report.take().expect("an end frame").0.reads)
 }
 
 #[test]
@@ -174,6 +176,51 @@ fn an_event_queue_that_overflows_as_the_run_ends_tells_all_it_missed() {
         let missed = produced - recorded;
         assert!((more - 240..more - 200).contains(&missed), "{missed} of {more}");
     }
+}
+
+#[test]
+fn slices_that_find_no_place_go_on_and_take_no_clock_with_them() {
+    // A slice of 1 us has a read; the link takes a frame of them in two milliseconds, and a report waits.
+    let reads = |traffic: &mut Traffic, count: u64| {
+        for line in 0..count {
+            traffic.read(0x80_0000 + line % 256 * 64).idle(90);
+        }
+    };
+    let mut traffic = Traffic::new(saturation::memory(8));
+    reads(&mut traffic, 1500);
+    traffic.configure(THRESHOLD_FIRST + 7);
+    reads(&mut traffic, 3000);
+    let mut parameters = engine::default_parameters(traffic.memory().clone());
+    parameters.fifo_log2 = FIFOS[0];
+    let options = Options { tx_period_ps: tx_period_of(6), ..verilator() };
+    let report = Rc::new(RefCell::new(None));
+    let settings = Settings { mode: Mode::Frequency, slice_code: 0, ..Settings::default() };
+    let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
+    let outcome = replay::run(Replay {
+        spans: traffic.spans(),
+        memory: traffic.memory(),
+        engine: &mut *engine,
+        sinks: vec![Box::new(LastReport(report.clone()))],
+        keep_events: true,
+        progress: &mut |_| {},
+    });
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let (report, stopped) = report.take().expect("an end frame");
+    let whole = slice_clocks(0, traffic.memory().tck_ps).into();
+    let mut end = 0;
+    for event in &outcome.events {
+        if let Event::Slice { clock, partial, .. } = event {
+            let length = partial.map_or(whole, |length| length.0);
+            assert!(clock.0 >= end, "a slice at {} begins before {end}", clock.0);
+            end = clock.0 + length;
+        }
+    }
+    // Far more slices went by while the queue was full than it has places.
+    let missed = traffic.truth().len() as u64 - report.reads;
+    assert!(missed > 500, "the queue missed {missed} reads");
+    // Had the queue lost an event, its clocks were missing.
+    let last = traffic.truth().last().expect("reads").clock.0;
+    assert!((last..last + 500).contains(&stopped), "stopped at {stopped}, not at {last}");
 }
 
 #[test]
