@@ -1,5 +1,7 @@
 //! What a decoder counted: everything that came, and everything that did not.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::sequence::Order;
@@ -21,6 +23,8 @@ pub struct Counts {
     pub records: u64,
     /// Accesses those records stand for.
     pub accesses: u64,
+    /// Protocol faults among them, by name.
+    pub faults: BTreeMap<&'static str, u64>,
     /// What happened to the order of frames.
     #[serde(flatten)]
     pub order: Order,

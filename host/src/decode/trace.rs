@@ -330,8 +330,12 @@ impl Decoder {
         for event in block {
             self.counts.records += 1;
             let event = self.clock.extend_event(event?);
-            if let Event::Slice { clock, .. } = event {
-                self.last_slice = clock;
+            match event {
+                Event::Slice { clock, .. } => self.last_slice = clock,
+                Event::Fault { kind, .. } => {
+                    *self.counts.faults.entry(kind.name()).or_default() += 1
+                }
+                _ => {}
             }
             sink(Item::Event(event));
         }

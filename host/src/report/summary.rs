@@ -45,6 +45,9 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     for (name, count) in rows {
         writeln!(output, "{name:<25} {count}")?;
     }
+    for (name, count) in &counts.faults {
+        writeln!(output, "fault {name:<19} {count}")?;
+    }
     for gap in counts.gaps.iter().take(LISTED_GAPS) {
         match gap.first_frame {
             Some(first) if gap.frames > 1 => {
