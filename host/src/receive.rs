@@ -3,6 +3,10 @@
 //! Joins `capture` with `pcapng` and `decode` on the calling thread. Invariant: a frame is written
 //! before it is checked, and everything that was captured before the end was asked for is written.
 
+mod snapshot;
+
+pub use snapshot::{Link, Snapshot};
+
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};

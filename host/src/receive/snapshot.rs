@@ -1,0 +1,52 @@
+//! What a capture has brought up to one moment, for people and programs that watch it.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::decode::Counts;
+use crate::pcapng::InterfaceStatistics;
+
+/// What one interface has brought.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Link {
+    /// Its name.
+    pub interface: String,
+    /// Frames captured, foreign ones included.
+    pub captured: u64,
+    /// What kernel and interface counted.
+    #[serde(flatten)]
+    pub statistics: InterfaceStatistics,
+    /// Missing frames that the kernel did not drop: lost between the card and here.
+    pub missing_on_wire: u64,
+    /// What the frames held, and what was missing.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What a capture has brought up to a moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The moment.
+    pub wall: SystemTime,
+    /// Time since the capture began.
+    pub elapsed: Duration,
+    /// The file being written, if one is.
+    pub file: Option<PathBuf>,
+    /// Bytes written to all files so far.
+    pub written_bytes: u64,
+    /// Batches (of about 1 MiB) that wait for the writer, and how many may.
+    pub queue: (usize, usize),
+    /// Captured frames the online statistics left out because they lagged.
+    pub skipped_frames: u64,
+    /// The interfaces, in the order they were given.
+    pub links: Vec<Link>,
+}
+
+impl Link {
+    /// Whether anything is known to be missing.
+    pub fn has_loss(&self) -> bool {
+        self.counts.has_loss() || self.statistics.kernel_drops.unwrap_or(0) != 0
+    }
+}
