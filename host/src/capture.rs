@@ -7,6 +7,7 @@
 mod batch;
 pub mod fallback;
 mod interface;
+mod privileges;
 pub mod queue;
 pub mod ring;
 
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 pub use batch::{Batch, Captured};
 pub use interface::Interface;
+pub use privileges::drop_privileges;
 
 use crate::pcapng::InterfaceStatistics;
 

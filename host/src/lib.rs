@@ -9,8 +9,10 @@
 //! Invariants: [`capture`] knows no analysis and [`decode`] knows no sockets; [`receive`] joins them.
 //! Whatever the wire or a file holds, nothing here panics, and what was lost is data, not an error.
 
+pub mod arguments;
 pub mod capture;
 pub mod decode;
+pub mod files;
 pub mod pcapng;
 pub mod receive;
 pub mod report;

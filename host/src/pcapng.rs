@@ -9,15 +9,28 @@ mod writer;
 
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader, ReadError};
-pub use writer::{PcapngWriter, WriteError};
+pub use writer::{Description, PcapngWriter};
 
 /// What the capturing side counted, as an Interface Statistics Block holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct InterfaceStatistics {
     /// Frames that reached the capture, dropped ones included (`isb_ifrecv`).
     pub received: Option<u64>,
-    /// Frames the interface dropped (`isb_ifdrop`).
+    /// Frames the interface dropped (`isb_ifdrop`), those it missed included.
     pub interface_drops: Option<u64>,
+    /// Those of them that the interface had no buffer for; not in the file's block.
+    pub interface_missed: Option<u64>,
     /// Frames the kernel dropped because the receiver was too slow (`isb_osdrop`).
     pub kernel_drops: Option<u64>,
+}
+
+impl std::ops::AddAssign for InterfaceStatistics {
+    /// What is not known of one is not known of both.
+    fn add_assign(&mut self, other: Self) {
+        let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        self.received = add(self.received, other.received);
+        self.interface_drops = add(self.interface_drops, other.interface_drops);
+        self.interface_missed = add(self.interface_missed, other.interface_missed);
+        self.kernel_drops = add(self.kernel_drops, other.kernel_drops);
+    }
 }

@@ -4,6 +4,7 @@
 //! from the card's last report to name a tag's address or a slice's length.
 
 pub mod analysis;
+pub mod capture;
 mod context;
 pub mod csv;
 mod digits;

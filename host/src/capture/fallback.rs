@@ -66,6 +66,7 @@ impl Source for Fallback {
         Ok(InterfaceStatistics {
             received: Some(self.received),
             interface_drops: self.interface.drops(),
+            interface_missed: self.interface.missed(),
             kernel_drops: None,
         })
     }

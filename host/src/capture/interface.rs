@@ -1,36 +1,38 @@
-//! An interface's name to its index and to what it dropped.
+//! An interface's name to what it dropped.
+//!
+//! Reads the kernel's files only: no socket is opened here.
 
 use std::io;
 
 use super::CaptureError;
 
-/// An interface that is up.
+/// The kernel's table of interfaces, that of our own network namespace.
+const TABLE: &str = "/proc/net/dev";
+
+/// An interface that exists.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    pnet: pnet_datalink::NetworkInterface,
     drops_before: Option<u64>,
+    missed_before: Option<u64>,
 }
 
 impl Interface {
-    /// Finds an interface that is up.
-    pub fn find(name: &str) -> Result<Self, CaptureError> {
-        let interfaces = pnet_datalink::interfaces();
-        let Some(pnet) = interfaces.iter().find(|interface| interface.name == name) else {
-            let names: Vec<&str> =
-                interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            return Err(CaptureError::NoInterface { name: name.into(), known: names.join(", ") });
-        };
-        if !pnet.is_up() {
-            return Err(CaptureError::InterfaceDown(name.into()));
-        }
-        Ok(Interface { name: name.into(), pnet: pnet.clone(), drops_before: drops(name) })
+    /// The names of all interfaces.
+    pub fn names() -> Vec<String> {
+        let table = std::fs::read_to_string(TABLE).unwrap_or_default();
+        rows(&table).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// The kernel's number for it.
-    pub fn index(&self) -> u32 {
-        self.pnet.index
+    /// Finds an interface.
+    pub fn find(name: &str) -> Result<Self, CaptureError> {
+        let known = Interface::names();
+        if !known.iter().any(|known| known == name) {
+            return Err(CaptureError::NoInterface { name: name.into(), known: known.join(", ") });
+        }
+        let (drops_before, missed_before) = (drops(name), missed(name));
+        Ok(Interface { name: name.into(), drops_before, missed_before })
     }
 
     /// A raw Ethernet channel through pnet.
@@ -38,28 +40,54 @@ impl Interface {
         &self,
         config: pnet_datalink::Config,
     ) -> io::Result<pnet_datalink::Channel> {
-        pnet_datalink::channel(&self.pnet, config)
+        let interfaces = pnet_datalink::interfaces();
+        let interface = interfaces.iter().find(|interface| interface.name == self.name);
+        let interface = interface.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        if !interface.is_up() {
+            return Err(io::ErrorKind::NetworkDown.into());
+        }
+        pnet_datalink::channel(interface, config)
     }
 
-    /// Frames the interface dropped since [`Interface::find`], if the kernel says.
+    /// Frames the interface dropped since [`Interface::find`], those it missed included, if the
+    /// kernel says.
     pub fn drops(&self) -> Option<u64> {
         Some(drops(&self.name)?.saturating_sub(self.drops_before?))
     }
+
+    /// Those of [`Interface::drops`] that the interface had no buffer for (`rx_missed_errors`), if
+    /// the kernel says.
+    pub fn missed(&self) -> Option<u64> {
+        Some(missed(&self.name)?.saturating_sub(self.missed_before?))
+    }
 }
 
-/// The interface's `drop` column in the kernel's table: frames for which there was no room in the
-/// interface or above it. The table, unlike sysfs, is that of our own network namespace.
+/// The interface's `drop` column in the kernel's table, `rx_dropped` and `rx_missed_errors` added up
+/// (Linux `net/core/net-procfs.c`).
 fn drops(name: &str) -> Option<u64> {
-    dropped(&std::fs::read_to_string("/proc/net/dev").ok()?, name)
+    dropped(&std::fs::read_to_string(TABLE).ok()?, name)
 }
 
-/// Columns after the name: bytes packets errs drop ...
+/// Names, and the columns after them: bytes packets errs drop ...
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let rows = table.lines().filter_map(|line| line.split_once(':'));
+    rows.map(|(name, columns)| (name.trim(), columns))
+}
+
 fn dropped(table: &str, name: &str) -> Option<u64> {
-    let (_, columns) = table
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(interface, _)| interface.trim() == name)?;
+    let (_, columns) = rows(table).find(|(interface, _)| *interface == name)?;
     columns.split_ascii_whitespace().nth(3)?.parse().ok()
+}
+
+/// sysfs may be that of another network namespace, with an interface of the same name: it is
+/// believed only where it agrees with the table.
+fn missed(name: &str) -> Option<u64> {
+    let read = |counter: &str| -> Option<u64> {
+        let path = format!("/sys/class/net/{name}/statistics/{counter}");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    let missed = read("rx_missed_errors")?;
+    (read("rx_dropped")? + missed == drops(name)?).then_some(missed)
 }
 
 #[cfg(test)]
@@ -75,5 +103,6 @@ mod tests {
         assert_eq!(dropped(table, "veth1"), Some(12));
         assert_eq!(dropped(table, "lo"), Some(0));
         assert_eq!(dropped(table, "veth"), None);
+        assert!(rows(table).map(|(name, _)| name).eq(["lo", "veth1"]));
     }
 }

@@ -1,32 +1,32 @@
-//! A source on a thread of its own, and a bounded queue of batches from there to the writer.
+//! Sources on threads of their own, and one bounded queue of batches from them to the writer.
 //!
-//! When the queue is full the source waits, the kernel's ring fills, and what it drops is counted:
+//! When the queue is full the sources wait, the kernel's rings fill, and what they drop is counted:
 //! frames are never lost in here. Batches travel back to be filled again.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Batch, CaptureError, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
 
-/// Batches that may wait for the writer, about 1 MiB each.
-const QUEUE_BATCHES: usize = 64;
+/// How often a source reads the kernel's counters.
+const COUNT_EVERY: Duration = Duration::from_millis(200);
 
 /// What comes out of the queue.
 #[derive(Debug)]
 pub enum Delivery {
-    /// Frames.
-    Batch(Batch),
+    /// Frames of the source with this number.
+    Batch(usize, Batch),
     /// Nothing came for a while.
     Idle,
-    /// The source has stopped; nothing follows.
+    /// The sources have stopped; nothing follows.
     Ended,
 }
 
-/// What the source leaves behind.
+/// What a source leaves behind.
 #[derive(Debug)]
 pub struct Ending {
     /// What it counted.
@@ -38,89 +38,139 @@ pub struct Ending {
 /// The reading end.
 #[derive(Debug)]
 pub struct Queue {
-    batches: Receiver<Batch>,
-    empty: Sender<Batch>,
+    batches: Receiver<(usize, Batch)>,
+    waiting: Arc<AtomicUsize>,
+    capacity: usize,
     stop: Arc<AtomicBool>,
+    sources: Vec<Started>,
+}
+
+#[derive(Debug)]
+struct Started {
+    empty: Sender<Batch>,
+    statistics: Arc<Mutex<InterfaceStatistics>>,
     thread: JoinHandle<Ending>,
 }
 
+/// What a source's thread holds.
+struct Feed {
+    number: usize,
+    filled: SyncSender<(usize, Batch)>,
+    waiting: Arc<AtomicUsize>,
+    reusable: Receiver<Batch>,
+    stop: Arc<AtomicBool>,
+    statistics: Arc<Mutex<InterfaceStatistics>>,
+}
+
 impl Queue {
-    /// Starts the thread.
-    pub fn start(source: impl Source + 'static) -> Self {
-        let (filled, batches) = sync_channel(QUEUE_BATCHES);
-        let (empty, reusable) = channel();
+    /// Starts a thread for each source; at most `capacity` batches wait for the reader.
+    pub fn start(sources: Vec<Box<dyn Source>>, capacity: usize) -> Self {
+        let (filled, batches) = sync_channel(capacity);
         let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        let thread = thread::spawn(move || run(source, &filled, &reusable, &asked));
-        Queue { batches, empty, stop, thread }
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let start = |(number, source)| {
+            let (empty, reusable) = channel();
+            let statistics = Arc::new(Mutex::new(InterfaceStatistics::default()));
+            let feed = Feed {
+                number,
+                filled: filled.clone(),
+                waiting: Arc::clone(&waiting),
+                reusable,
+                stop: Arc::clone(&stop),
+                statistics: Arc::clone(&statistics),
+            };
+            Started { empty, statistics, thread: thread::spawn(move || feed.run(source)) }
+        };
+        let sources = sources.into_iter().enumerate().map(start).collect();
+        Queue { batches, waiting, capacity, stop, sources }
     }
 
     /// Waits a little for the next batch.
     pub fn next(&self) -> Delivery {
         match self.batches.recv_timeout(Duration::from_millis(WAIT_MILLIS.into())) {
-            Ok(batch) => Delivery::Batch(batch),
+            Ok((source, batch)) => {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                Delivery::Batch(source, batch)
+            }
             Err(RecvTimeoutError::Timeout) => Delivery::Idle,
             Err(RecvTimeoutError::Disconnected) => Delivery::Ended,
         }
     }
 
-    /// Gives a batch back to be filled again.
-    pub fn recycle(&self, mut batch: Batch) {
-        batch.clear();
-        // An ended source needs no more batches.
-        let _ = self.empty.send(batch);
+    /// Batches that wait, and how many may.
+    pub fn fill(&self) -> (usize, usize) {
+        (self.waiting.load(Ordering::Relaxed), self.capacity)
     }
 
-    /// Asks the source to hand over what has arrived and then to stop.
+    /// Where batches of a source go to be filled again, after [`Batch::clear`].
+    pub fn empties(&self) -> Vec<Sender<Batch>> {
+        self.sources.iter().map(|source| source.empty.clone()).collect()
+    }
+
+    /// What a source has counted, a moment ago.
+    pub fn statistics(&self, source: usize) -> InterfaceStatistics {
+        *self.sources[source].statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the sources to hand over what has arrived and then to stop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Stops the source, dropping what still waits, and waits for its end.
-    pub fn finish(self) -> Ending {
+    /// Stops the sources, dropping what still waits, and waits for their ends.
+    pub fn finish(self) -> Vec<Ending> {
         self.stop();
         drop(self.batches);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let join = |source: Started| {
+            source.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        self.sources.into_iter().map(join).collect()
     }
 }
 
-fn run(
-    mut source: impl Source,
-    filled: &SyncSender<Batch>,
-    reusable: &Receiver<Batch>,
-    stop: &AtomicBool,
-) -> Ending {
-    let mut left = source.depth();
-    let error = loop {
-        let stopping = stop.load(Ordering::Relaxed);
-        let mut batch = reusable.try_recv().unwrap_or_default();
-        if let Err(error) = source.next_batch(&mut batch) {
-            break Some(error);
-        }
-        if stopping {
-            left -= 1;
-        }
-        if stopping && (batch.is_empty() || left == 0) {
-            // The last batch still has to be handed over.
-            deliver(filled, batch);
-            break None;
-        }
-        if !deliver(filled, batch) {
-            break None;
-        }
-    };
-    match source.statistics() {
-        Ok(statistics) => Ending { statistics, error },
-        Err(unread) => {
-            Ending { statistics: InterfaceStatistics::default(), error: error.or(Some(unread)) }
+impl Feed {
+    fn run(self, mut source: Box<dyn Source>) -> Ending {
+        let mut left = source.depth();
+        let mut counted = Instant::now();
+        let error = loop {
+            let stopping = self.stop.load(Ordering::Relaxed);
+            let mut batch = self.reusable.try_recv().unwrap_or_default();
+            if let Err(error) = source.next_batch(&mut batch) {
+                break Some(error);
+            }
+            if stopping {
+                left -= 1;
+            }
+            if counted.elapsed() >= COUNT_EVERY {
+                counted = Instant::now();
+                // What cannot be read now is an error at the end.
+                let _ = self.count(source.as_mut());
+            }
+            let last = stopping && (batch.is_empty() || left == 0);
+            if !self.deliver(batch) || last {
+                break None;
+            }
+        };
+        match self.count(source.as_mut()) {
+            Ok(statistics) => Ending { statistics, error },
+            Err(unread) => {
+                Ending { statistics: InterfaceStatistics::default(), error: error.or(Some(unread)) }
+            }
         }
     }
-}
 
-/// Whether anyone still takes batches.
-fn deliver(filled: &SyncSender<Batch>, batch: Batch) -> bool {
-    if batch.is_empty() {
-        return true;
+    fn count(&self, source: &mut dyn Source) -> Result<InterfaceStatistics, CaptureError> {
+        let statistics = source.statistics()?;
+        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
+        Ok(statistics)
     }
-    filled.send(batch).is_ok()
+
+    /// Whether anyone still takes batches.
+    fn deliver(&self, batch: Batch) -> bool {
+        if batch.is_empty() {
+            return true;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.filled.send((self.number, batch)).is_ok()
+    }
 }

@@ -34,7 +34,7 @@ use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 
 use super::batch::Span;
 use mapping::Mapping;
-use socket::{bind, get_option, packet_socket, set_option, wait};
+use socket::{bind, find_interface, get_option, packet_socket, set_option, wait};
 
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
@@ -76,6 +76,11 @@ impl Ring {
             move |error| CaptureError::system(operation, interface, error)
         };
         let socket = packet_socket().map_err(system("open a packet socket"))?;
+        let (index, is_up) =
+            find_interface(&socket, &interface.name).map_err(system("find the interface"))?;
+        if !is_up {
+            return Err(CaptureError::InterfaceDown(interface.name));
+        }
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         set_option(&socket, libc::PACKET_VERSION, &version)
             .map_err(system("choose ring version 3"))?;
@@ -84,7 +89,7 @@ impl Ring {
         let mapping =
             Mapping::new(&socket, blocks * BLOCK_BYTES).map_err(system("map the ring"))?;
         let membership = libc::packet_mreq {
-            mr_ifindex: interface.index() as c_int,
+            mr_ifindex: index as c_int,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
             mr_alen: 0,
             mr_address: [0; 8],
@@ -94,7 +99,7 @@ impl Ring {
         let yes: c_int = 1;
         set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &yes)
             .map_err(system("ignore outgoing frames"))?;
-        bind(&socket, interface.index()).map_err(system("bind"))?;
+        bind(&socket, index).map_err(system("bind"))?;
         Ok(Ring { interface, socket, mapping, blocks, current: 0, received: 0, kernel_drops: 0 })
     }
 
@@ -134,6 +139,7 @@ impl Source for Ring {
         Ok(InterfaceStatistics {
             received: Some(self.received),
             interface_drops: self.interface.drops(),
+            interface_missed: self.interface.missed(),
             kernel_drops: Some(self.kernel_drops),
         })
     }

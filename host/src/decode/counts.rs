@@ -75,3 +75,28 @@ impl Counts {
         }
     }
 }
+
+impl std::ops::AddAssign<&Counts> for Counts {
+    fn add_assign(&mut self, other: &Counts) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.words += other.words;
+        self.records += other.records;
+        self.accesses += other.accesses;
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        self.order += other.order;
+        self.foreign += other.foreign;
+        self.malformed += other.malformed;
+        self.card_lost_records += other.card_lost_records;
+        self.lost_accesses += other.lost_accesses;
+        self.accesses_before_start += other.accesses_before_start;
+        self.heartbeats += other.heartbeats;
+        self.ddr_clock_losses += other.ddr_clock_losses;
+        self.ends += other.ends;
+        self.complete_tail &= other.complete_tail;
+        self.gap_count += other.gap_count;
+        self.gaps.extend_from_slice(&other.gaps);
+    }
+}

@@ -57,6 +57,16 @@ pub struct Order {
     pub restarts: u64,
 }
 
+impl std::ops::AddAssign for Order {
+    fn add_assign(&mut self, other: Order) {
+        self.missing += other.missing;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.late += other.late;
+        self.restarts += other.restarts;
+    }
+}
+
 #[derive(Debug)]
 struct Held {
     fingerprint: u64,

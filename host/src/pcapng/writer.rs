@@ -1,12 +1,10 @@
 //! Frames with their arrival times to the blocks of a pcapng file.
 //!
-//! One section, one interface, timestamps in nanoseconds; the statistics come last. Blocks are
-//! buffered until [`PcapngWriter::flush`], and always written whole and in order.
+//! One section, one interface description a link, timestamps in nanoseconds; the statistics come
+//! last. Every block is handed to the output whole and in order.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use pcap_file::pcapng::PcapNgWriter;
@@ -22,59 +20,35 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::InterfaceStatistics;
 
-const BUFFER_BYTES: usize = 1 << 20;
 /// `if_tsresol`: timestamps count 10^-9 s.
 const NANOSECONDS: u8 = 9;
+/// Longest value of an option; its length has 16 bits.
+const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
-/// Why a capture could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The file is there already.
-    #[error("{0} exists; give -f to overwrite it")]
-    Exists(PathBuf),
-    /// It cannot be created.
-    #[error("cannot create {0}")]
-    Create(PathBuf, #[source] io::Error),
-    /// A block cannot be written.
-    #[error("cannot write the capture")]
-    Write(#[source] io::Error),
+/// What a file says of an interface before its frames.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// Comments, for people and for readers that know them.
+    pub comments: Vec<String>,
 }
 
-impl From<PcapError> for WriteError {
-    fn from(error: PcapError) -> Self {
-        WriteError::Write(match error {
-            PcapError::IoError(error) => error,
-            other => io::Error::other(other),
-        })
+impl Description {
+    /// An interface with nothing to say but its name.
+    pub fn of(name: &str) -> Self {
+        Description { name: name.into(), comments: Vec::new() }
     }
 }
 
 /// Writes one capture.
 pub struct PcapngWriter<W: Write> {
-    blocks: PcapNgWriter<BufWriter<W>>,
-}
-
-impl PcapngWriter<File> {
-    /// Creates `path` for frames of `interface`; an existing file is refused unless `overwrite`.
-    pub fn create(path: &Path, interface: &str, overwrite: bool) -> Result<Self, WriteError> {
-        let mut options = OpenOptions::new();
-        options.write(true);
-        if overwrite {
-            options.create(true).truncate(true);
-        } else {
-            options.create_new(true);
-        }
-        let file = options.open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => WriteError::Exists(path.into()),
-            _ => WriteError::Create(path.into(), error),
-        })?;
-        PcapngWriter::new(file, interface)
-    }
+    blocks: PcapNgWriter<W>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Starts a capture of `interface`.
-    pub fn new(output: W, interface: &str) -> Result<Self, WriteError> {
+    /// Starts a capture of these interfaces.
+    pub fn new(output: W, interfaces: &[Description]) -> io::Result<Self> {
         let section = SectionHeaderBlock {
             endianness: Endianness::native(),
             options: vec![
@@ -87,64 +61,97 @@ impl<W: Write> PcapngWriter<W> {
             ],
             ..Default::default()
         };
-        let output = BufWriter::with_capacity(BUFFER_BYTES, output);
-        let mut blocks = PcapNgWriter::with_section_header(output, section)?;
-        blocks.write_pcapng_block(InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
-            snaplen: 0,
-            options: vec![
-                InterfaceDescriptionOption::IfName(Cow::Borrowed(interface)),
-                InterfaceDescriptionOption::IfHardware(Cow::Borrowed("HMTT card")),
-                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-            ],
-        })?;
+        let mut blocks = PcapNgWriter::with_section_header(output, section).map_err(io_error)?;
+        for interface in interfaces {
+            blocks.write_pcapng_block(description(interface)).map_err(io_error)?;
+        }
         Ok(PcapngWriter { blocks })
     }
 
-    /// Appends a frame that arrived at `time` since the epoch. `original_len`: its bytes on the wire.
+    /// Appends a frame of the interface with this number that arrived at `time` since the epoch.
+    /// `original_len`: its bytes on the wire.
+    #[inline]
     pub fn write_frame(
         &mut self,
+        interface: u32,
         time: Duration,
         original_len: u32,
         frame: &[u8],
-    ) -> Result<(), WriteError> {
-        self.blocks.write_pcapng_block(EnhancedPacketBlock {
-            interface_id: 0,
+    ) -> io::Result<()> {
+        let block = EnhancedPacketBlock {
+            interface_id: interface,
             timestamp: time,
             original_len,
             data: Cow::Borrowed(frame),
             options: Vec::new(),
-        })?;
+        };
+        self.blocks.write_pcapng_block(block).map_err(io_error)?;
         Ok(())
     }
 
-    /// Makes everything so far readable by others.
-    pub fn flush(&mut self) -> Result<(), WriteError> {
-        self.blocks.get_mut().flush().map_err(WriteError::Write)
-    }
-
-    /// Appends the statistics, as of `time` since the epoch, and gives the output back.
-    pub fn finish(
-        mut self,
+    /// Appends what was counted at an interface, as of `time` since the epoch.
+    pub fn write_statistics(
+        &mut self,
+        interface: u32,
         time: Duration,
         statistics: &InterfaceStatistics,
-    ) -> Result<W, WriteError> {
+        comment: Option<&str>,
+    ) -> io::Result<()> {
         let end = high_word_first(time.as_nanos() as u64);
-        let counts = [
+        let options = [
+            comment.map(|text| InterfaceStatisticsOption::Comment(Cow::Borrowed(cut(text)))),
+            Some(InterfaceStatisticsOption::IsbEndTime(end)),
             statistics.received.map(InterfaceStatisticsOption::IsbIfRecv),
             statistics.interface_drops.map(InterfaceStatisticsOption::IsbIfDrop),
             statistics.kernel_drops.map(InterfaceStatisticsOption::IsbOsDrop),
         ];
-        let options = [InterfaceStatisticsOption::IsbEndTime(end)]
-            .into_iter()
-            .chain(counts.into_iter().flatten());
-        self.blocks.write_pcapng_block(InterfaceStatisticsBlock {
-            interface_id: 0,
+        let block = InterfaceStatisticsBlock {
+            interface_id: interface,
             timestamp: end,
-            options: options.collect(),
-        })?;
-        let output = self.blocks.into_inner();
-        output.into_inner().map_err(|error| WriteError::Write(error.into_error()))
+            options: options.into_iter().flatten().collect(),
+        };
+        self.blocks.write_pcapng_block(block).map_err(io_error)?;
+        Ok(())
+    }
+
+    /// The output, between two blocks.
+    pub fn output(&mut self) -> &mut W {
+        self.blocks.get_mut()
+    }
+
+    /// Gives the output back.
+    pub fn into_output(self) -> W {
+        self.blocks.into_inner()
+    }
+}
+
+fn description(interface: &Description) -> InterfaceDescriptionBlock<'_> {
+    let comment = |text: &'_ String| InterfaceDescriptionOption::Comment(Cow::Owned(cut(text).into()));
+    let own = [
+        InterfaceDescriptionOption::IfName(Cow::Borrowed(interface.name.as_str())),
+        InterfaceDescriptionOption::IfHardware(Cow::Borrowed("HMTT card")),
+        InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+    ];
+    InterfaceDescriptionBlock {
+        linktype: DataLink::ETHERNET,
+        snaplen: 0,
+        options: interface.comments.iter().map(comment).chain(own).collect(),
+    }
+}
+
+/// As much of a text as an option holds.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_OPTION_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
     }
 }
 

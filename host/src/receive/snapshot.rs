@@ -36,12 +36,35 @@ pub struct Snapshot {
     pub file: Option<PathBuf>,
     /// Bytes written to all files so far.
     pub written_bytes: u64,
+    /// Files begun so far.
+    pub files: u64,
+    /// Captured frames that could not be written.
+    pub unwritten_frames: u64,
     /// Batches (of about 1 MiB) that wait for the writer, and how many may.
     pub queue: (usize, usize),
     /// Captured frames the online statistics left out because they lagged.
     pub skipped_frames: u64,
     /// The interfaces, in the order they were given.
     pub links: Vec<Link>,
+}
+
+impl Snapshot {
+    /// All interfaces together.
+    pub fn total(&self) -> Link {
+        let names: Vec<&str> = self.links.iter().map(|link| link.interface.as_str()).collect();
+        let mut total = Link { interface: names.join(" "), ..Link::default() };
+        for (index, link) in self.links.iter().enumerate() {
+            total.captured += link.captured;
+            total.missing_on_wire += link.missing_on_wire;
+            if index == 0 {
+                (total.statistics, total.counts) = (link.statistics, link.counts.clone());
+            } else {
+                total.statistics += link.statistics;
+                total.counts += &link.counts;
+            }
+        }
+        total
+    }
 }
 
 impl Link {

@@ -5,21 +5,9 @@ use std::io::{self, Write};
 use hmtt_format::frame::COUNTER_MASK;
 
 use crate::decode::Counts;
-use crate::receive::Outcome;
 
 /// Gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
-
-/// Writes what a receiver got and did not get.
-pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()> {
-    let known =
-        |count: Option<u64>| count.map_or("not known".to_owned(), |count| count.to_string());
-    writeln!(output, "{} frames captured in {:.1} s", outcome.captured, outcome.seconds)?;
-    writeln!(output, "dropped by the kernel     {}", known(outcome.statistics.kernel_drops))?;
-    writeln!(output, "dropped by the interface  {}", known(outcome.statistics.interface_drops))?;
-    writeln!(output, "missing, lost on the wire {}", outcome.missing_on_wire)?;
-    write_counts(&outcome.counts, output)
-}
 
 /// Writes what a trace holds and what it does not hold.
 pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use hmtt_format::FaultKind;
 use hmtt_format::record::{PageRun, TagSource, WordRecord};
 use hmtt_host::decode::Item;
-use hmtt_host::pcapng::{InterfaceStatistics, PcapngWriter};
+use hmtt_host::files::DiskFile;
 
 use crate::card::Card;
 use crate::{capture, capture_file, hmtt, scratch, skipped};
@@ -176,7 +176,17 @@ fn a_receiver_without_an_interface_says_so() {
 
 #[test]
 fn wrong_usage_has_its_own_exit_code() {
-    for wrong in [&["lo", "-a", "filesize:3"][..], &[], &["lo", "--ring-mb", "0"]] {
+    for wrong in [
+        &["lo", "-a", "filesize:3"][..],
+        &[],
+        &["lo", "--ring-mb", "0"],
+        &["lo", "-a", "hours:3"],
+        &["lo", "-a", "files:3"],
+        &["lo", "-b", "filesize:3"],
+        &["lo", "-w", "x.pcapng", "-b", "files:3"],
+        &["lo", "-w", "-", "--json"],
+        &["lo", "lo"],
+    ] {
         assert_eq!(hmtt_recv(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
@@ -185,11 +195,10 @@ fn wrong_usage_has_its_own_exit_code() {
 fn an_existing_capture_is_not_overwritten_unless_asked() {
     let path = scratch("existing.pcapng");
     fs::write(&path, "precious").unwrap();
-    let error = PcapngWriter::create(&path, "veth1", false).err().unwrap();
+    let error = DiskFile::create(&path, false).err().unwrap();
     assert_eq!(error.to_string(), format!("{} exists; give -f to overwrite it", path.display()));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
-    let writer = PcapngWriter::create(&path, "veth1", true).unwrap();
-    writer.finish(Default::default(), &InterfaceStatistics::default()).unwrap();
+    DiskFile::create(&path, true).unwrap().finish().unwrap();
     assert_ne!(fs::read(&path).unwrap(), b"precious");
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use hmtt_host::pcapng::{InterfaceStatistics, PcapngWriter};
+use hmtt_host::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 
 /// A fresh path for a file of the test `name`.
 pub fn scratch(name: &str) -> PathBuf {
@@ -28,17 +28,19 @@ pub fn scratch(name: &str) -> PathBuf {
 
 /// The bytes of a capture of `frames`, a microsecond apart.
 pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut writer = PcapngWriter::new(Vec::new(), "veth1").unwrap();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("veth1")]).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         let time = Duration::new(1_700_000_000, 1000 * index as u32);
-        writer.write_frame(time, frame.len() as u32, frame).unwrap();
+        writer.write_frame(0, time, frame.len() as u32, frame).unwrap();
     }
     let statistics = InterfaceStatistics {
         received: Some(frames.len() as u64),
         interface_drops: Some(0),
+        interface_missed: None,
         kernel_drops: Some(0),
     };
-    writer.finish(Duration::from_secs(1_700_000_001), &statistics).unwrap()
+    writer.write_statistics(0, Duration::from_secs(1_700_000_001), &statistics, None).unwrap();
+    writer.into_output()
 }
 
 /// A capture of `frames` in a file of the test `name`.

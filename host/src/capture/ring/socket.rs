@@ -50,6 +50,27 @@ pub(super) fn get_option<T: Copy>(socket: &OwnedFd, level: c_int, option: c_int)
     Ok(unsafe { value.assume_init() })
 }
 
+/// The kernel's number for the interface `name`, and whether it is up.
+pub(super) fn find_interface(socket: &OwnedFd, name: &str) -> io::Result<(u32, bool)> {
+    // SAFETY: a C structure of integers and a union of such, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0: names end with it.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let mut ask = |what: libc::Ioctl| {
+        // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
+        succeeded(unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) })?;
+        Ok::<_, io::Error>(request.ifr_ifru)
+    };
+    // SAFETY: the kernel has written the union's member that the request asks for.
+    let index = unsafe { ask(libc::SIOCGIFINDEX as libc::Ioctl)?.ifru_ifindex };
+    // SAFETY: as above.
+    let flags = unsafe { ask(libc::SIOCGIFFLAGS as libc::Ioctl)?.ifru_flags };
+    Ok((index as u32, c_int::from(flags) & libc::IFF_UP != 0))
+}
+
 pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,

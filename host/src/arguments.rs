@@ -1,0 +1,143 @@
+//! The command line of `hmtt-recv`, as its parser, help, completions and man page have it.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::receive::{Condition, FilePlan, Limits, Rotation};
+
+/// Capture the frames of HMTT cards and say exactly what was lost
+#[derive(Debug, Parser)]
+#[command(
+    name = "hmtt-recv",
+    version,
+    after_help = "Conditions: duration:SECONDS, filesize:SIZE (thousands of bytes, or 500M, 2GiB), files:N, \
+                  packets:N.\n\
+                  Signals: the first SIGINT or SIGTERM finishes the capture, the second aborts it; SIGUSR1 \
+                  prints what was received so far.\n\
+                  Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but something was lost."
+)]
+pub struct Arguments {
+    /// Interfaces the cards are connected to
+    #[arg(value_name = "IFACE", required_unless_present_any = ["interface", "list_interfaces"])]
+    pub interfaces: Vec<String>,
+    /// Another interface, as other capture tools take it
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Vec<String>,
+    /// List the interfaces there are, and end
+    #[arg(short = 'D', long)]
+    pub list_interfaces: bool,
+    /// Write the frames to this pcapng file; - is standard output
+    #[arg(short, long, value_name = "FILE.pcapng")]
+    pub write: Option<PathBuf>,
+    /// Go on in another numbered file when a condition is met; with files:N only the last N are kept
+    #[arg(short = 'b', long = "ring-buffer", value_name = "CONDITION", requires = "write")]
+    pub rotation: Vec<Condition>,
+    /// Compress each file with zstd; FILE gets .zst appended
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        requires = "write",
+        value_parser = clap::value_parser!(i32).range(1..=19)
+    )]
+    pub zstd: Option<i32>,
+    /// Stop by itself when a condition is met
+    #[arg(short, long, value_name = "CONDITION")]
+    pub autostop: Vec<Condition>,
+    /// Stop after this many frames
+    #[arg(short, long, value_name = "FRAMES")]
+    pub count: Option<u64>,
+    /// Stop when the cards say that their captures ended
+    #[arg(long)]
+    pub until_end: bool,
+    /// Overwrite FILE
+    #[arg(short, long)]
+    pub force: bool,
+    /// Size of the kernel's ring for each interface in MiB; 1 s at line rate is 120
+    #[arg(short = 'B', long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=2048))]
+    pub ring_mb: u32,
+    /// Most memory for frames that wait for a slow disk, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub queue_mb: u32,
+    /// Capture through pnet instead of the ring: portable, but slower, and kernel drops are unknown
+    #[arg(long)]
+    pub fallback: bool,
+    /// Print one JSON object a second, and the summary as the last, on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing until the end
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl Arguments {
+    /// All interfaces that were named.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.interfaces.iter().chain(&self.interface).cloned().collect()
+    }
+
+    /// When the capture stops by itself.
+    pub fn limits(&self) -> Limits {
+        let mut limits =
+            Limits { frames: self.count, until_end: self.until_end, ..Limits::default() };
+        for condition in &self.autostop {
+            match *condition {
+                Condition::Duration(duration) => limits.duration = Some(duration),
+                Condition::FileSize(bytes) => limits.bytes = Some(bytes),
+                Condition::Files(files) => limits.files = Some(files),
+                Condition::Packets(packets) => limits.frames = Some(packets),
+            }
+        }
+        limits
+    }
+
+    /// Where frames go.
+    pub fn files(&self) -> Option<FilePlan> {
+        let mut rotation = Rotation::default();
+        for condition in &self.rotation {
+            match *condition {
+                Condition::Duration(duration) => rotation.duration = Some(duration),
+                Condition::FileSize(bytes) => rotation.bytes = Some(bytes),
+                Condition::Files(files) => rotation.files = usize::try_from(files).ok(),
+                Condition::Packets(packets) => rotation.packets = Some(packets),
+            }
+        }
+        Some(FilePlan {
+            path: self.write.clone()?,
+            overwrite: self.force,
+            rotation: (!self.rotation.is_empty()).then_some(rotation),
+            zstd: self.zstd,
+        })
+    }
+
+    /// What the parser cannot see: conditions that need others, interfaces named twice.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let wrong = |message: &str| {
+            let kind = clap::error::ErrorKind::ArgumentConflict;
+            Err(<Self as clap::CommandFactory>::command().error(kind, message))
+        };
+        let rotates = self.rotation.iter().any(|one| !matches!(one, Condition::Files(_)));
+        if !self.rotation.is_empty() && !rotates {
+            return wrong("-b files:N needs duration:, filesize: or packets: beside it");
+        }
+        if self.limits().files.is_some() && !rotates {
+            return wrong("-a files:N needs -b");
+        }
+        if self.limits().bytes.is_some() && self.write.is_none() {
+            return wrong("-a filesize:SIZE needs -w");
+        }
+        let is_stdout = self.write.as_deref() == Some("-".as_ref());
+        if is_stdout && (rotates || self.json) {
+            return wrong("-w - leaves standard output to the capture: no -b, no --json");
+        }
+        let mut names = self.interfaces();
+        names.sort();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return wrong("an interface is named twice");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! `hmtt-recv`: captures the frames of cards. The only program here that needs a privilege.
+
+mod signals;
+mod watch;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use hmtt_host::arguments::Arguments;
+use hmtt_host::capture::fallback::Fallback;
+use hmtt_host::capture::queue::Queue;
+use hmtt_host::capture::ring::{BLOCK_BYTES, Ring};
+use hmtt_host::capture::{CaptureError, Interface, Source, drop_privileges};
+use hmtt_host::receive::{Capture, Outcome, Setup};
+use hmtt_host::report::capture::write_outcome;
+
+const EXIT_ERROR: u8 = 1;
+const EXIT_LOSS: u8 = 3;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Err(wrong) = arguments.check() {
+        wrong.exit();
+    }
+    match run(&arguments) {
+        Ok(true) => ExitCode::from(EXIT_LOSS),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hmtt-recv: {error:#}");
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+/// Whether anything was lost.
+fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.list_interfaces {
+        Interface::names().iter().try_for_each(|name| writeln!(std::io::stdout(), "{name}"))?;
+        return Ok(false);
+    }
+    let signals = signals::watch().context("cannot watch for signals")?;
+    let interfaces = arguments.interfaces();
+    let sources = interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<_, _>>()?;
+    drop_privileges().context("cannot drop privileges")?;
+    let capacity = arguments.queue_mb as usize * (1 << 20) / BLOCK_BYTES;
+    let capture = Capture::start(Setup {
+        queue: Queue::start(sources, capacity),
+        interfaces: interfaces.clone(),
+        files: arguments.files(),
+        limits: arguments.limits(),
+        observer: None,
+    })?;
+    if !arguments.quiet {
+        eprintln!("capturing on {}", interfaces.join(", "));
+    }
+    watch::watch(&capture, &signals)?;
+    let mut outcome = capture.finish();
+    print(&outcome, arguments.json).context("cannot print the summary")?;
+    match outcome.error.take() {
+        Some(error) => Err(anyhow!(error).context("the capture ended early")),
+        None => Ok(outcome.has_loss()),
+    }
+}
+
+fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureError> {
+    let interface = Interface::find(name)?;
+    if arguments.fallback {
+        return Ok(Box::new(Fallback::open(interface)?));
+    }
+    let blocks = arguments.ring_mb as usize * (1 << 20) / BLOCK_BYTES;
+    Ok(Box::new(Ring::open(interface, blocks)?))
+}
+
+fn print(outcome: &Outcome, json: bool) -> std::io::Result<()> {
+    write_outcome(outcome, &mut std::io::stderr().lock())?;
+    if json {
+        let mut output = std::io::stdout().lock();
+        serde_json::to_writer(&mut output, outcome)?;
+        writeln!(output)?;
+    }
+    Ok(())
+}

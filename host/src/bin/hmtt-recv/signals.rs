@@ -1,0 +1,39 @@
+//! Signals to flags.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::flag::{register, register_conditional_shutdown};
+
+use super::EXIT_ERROR;
+
+/// What was asked for from outside.
+pub struct Signals {
+    interrupted: Arc<AtomicBool>,
+    asked: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Whether the capture is to end.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Whether, since the last call, a summary was asked for.
+    pub fn asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// The first SIGINT or SIGTERM sets the flag; the second finds it set and ends the process.
+pub fn watch() -> std::io::Result<Signals> {
+    let signals = Signals { interrupted: Arc::default(), asked: Arc::default() };
+    for signal in [SIGINT, SIGTERM] {
+        let flag = || Arc::clone(&signals.interrupted);
+        register_conditional_shutdown(signal, EXIT_ERROR.into(), flag())?;
+        register(signal, flag())?;
+    }
+    register(SIGUSR1, Arc::clone(&signals.asked))?;
+    Ok(signals)
+}

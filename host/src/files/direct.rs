@@ -1,0 +1,364 @@
+//! A stream of bytes to a file, past the page cache.
+//!
+//! A page-cache write costs ten times the processor time of a direct one (docs/benchmarks.md) and
+//! fills memory with pages nobody reads again. Direct writes must be whole pages, so bytes are staged:
+//!
+//! ```text
+//! file     | written, whole pages      | tail |
+//! staging                              | tail | new bytes ...        |
+//!                                      ^ at, a multiple of PAGE_BYTES
+//! ```
+//!
+//! [`DiskFile::drain`] writes the whole pages of the staging directly; [`DiskFile::flush`] also
+//! writes the tail, through the page cache, and keeps it staged: the next drain writes it again as
+//! part of a page. Space is reserved ahead of the writes, so a full disk shows before anything is
+//! cut in two. Where the file is none on a disk (a pipe, a file system without direct writes), plain
+//! writes take their place.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::WriteError;
+
+/// What direct writes come in multiples of, and their memory is aligned to.
+const PAGE_BYTES: usize = 4096;
+/// Bytes staged before they are written: fewer, larger writes cost less.
+const DRAIN_BYTES: usize = 4 << 20;
+/// Reserved at a time, beyond what is written.
+const RESERVE_BYTES: u64 = 64 << 20;
+/// Kept free of the reserve, so that a file on a full disk can still be finished.
+const FINISH_BYTES: u64 = 64 << 10;
+
+/// Bytes with an aligned start.
+#[derive(Debug, Default)]
+struct Staging {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Staging {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len() - self.start
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        if self.memory.capacity() - self.memory.len() < bytes.len() {
+            self.grow(bytes.len());
+        }
+        self.memory.extend_from_slice(bytes);
+    }
+
+    /// Moves to larger memory whose start is aligned anew.
+    fn grow(&mut self, more: usize) {
+        let room = (self.len() + more).max(DRAIN_BYTES).next_power_of_two() * 2;
+        let mut memory: Vec<u8> = Vec::with_capacity(room + PAGE_BYTES);
+        let start = memory.as_ptr().align_offset(PAGE_BYTES);
+        memory.resize(start, 0);
+        memory.extend_from_slice(self.bytes());
+        (self.memory, self.start) = (memory, start);
+    }
+
+    /// Forgets the first `count` bytes; the rest moves to the aligned start.
+    fn forget(&mut self, count: usize) {
+        let length = self.len() - count;
+        self.memory.copy_within(self.start + count.., self.start);
+        self.memory.truncate(self.start + length);
+    }
+}
+
+/// Units that did not reach a file that failed.
+#[derive(Debug, Default)]
+pub struct Leftover {
+    /// Their bytes, one after the other.
+    pub bytes: Vec<u8>,
+    /// How many units.
+    pub units: u64,
+}
+
+/// A file being written.
+#[derive(Debug)]
+pub struct DiskFile {
+    path: PathBuf,
+    file: File,
+    /// The same file for direct writes, where there are such.
+    direct: Option<File>,
+    regular: bool,
+    staging: Staging,
+    /// File offset of the staging's first byte.
+    at: u64,
+    reserved: u64,
+    can_reserve: bool,
+    /// File offsets after which the file may end, beyond `safe`, each with the units since the one
+    /// before.
+    marks: Vec<(u64, u64)>,
+    /// The last such offset not beyond `at`.
+    safe: u64,
+}
+
+impl DiskFile {
+    /// Creates `path`; an existing file is refused unless `overwrite`.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, WriteError> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if overwrite {
+            options.create(true).truncate(true);
+        } else {
+            options.create_new(true);
+        }
+        let file = options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => WriteError::Exists(path.into()),
+            _ => WriteError::Create(path.into(), error),
+        })?;
+        let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        Ok(DiskFile::new(path.into(), file, regular))
+    }
+
+    /// Writes to what is open already, without going back in it.
+    pub fn stream(path: PathBuf, file: File) -> Self {
+        DiskFile::new(path, file, false)
+    }
+
+    fn new(path: PathBuf, file: File, regular: bool) -> Self {
+        let direct = || OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path);
+        let direct = if regular { direct().ok() } else { None };
+        DiskFile {
+            path,
+            file,
+            direct,
+            regular,
+            staging: Staging::default(),
+            at: 0,
+            reserved: 0,
+            can_reserve: regular,
+            marks: Vec::new(),
+            safe: 0,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes it has or will have.
+    pub fn len(&self) -> u64 {
+        self.at + self.staging.len() as u64
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Says that the file may end after what was written last, so many units after the last mark.
+    #[inline]
+    pub fn mark(&mut self, units: u64) {
+        let end = self.len();
+        self.marks.push((end, units));
+    }
+
+    /// Whether enough is staged for a write.
+    pub fn is_due(&self) -> bool {
+        self.staging.len() >= DRAIN_BYTES
+    }
+
+    /// Writes the whole pages that are staged. `hurry`: through the page cache, which takes more at
+    /// once than the disk.
+    pub fn drain(&mut self, hurry: bool) -> io::Result<()> {
+        let pages = if self.regular { self.staging.len() & !(PAGE_BYTES - 1) } else { self.staging.len() };
+        if pages == 0 {
+            return Ok(());
+        }
+        self.reserve(self.len())?;
+        let bytes = &self.staging.bytes()[..pages];
+        match &self.direct {
+            Some(direct) if !hurry => match direct.write_all_at(bytes, self.at) {
+                // Not every file system that opens a file for direct writes takes them.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    self.direct = None;
+                    self.file.write_all_at(bytes, self.at)?;
+                }
+                other => other?,
+            },
+            _ if self.regular => self.file.write_all_at(bytes, self.at)?,
+            _ => self.file.write_all(bytes)?,
+        }
+        self.at += pages as u64;
+        self.staging.forget(pages);
+        self.pass_marks();
+        Ok(())
+    }
+
+    fn pass_marks(&mut self) {
+        let passed = self.marks.partition_point(|(mark, _)| *mark <= self.at);
+        if let Some(last) = passed.checked_sub(1) {
+            self.safe = self.marks[last].0;
+            self.marks.drain(..passed);
+        }
+    }
+
+    /// Makes everything so far readable by others.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.drain(false)?;
+        if self.staging.len() != 0 {
+            self.file.write_all_at(self.staging.bytes(), self.at)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is room up to `end`, and to finish the file after it.
+    fn reserve(&mut self, end: u64) -> io::Result<()> {
+        let needed = end + FINISH_BYTES;
+        if !self.can_reserve || needed <= self.reserved {
+            return Ok(());
+        }
+        let extend = |to: u64| {
+            fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.reserved, to - self.reserved)
+                .map_err(io::Error::from)
+        };
+        let (ahead, enough) = (needed + RESERVE_BYTES, needed);
+        match extend(ahead).map(|()| ahead).or_else(|_| extend(enough).map(|()| enough)) {
+            Ok(reserved) => self.reserved = reserved,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                ) =>
+            {
+                return Err(error);
+            }
+            // Not every file system can reserve; writes then find out.
+            Err(_) => self.can_reserve = false,
+        }
+        Ok(())
+    }
+
+    /// Gives up what is staged after a failed write: the file goes on after its last mark, and the
+    /// units beyond come back.
+    pub fn reclaim(&mut self) -> io::Result<Leftover> {
+        let page = self.safe & !(PAGE_BYTES as u64 - 1);
+        // Of a unit whose start was written and whose rest was not, the start must be read back.
+        let mut written = vec![0; (self.at - page) as usize];
+        if !written.is_empty() {
+            File::open(&self.path)?.read_exact_at(&mut written, page)?;
+        }
+        let kept = (self.safe - page) as usize;
+        let mut bytes = written.split_off(kept.min(written.len()));
+        // The tail of the staging that was not written may hold what is kept, too.
+        let staged = self.staging.bytes();
+        let staged_kept = kept - written.len();
+        written.extend_from_slice(&staged[..staged_kept]);
+        bytes.extend_from_slice(&staged[staged_kept..]);
+        self.staging.forget(self.staging.len());
+        self.staging.append(&written);
+        self.at = page;
+        let units = self.marks.drain(..).map(|(_, units)| units).sum();
+        Ok(Leftover { bytes, units })
+    }
+
+    /// Writes what is left and frees what was reserved. After a failure the file ends at its last
+    /// mark.
+    pub fn finish(mut self) -> io::Result<u64> {
+        if !self.regular {
+            self.drain(false)?;
+            return Ok(self.at);
+        }
+        let length = self.len();
+        let flushed = self.flush();
+        self.file.set_len(if flushed.is_ok() { length } else { self.safe })?;
+        flushed.map(|()| length)
+    }
+}
+
+impl Write for DiskFile {
+    /// Stages; never fails.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.staging.append(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = DiskFile::create(&folder.path().join(name), false).unwrap();
+        (folder, file)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Whatever is written, drained and flushed, in pieces of any size, is in the file; after each
+        /// flush already.
+        #[test]
+        fn what_is_written_is_in_the_file(
+            steps in proptest::collection::vec((0usize..20_000, 0u8..4), 1..40),
+        ) {
+            let (_folder, mut file) = file("a");
+            let path = file.path().to_owned();
+            let mut expected = Vec::new();
+            for (length, action) in steps {
+                let bytes: Vec<u8> = (0..length).map(|i| (i + expected.len()) as u8).collect();
+                file.write_all(&bytes).unwrap();
+                file.mark(1);
+                expected.extend(bytes);
+                match action {
+                    0 => file.drain(false).unwrap(),
+                    1 => file.drain(true).unwrap(),
+                    2 => {
+                        DiskFile::flush(&mut file).unwrap();
+                        prop_assert!(std::fs::read(&path).unwrap() == expected);
+                    }
+                    _ => {}
+                }
+            }
+            prop_assert_eq!(file.finish().unwrap(), expected.len() as u64);
+            prop_assert!(std::fs::read(&path).unwrap() == expected);
+        }
+
+        /// What a file gave up and what stayed in it are together what was written, cut at a mark.
+        #[test]
+        fn a_reclaimed_file_ends_at_a_mark(
+            units in proptest::collection::vec((1usize..9000, 0u8..4), 1..30),
+        ) {
+            let (_folder, mut file) = file("b");
+            let path = file.path().to_owned();
+            let (mut expected, mut ends) = (Vec::new(), vec![0]);
+            for (length, action) in &units {
+                let bytes = vec![expected.len() as u8; *length];
+                file.write_all(&bytes).unwrap();
+                file.mark(1);
+                expected.extend(bytes);
+                ends.push(expected.len());
+                match action {
+                    0 => file.drain(false).unwrap(),
+                    1 => DiskFile::flush(&mut file).unwrap(),
+                    _ => {}
+                }
+            }
+            let leftover = file.reclaim().unwrap();
+            let length = file.finish().unwrap() as usize;
+            prop_assert!(ends.contains(&length));
+            prop_assert_eq!(leftover.units as usize, ends.iter().filter(|end| **end > length).count());
+            let mut whole = std::fs::read(&path).unwrap();
+            prop_assert_eq!(whole.len(), length);
+            whole.extend(leftover.bytes);
+            prop_assert!(whole == expected);
+        }
+    }
+}

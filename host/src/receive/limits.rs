@@ -1,0 +1,117 @@
+//! `name:value` conditions of the command line to when a capture or a file ends.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// When to stop, besides being interrupted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// After this time.
+    pub duration: Option<Duration>,
+    /// After this many captured frames.
+    pub frames: Option<u64>,
+    /// After this many bytes in files.
+    pub bytes: Option<u64>,
+    /// After this many files.
+    pub files: Option<u64>,
+    /// After every card has said that its capture ended.
+    pub until_end: bool,
+}
+
+/// One condition, as `duration:60` or `filesize:100M`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Condition {
+    /// Time, in seconds.
+    Duration(Duration),
+    /// Bytes; a bare number counts 1000 bytes, as other capture tools do.
+    FileSize(u64),
+    /// Files.
+    Files(u64),
+    /// Captured frames.
+    Packets(u64),
+}
+
+/// What is wrong with a condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseConditionError {
+    /// No such condition.
+    #[error("expected duration:SECONDS, filesize:SIZE, files:N or packets:N")]
+    Name,
+    /// Not a number above 0.
+    #[error("expected a {0} above 0")]
+    Value(&'static str),
+}
+
+impl FromStr for Condition {
+    type Err = ParseConditionError;
+
+    fn from_str(text: &str) -> Result<Self, ParseConditionError> {
+        let (name, value) = text.split_once(':').ok_or(ParseConditionError::Name)?;
+        let count = || {
+            let count = value.parse().ok().filter(|count| *count > 0);
+            count.ok_or(ParseConditionError::Value("number"))
+        };
+        match name {
+            "duration" => {
+                let seconds: Option<f64> = value.parse().ok().filter(|seconds| *seconds > 0.0);
+                let duration = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+                duration.map(Condition::Duration).ok_or(ParseConditionError::Value("time in seconds"))
+            }
+            "filesize" => {
+                let size = size(value).filter(|size| *size > 0);
+                size.map(Condition::FileSize)
+                    .ok_or(ParseConditionError::Value("size, such as 100000, 500M or 2G,"))
+            }
+            "files" => count().map(Condition::Files),
+            "packets" => count().map(Condition::Packets),
+            _ => Err(ParseConditionError::Name),
+        }
+    }
+}
+
+/// A number of thousands of bytes, or one with a unit behind it: k, M, G, T count powers of 1000,
+/// Ki, Mi, Gi, Ti of 1024; a B may follow.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = &text[digits..];
+    let unit = unit.strip_suffix('B').unwrap_or(unit);
+    let (unit, base) = match unit.strip_suffix('i') {
+        Some(unit) => (unit, 1024_u64),
+        None => (unit, 1000),
+    };
+    let power = match unit {
+        "" if base == 1000 && text.len() == digits => 1,
+        "" if base == 1000 => 0,
+        "k" | "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return None,
+    };
+    number.checked_mul(base.pow(power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_have_units() {
+        let parse = |text: &str| text.parse::<Condition>();
+        assert_eq!(parse("duration:1.5"), Ok(Condition::Duration(Duration::from_millis(1500))));
+        assert_eq!(parse("filesize:3"), Ok(Condition::FileSize(3000)));
+        assert_eq!(parse("filesize:3B"), Ok(Condition::FileSize(3)));
+        assert_eq!(parse("filesize:3MiB"), Ok(Condition::FileSize(3 << 20)));
+        assert_eq!(parse("filesize:3G"), Ok(Condition::FileSize(3_000_000_000)));
+        assert_eq!(parse("files:3"), Ok(Condition::Files(3)));
+        assert_eq!(parse("packets:3"), Ok(Condition::Packets(3)));
+        for wrong in [
+            "duration", "duration:", "duration:0", "duration:-1", "duration:NaN", "duration:inf",
+            "filesize:0", "filesize:3X", "filesize:M", "filesize:99999999999999999999", "files:0",
+            "filesize:18446744073709551615T", "filesize:3i", "packets:x", "interval:3", ":3",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Batches from the queue to files and counts: the loop of the recorder's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Instant, SystemTime};
+
+use hmtt_format::frame::{END_REPEATS, FrameKind, MAC_HEADER_BYTES};
+
+use super::capture_files::{CaptureFiles, Statistics};
+use super::observer::Observer;
+use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
+use crate::capture::queue::{Delivery, Queue};
+use crate::capture::{Batch, Captured};
+use crate::decode::{Counts, Origin, Trace};
+use crate::files::WriteError;
+use crate::pcapng::{Description, InterfaceStatistics};
+
+/// Gaps that the comment of a statistics block lists; the frames tell of all.
+const COMMENTED_GAPS: usize = 50;
+/// Opens the comment of an interface that holds the last report before the file, as the hexadecimal
+/// bytes of its frame.
+pub const REPORT_COMMENT: &str = "hmtt report before this file: ";
+
+/// One interface's frames, checked.
+#[derive(Default)]
+struct Check {
+    interface: String,
+    captured: u64,
+    trace: Trace,
+    /// The last frame with a report.
+    report: Vec<u8>,
+}
+
+impl Check {
+    fn frame(&mut self, link: usize, frame: &Captured<'_>) {
+        self.captured += 1;
+        let kind = frame.bytes.get(MAC_HEADER_BYTES).map(|byte| byte & 15);
+        if kind == Some(FrameKind::Info as u8) || kind == Some(FrameKind::End as u8) {
+            self.report.clear();
+            self.report.extend_from_slice(frame.bytes);
+        }
+        let _ = link;
+        let origin = Origin { packet: self.captured, offset: 0 };
+        self.trace.push(origin, frame.bytes, &mut |_| {});
+    }
+
+    fn description(&self) -> Description {
+        let mut description = Description::of(&self.interface);
+        if !self.report.is_empty() {
+            let hex: String = self.report.iter().map(|byte| format!("{byte:02x}")).collect();
+            description.comments.push(format!("{REPORT_COMMENT}{hex}"));
+        }
+        description
+    }
+}
+
+fn link(check: &Check, counts: Counts, statistics: InterfaceStatistics) -> Link {
+    let dropped = statistics.kernel_drops.unwrap_or(0);
+    Link {
+        interface: check.interface.clone(),
+        captured: check.captured,
+        statistics,
+        missing_on_wire: counts.order.missing.saturating_sub(dropped),
+        counts,
+    }
+}
+
+/// What is written at the end of a file.
+fn statistics(links: &[Link]) -> Statistics {
+    let comment = |link: &Link| {
+        let mut link = link.clone();
+        link.counts.gaps.truncate(COMMENTED_GAPS);
+        serde_json::to_string(&link).unwrap_or_default()
+    };
+    links.iter().map(|link| (link.statistics, comment(link))).collect()
+}
+
+/// The recorder's thread.
+pub(super) struct Recorder {
+    queue: Queue,
+    checks: Vec<Check>,
+    files: Option<CaptureFiles>,
+    observer: Observer,
+    limits: Limits,
+    begin: Instant,
+    captured: u64,
+    requests: Receiver<SyncSender<Snapshot>>,
+    stop: Arc<AtomicBool>,
+    error: Option<ReceiveError>,
+}
+
+impl Recorder {
+    pub fn new(
+        setup: Setup,
+        requests: Receiver<SyncSender<Snapshot>>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WriteError> {
+        let check = |interface: String| Check { interface, ..Check::default() };
+        let checks: Vec<Check> = setup.interfaces.into_iter().map(check).collect();
+        let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
+        let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
+        let observer = Observer::start(setup.observer, setup.queue.empties());
+        Ok(Recorder {
+            queue: setup.queue,
+            checks,
+            files,
+            observer,
+            limits: setup.limits,
+            begin: Instant::now(),
+            captured: 0,
+            requests,
+            stop,
+            error: None,
+        })
+    }
+
+    pub fn run(mut self) -> Outcome {
+        loop {
+            self.answer();
+            if self.is_over() {
+                self.queue.stop();
+            }
+            match self.queue.next() {
+                Delivery::Batch(link, batch) => self.take(link, batch),
+                Delivery::Idle => self.idle(),
+                Delivery::Ended => break,
+            }
+            if self.is_full() {
+                break;
+            }
+        }
+        self.finish()
+    }
+
+    fn is_full(&self) -> bool {
+        self.limits.frames.is_some_and(|frames| self.captured >= frames)
+    }
+
+    /// Whether the sources are to stop.
+    fn is_over(&mut self) -> bool {
+        let Limits { duration, bytes, .. } = self.limits;
+        let written = self.files.as_mut().map_or(0, CaptureFiles::bytes);
+        self.stop.load(Ordering::Relaxed)
+            || self.error.is_some()
+            || duration.is_some_and(|duration| self.begin.elapsed() >= duration)
+            || bytes.is_some_and(|bytes| written >= bytes)
+            || self.limits.until_end && self.each_ended(END_REPEATS.into())
+    }
+
+    fn each_ended(&self, times: u64) -> bool {
+        self.checks.iter().all(|check| check.trace.counts().ends >= times)
+    }
+
+    fn take(&mut self, link: usize, batch: Batch) {
+        let (waiting, capacity) = self.queue.fill();
+        let hurry = waiting * 2 > capacity;
+        for frame in batch.frames() {
+            if self.is_full() {
+                break;
+            }
+            self.captured += 1;
+            self.write(link, &frame, hurry);
+            self.checks[link].frame(link, &frame);
+        }
+        self.observer.pass(link, batch);
+    }
+
+    #[inline]
+    fn write(&mut self, link: usize, frame: &Captured<'_>, hurry: bool) {
+        let Some(files) = &mut self.files else { return };
+        if files.is_due() {
+            let rotated = self.rotate();
+            self.settled(rotated);
+        }
+        let Some(files) = &mut self.files else { return };
+        files.frame(link, frame);
+        let settled = files.settle(hurry);
+        self.settled(settled);
+    }
+
+    /// Rescues what can be rescued if writing failed.
+    #[inline]
+    fn settled(&mut self, result: Result<(), WriteError>) {
+        if let Err(error) = result {
+            self.rescue(error);
+        }
+    }
+
+    fn rotate(&mut self) -> Result<(), WriteError> {
+        let (descriptions, statistics) = self.frame_of_file();
+        let Some(files) = &mut self.files else { return Ok(()) };
+        if self.limits.files == Some(files.count()) {
+            // What still waits goes to the last file.
+            self.stop.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        files.rotate(&descriptions, &statistics)
+    }
+
+    /// What a file begins and ends with.
+    fn frame_of_file(&self) -> (Vec<Description>, Statistics) {
+        (self.checks.iter().map(Check::description).collect(), statistics(&self.links()))
+    }
+
+    fn rescue(&mut self, error: WriteError) {
+        let (descriptions, statistics) = self.frame_of_file();
+        let Some(files) = &mut self.files else { return };
+        if let Err(error) = files.rescue(error, &descriptions, &statistics) {
+            self.error.get_or_insert(error.into());
+        }
+    }
+
+    /// Nothing comes: time for what can wait.
+    fn idle(&mut self) {
+        if self.limits.until_end && self.each_ended(1) {
+            self.queue.stop();
+        }
+        if self.files.as_mut().is_some_and(CaptureFiles::is_due) {
+            let rotated = self.rotate();
+            self.settled(rotated);
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.files.as_mut().map_or(Ok(()), CaptureFiles::flush);
+        self.settled(flushed);
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let one = |(index, check): (usize, &Check)| {
+            link(check, check.trace.counts().clone(), self.queue.statistics(index))
+        };
+        self.checks.iter().enumerate().map(one).collect()
+    }
+
+    /// Gives whoever asks what is known now.
+    fn answer(&mut self) {
+        while let Ok(request) = self.requests.try_recv() {
+            let links = self.links();
+            // Who asked may have lost patience.
+            let _ = request.send(self.snapshot(links));
+        }
+    }
+
+    fn snapshot(&mut self, links: Vec<Link>) -> Snapshot {
+        let files = self.files.as_mut();
+        let (file, written_bytes, files, unwritten_frames) = match files {
+            Some(files) => {
+                (Some(files.path()), files.bytes(), files.count(), files.unwritten())
+            }
+            None => (None, 0, 0, 0),
+        };
+        Snapshot {
+            wall: SystemTime::now(),
+            elapsed: self.begin.elapsed(),
+            file,
+            written_bytes,
+            files,
+            unwritten_frames,
+            queue: self.queue.fill(),
+            skipped_frames: self.observer.skipped(),
+            links,
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.flush();
+        let mut snapshot = self.snapshot(Vec::new());
+        let endings = self.queue.finish();
+        let mut error = self.error;
+        for (mut check, ending) in self.checks.into_iter().zip(endings) {
+            if let Some(failed) = ending.error {
+                error.get_or_insert(failed.into());
+            }
+            let counts = std::mem::take(&mut check.trace).finish(&mut |_| {});
+            snapshot.links.push(link(&check, counts, ending.statistics));
+        }
+        if let Some(files) = self.files {
+            let (bytes, finished) = files.finish(&statistics(&snapshot.links));
+            snapshot.written_bytes = bytes;
+            if let Err(failed) = finished {
+                error.get_or_insert(failed.into());
+            }
+        }
+        self.observer.finish();
+        Outcome::new(snapshot, error)
+    }
+}
