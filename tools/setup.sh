@@ -15,6 +15,7 @@ need icepack fpga-icestorm
 need iverilog iverilog
 need verilator verilator
 need tshark tshark
+need zstd zstd
 need ip iproute2
 need unshare util-linux
 need python3 python3

@@ -77,8 +77,9 @@ pub trait Source: Send {
     /// before; it stays empty when nothing came.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError>;
 
-    /// What was received and dropped since the source was opened.
-    fn statistics(&mut self) -> Result<InterfaceStatistics, CaptureError>;
+    /// What was received and dropped since the source was opened, all frames handed over included.
+    /// The interface's own counts, which take long to read, may be a moment old unless `fresh`.
+    fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError>;
 
     /// Batches after which everything that had arrived before the first of them has been seen.
     fn depth(&self) -> usize;

@@ -50,9 +50,10 @@ impl WriteError {
     /// What a failed write to `path` means.
     pub fn at(path: &std::path::Path, source: io::Error) -> Self {
         let path = path.into();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full { path },
-            _ => WriteError::Write { path, source },
+        if direct::is_full(&source) {
+            WriteError::Full { path }
+        } else {
+            WriteError::Write { path, source }
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use hmtt_format::{Access, truth};
 
 pub mod fuzz;
+pub mod load;
 
 /// The DDR1 vectors.
 pub const DDR1: [&str; 12] = [

@@ -3,19 +3,44 @@
 //! Reads the kernel's files only: no socket is opened here.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use super::CaptureError;
 
 /// The kernel's table of interfaces, that of our own network namespace.
 const TABLE: &str = "/proc/net/dev";
 
+/// How old counts may be.
+const READ_EVERY: Duration = Duration::from_millis(200);
+
 /// An interface that exists.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    drops_before: Option<u64>,
-    missed_before: Option<u64>,
+    before: Counts,
+    now: Counts,
+    read: Instant,
+}
+
+/// What an interface counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Frames it dropped, those it missed included, if the kernel says.
+    pub drops: Option<u64>,
+    /// Those it had no buffer for (`rx_missed_errors`), if the kernel says.
+    pub missed: Option<u64>,
+}
+
+impl Counts {
+    fn read(name: &str) -> Self {
+        Counts { drops: drops(name), missed: missed(name) }
+    }
+
+    fn since(self, before: Counts) -> Counts {
+        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Counts { drops: since(self.drops, before.drops), missed: since(self.missed, before.missed) }
+    }
 }
 
 impl Interface {
@@ -31,8 +56,8 @@ impl Interface {
         if !known.iter().any(|known| known == name) {
             return Err(CaptureError::NoInterface { name: name.into(), known: known.join(", ") });
         }
-        let (drops_before, missed_before) = (drops(name), missed(name));
-        Ok(Interface { name: name.into(), drops_before, missed_before })
+        let before = Counts::read(name);
+        Ok(Interface { name: name.into(), before, now: before, read: Instant::now() })
     }
 
     /// A raw Ethernet channel through pnet.
@@ -49,16 +74,12 @@ impl Interface {
         pnet_datalink::channel(interface, config)
     }
 
-    /// Frames the interface dropped since [`Interface::find`], those it missed included, if the
-    /// kernel says.
-    pub fn drops(&self) -> Option<u64> {
-        Some(drops(&self.name)?.saturating_sub(self.drops_before?))
-    }
-
-    /// Those of [`Interface::drops`] that the interface had no buffer for (`rx_missed_errors`), if
-    /// the kernel says.
-    pub fn missed(&self) -> Option<u64> {
-        Some(missed(&self.name)?.saturating_sub(self.missed_before?))
+    /// What it counted since [`Interface::find`]; a moment ago unless `fresh`.
+    pub fn counts(&mut self, fresh: bool) -> Counts {
+        if fresh || self.read.elapsed() >= READ_EVERY {
+            (self.now, self.read) = (Counts::read(&self.name), Instant::now());
+        }
+        self.now.since(self.before)
     }
 }
 

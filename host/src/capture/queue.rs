@@ -7,13 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Batch, CaptureError, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
-
-/// How often a source reads the kernel's counters.
-const COUNT_EVERY: Duration = Duration::from_millis(200);
 
 /// What comes out of the queue.
 #[derive(Debug)]
@@ -131,7 +128,6 @@ impl Queue {
 impl Feed {
     fn run(self, mut source: Box<dyn Source>) -> Ending {
         let mut left = source.depth();
-        let mut counted = Instant::now();
         let error = loop {
             let stopping = self.stop.load(Ordering::Relaxed);
             let mut batch = self.reusable.try_recv().unwrap_or_default();
@@ -141,17 +137,15 @@ impl Feed {
             if stopping {
                 left -= 1;
             }
-            if counted.elapsed() >= COUNT_EVERY {
-                counted = Instant::now();
-                // What cannot be read now is an error at the end.
-                let _ = self.count(source.as_mut());
-            }
+            // Counted before it is handed over: nobody sees more frames than were received. What
+            // cannot be read now is an error at the end.
+            let _ = self.count(source.as_mut(), false);
             let last = stopping && (batch.is_empty() || left == 0);
             if !self.deliver(batch) || last {
                 break None;
             }
         };
-        match self.count(source.as_mut()) {
+        match self.count(source.as_mut(), true) {
             Ok(statistics) => Ending { statistics, error },
             Err(unread) => {
                 Ending { statistics: InterfaceStatistics::default(), error: error.or(Some(unread)) }
@@ -159,8 +153,12 @@ impl Feed {
         }
     }
 
-    fn count(&self, source: &mut dyn Source) -> Result<InterfaceStatistics, CaptureError> {
-        let statistics = source.statistics()?;
+    fn count(
+        &self,
+        source: &mut dyn Source,
+        fresh: bool,
+    ) -> Result<InterfaceStatistics, CaptureError> {
+        let statistics = source.statistics(fresh)?;
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
         Ok(statistics)
     }

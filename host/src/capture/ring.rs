@@ -134,12 +134,13 @@ impl Source for Ring {
         Ok(())
     }
 
-    fn statistics(&mut self) -> Result<InterfaceStatistics, CaptureError> {
+    fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError> {
         self.count()?;
+        let interface = self.interface.counts(fresh);
         Ok(InterfaceStatistics {
             received: Some(self.received),
-            interface_drops: self.interface.drops(),
-            interface_missed: self.interface.missed(),
+            interface_drops: interface.drops,
+            interface_missed: interface.missed,
             kernel_drops: Some(self.kernel_drops),
         })
     }

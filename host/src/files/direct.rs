@@ -33,6 +33,9 @@ const RESERVE_BYTES: u64 = 64 << 20;
 /// Kept free of the reserve, so that a file on a full disk can still be finished.
 const FINISH_BYTES: u64 = 64 << 10;
 
+/// What is too little to be tried in smaller pieces.
+const SMALL_BYTES: usize = 16 << 10;
+
 /// Bytes with an aligned start.
 #[derive(Debug, Default)]
 struct Staging {
@@ -99,7 +102,7 @@ pub struct DiskFile {
     /// File offsets after which the file may end, beyond `safe`, each with the units since the one
     /// before.
     marks: Vec<(u64, u64)>,
-    /// The last such offset not beyond `at`.
+    /// The last such offset up to which all is in the file.
     safe: u64,
 }
 
@@ -171,14 +174,27 @@ impl DiskFile {
     }
 
     /// Writes the whole pages that are staged. `hurry`: through the page cache, which takes more at
-    /// once than the disk.
+    /// once than the disk. A disk that is nearly full gets as much as it takes.
     pub fn drain(&mut self, hurry: bool) -> io::Result<()> {
-        let pages = if self.regular { self.staging.len() & !(PAGE_BYTES - 1) } else { self.staging.len() };
-        if pages == 0 {
-            return Ok(());
+        let staged = self.staging.len();
+        let mut rest = if self.regular { staged & !(PAGE_BYTES - 1) } else { staged };
+        let mut piece = rest;
+        while rest != 0 {
+            piece = piece.min(rest);
+            match self.write_staged(piece, hurry) {
+                Ok(()) => rest -= piece,
+                Err(error) if is_full(&error) && piece > SMALL_BYTES => {
+                    piece = (piece / 2).next_multiple_of(PAGE_BYTES);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        self.reserve(self.len())?;
-        let bytes = &self.staging.bytes()[..pages];
+        Ok(())
+    }
+
+    fn write_staged(&mut self, count: usize, hurry: bool) -> io::Result<()> {
+        self.reserve(self.at + count as u64)?;
+        let bytes = &self.staging.bytes()[..count];
         match &self.direct {
             Some(direct) if !hurry => match direct.write_all_at(bytes, self.at) {
                 // Not every file system that opens a file for direct writes takes them.
@@ -191,14 +207,15 @@ impl DiskFile {
             _ if self.regular => self.file.write_all_at(bytes, self.at)?,
             _ => self.file.write_all(bytes)?,
         }
-        self.at += pages as u64;
-        self.staging.forget(pages);
-        self.pass_marks();
+        self.at += count as u64;
+        self.staging.forget(count);
+        self.pass_marks(self.at);
         Ok(())
     }
 
-    fn pass_marks(&mut self) {
-        let passed = self.marks.partition_point(|(mark, _)| *mark <= self.at);
+    /// Takes note that everything up to `end` is in the file.
+    fn pass_marks(&mut self, end: u64) {
+        let passed = self.marks.partition_point(|(mark, _)| *mark <= end);
         if let Some(last) = passed.checked_sub(1) {
             self.safe = self.marks[last].0;
             self.marks.drain(..passed);
@@ -211,6 +228,7 @@ impl DiskFile {
         if self.staging.len() != 0 {
             self.file.write_all_at(self.staging.bytes(), self.at)?;
         }
+        self.pass_marks(self.len());
         Ok(())
     }
 
@@ -227,14 +245,7 @@ impl DiskFile {
         let (ahead, enough) = (needed + RESERVE_BYTES, needed);
         match extend(ahead).map(|()| ahead).or_else(|_| extend(enough).map(|()| enough)) {
             Ok(reserved) => self.reserved = reserved,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-                ) =>
-            {
-                return Err(error);
-            }
+            Err(error) if is_full(&error) => return Err(error),
             // Not every file system can reserve; writes then find out.
             Err(_) => self.can_reserve = false,
         }
@@ -276,6 +287,11 @@ impl DiskFile {
         self.file.set_len(if flushed.is_ok() { length } else { self.safe })?;
         flushed.map(|()| length)
     }
+}
+
+/// Whether there is no room, on the disk or for this user.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Write for DiskFile {

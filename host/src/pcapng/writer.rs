@@ -126,7 +126,8 @@ impl<W: Write> PcapngWriter<W> {
 }
 
 fn description(interface: &Description) -> InterfaceDescriptionBlock<'_> {
-    let comment = |text: &'_ String| InterfaceDescriptionOption::Comment(Cow::Owned(cut(text).into()));
+    let comment =
+        |text: &'_ String| InterfaceDescriptionOption::Comment(Cow::Owned(cut(text).into()));
     let own = [
         InterfaceDescriptionOption::IfName(Cow::Borrowed(interface.name.as_str())),
         InterfaceDescriptionOption::IfHardware(Cow::Borrowed("HMTT card")),

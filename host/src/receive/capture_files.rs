@@ -291,5 +291,7 @@ fn finish(mut writer: PcapngWriter<Output>, statistics: &Statistics) -> Result<u
         Ok(())
     };
     let written = write();
-    written.and_then(|()| writer.into_output().finish()).map_err(|error| WriteError::at(&path, error))
+    written
+        .and_then(|()| writer.into_output().finish())
+        .map_err(|error| WriteError::at(&path, error))
 }

@@ -55,7 +55,9 @@ impl FromStr for Condition {
             "duration" => {
                 let seconds: Option<f64> = value.parse().ok().filter(|seconds| *seconds > 0.0);
                 let duration = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
-                duration.map(Condition::Duration).ok_or(ParseConditionError::Value("time in seconds"))
+                duration
+                    .map(Condition::Duration)
+                    .ok_or(ParseConditionError::Value("time in seconds"))
             }
             "filesize" => {
                 let size = size(value).filter(|size| *size > 0);
@@ -107,9 +109,22 @@ mod tests {
         assert_eq!(parse("files:3"), Ok(Condition::Files(3)));
         assert_eq!(parse("packets:3"), Ok(Condition::Packets(3)));
         for wrong in [
-            "duration", "duration:", "duration:0", "duration:-1", "duration:NaN", "duration:inf",
-            "filesize:0", "filesize:3X", "filesize:M", "filesize:99999999999999999999", "files:0",
-            "filesize:18446744073709551615T", "filesize:3i", "packets:x", "interval:3", ":3",
+            "duration",
+            "duration:",
+            "duration:0",
+            "duration:-1",
+            "duration:NaN",
+            "duration:inf",
+            "filesize:0",
+            "filesize:3X",
+            "filesize:M",
+            "filesize:99999999999999999999",
+            "files:0",
+            "filesize:18446744073709551615T",
+            "filesize:3i",
+            "packets:x",
+            "interval:3",
+            ":3",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -247,9 +247,7 @@ impl Recorder {
     fn snapshot(&mut self, links: Vec<Link>) -> Snapshot {
         let files = self.files.as_mut();
         let (file, written_bytes, files, unwritten_frames) = match files {
-            Some(files) => {
-                (Some(files.path()), files.bytes(), files.count(), files.unwritten())
-            }
+            Some(files) => (Some(files.path()), files.bytes(), files.count(), files.unwritten()),
             None => (None, 0, 0, 0),
         };
         Snapshot {

@@ -12,25 +12,33 @@ use serde_json::Value;
 use crate::card::Card;
 use crate::{capture_file, scratch, skipped};
 
-/// A pair of interfaces, a receiver on one that says when it listens, a sender on the other. Every
+/// Two pairs of interfaces, a receiver that says when it listens, senders on the other ends. Every
 /// wait ends: the receiver stops by itself, and the wait for it to listen fails when it is gone.
 const SCRIPT: &str = r#"
 set -e
-ip link add veth0 type veth peer name veth1
-for interface in veth0 veth1; do
-    sysctl -qw net.ipv6.conf.$interface.disable_ipv6=1 2>/dev/null || true
-    ip link set $interface up
+for pair in "veth0 veth1" "veth2 veth3"; do
+    set -- $pair "$@"
+    ip link add $1 type veth peer name $2
+    for interface in $1 $2; do
+        sysctl -qw net.ipv6.conf.$interface.disable_ipv6=1 2>/dev/null || true
+        ip link set $interface up
+    done
+    shift 2
 done
-"$RECV" veth1 "$@" 2>"$LOG" &
+eval "$PREPARE"
+"$RECV" "$@" 2>"$LOG" &
 receiver=$!
 trap 'kill $receiver 2>/dev/null || true' EXIT
-until grep -q '^capturing on veth1' "$LOG"; do
+until grep -q '^capturing on' "$LOG"; do
     kill -0 $receiver || { cat "$LOG" >&2; exit 99; }
     sleep 0.02
 done
-send() { FRAMES="$1" "$SEND" --ignored --exact live::sends_what_a_test_asks_for >&2; }
+send() {
+    FRAMES="$1" CARD="${2:-veth0}" "$SEND" --ignored --exact live::sends_what_a_test_asks_for >&2
+}
 eval "$PLAY"
 status=0; wait $receiver || status=$?
+eval "$AFTER"
 cat "$LOG" >&2
 exit $status
 "#;
@@ -38,11 +46,24 @@ exit $status
 /// Names the capture to send, in the sending half of a test.
 const FRAMES: &str = "FRAMES";
 
-struct Received {
-    status: i32,
-    summary: Value,
-    log: String,
-    file: PathBuf,
+/// What a receiver did.
+pub struct Received {
+    pub status: i32,
+    /// The last line it printed.
+    pub summary: Value,
+    pub log: String,
+    pub file: PathBuf,
+}
+
+/// What happens around a receiver, in shell words.
+#[derive(Clone, Copy, Default)]
+pub struct Play<'a> {
+    /// Before it starts.
+    pub prepare: &'a str,
+    /// Once it listens; `send FILE [IFACE]` sends a capture.
+    pub play: &'a str,
+    /// When it has ended.
+    pub after: &'a str,
 }
 
 /// Why there can be no namespaces here, if so.
@@ -59,11 +80,24 @@ fn no_namespaces() -> Option<String> {
     }
 }
 
-/// What happens once the receiver listens, in shell words: `send` sends a capture.
-const SEND_ALL: &str = r#"send "$ALL""#;
+/// Sends all there is.
+pub const SEND_ALL: &str = r#"send "$ALL""#;
 
-/// Runs `play` beside a receiver with these arguments; `None` when skipped.
-fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option<Received> {
+/// Runs `play` beside a receiver on veth1 with these arguments; `None` when skipped.
+pub fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option<Received> {
+    let file = scratch(&format!("{name}.pcapng"));
+    let arguments = [&["veth1", "--json", "-w", file.to_str().unwrap()], extra].concat();
+    let play = Play { play, ..Play::default() };
+    perform(name, frames, play, &arguments).map(|received| Received { file, ..received })
+}
+
+/// Runs a play around a receiver with these arguments; `None` when skipped.
+pub fn perform(
+    name: &str,
+    frames: &[Vec<u8>],
+    play: Play<'_>,
+    arguments: &[&str],
+) -> Option<Received> {
     if let Some(reason) = no_namespaces() {
         skipped(reason);
         return None;
@@ -73,16 +107,16 @@ fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option
     let all = capture_file(&format!("{name}-sent.pcapng"), frames);
     let first = capture_file(&format!("{name}-sent-1.pcapng"), &frames[..second]);
     let last = capture_file(&format!("{name}-sent-2.pcapng"), &frames[second..]);
-    let (file, log) = (scratch(&format!("{name}.pcapng")), scratch(&format!("{name}.log")));
+    let log = scratch(&format!("{name}.log"));
     std::fs::write(&log, "").unwrap();
     let output = Command::new("unshare")
-        .args(["-Urn", "bash", "-c", SCRIPT, "bash", "--json", "-w"])
-        .arg(&file)
-        .args(["-a", "duration:60"])
-        .args(extra)
+        .args(["-Urnm", "bash", "-c", SCRIPT, "bash", "-a", "duration:60"])
+        .args(arguments)
         .env("RECV", env!("CARGO_BIN_EXE_hmtt-recv"))
         .env("SEND", std::env::current_exe().unwrap())
-        .env("PLAY", play)
+        .env("PREPARE", play.prepare)
+        .env("PLAY", play.play)
+        .env("AFTER", play.after)
         .env("ALL", all)
         .env("FIRST", first)
         .env("LAST", last)
@@ -90,11 +124,13 @@ fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option
         .output()
         .unwrap();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let summary = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    Some(Received { status: output.status.code().unwrap(), summary, log, file })
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let summary = printed.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    let status = output.status.code().unwrap();
+    Some(Received { status, summary: summary.unwrap_or(Value::Null), log, file: PathBuf::new() })
 }
 
-fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+pub fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = PcapngReader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(packet) = reader.next_packet().unwrap() {
@@ -107,7 +143,7 @@ fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     frames
 }
 
-fn session(frames: usize) -> Vec<Vec<u8>> {
+pub fn session(frames: usize) -> Vec<Vec<u8>> {
     Card::new().session(frames, 370).0
 }
 
@@ -116,10 +152,10 @@ fn session(frames: usize) -> Vec<Vec<u8>> {
 #[ignore = "the sending half of the other tests"]
 fn sends_what_a_test_asks_for() {
     let Some(file) = std::env::var_os(FRAMES) else { return };
-    let interface = Interface::find("veth0").unwrap();
+    let interface = Interface::find(&std::env::var("CARD").unwrap()).unwrap();
     let Channel::Ethernet(mut sender, _) = interface.open_channel(Config::default()).unwrap()
     else {
-        panic!("veth0 is not an Ethernet interface")
+        panic!("not an Ethernet interface")
     };
     let mut reader = PcapngReader::open(Path::new(&file)).unwrap();
     while let Some(packet) = reader.next_packet().unwrap() {

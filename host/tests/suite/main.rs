@@ -6,6 +6,7 @@ mod damage;
 mod dissector;
 mod gaps;
 mod live;
+mod long_runs;
 mod order;
 mod wireshark;
 

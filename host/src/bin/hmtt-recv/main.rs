@@ -42,7 +42,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     let signals = signals::watch().context("cannot watch for signals")?;
     let interfaces = arguments.interfaces();
-    let sources = interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<_, _>>()?;
+    let sources =
+        interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<_, _>>()?;
     drop_privileges().context("cannot drop privileges")?;
     let capacity = arguments.queue_mb as usize * (1 << 20) / BLOCK_BYTES;
     let capture = Capture::start(Setup {

@@ -1,0 +1,252 @@
+//! What a capture of hours needs: files in turn, a full disk, several links, questions while it
+//! runs. On real interfaces in a network namespace, as in `live`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::live::{Play, Received, SEND_ALL, frames_of, perform, receive, session};
+use crate::{scratch, skipped};
+
+/// An empty folder of the test `name`.
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    std::fs::create_dir(&path).unwrap();
+    path
+}
+
+/// The files of a folder, in the order of their names.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn all_frames(files: &[PathBuf]) -> Vec<Vec<u8>> {
+    files.iter().flat_map(|file| frames_of(file)).collect()
+}
+
+/// Receives to a series of files in a folder of its own.
+fn rotate(name: &str, frames: &[Vec<u8>], extra: &[&str]) -> Option<(Received, PathBuf)> {
+    let folder = folder(name);
+    let base = folder.join("trace.pcapng");
+    let received = rotate_on(name, &base, frames, extra)?;
+    Some((received, folder))
+}
+
+fn rotate_on(name: &str, base: &Path, frames: &[Vec<u8>], extra: &[&str]) -> Option<Received> {
+    let own = ["veth1", "--json", "--until-end", "-w", base.to_str().unwrap()];
+    let play = Play { play: SEND_ALL, ..Play::default() };
+    perform(name, frames, play, &[&own[..], extra].concat())
+}
+
+#[test]
+fn files_in_turn_hold_every_frame_and_explain_themselves() {
+    let frames = session(4000);
+    let Some((received, folder)) = rotate("turns", &frames, &["-b", "filesize:1M"]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let files = files(&folder);
+    assert_eq!(files.len(), 7, "{files:?}");
+    assert_eq!(received.summary["files"], 7);
+    assert!(all_frames(&files) == frames);
+    let lengths: Vec<u64> = files.iter().map(|file| file.metadata().unwrap().len()).collect();
+    assert_eq!(received.summary["written_bytes"], lengths.iter().sum::<u64>());
+    // The last frame and the statistics come on top.
+    assert!(
+        lengths
+            .iter()
+            .all(|length| (1_000_000..1_010_000).contains(length)
+                || length == lengths.last().unwrap()),
+        "{lengths:?}"
+    );
+    let report: String = frames[0].iter().map(|byte| format!("{byte:02x}")).collect();
+    for (index, file) in files.iter().enumerate() {
+        let bytes = std::fs::read(file).unwrap();
+        let holds = bytes.windows(report.len()).any(|window| window == report.as_bytes());
+        assert_eq!(holds, index != 0, "{}: the report before the file", file.display());
+    }
+}
+
+#[test]
+fn a_ring_of_files_keeps_the_last_ones() {
+    let frames = session(4000);
+    let arguments = ["-b", "packets:500", "-b", "files:3"];
+    let Some((received, folder)) = rotate("ring", &frames, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let files = files(&folder);
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert!(all_frames(&files) == frames[3000..], "{}", received.log);
+}
+
+#[test]
+fn numbers_go_on_after_those_of_an_earlier_capture() {
+    let frames = session(100);
+    let arguments = ["-b", "packets:40"];
+    let Some((_, folder)) = rotate("resumed", &frames, &arguments) else { return };
+    let received =
+        rotate_on("resumed-2", &folder.join("trace.pcapng"), &frames, &arguments).unwrap();
+    assert_eq!(received.status, 0, "{}", received.log);
+    let files = files(&folder);
+    let numbers: Vec<&str> = files
+        .iter()
+        .map(|file| file.file_name().unwrap().to_str().unwrap().split('_').nth(1).unwrap())
+        .collect();
+    assert_eq!(numbers, ["00001", "00002", "00003", "00004", "00005", "00006"]);
+    assert!(all_frames(&files) == [&frames[..], &frames[..]].concat());
+}
+
+#[test]
+fn a_capture_stops_after_its_last_file() {
+    let frames = session(1000);
+    let arguments = ["-b", "packets:100", "-a", "files:2"];
+    let Some((received, folder)) = rotate("files-limit", &frames, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let files = files(&folder);
+    assert_eq!(files.len(), 2, "{files:?}");
+    let kept = all_frames(&files);
+    assert!(kept.len() >= 200 && kept[..] == frames[..kept.len()]);
+}
+
+#[test]
+fn compressed_files_open_with_the_standard_tool() {
+    let frames = session(3000);
+    let Some(received) = receive("compressed", &frames, SEND_ALL, &["--until-end", "--zstd", "-f"])
+    else {
+        return;
+    };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let packed = received.file.with_extension("pcapng.zst");
+    let plain = scratch("unpacked.pcapng");
+    let zstd = Command::new("zstd").arg("-dqo").arg(&plain).arg(&packed).status();
+    let Ok(status) = zstd else { return skipped("zstd is not installed") };
+    assert!(status.success());
+    assert!(frames_of(&plain) == frames);
+    assert!(packed.metadata().unwrap().len() < plain.metadata().unwrap().len());
+}
+
+/// A file system of a few MB, its files copied to $KEPT at the end.
+fn small_disk(megabytes: u32, kept: &Path) -> (String, String) {
+    let prepare = format!("mount -t tmpfs -o size={megabytes}m tmpfs /mnt");
+    (prepare, format!("cp /mnt/* '{}'", kept.display()))
+}
+
+#[test]
+fn a_full_disk_ends_the_capture_and_leaves_a_whole_file() {
+    let frames = session(4000);
+    let kept = folder("full");
+    let (prepare, after) = small_disk(3, &kept);
+    let play = Play { prepare: &prepare, play: SEND_ALL, after: &after };
+    let arguments = ["veth1", "--json", "--until-end", "-w", "/mnt/full.pcapng"];
+    let Some(received) = perform("full-disk", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert!(received.log.contains("no space left for /mnt/full.pcapng"), "{}", received.log);
+    let written = frames_of(&files(&kept)[0]);
+    assert!(written[..] == frames[..written.len()]);
+    let count = |name: &str| received.summary[name].as_u64().unwrap() as usize;
+    assert_eq!(count("captured"), written.len() + count("unwritten_frames"));
+    assert_eq!(received.summary["written_bytes"], files(&kept)[0].metadata().unwrap().len());
+}
+
+#[test]
+fn a_ring_of_files_on_a_full_disk_goes_on() {
+    let frames = session(6000);
+    let kept = folder("full-ring");
+    let (prepare, after) = small_disk(6, &kept);
+    let play = Play { prepare: &prepare, play: SEND_ALL, after: &after };
+    let arguments = ["veth1", "--json", "--until-end", "-w", "/mnt/ring.pcapng"];
+    let ring = ["-b", "filesize:1M", "-b", "files:100"];
+    let Some(received) =
+        perform("full-ring-disk", &frames, play, &[&arguments[..], &ring[..]].concat())
+    else {
+        return;
+    };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert_eq!(received.summary["unwritten_frames"], 0);
+    let files = files(&kept);
+    let written = all_frames(&files);
+    assert!(files.len() > 1 && written.len() > 500, "{} frames in {files:?}", written.len());
+    assert!(written[..] == frames[frames.len() - written.len()..]);
+}
+
+#[test]
+fn several_links_are_kept_apart_in_one_file() {
+    let frames = session(500);
+    let file = scratch("links.pcapng");
+    let play = r#"send "$ALL" & send "$ALL" veth2; wait $!"#;
+    let play = Play { play, ..Play::default() };
+    let arguments = ["veth1", "veth3", "--json", "--until-end", "-w", file.to_str().unwrap()];
+    let Some(received) = perform("links", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert_eq!(received.summary["captured"], 2 * frames.len() as u64);
+    let links = received.summary["links"].as_array().unwrap();
+    for (link, name) in links.iter().zip(["veth1", "veth3"]) {
+        assert_eq!(link["interface"], name);
+        assert_eq!(link["accesses"], 500 * 370);
+    }
+    let mut apart = [Vec::new(), Vec::new()];
+    for (interface, frame) in interfaces_and_frames(&file) {
+        apart[interface].push(frame);
+    }
+    assert!(apart[0] == frames && apart[1] == frames);
+}
+
+fn interfaces_and_frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
+    let bytes = std::fs::read(file).unwrap();
+    let mut reader = pcap_file::pcapng::PcapNgReader::new(&bytes[..]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let pcap_file::pcapng::Block::EnhancedPacket(packet) = block.unwrap() {
+            frames.push((packet.interface_id as usize, packet.data.into_owned()));
+        }
+    }
+    frames
+}
+
+#[test]
+fn a_running_capture_answers_and_goes_on() {
+    let frames = session(200);
+    let play = r#"send "$FIRST"; sleep 0.5; kill -USR1 $receiver; sleep 0.5; send "$LAST""#;
+    let Some(received) = receive("answers", &frames, play, &["--until-end"]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let summaries: Vec<&str> =
+        received.log.lines().filter(|line| line.contains("frames captured in")).collect();
+    assert_eq!(summaries.len(), 2, "{}", received.log);
+    assert!(summaries[0].starts_with(&format!("{} ", frames.len() - 20)), "{summaries:?}");
+    assert!(summaries[1].starts_with(&format!("{} ", frames.len())), "{summaries:?}");
+}
+
+#[test]
+fn a_running_capture_has_one_socket_and_no_rights_but_over_files() {
+    let seen = scratch("rights.txt");
+    let play = format!(
+        r#"{{ grep -h CapEff /proc/$receiver/task/*/status; grep -h CapPrm /proc/$receiver/task/*/status
+        readlink /proc/$receiver/fd/* | grep socket: ; }} >'{}'; kill -INT $receiver"#,
+        seen.display()
+    );
+    let Some(received) = receive("rights", &session(1), &play, &[]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let seen = std::fs::read_to_string(seen).unwrap();
+    let (sockets, rights): (Vec<&str>, Vec<&str>) =
+        seen.lines().partition(|line| line.starts_with("socket:"));
+    assert_eq!(sockets.len(), 1, "{seen}");
+    assert!(rights.len() >= 6, "three threads: {seen}");
+    // CAP_DAC_OVERRIDE is bit 1.
+    assert!(rights.iter().all(|line| line.ends_with("\t0000000000000002")), "{seen}");
+}
+
+#[test]
+fn standard_output_takes_a_capture() {
+    let frames = session(300);
+    let file = scratch("stdout.pcapng");
+    let prepare = format!("exec 3>&1 >'{}'", file.display());
+    let play = Play { prepare: &prepare, play: SEND_ALL, after: "exec >&3" };
+    let arguments = ["veth1", "--until-end", "-w", "-"];
+    let Some(received) = perform("stdout", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(received.summary == Value::Null && frames_of(&file) == frames);
+}

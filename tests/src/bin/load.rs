@@ -1,0 +1,21 @@
+//! Sends a software card's frames: `load IFACE FRAMES [FRAMES_PER_SECOND]`. For interfaces of a network
+//! namespace of your own.
+
+use anyhow::{Context, Result};
+use hmtt_tests::load::{Pace, send};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [interface, frames, rest @ ..] = &arguments[..] else {
+        anyhow::bail!("usage: load IFACE FRAMES [FRAMES_PER_SECOND]");
+    };
+    let frames = frames.parse().context("FRAMES is a number")?;
+    let rate = rest.first().map(|rate| rate.parse().context("FRAMES_PER_SECOND is a number"));
+    let sent = send(interface, Pace { frames_per_second: rate.transpose()?, frames })?;
+    let seconds = sent.time.as_secs_f64();
+    println!(
+        "{{\"frames\":{},\"accesses\":{},\"seconds\":{seconds:.3}}}",
+        sent.frames, sent.accesses
+    );
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! A software card that sends full frames of line accesses at a chosen speed.
+//!
+//! The words of the records repeat after [`POOL_FRAMES`] frames; counters, clocks and counts of
+//! accesses go on for ever, so a receiver can prove that it lost nothing.
+
+mod sender;
+
+pub use sender::{Pace, Sent, send};
+
+use hmtt_format::address_map::{Axis, MapBuilder};
+use hmtt_format::config::{DEFAULT_SLICE_CODE, Granularity, Mode};
+use hmtt_format::frame::{
+    FrameKind, MAX_FRAME_BYTES, MAX_WORDS, PayloadHeader, SYNC_WORDS, Sync, encode,
+};
+use hmtt_format::info::StaticWords;
+use hmtt_format::record::Half;
+use hmtt_format::{Direction, FORMAT_VERSION, Generation, MemoryDescription, Report};
+
+/// Distinct frames.
+const POOL_FRAMES: usize = 4096;
+/// Accesses of a full frame.
+pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
+/// Clocks a full frame covers: every access one clock after the last.
+const FRAME_CLOCKS: u64 = FRAME_ACCESSES;
+const LINE_LOG2: u8 = 6;
+
+/// The frames.
+pub struct Load {
+    pool: Vec<Vec<u64>>,
+    counter: u64,
+    accesses: u64,
+}
+
+/// A cheap generator of numbers that look random (Marsaglia's xorshift64).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Load::new()
+    }
+}
+
+impl Load {
+    /// Half of the accesses run through 16 streams of lines, half go anywhere in 1 GiB; a third
+    /// writes.
+    pub fn new() -> Self {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut streams: Vec<u32> =
+            (0..16).map(|_| random(&mut state) as u32 & 0xff_ffff).collect();
+        let mut half = || {
+            let r = random(&mut state);
+            let stream = &mut streams[(r >> 8) as usize & 15];
+            *stream = (*stream + 1) & 0xff_ffff;
+            let number = if r & 1 == 0 { *stream } else { (r >> 16) as u32 & 0xff_ffff };
+            let direction = Direction::from_bit((r >> 4).is_multiple_of(3));
+            u64::from(Half::Access { direction, delta: 1, number }.encode())
+        };
+        let words = || (0..MAX_WORDS - SYNC_WORDS).map(|_| half() << 32 | half()).collect();
+        Load {
+            pool: std::iter::repeat_with(words).take(POOL_FRAMES).collect(),
+            counter: 0,
+            accesses: 0,
+        }
+    }
+
+    /// Builds the next frame; its length comes back.
+    pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
+        let words = &self.pool[self.counter as usize % POOL_FRAMES];
+        let length = frame(buffer, self.counter, self.accesses, FrameKind::Data, words);
+        self.counter += 1;
+        self.accesses += FRAME_ACCESSES;
+        length
+    }
+
+    /// Builds a frame with the card's report; `end`: the one that ends the trace.
+    pub fn report(&mut self, end: bool, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
+        let memory = memory();
+        let words = StaticWords::new(&memory);
+        let report = Report {
+            version: FORMAT_VERSION,
+            running: !end,
+            mode: Mode::Line,
+            frequency: false,
+            granularity: Granularity::Line,
+            slice_code: DEFAULT_SLICE_CODE,
+            threshold: MAX_WORDS,
+            tag_window: None,
+            reads: 0,
+            writes: 0,
+            faults: 0,
+            tags: 0,
+            unreported: 0,
+            burst_length: Some(memory.burst_length),
+            digest: words.as_slice()[0],
+            memory,
+        };
+        let words = [&report.encode_dynamic()[..], words.as_slice()].concat();
+        let kind = if end { FrameKind::End } else { FrameKind::Info };
+        let length = frame(buffer, self.counter, self.accesses, kind, &words);
+        self.counter += 1;
+        length
+    }
+
+    /// Accesses in all frames built so far.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+}
+
+/// 1 GiB of DDR1 with 8 KiB rows, the banks hashed with row bits.
+fn memory() -> MemoryDescription {
+    let mut map = MapBuilder::default();
+    let mut bit = |axis, bit, mask| map.bit(axis, bit, mask).expect("the map has one bit each");
+    (0..10).for_each(|n| bit(Axis::Column, n, 1 << (3 + n)));
+    (0..2).for_each(|n| bit(Axis::Bank, n, 0b101 << (13 + n)));
+    (0..15).for_each(|n| bit(Axis::Row, n, 1 << (15 + n)));
+    let map = map.build().expect("a map that can be inverted");
+    MemoryDescription::new(Generation::Ddr1, map, 8, 4, 10_000).expect("a memory")
+}
+
+fn frame(
+    buffer: &mut [u8; MAX_FRAME_BYTES],
+    counter: u64,
+    accesses: u64,
+    kind: FrameKind,
+    words: &[u64],
+) -> usize {
+    let clock = accesses / FRAME_ACCESSES * FRAME_CLOCKS;
+    let sync = Sync { clock, unit_log2: LINE_LOG2, segment: 0, accesses, lost: 0 };
+    let [first, second] = sync.encode();
+    let mut all = [0; MAX_WORDS as usize];
+    let count = words.len() + usize::from(SYNC_WORDS);
+    all[..2].copy_from_slice(&[first, second]);
+    all[2..count].copy_from_slice(words);
+    let header =
+        PayloadHeader { version: FORMAT_VERSION, kind: kind as u8, words: count as u8, lost: 0 };
+    encode(buffer, counter, header, &all[..count])
+}
