@@ -20,11 +20,14 @@ impl<F: FnMut(usize, &Batch) + Send> Observe for F {
     }
 }
 
+/// The way to the observer's thread, and the thread.
+type Watching = (SyncSender<(usize, Batch)>, JoinHandle<()>);
+
 /// Passes batches on, and gives them back to be filled again.
 #[derive(Debug)]
 pub(super) struct Observer {
     empties: Vec<Sender<Batch>>,
-    thread: Option<(SyncSender<(usize, Batch)>, JoinHandle<()>)>,
+    thread: Option<Watching>,
     skipped: u64,
 }
 
