@@ -77,7 +77,8 @@ impl Tally {
         Some(tally)
     }
 
-    fn new(sync: Sync) -> Self {
+    /// Nothing yet, after the sync of a frame.
+    pub const fn new(sync: Sync) -> Self {
         Tally {
             sync,
             records: 0,

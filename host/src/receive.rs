@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, CaptureError};
-use crate::decode::{Counts, Origin, Trace};
+use crate::decode::{Counted, Counts, Origin, Trace};
 use crate::pcapng::{InterfaceStatistics, PcapngWriter, WriteError};
 
 /// When to stop, besides being interrupted.
@@ -132,15 +132,16 @@ impl<W: Write> Receiver<'_, W> {
             if let Some(writer) = &mut self.writer {
                 writer.write_frame(frame.time, frame.original_len, frame.bytes)?;
             }
-            let origin = Origin { packet: self.captured, offset: 0 };
-            self.trace.push(origin, frame.bytes, &mut |_| {});
+            let origin =
+                Origin { packet: self.captured, time: Some(frame.time), ..Origin::default() };
+            self.trace.count(origin, frame.bytes, &mut |_| {});
         }
         self.writer.as_mut().map_or(Ok(()), PcapngWriter::flush)
     }
 
     fn finish(self, mut outcome: Outcome) -> Outcome {
         outcome.captured = self.captured;
-        outcome.counts = self.trace.finish(&mut |_| {});
+        outcome.counts = self.trace.finish_to(&mut Counted(|_| {}));
         let dropped = outcome.statistics.kernel_drops.unwrap_or(0);
         outcome.missing_on_wire = outcome.counts.order.missing.saturating_sub(dropped);
         if let Some(writer) = self.writer {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_format::Tally;
 use serde::Serialize;
 
+use super::gap::Gap;
 use super::sequence::Order;
-use super::trace::Gap;
 
 /// Gaps kept one by one; further ones are only counted.
 pub const MAX_PLACED_GAPS: usize = 10_000;
@@ -23,7 +24,14 @@ pub struct Counts {
     pub records: u64,
     /// Accesses those records stand for.
     pub accesses: u64,
-    /// Protocol faults among them, by name.
+    /// Those of them that are READs.
+    pub reads: u64,
+    /// Those of them that are WRITEs.
+    pub writes: u64,
+    /// Bytes of the lines and bursts that were accessed; a page run, a slice and a tag count bursts,
+    /// whose length is known once the card has reported.
+    pub access_bytes: u64,
+    /// Protocol faults among the records, by name.
     pub faults: BTreeMap<&'static str, u64>,
     /// What happened to the order of frames.
     #[serde(flatten)]
@@ -59,6 +67,17 @@ impl Counts {
             || self.card_lost_records != 0
             || self.lost_accesses != 0
             || self.malformed != 0
+    }
+
+    /// Notes what a frame held. `burst_bytes`: what a burst moves; 0 if not known.
+    pub(super) fn records(&mut self, tally: &Tally, burst_bytes: u64) {
+        self.records += tally.records;
+        self.accesses += tally.accesses;
+        self.reads += tally.reads;
+        self.writes += tally.writes;
+        let units = tally.accesses - tally.bursts;
+        let bytes = (units << tally.sync.unit_log2) + tally.bursts.saturating_mul(burst_bytes);
+        self.access_bytes = self.access_bytes.saturating_add(bytes);
     }
 
     /// Notes a gap.

@@ -57,7 +57,7 @@ pub struct Order {
     pub restarts: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     fingerprint: u64,
     origin: Origin,
@@ -65,7 +65,7 @@ struct Held {
 }
 
 /// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sequencer {
     order: Order,
     /// A frame of this session has been seen.

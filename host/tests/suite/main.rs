@@ -6,6 +6,7 @@ mod damage;
 mod dissector;
 mod gaps;
 mod live;
+mod modes;
 mod order;
 mod wireshark;
 
