@@ -7,6 +7,7 @@ pub mod analysis;
 mod context;
 pub mod csv;
 mod digits;
+mod gap;
 pub mod info;
 pub mod jsonl;
 pub mod memory;
