@@ -7,11 +7,13 @@ mod clock;
 pub mod columns;
 mod counts;
 mod decoder;
+mod fit;
 pub mod frame;
 mod gap;
 mod item;
 pub mod sequence;
 mod trace;
+pub mod wire;
 
 pub use columns::Columns;
 pub use counts::{Counts, MAX_PLACED_GAPS};
@@ -19,6 +21,7 @@ pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub use item::{Counted, DdrClock, Item, Items, Malformation, Sink};
 pub use trace::Trace;
+pub use wire::{CardSink, Wire};
 
 /// Decodes frames, in the order they were captured, to all items of their trace.
 ///

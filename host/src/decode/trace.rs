@@ -55,6 +55,44 @@ impl Trace {
         self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
     }
 
+    /// Times the card started to count anew.
+    pub(super) fn restarts(&self) -> u64 {
+        self.decoder.counts.order.restarts
+    }
+
+    /// Takes note of a frame of a session that is over: a copy, or one too late.
+    pub(super) fn note_past(&mut self, bytes: &[u8], copy: bool) {
+        self.decoder.counts.frames += 1;
+        self.decoder.counts.bytes += bytes.len() as u64;
+        let order = self.sequencer.order_mut();
+        match copy {
+            true => order.duplicates += 1,
+            false => (order.reordered, order.late) = (order.reordered + 1, order.late + 1),
+        }
+    }
+
+    /// Decodes what still waits; the session goes on.
+    pub(super) fn flush(&mut self, sink: &mut impl Sink) {
+        let decoder = &mut self.decoder;
+        self.sequencer.finish(&mut |step| decoder.step(step, sink));
+    }
+
+    /// Takes back what was counted up to `earlier`, which has turned out to be another card's, and the
+    /// restart or gap between. `before`: accesses of this card before its first frame.
+    pub(super) fn disown(&mut self, earlier: &Trace, restarted: bool, before: u64) {
+        let counts = &mut self.decoder.counts;
+        counts.take_away(&earlier.decoder.counts);
+        let order = self.sequencer.order_mut();
+        order.combine(&earlier.sequencer.order(), u64::saturating_sub);
+        if restarted {
+            order.restarts = order.restarts.saturating_sub(1);
+            counts.order.restarts = counts.order.restarts.saturating_sub(1);
+        } else {
+            let missing = counts.start_at_first_gap(before);
+            order.missing = order.missing.saturating_sub(missing);
+        }
+    }
+
     /// The counts so far; those of the order are final only after [`Trace::finish`].
     pub fn counts(&self) -> &Counts {
         &self.decoder.counts

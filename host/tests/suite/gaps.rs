@@ -9,6 +9,7 @@ use hmtt_host::decode::{Counts, Origin, Trace, decode_frames};
 use hmtt_host::report::text::text_of;
 
 use crate::card::Card;
+use crate::wire::on_a_wire;
 
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
 const NO_END: &str = "# no end frame: the tail may be missing";
@@ -23,6 +24,7 @@ fn comments(frames: &[Vec<u8>]) -> (Vec<String>, usize, Counts) {
 
 fn text(frames: &[Vec<u8>]) -> (Vec<String>, Counts) {
     let (items, counts) = decode_frames(frames);
+    assert_eq!(on_a_wire(frames), (items.clone(), counts.clone()), "alone on a wire");
     let lines = text_of(&items).lines().map(String::from).collect();
     (lines, counts)
 }
