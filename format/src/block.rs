@@ -168,6 +168,11 @@ impl<I: Iterator<Item = u64>> Block<I> {
         Cycles(self.clock)
     }
 
+    /// High number bits in force after the last record read so far.
+    pub const fn segment(&self) -> u32 {
+        self.segment
+    }
+
     /// Accesses in the records read so far.
     pub const fn accesses(&self) -> u64 {
         self.accesses
@@ -224,7 +229,7 @@ impl<I: Iterator<Item = u64>> Block<I> {
                 }
             }
             WordRecord::Slice { code, partial, start, reads, writes } => {
-                if self.sync.unit_log2 == UNIT_NONE {
+                if self.sync.has_no_numbers() {
                     self.accesses += u64::from(reads) + u64::from(writes);
                 }
                 Event::Slice {

@@ -141,6 +141,12 @@ impl Sync {
         ]
     }
 
+    /// Whether the frame has no numbers: neither lines nor pages are recorded, and slices count as
+    /// accesses.
+    pub const fn has_no_numbers(&self) -> bool {
+        self.unit_log2 == crate::block::UNIT_NONE
+    }
+
     /// Unpacks the first two words of a frame.
     #[inline]
     pub const fn decode(words: [u64; 2]) -> Self {

@@ -16,6 +16,7 @@ pub mod header;
 pub mod info;
 pub mod memory;
 pub mod record;
+pub mod tally;
 #[cfg(feature = "toml")]
 pub mod toml_memory;
 pub mod truth;
@@ -27,6 +28,7 @@ pub use command::{Command, CommandKind, Generation, Pins};
 pub use fault::FaultKind;
 pub use info::Report;
 pub use memory::{MemoryDescription, MemoryError};
+pub use tally::Tally;
 pub use units::{Access, Cycles, Direction, PhysAddr};
 
 /// Version of everything on the wire (frame header, records, reports). Any change raises it.

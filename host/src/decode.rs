@@ -4,14 +4,24 @@
 //! missing ones, [`trace`] reads the records and states what each gap cost. No sockets, no files.
 
 mod clock;
+pub mod columns;
 mod counts;
+mod decoder;
+mod fit;
 pub mod frame;
+mod gap;
+mod item;
 pub mod sequence;
-pub mod trace;
+mod trace;
+pub mod wire;
 
+pub use columns::Columns;
 pub use counts::{Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
-pub use trace::{DdrClock, Gap, Item, Trace};
+pub use gap::Gap;
+pub use item::{Counted, DdrClock, Item, Items, Malformation, Sink};
+pub use trace::Trace;
+pub use wire::{CardSink, Wire};
 
 /// Decodes frames, in the order they were captured, to all items of their trace.
 ///
@@ -24,7 +34,7 @@ where
     let mut items = Vec::new();
     let mut trace = Trace::default();
     for (index, frame) in frames.into_iter().enumerate() {
-        let origin = Origin { packet: index as u64 + 1, offset: 0 };
+        let origin = Origin { packet: index as u64 + 1, ..Origin::default() };
         trace.push(origin, frame.as_ref(), &mut |item| items.push(item));
     }
     let counts = trace.finish(&mut |item| items.push(item));

@@ -8,6 +8,7 @@ pub mod capture;
 mod context;
 pub mod csv;
 mod digits;
+mod gap;
 pub mod info;
 pub mod jsonl;
 pub mod memory;

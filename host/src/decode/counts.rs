@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_format::Tally;
 use serde::Serialize;
 
+use super::gap::Gap;
 use super::sequence::Order;
-use super::trace::Gap;
 
 /// Gaps kept one by one; further ones are only counted.
 pub const MAX_PLACED_GAPS: usize = 10_000;
@@ -23,7 +24,14 @@ pub struct Counts {
     pub records: u64,
     /// Accesses those records stand for.
     pub accesses: u64,
-    /// Protocol faults among them, by name.
+    /// Those of them that are READs.
+    pub reads: u64,
+    /// Those of them that are WRITEs.
+    pub writes: u64,
+    /// Bytes of the lines and bursts that were accessed; a page run, a slice and a tag count bursts,
+    /// whose length is known once the card has reported.
+    pub access_bytes: u64,
+    /// Protocol faults among the records, by name.
     pub faults: BTreeMap<&'static str, u64>,
     /// What happened to the order of frames.
     #[serde(flatten)]
@@ -61,6 +69,88 @@ impl Counts {
             || self.malformed != 0
     }
 
+    /// Adds the counts of another card.
+    pub fn add(&mut self, other: &Counts) {
+        let first = self.frames == 0;
+        self.combine(other, u64::saturating_add);
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        self.complete_tail = other.complete_tail && (first || self.complete_tail);
+        let room = MAX_PLACED_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(other.gaps.iter().take(room));
+    }
+
+    /// Takes away what was counted up to an earlier state of the same counts.
+    pub(super) fn take_away(&mut self, earlier: &Counts) {
+        self.combine(earlier, u64::saturating_sub);
+        for (name, count) in &earlier.faults {
+            let left = self.faults.entry(name).or_default();
+            *left = left.saturating_sub(*count);
+        }
+        self.faults.retain(|_, count| *count != 0);
+        self.gaps.drain(..earlier.gaps.len().min(self.gaps.len()));
+    }
+
+    fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
+        let pairs = [
+            (&mut self.frames, other.frames),
+            (&mut self.bytes, other.bytes),
+            (&mut self.words, other.words),
+            (&mut self.records, other.records),
+            (&mut self.accesses, other.accesses),
+            (&mut self.reads, other.reads),
+            (&mut self.writes, other.writes),
+            (&mut self.access_bytes, other.access_bytes),
+            (&mut self.foreign, other.foreign),
+            (&mut self.malformed, other.malformed),
+            (&mut self.card_lost_records, other.card_lost_records),
+            (&mut self.lost_accesses, other.lost_accesses),
+            (&mut self.accesses_before_start, other.accesses_before_start),
+            (&mut self.heartbeats, other.heartbeats),
+            (&mut self.ddr_clock_losses, other.ddr_clock_losses),
+            (&mut self.ends, other.ends),
+            (&mut self.gap_count, other.gap_count),
+        ];
+        for (count, other) in pairs {
+            *count = with(*count, other);
+        }
+        self.order.combine(&other.order, with);
+    }
+
+    /// The first gap becomes what came before the start, because its other side was another card's.
+    /// `before`: accesses before the start. What the gap said of missing frames comes back.
+    pub(super) fn start_at_first_gap(&mut self, before: u64) -> u64 {
+        let Some(gap) = self.gaps.first_mut() else { return 0 };
+        let was = *gap;
+        *gap = Gap {
+            accesses: Some(before),
+            before: was.before,
+            before_packet: was.before_packet,
+            before_time: was.before_time,
+            ..Gap::default()
+        };
+        if before == 0 {
+            self.gaps.remove(0);
+            self.gap_count -= 1;
+        }
+        self.accesses_before_start += before;
+        self.card_lost_records = self.card_lost_records.saturating_sub(was.records.into());
+        self.lost_accesses = self.lost_accesses.saturating_sub(was.accesses.unwrap_or(0));
+        was.frames
+    }
+
+    /// Notes what a frame held. `burst_bytes`: what a burst moves; 0 if not known.
+    pub(super) fn records(&mut self, tally: &Tally, burst_bytes: u64) {
+        self.records += tally.records;
+        self.accesses += tally.accesses;
+        self.reads += tally.reads;
+        self.writes += tally.writes;
+        let units = tally.accesses - tally.bursts;
+        let bytes = (units << tally.sync.unit_log2) + tally.bursts.saturating_mul(burst_bytes);
+        self.access_bytes = self.access_bytes.saturating_add(bytes);
+    }
+
     /// Notes a gap.
     pub(super) fn gap(&mut self, gap: Gap) {
         self.gap_count += 1;
@@ -73,30 +163,5 @@ impl Counts {
         if self.gaps.len() < MAX_PLACED_GAPS {
             self.gaps.push(gap);
         }
-    }
-}
-
-impl std::ops::AddAssign<&Counts> for Counts {
-    fn add_assign(&mut self, other: &Counts) {
-        self.frames += other.frames;
-        self.bytes += other.bytes;
-        self.words += other.words;
-        self.records += other.records;
-        self.accesses += other.accesses;
-        for (name, count) in &other.faults {
-            *self.faults.entry(name).or_default() += count;
-        }
-        self.order += other.order;
-        self.foreign += other.foreign;
-        self.malformed += other.malformed;
-        self.card_lost_records += other.card_lost_records;
-        self.lost_accesses += other.lost_accesses;
-        self.accesses_before_start += other.accesses_before_start;
-        self.heartbeats += other.heartbeats;
-        self.ddr_clock_losses += other.ddr_clock_losses;
-        self.ends += other.ends;
-        self.complete_tail &= other.complete_tail;
-        self.gap_count += other.gap_count;
-        self.gaps.extend_from_slice(&other.gaps);
     }
 }

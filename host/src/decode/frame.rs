@@ -3,10 +3,12 @@
 //! Frames that are not a card's are [`None`]; a card's frame that cannot be read keeps its counter,
 //! so that it is not mistaken for a missing one. Every offset comes from [`hmtt_format::frame`].
 
+use std::time::Duration;
+
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{
     COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, Heartbeat, MAX_WORDS, PAYLOAD_HEADER_BYTES,
-    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, WORD_BYTES,
+    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES,
 };
 use nom::IResult;
 use nom::Parser;
@@ -19,6 +21,10 @@ pub struct Origin {
     pub packet: u64,
     /// Byte offset of its block in the capture file; 0 when live.
     pub offset: u64,
+    /// Arrival since the epoch, if it is known.
+    pub time: Option<Duration>,
+    /// The interface it came by: an index that whoever captured or read it gave.
+    pub link: u16,
 }
 
 /// Why a card's frame could not be read.
@@ -63,9 +69,14 @@ pub struct Body<'a> {
     words: &'a [u8],
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// The bytes of the words.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.words
+    }
+
     /// The words; but for heartbeats sync first.
-    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
         self.words.chunks_exact(WORD_BYTES).map(|word| {
             let mut bytes = [0; WORD_BYTES];
             bytes.copy_from_slice(word);
@@ -75,6 +86,13 @@ impl Body<'_> {
 }
 
 impl Body<'_> {
+    /// What the frame says of those before it; heartbeats say nothing.
+    pub fn sync(&self) -> Option<Sync> {
+        let mut words = self.words();
+        let first = [words.next()?, words.next()?];
+        (self.kind != FrameKind::Heartbeat).then(|| Sync::decode(first))
+    }
+
     /// What a heartbeat says; other kinds start with a sync instead.
     pub fn heartbeat(&self) -> Option<Heartbeat> {
         let mut words = self.words();

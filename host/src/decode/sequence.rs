@@ -16,7 +16,7 @@ use super::frame::{Frame, Origin};
 /// How many counts a frame may be behind the newest and still be put in order.
 pub const WINDOW: u64 = 64;
 /// A frame this far behind is a restarted card, not a detour; up to here copies are recognised.
-const FARTHEST_DETOUR: u64 = 1024;
+pub(super) const FARTHEST_DETOUR: u64 = 1024;
 /// A frame below this that is further behind than the window is a restarted card too: its first
 /// frames, perhaps after a few that were lost.
 const FIRST_FRAMES: u64 = 16;
@@ -57,17 +57,18 @@ pub struct Order {
     pub restarts: u64,
 }
 
-impl std::ops::AddAssign for Order {
-    fn add_assign(&mut self, other: Order) {
-        self.missing += other.missing;
-        self.duplicates += other.duplicates;
-        self.reordered += other.reordered;
-        self.late += other.late;
-        self.restarts += other.restarts;
+impl Order {
+    pub(super) fn combine(&mut self, other: &Order, with: fn(u64, u64) -> u64) {
+        let Order { missing, duplicates, reordered, late, restarts } = *other;
+        self.missing = with(self.missing, missing);
+        self.duplicates = with(self.duplicates, duplicates);
+        self.reordered = with(self.reordered, reordered);
+        self.late = with(self.late, late);
+        self.restarts = with(self.restarts, restarts);
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     fingerprint: u64,
     origin: Origin,
@@ -75,7 +76,7 @@ struct Held {
 }
 
 /// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sequencer {
     order: Order,
     /// A frame of this session has been seen.
@@ -91,10 +92,15 @@ pub struct Sequencer {
     passed: VecDeque<(u64, u64)>,
 }
 
-enum Place {
+/// Where a frame belongs.
+pub(super) enum Place {
+    /// Among the frames still to be passed on, at this unwrapped counter.
     Ahead(u64),
+    /// It came before.
     Duplicate,
+    /// Its place was given up.
     Late,
+    /// In another session, or to another card.
     Restart,
 }
 
@@ -102,6 +108,11 @@ impl Sequencer {
     /// What happened so far.
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// What happened so far, to be put right.
+    pub(super) fn order_mut(&mut self) -> &mut Order {
+        &mut self.order
     }
 
     /// Takes the next frame that arrived; `frame` is what `bytes` hold.
@@ -116,7 +127,7 @@ impl Sequencer {
         if !self.open {
             self.open_session(frame);
         }
-        match self.place(frame, fingerprint) {
+        match self.place_of(frame, fingerprint) {
             Place::Ahead(counter) => self.take(counter, fingerprint, origin, bytes, pass),
             Place::Duplicate => self.order.duplicates += 1,
             Place::Late => {
@@ -135,6 +146,40 @@ impl Sequencer {
             Some(FrameKind::End) => self.ended = true,
             Some(FrameKind::Data) => self.ended = false,
             _ => {}
+        }
+    }
+
+    /// Whether a frame with this counter would be passed on at once, and nothing waits.
+    pub(super) fn is_in_order(&self, counter: u64) -> bool {
+        self.started && self.held.is_empty() && self.next & COUNTER_MASK == counter
+    }
+
+    /// How many counts an unwrapped counter is beyond the newest, or behind the newest.
+    pub(super) fn distance(&self, counter: u64) -> u64 {
+        counter.abs_diff(self.newest)
+    }
+
+    /// The frames that wait before an unwrapped counter, the nearest first.
+    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        self.held.range(..counter).rev().map(|(before, held)| (*before, &held.bytes[..]))
+    }
+
+    /// The next unwrapped counter to be passed on.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The first frame that waits after an unwrapped counter, and its own.
+    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, &[u8])> {
+        let (after, held) = self.held.range(counter + 1..).next()?;
+        Some((*after, &held.bytes))
+    }
+
+    /// Frames that did not come between an unwrapped counter and the nearest before it that did.
+    pub(super) fn missing_before(&self, counter: u64) -> u64 {
+        match self.held.range(..counter).next_back() {
+            Some((before, _)) => counter - before - 1,
+            None => counter.saturating_sub(self.next),
         }
     }
 
@@ -162,7 +207,12 @@ impl Sequencer {
         if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
     }
 
-    fn place(&self, frame: &Frame<'_>, fingerprint: u64) -> Place {
+    /// Where a frame belongs, which is what `bytes` hold.
+    pub(super) fn place(&self, frame: &Frame<'_>, bytes: &[u8]) -> Place {
+        self.place_of(frame, fingerprint(bytes))
+    }
+
+    fn place_of(&self, frame: &Frame<'_>, fingerprint: u64) -> Place {
         let counter = self.unwrapped(frame.counter);
         let oldest = if self.started { self.next } else { self.newest };
         let behind = counter < self.next;

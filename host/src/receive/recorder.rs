@@ -12,7 +12,8 @@ use super::observer::Observer;
 use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
-use crate::decode::{Counts, Origin, Trace};
+use crate::decode::wire::WireCounts;
+use crate::decode::{Origin, Wire};
 use crate::files::WriteError;
 use crate::pcapng::{Description, InterfaceStatistics};
 
@@ -27,7 +28,7 @@ pub const REPORT_COMMENT: &str = "hmtt report before this file: ";
 struct Check {
     interface: String,
     captured: u64,
-    trace: Trace,
+    wire: Wire,
     /// The last frame with a report.
     report: Vec<u8>,
 }
@@ -40,9 +41,9 @@ impl Check {
             self.report.clear();
             self.report.extend_from_slice(frame.bytes);
         }
-        let _ = link;
-        let origin = Origin { packet: self.captured, offset: 0 };
-        self.trace.push(origin, frame.bytes, &mut |_| {});
+        let (packet, time, link) = (self.captured, Some(frame.time), link as u16);
+        let origin = Origin { packet, offset: 0, time, link };
+        self.wire.count(origin, frame.bytes, &mut |_, _| {});
     }
 
     fn description(&self) -> Description {
@@ -55,14 +56,16 @@ impl Check {
     }
 }
 
-fn link(check: &Check, counts: Counts, statistics: InterfaceStatistics) -> Link {
+fn link(check: &Check, counted: WireCounts, statistics: InterfaceStatistics) -> Link {
     let dropped = statistics.kernel_drops.unwrap_or(0);
+    let counts = counted.sum();
     Link {
         interface: check.interface.clone(),
         captured: check.captured,
         statistics,
         missing_on_wire: counts.order.missing.saturating_sub(dropped),
         counts,
+        cards: if counted.cards.len() > 1 { counted.cards } else { Vec::new() },
     }
 }
 
@@ -71,6 +74,7 @@ fn statistics(links: &[Link]) -> Statistics {
     let comment = |link: &Link| {
         let mut link = link.clone();
         link.counts.gaps.truncate(COMMENTED_GAPS);
+        link.cards.iter_mut().for_each(|card| card.gaps.clear());
         serde_json::to_string(&link).unwrap_or_default()
     };
     links.iter().map(|link| (link.statistics, comment(link))).collect()
@@ -149,7 +153,7 @@ impl Recorder {
     }
 
     fn each_ended(&self, times: u64) -> bool {
-        self.checks.iter().all(|check| check.trace.counts().ends >= times)
+        self.checks.iter().all(|check| check.wire.ends() >= times * check.wire.cards().len().max(1) as u64)
     }
 
     fn take(&mut self, link: usize, batch: Batch) {
@@ -230,7 +234,7 @@ impl Recorder {
 
     fn links(&self) -> Vec<Link> {
         let one = |(index, check): (usize, &Check)| {
-            link(check, check.trace.counts().clone(), self.queue.statistics(index))
+            link(check, check.wire.counted(), self.queue.statistics(index))
         };
         self.checks.iter().enumerate().map(one).collect()
     }
@@ -272,8 +276,8 @@ impl Recorder {
             if let Some(failed) = ending.error {
                 error.get_or_insert(failed.into());
             }
-            let counts = std::mem::take(&mut check.trace).finish(&mut |_| {});
-            snapshot.links.push(link(&check, counts, ending.statistics));
+            let counted = std::mem::take(&mut check.wire).finish_counted(&mut |_, _| {});
+            snapshot.links.push(link(&check, counted, ending.statistics));
         }
         if let Some(files) = self.files {
             let (bytes, finished) = files.finish(&statistics(&snapshot.links));

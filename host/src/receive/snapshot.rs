@@ -23,6 +23,9 @@ pub struct Link {
     /// What the frames held, and what was missing.
     #[serde(flatten)]
     pub counts: Counts,
+    /// The same for each card, if the wire has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<Counts>,
 }
 
 /// What a capture has brought up to a moment.
@@ -60,7 +63,7 @@ impl Snapshot {
                 (total.statistics, total.counts) = (link.statistics, link.counts.clone());
             } else {
                 total.statistics += link.statistics;
-                total.counts += &link.counts;
+                total.counts.add(&link.counts);
             }
         }
         total

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use hmtt_format::frame::COUNTER_MASK;
 
-use crate::decode::Counts;
+use super::gap::Place;
+use crate::decode::{Counts, Gap};
 
 /// Gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
@@ -18,6 +19,9 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
         ("words", counts.words),
         ("records", counts.records),
         ("accesses", counts.accesses),
+        ("reads", counts.reads),
+        ("writes", counts.writes),
+        ("bytes accessed", counts.access_bytes),
         ("missing frames", order.missing),
         ("records lost on the card", counts.card_lost_records),
         ("accesses lost", counts.lost_accesses),
@@ -36,19 +40,7 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     for (name, count) in &counts.faults {
         writeln!(output, "fault {name:<19} {count}")?;
     }
-    for gap in counts.gaps.iter().take(LISTED_GAPS) {
-        match gap.first_frame {
-            Some(first) if gap.frames > 1 => {
-                writeln!(
-                    output,
-                    "{gap} (frames {first} to {})",
-                    (first + gap.frames - 1) & COUNTER_MASK
-                )?;
-            }
-            Some(first) => writeln!(output, "{gap} (frame {first})")?,
-            None => writeln!(output, "{gap}")?,
-        }
-    }
+    counts.gaps.iter().take(LISTED_GAPS).try_for_each(|gap| write_gap(gap, output))?;
     let unlisted = counts.gap_count - counts.gaps.len().min(LISTED_GAPS) as u64;
     if unlisted != 0 {
         writeln!(output, "and {unlisted} more gaps")?;
@@ -57,4 +49,18 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "no end frame: the tail may be missing")?;
     }
     Ok(())
+}
+
+fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
+    write!(output, "{gap}")?;
+    if let Some(first) = gap.first_frame {
+        match gap.frames {
+            0 | 1 => write!(output, " (frame {first})")?,
+            more => write!(output, " (frames {first} to {})", (first + more - 1) & COUNTER_MASK)?,
+        }
+    }
+    match Place(gap).to_string().as_str() {
+        "" => writeln!(output),
+        place => writeln!(output, ", {place}"),
+    }
 }

@@ -14,7 +14,7 @@ use hmtt_format::record::{ALL_PARTS, TagSource};
 use super::context::mark_name;
 use super::digits::AccessLine;
 use super::{Context, Format};
-use crate::decode::{DdrClock, Gap, Item};
+use crate::decode::{DdrClock, Item};
 
 /// First line of truth files.
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
@@ -108,35 +108,5 @@ impl fmt::Display for DdrClock {
         let milliseconds = transmit_nanos as f64 / 1e6;
         write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
         write!(f, " (losses since power-on: {losses})")
-    }
-}
-
-/// `gap FRAMES frames, ACCESSES accesses lost on the wire between clocks A and B`
-impl fmt::Display for Gap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let causes = [
-            (self.frames, "frames", "on the wire"),
-            (self.records.into(), "records", "on the card"),
-            (self.damaged_frames, "damaged frames", "within frames"),
-        ];
-        let present = || causes.iter().filter(|(count, _, _)| *count != 0);
-        let join = |parts: Vec<String>| parts.join(" and ");
-        let what = join(present().map(|(count, what, _)| format!("{count} {what}")).collect());
-        let wherever = join(present().map(|(_, _, wherever)| (*wherever).to_owned()).collect());
-        let accesses = match self.accesses {
-            Some(accesses) => format!("{accesses} accesses"),
-            None => "an unknown number of accesses".to_owned(),
-        };
-        f.write_str(if self.after.is_none() { "gap at start: " } else { "gap " })?;
-        match what.as_str() {
-            "" => write!(f, "{accesses}")?,
-            what => write!(f, "{what}, {accesses} lost {wherever}")?,
-        }
-        match (self.after, self.before) {
-            (Some(after), Some(before)) => write!(f, " between clocks {after} and {before}"),
-            (Some(after), None) => write!(f, " after clock {after}"),
-            (None, Some(before)) => write!(f, " before clock {before}"),
-            (None, None) => Ok(()),
-        }
     }
 }

@@ -56,7 +56,8 @@ impl Card {
         let mut halves: Vec<u32> = (0..count)
             .map(|index| {
                 let serial = self.accesses + index;
-                let (delta, number) = (serial as u32 % 7, serial as u32 * 37 & 0xf_ffff);
+                let (delta, number) =
+                    (serial as u32 % 7, (serial as u32).wrapping_mul(37) & 0xf_ffff);
                 let direction = Direction::from_bit(serial.is_multiple_of(3));
                 clock += u64::from(delta);
                 let address = PhysAddr(u64::from(number) << LINE_LOG2);

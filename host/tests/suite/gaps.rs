@@ -1,12 +1,15 @@
 //! What is missing from a trace is stated exactly, and where.
 
+use std::time::Duration;
+
 use hmtt_format::frame::{COUNTER_MASK, Heartbeat, SYNC_WORDS, WORD_BYTES, WORDS_AT};
 use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
-use hmtt_host::decode::{Counts, decode_frames};
+use hmtt_host::decode::{Counts, Origin, Trace, decode_frames};
 use hmtt_host::report::text::text_of;
 
 use crate::card::Card;
+use crate::wire::on_a_wire;
 
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
 const NO_END: &str = "# no end frame: the tail may be missing";
@@ -21,6 +24,7 @@ fn comments(frames: &[Vec<u8>]) -> (Vec<String>, usize, Counts) {
 
 fn text(frames: &[Vec<u8>]) -> (Vec<String>, Counts) {
     let (items, counts) = decode_frames(frames);
+    assert_eq!(on_a_wire(frames), (items.clone(), counts.clone()), "alone on a wire");
     let lines = text_of(&items).lines().map(String::from).collect();
     (lines, counts)
 }
@@ -50,6 +54,7 @@ fn lost_frames_cost_exactly_their_accesses() {
     assert_eq!(comments, [HEADING, &gap]);
     assert_eq!((accesses, counts.order.missing, counts.lost_accesses), (700, 3, 300));
     assert_eq!(counts.gaps[0].first_frame, Some(4));
+    assert_eq!((counts.gaps[0].after_packet, counts.gaps[0].before_packet), (Some(4), Some(5)));
     assert!(counts.has_loss());
 }
 
@@ -256,4 +261,21 @@ fn heartbeats_tell_of_the_clock_and_count_in_no_gap() {
     assert_eq!((counts.heartbeats, counts.ddr_clock_losses, counts.ends), (5, 3, 1));
     assert!(counts.complete_tail, "a heartbeat after the end frame loses no tail");
     assert_eq!(lost.len(), frames[0].len());
+}
+
+#[test]
+fn a_gap_lies_between_the_arrivals_of_the_frames_around_it() {
+    let (mut frames, _) = Card::new().session(6, 10);
+    frames.drain(3..5);
+    frames.truncate(4);
+    let mut trace = Trace::default();
+    let arrival = |packet: u64| Some(Duration::from_millis(packet * packet));
+    for (frame, packet) in frames.iter().zip(1..) {
+        let origin = Origin { packet, time: arrival(packet), ..Origin::default() };
+        trace.push(origin, frame, &mut |_| {});
+    }
+    trace.push(Origin { packet: 9, ..Origin::default() }, &[], &mut |_| {});
+    let gap = trace.finish(&mut |_| {}).gaps[0];
+    assert_eq!((gap.after_packet, gap.before_packet), (Some(3), Some(4)));
+    assert_eq!((gap.after_time, gap.before_time), (arrival(3), arrival(4)));
 }

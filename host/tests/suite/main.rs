@@ -7,7 +7,9 @@ mod dissector;
 mod gaps;
 mod live;
 mod long_runs;
+mod modes;
 mod order;
+mod wire;
 mod wireshark;
 
 use std::fmt::Display;

@@ -10,6 +10,7 @@ use hmtt_host::decode::{Item, decode_frames};
 use proptest::prelude::*;
 
 use crate::card::Card;
+use crate::wire::on_a_wire;
 
 /// Well within the window, however frames overtake each other.
 const MAX_DELAY: u64 = WINDOW / 4;
@@ -117,6 +118,7 @@ proptest! {
         let arrived: Vec<&Vec<u8>> =
             arrivals.iter().map(|index| &frames[*index as usize]).collect();
         let (items, counts) = decode_frames(&arrived);
+        prop_assert_eq!(on_a_wire(&arrived), (items.clone(), counts.clone()));
 
         let came: BTreeSet<u64> = arrivals.iter().copied().collect();
         let expected: Vec<Access> = truth

@@ -55,7 +55,12 @@ impl CaptureFile {
         let unreadable = loop {
             match self.reader.next_packet() {
                 Ok(Some(packet)) if packets(&packet) => {
-                    let origin = Origin { packet: packet.number, offset: packet.offset };
+                    let origin = Origin {
+                        packet: packet.number,
+                        offset: packet.offset,
+                        time: packet.time,
+                        link: 0,
+                    };
                     trace.push(origin, packet.bytes, &mut sink);
                 }
                 Ok(_) => break None,
@@ -87,7 +92,7 @@ impl CaptureFile {
 }
 
 fn name_malformed(count: u64, origin: Origin, error: &impl std::fmt::Display) {
-    let Origin { packet, offset } = origin;
+    let Origin { packet, offset, .. } = origin;
     if count <= NAMED_FRAMES {
         eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
     } else if count == NAMED_FRAMES + 1 {

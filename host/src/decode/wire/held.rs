@@ -1,0 +1,173 @@
+//! Frames that go on from no card's trace, until they show whose they are.
+
+use crate::decode::fit::Fit;
+use crate::decode::frame::{Frame, Origin};
+use crate::decode::item::Counted;
+use crate::decode::trace::Trace;
+
+/// Most frames that wait: as many as a card may send before another frame of the same wire is late.
+const MAX_FRAMES: usize = 64;
+/// Frames after which a card is believed to go on, where reordering could bring the frames that wait
+/// before its last ones.
+const GOES_ON: u32 = 4;
+
+/// A frame that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub origin: Origin,
+    pub bytes: Vec<u8>,
+    /// Its place among all frames of the wire.
+    pub serial: u64,
+}
+
+/// A string of frames that go on from each other.
+#[derive(Debug)]
+pub(super) struct Held {
+    frames: Vec<Waiting>,
+    /// They alone, counted: what further frames are compared with.
+    trace: Trace,
+    cards: Vec<Seen>,
+    /// The first frame could be that of several cards that lost frames.
+    fits_several: bool,
+    /// Accesses the first frame counts before itself.
+    before: u64,
+}
+
+/// What was seen of a card since.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// The frames could be its own after a long gap; if not, after a restart.
+    could_reach: bool,
+    /// The counter is one the card could be about to use: a damaged frame, more likely than a card.
+    near: bool,
+    /// Its frames since the first one.
+    frames: u32,
+    /// Its frames since the second one.
+    frames_since_second: u32,
+}
+
+impl Seen {
+    fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
+        let could_reach = trace.could_reach(frame, bytes);
+        Seen { could_reach, near: trace.is_near(frame, bytes), ..Seen::default() }
+    }
+
+    /// Whether the card goes on beside the frames.
+    fn goes_on(&self) -> bool {
+        match self.could_reach {
+            true => self.frames >= GOES_ON || self.frames_since_second != 0,
+            false => self.frames != 0,
+        }
+    }
+}
+
+impl Held {
+    /// `serial`: the place of the frame among all frames of the wire.
+    pub fn new(
+        cards: &[Trace],
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        serial: u64,
+    ) -> Self {
+        let sync = frame.body.ok().and_then(|body| body.sync());
+        let near = |trace: &&Trace| trace.fit(frame, bytes).is_some_and(Fit::goes_on);
+        let mut held = Held {
+            frames: Vec::new(),
+            trace: Trace::default(),
+            cards: cards.iter().map(|trace| Seen::new(trace, frame, bytes)).collect(),
+            fits_several: cards.iter().filter(near).count() > 1,
+            before: sync.map_or(0, |sync| sync.accesses),
+        };
+        held.push(origin, bytes, frame, serial);
+        held
+    }
+
+    /// Takes a frame that goes on from the others.
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], frame: &Frame<'_>, serial: u64) {
+        self.frames.push(Waiting { origin, bytes: bytes.to_vec(), serial });
+        self.trace.frame(origin, bytes, frame, &mut Counted(|_| {}));
+    }
+
+    /// A card has taken other frames that waited: they may be what these go on from, or have come
+    /// beside them.
+    pub fn reconsider(&mut self, card: usize, trace: &Trace, taken: &Held) {
+        let Some(first) = self.frames.first() else { return };
+        let Some(frame) = Frame::parse(&first.bytes) else { return };
+        let since = |at: usize| {
+            let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
+            taken.frames.iter().filter(|frame| frame.serial > serial).count() as u32
+        };
+        let mut seen = Seen::new(trace, &frame, &first.bytes);
+        (seen.frames, seen.frames_since_second) = (since(0), since(1));
+        match self.cards.get_mut(card) {
+            Some(before) => *before = seen,
+            None => self.cards.push(seen),
+        }
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    pub fn frames(&self) -> &[Waiting] {
+        &self.frames
+    }
+
+    pub fn before(&self) -> u64 {
+        self.before
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.frames.len() >= MAX_FRAMES
+    }
+
+    /// Takes note of a frame of a card.
+    pub fn card_goes_on(&mut self, card: usize) {
+        // Cards that appeared since are not what these frames go on from.
+        let Some(seen) = self.cards.get_mut(card) else { return };
+        seen.frames += 1;
+        seen.frames_since_second += u32::from(self.frames.len() > 1);
+    }
+
+    /// Whether all cards go on beside the frames, so that they are another one's.
+    pub fn is_card(&self) -> bool {
+        let alone = self.frames.len() == 1 && self.cards.iter().any(|seen| seen.near);
+        !alone && self.cards.iter().all(Seen::goes_on)
+    }
+
+    /// Of several cards that the frames could be of, the one that is: they follow its newest frame, or
+    /// all others go on.
+    pub fn found(&self, cards: &[Trace]) -> Option<usize> {
+        if !self.fits_several {
+            return None;
+        }
+        let first = self.frames.first()?;
+        let frame = Frame::parse(&first.bytes)?;
+        let next = |trace: &Trace| matches!(trace.fit(&frame, &first.bytes), Some(Fit::Next(_)));
+        let mut left = self.cards.iter().enumerate().filter(|(_, seen)| !seen.goes_on());
+        let left = left.next().filter(|(_, seen)| seen.could_reach && left.next().is_none());
+        cards.iter().position(next).or(left.map(|(card, _)| card))
+    }
+
+    /// Whether all these frames came before those.
+    pub fn is_before(&self, other: &Held) -> bool {
+        let (last, first) = (self.frames.last(), other.frames.first());
+        last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
+    }
+
+    /// The card that the frames seem to go on from: a silent one that could have lost frames, or the
+    /// one whose counter a frame alone has, or a silent one, best that with the last frame.
+    pub fn parent(&self, last: usize) -> Option<usize> {
+        let seen = |at: &usize| self.cards.get(*at).copied().unwrap_or_default();
+        let silent = |at: &usize| self.cards.get(*at).is_some_and(|seen| !seen.goes_on());
+        let all = || 0..self.cards.len();
+        let alone = self.frames.len() == 1;
+        all()
+            .filter(|at| silent(at) && seen(at).could_reach)
+            .min_by_key(|at| seen(at).frames)
+            .or(all().find(|at| alone && seen(at).near))
+            .or(Some(last).filter(silent))
+            .or(all().find(silent))
+    }
+}
