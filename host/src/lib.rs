@@ -11,6 +11,7 @@
 
 pub mod capture;
 pub mod decode;
+pub mod online;
 pub mod pcapng;
 pub mod receive;
 pub mod report;

@@ -6,6 +6,7 @@ mod damage;
 mod dissector;
 mod gaps;
 mod live;
+mod online_statistics;
 mod order;
 mod wireshark;
 
