@@ -6,7 +6,13 @@
 //! and nothing can make the capture wait.
 
 mod activity;
+pub mod metrics;
+pub mod quantity;
+mod second;
 mod statistics;
+pub mod status;
+pub mod tui;
 
 pub use activity::{Activity, BankUse, HotPage, RowUse, Seen};
+pub use second::{Losses, Memory, QueueFill, Rates, Second, Totals};
 pub use statistics::{MAX_TRACKED_PAGES, Options, Statistics};

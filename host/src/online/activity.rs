@@ -14,6 +14,9 @@ pub struct Seen {
     pub reads: u64,
     /// Those that are WRITEs.
     pub writes: u64,
+    /// Bytes of the lines and bursts they name; a burst for each access of a page run, a slice or the
+    /// tag window, once a report has told its size.
+    pub bytes: u64,
     /// Different pages of 4 KiB that were accessed.
     pub pages: u64,
     /// Accesses whose page is not told: of frequency slices, and of a tag window whose base is not
@@ -75,6 +78,19 @@ pub struct Activity {
     pub banks: Vec<BankUse>,
 }
 
+impl Activity {
+    /// What had been seen when the slice began; only what slices add up to.
+    pub(super) fn before(&self) -> Seen {
+        Seen {
+            accesses: self.total.accesses.saturating_sub(self.slice.accesses),
+            reads: self.total.reads.saturating_sub(self.slice.reads),
+            writes: self.total.writes.saturating_sub(self.slice.writes),
+            bytes: self.total.bytes.saturating_sub(self.slice.bytes),
+            ..Seen::default()
+        }
+    }
+}
+
 impl RowUse {
     /// Hits of 1 access, 0 to 1; `None` without accesses.
     pub fn hit_rate(self) -> Option<f64> {
@@ -98,6 +114,7 @@ impl Seen {
         self.accesses += other.accesses;
         self.reads += other.reads;
         self.writes += other.writes;
+        self.bytes += other.bytes;
         self.pages += other.pages;
         self.pageless += other.pageless;
         self.untracked += other.untracked;

@@ -6,7 +6,10 @@ mod damage;
 mod dissector;
 mod gaps;
 mod live;
+mod online;
+mod online_metrics;
 mod online_statistics;
+mod online_tui;
 mod order;
 mod wireshark;
 

@@ -112,8 +112,12 @@ impl Model {
         let words: Vec<u64> = [&sync.encode()[..], words].concat();
         for event in Block::new(words.into_iter()).unwrap() {
             match event {
-                Ok(Event::Access(access)) => self.access(access.direction, access.address.0),
+                Ok(Event::Access(access)) => {
+                    self.seen.bytes += 1 << sync.unit_log2;
+                    self.access(access.direction, access.address.0);
+                }
                 Ok(Event::Page { address, reads, writes, .. }) => {
+                    self.seen.bytes += u64::from(reads + writes) * self.burst_bytes();
                     for _ in 0..reads {
                         self.run_access(Direction::Read, address.0);
                     }
@@ -125,9 +129,11 @@ impl Model {
                     let (reads, writes) = (u64::from(reads), u64::from(writes));
                     self.seen.reads += reads;
                     self.seen.writes += writes;
+                    self.seen.bytes += (reads + writes) * self.burst_bytes();
                     self.seen.pageless += reads + writes;
                 }
                 Ok(Event::Tag { source: TagSource::Window(direction), value, .. }) => {
+                    self.seen.bytes += self.burst_bytes();
                     match self.tag_window {
                         Some(base) => self.access(direction, base + u64::from(value)),
                         None => {
@@ -140,6 +146,11 @@ impl Model {
                 Err(_) => break,
             }
         }
+    }
+
+    /// Eight words of eight bytes, once that was told.
+    fn burst_bytes(&self) -> u64 {
+        if self.rows.is_some() { 64 } else { 0 }
     }
 
     fn count(&mut self, direction: Direction) {
@@ -301,6 +312,7 @@ fn add(to: &mut Seen, seen: &Seen) {
     to.accesses += seen.accesses;
     to.reads += seen.reads;
     to.writes += seen.writes;
+    to.bytes += seen.bytes;
     to.pages += seen.pages;
     to.pageless += seen.pageless;
     to.untracked += seen.untracked;

@@ -21,6 +21,8 @@ pub(super) struct Block<'a, const WHOLE_PAGES: bool> {
     pub banks: &'a mut Banks,
     pub tag_window: Option<u64>,
     pub numbers: Numbers,
+    /// Bytes a command moves; 0 while that is not known.
+    pub burst_bytes: u64,
     /// What was seen so far.
     pub seen: Seen,
 }
@@ -79,6 +81,7 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.seen.accesses += accesses;
         self.seen.writes += writes;
         self.seen.reads += accesses - writes;
+        self.seen.bytes += accesses << self.numbers.unit_log2;
     }
 
     #[inline(always)]
@@ -101,6 +104,7 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     fn half(&mut self, half: Half) {
         match half {
             Half::Access { direction, number, .. } => {
+                self.seen.bytes += 1 << self.numbers.unit_log2;
                 self.single(direction, self.numbers.address(number));
             }
             Half::Skip(_) => {}
@@ -111,21 +115,22 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     fn record(&mut self, record: WordRecord) {
         match record {
             WordRecord::Page { run, .. } => {
-                let accesses = self.count(run.reads, run.writes);
+                let accesses = self.bursts(run.reads, run.writes);
                 if accesses != 0 {
                     self.run(self.numbers.address(run.number), accesses);
                 }
             }
             // Beside line or page records slices repeat what those tell.
             WordRecord::Slice { reads, writes, .. } if self.numbers.unit_log2 == UNIT_NONE => {
-                self.seen.pageless += self.count(reads, writes);
+                self.seen.pageless += self.bursts(reads, writes);
             }
             WordRecord::Tag { source: TagSource::Window(direction), value, .. } => {
                 if let Some(base) = self.tag_window {
+                    self.seen.bytes += self.burst_bytes;
                     self.single(direction, base + u64::from(value));
                 } else {
                     let write = u32::from(direction == Direction::Write);
-                    self.seen.pageless += self.count(1 - write, write);
+                    self.seen.pageless += self.bursts(1 - write, write);
                 }
             }
             _ => {}
@@ -148,7 +153,13 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         }
     }
 
-    /// All of them come back.
+    /// Counts accesses of a burst each; all of them come back.
+    fn bursts(&mut self, reads: u32, writes: u32) -> u64 {
+        let accesses = self.count(reads, writes);
+        self.seen.bytes += accesses * self.burst_bytes;
+        accesses
+    }
+
     fn count(&mut self, reads: u32, writes: u32) -> u64 {
         let (reads, writes) = (u64::from(reads), u64::from(writes));
         self.seen.reads += reads;

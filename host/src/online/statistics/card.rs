@@ -1,6 +1,7 @@
 //! The frames of one card to its counts.
 
 use hmtt_format::frame::{FrameKind, MAX_WORDS, SYNC_WORDS, Sync};
+use hmtt_format::memory::MAX_BURST_LOG2;
 use hmtt_format::{PhysAddr, Report};
 
 use super::banks::{Banks, MAX_UNCOLLECTED, Used};
@@ -15,6 +16,9 @@ const MAX_FRAME_ACCESSES: u64 = 1 << 28;
 /// Frames from one collection of the banks to the next.
 const COLLECT_FRAMES: u64 = MAX_UNCOLLECTED / (2 * MAX_WORDS as u64);
 
+/// What a burst is taken for where each command says its length.
+const LONGEST_BURST: u8 = 1 << MAX_BURST_LOG2;
+
 /// What one card told.
 #[derive(Debug, Default)]
 pub(super) struct Card {
@@ -24,6 +28,8 @@ pub(super) struct Card {
     digest: Option<u64>,
     /// Base of the tag window, by the last report.
     tag_window: Option<u64>,
+    /// Bytes a command moves, by the last report.
+    burst_bytes: u64,
     /// In this slice; its pages and rows are added when it ends.
     seen: Seen,
 }
@@ -60,6 +66,8 @@ impl Card {
         let words: Vec<u64> = body.words().skip(usize::from(SYNC_WORDS)).collect();
         let Ok(report) = Report::decode(&words) else { return };
         self.tag_window = report.tag_window;
+        let burst_words = report.burst_length.unwrap_or(LONGEST_BURST);
+        self.burst_bytes = u64::from(burst_words) << report.memory.bus_log2;
         if self.digest.replace(report.digest) != Some(report.digest) {
             self.pages.set_places(Places::new(&report.memory.map));
             self.banks = Banks::new(&report.memory.map);
@@ -76,6 +84,7 @@ impl Card {
             banks: &mut self.banks,
             tag_window: self.tag_window,
             numbers: Numbers::new(sync),
+            burst_bytes: self.burst_bytes,
             seen: Seen::default(),
         };
         block.words(words);
