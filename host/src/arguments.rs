@@ -1,9 +1,11 @@
 //! The command line of `hmtt-recv`, as its parser, help, completions and man page have it.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::online::metrics::parse_address;
 use crate::receive::{Condition, FilePlan, Limits, Rotation};
 
 /// Capture the frames of HMTT cards and say exactly what was lost
@@ -68,6 +70,12 @@ pub struct Arguments {
     /// Print one JSON object a second, and the summary as the last, on standard output
     #[arg(long)]
     pub json: bool,
+    /// Show the capture on the whole terminal; q ends it
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub tui: bool,
+    /// Serve Prometheus metrics at this loopback address, such as 127.0.0.1:9091
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub metrics: Option<SocketAddr>,
     /// Say nothing until the end
     #[arg(short, long)]
     pub quiet: bool,
@@ -130,8 +138,8 @@ impl Arguments {
             return wrong("-a filesize:SIZE needs -w");
         }
         let is_stdout = self.write.as_deref() == Some("-".as_ref());
-        if is_stdout && (rotates || self.json) {
-            return wrong("-w - leaves standard output to the capture: no -b, no --json");
+        if is_stdout && (rotates || self.json || self.tui) {
+            return wrong("-w - leaves standard output to the capture: no -b, --json or --tui");
         }
         let mut names = self.interfaces();
         names.sort();

@@ -153,7 +153,9 @@ impl Recorder {
     }
 
     fn each_ended(&self, times: u64) -> bool {
-        self.checks.iter().all(|check| check.wire.ends() >= times * check.wire.cards().len().max(1) as u64)
+        self.checks
+            .iter()
+            .all(|check| check.wire.ends() >= times * check.wire.cards().len().max(1) as u64)
     }
 
     fn take(&mut self, link: usize, batch: Batch) {

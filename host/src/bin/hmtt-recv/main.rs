@@ -15,6 +15,7 @@ use hmtt_host::capture::ring::{BLOCK_BYTES, Ring};
 use hmtt_host::capture::{CaptureError, Interface, Source, drop_privileges};
 use hmtt_host::receive::{Capture, Outcome, Setup};
 use hmtt_host::report::capture::write_outcome;
+use watch::{Line, Watch};
 
 const EXIT_ERROR: u8 = 1;
 const EXIT_LOSS: u8 = 3;
@@ -45,20 +46,26 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let sources =
         interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<_, _>>()?;
     drop_privileges().context("cannot drop privileges")?;
+    let mut watch = Watch::new(arguments)?;
     let capacity = arguments.queue_mb as usize * (1 << 20) / BLOCK_BYTES;
     let capture = Capture::start(Setup {
         queue: Queue::start(sources, capacity),
         interfaces: interfaces.clone(),
         files: arguments.files(),
         limits: arguments.limits(),
-        observer: None,
+        observer: watch.observer(),
     })?;
     if !arguments.quiet {
         eprintln!("capturing on {}", interfaces.join(", "));
     }
-    watch::watch(&capture, &signals)?;
+    let shown = if arguments.tui { watch.open_screen() } else { Ok(()) };
+    let shown = shown.and_then(|()| watch.run(&capture, &signals));
+    if shown.is_err() {
+        capture.stop();
+    }
     let mut outcome = capture.finish();
     print(&outcome, arguments.json).context("cannot print the summary")?;
+    shown.context("the capture ended early")?;
     match outcome.error.take() {
         Some(error) => Err(anyhow!(error).context("the capture ended early")),
         None => Ok(outcome.has_loss()),
@@ -77,9 +84,7 @@ fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureE
 fn print(outcome: &Outcome, json: bool) -> std::io::Result<()> {
     write_outcome(outcome, &mut std::io::stderr().lock())?;
     if json {
-        let mut output = std::io::stdout().lock();
-        serde_json::to_writer(&mut output, outcome)?;
-        writeln!(output)?;
+        Line { kind: "summary", value: outcome }.print()?;
     }
     Ok(())
 }

@@ -1,29 +1,156 @@
 //! A running capture to what is shown of it, until it ends.
 
-use std::time::Duration;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use hmtt_host::receive::{Capture, Outcome};
+use anyhow::{Context, Result};
+use hmtt_host::arguments::Arguments;
+use hmtt_host::capture::Batch;
+use hmtt_host::online::metrics::Metrics;
+use hmtt_host::online::tui::{Request, Screen};
+use hmtt_host::online::{Activity, Options, Second, Statistics, status};
+use hmtt_host::receive::{Capture, Observe, Outcome, Snapshot};
 use hmtt_host::report::capture::write_outcome;
+use serde::Serialize;
 
 use super::signals::Signals;
 
-/// How long a signal may wait.
+/// How long a signal or a key may wait.
 const TICK: Duration = Duration::from_millis(20);
+/// How often what is shown is renewed.
+const EVERY: Duration = Duration::from_secs(1);
 
-/// Comes back when the capture has ended.
-pub fn watch(capture: &Capture, signals: &Signals) -> Result<()> {
-    while !capture.is_finished() {
-        if signals.interrupted() {
-            capture.stop();
-        }
-        if signals.asked()
-            && let Some(snapshot) = capture.snapshot()
-        {
-            let outcome = Outcome::new(snapshot, None);
-            write_outcome(&outcome, &mut std::io::stderr().lock())?;
-        }
-        std::thread::sleep(TICK);
+/// Where a capture is shown.
+pub struct Watch {
+    statistics: Option<Arc<Mutex<Statistics>>>,
+    status: bool,
+    json: bool,
+    metrics: Option<Metrics>,
+    screen: Option<Screen>,
+    before: Option<Snapshot>,
+}
+
+/// A line of JSON that says what it is.
+#[derive(Serialize)]
+pub struct Line<'a, T> {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    #[serde(flatten)]
+    pub value: &'a T,
+}
+
+impl<T: Serialize> Line<'_, T> {
+    /// Writes the line to standard output.
+    pub fn print(&self) -> io::Result<()> {
+        let mut output = io::stdout().lock();
+        serde_json::to_writer(&mut output, self)?;
+        writeln!(output)?;
+        output.flush()
     }
-    Ok(())
+}
+
+impl Watch {
+    /// Prepares what was asked for; the screen is taken later, by [`Watch::open_screen`].
+    pub fn new(arguments: &Arguments) -> Result<Self> {
+        let own_line =
+            io::stderr().is_terminal() && !(arguments.json && io::stdout().is_terminal());
+        let status = own_line && !arguments.quiet && !arguments.tui;
+        let metrics = arguments.metrics.map(Metrics::serve).transpose()?;
+        let watched = status || arguments.json || arguments.tui || metrics.is_some();
+        let statistics = || Arc::new(Mutex::new(Statistics::new(Options::default())));
+        Ok(Watch {
+            statistics: watched.then(statistics),
+            status,
+            json: arguments.json,
+            metrics,
+            screen: None,
+            before: None,
+        })
+    }
+
+    /// What sees the frames of the capture, if anybody wants to know.
+    pub fn observer(&self) -> Option<Box<dyn Observe>> {
+        let statistics = Arc::clone(self.statistics.as_ref()?);
+        Some(Box::new(move |link: usize, batch: &Batch| {
+            let mut statistics = statistics.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.frames().for_each(|frame| statistics.frame(link, frame.bytes));
+        }))
+    }
+
+    /// Takes the terminal.
+    pub fn open_screen(&mut self) -> Result<()> {
+        self.screen = Some(Screen::open().context("cannot use the terminal")?);
+        Ok(())
+    }
+
+    /// Shows the capture until it has ended.
+    pub fn run(&mut self, capture: &Capture, signals: &Signals) -> Result<()> {
+        let shown = self.show_until_end(capture, signals);
+        // Whatever comes next is printed on the terminal as it was.
+        self.screen = None;
+        if self.status {
+            status::clear(&mut io::stderr())?;
+        }
+        shown
+    }
+
+    fn show_until_end(&mut self, capture: &Capture, signals: &Signals) -> Result<()> {
+        self.before = capture.snapshot();
+        let mut due = Instant::now() + EVERY;
+        while !capture.is_finished() {
+            if signals.interrupted() {
+                capture.stop();
+            }
+            if signals.asked() {
+                self.print_summary(capture)?;
+            }
+            if self.statistics.is_some() && Instant::now() >= due {
+                due = (due + EVERY).max(Instant::now());
+                self.show(capture)?;
+            }
+            let Some(screen) = &mut self.screen else {
+                std::thread::sleep(TICK);
+                continue;
+            };
+            if screen.wait(TICK)? == Request::Stop {
+                capture.stop();
+            }
+        }
+        Ok(())
+    }
+
+    fn print_summary(&self, capture: &Capture) -> io::Result<()> {
+        let Some(snapshot) = capture.snapshot() else { return Ok(()) };
+        if self.status {
+            status::clear(&mut io::stderr())?;
+        }
+        write_outcome(&Outcome::new(snapshot, None), &mut io::stderr().lock())
+    }
+
+    fn show(&mut self, capture: &Capture) -> Result<()> {
+        // A recorder that waits for the disk is asked again the next time.
+        let Some(now) = capture.snapshot() else { return Ok(()) };
+        let activity = self.activity();
+        if let Some(metrics) = &self.metrics {
+            metrics.update(&now, &activity);
+        }
+        let Some(before) = self.before.replace(now.clone()) else { return Ok(()) };
+        let second = Second::new(&before, &now, &activity);
+        if self.json {
+            Line { kind: "second", value: &second }.print().context("cannot print")?;
+        }
+        if self.status {
+            status::rewrite(&mut io::stderr(), &second)?;
+        }
+        match &mut self.screen {
+            Some(screen) => Ok(screen.show(second)?),
+            None => Ok(()),
+        }
+    }
+
+    fn activity(&self) -> Activity {
+        let Some(statistics) = &self.statistics else { return Activity::default() };
+        statistics.lock().unwrap_or_else(PoisonError::into_inner).activity()
+    }
 }

@@ -1,0 +1,156 @@
+//! A snapshot and what the statistics saw to Prometheus' text format.
+//!
+//! Names follow its conventions: counters end in `_total`, units are base units. What is not known is
+//! left out, it is not 0.
+
+use prometheus::TextEncoder;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+use crate::online::activity::Activity;
+use crate::receive::{Link, Snapshot};
+
+/// Metrics with one value for each interface: name, help, value.
+type ByLink = (&'static str, &'static str, fn(&Link) -> Option<u64>);
+
+const BY_LINK: &[ByLink] = &[
+    ("captured_frames", "Frames captured, foreign ones included.", |link| Some(link.captured)),
+    ("frames", "Frames of a card.", |link| Some(link.counts.frames)),
+    ("frame_bytes", "Bytes of the frames of a card, without FCS.", |link| Some(link.counts.bytes)),
+    ("records", "Records decoded.", |link| Some(link.counts.records)),
+    ("accesses", "Memory accesses those records stand for.", |link| Some(link.counts.accesses)),
+    ("lost_accesses", "Accesses missing in the trace, whatever the reason.", |link| {
+        Some(link.counts.lost_accesses)
+    }),
+    ("card_lost_records", "Records dropped on the card.", |link| {
+        Some(link.counts.card_lost_records)
+    }),
+    ("wire_lost_frames", "Frames missing between the card and the kernel.", |link| {
+        Some(link.missing_on_wire)
+    }),
+    ("kernel_dropped_frames", "Frames dropped by the kernel.", |link| link.statistics.kernel_drops),
+    ("interface_dropped_frames", "Frames dropped by the interface.", |link| {
+        link.statistics.interface_drops
+    }),
+    ("malformed_frames", "Frames of a card that could not be read to their end.", |link| {
+        Some(link.counts.malformed)
+    }),
+    ("duplicate_frames", "Copies of frames, left out.", |link| Some(link.counts.order.duplicates)),
+    ("reordered_frames", "Frames that came after a later one.", |link| {
+        Some(link.counts.order.reordered)
+    }),
+    ("foreign_frames", "Frames that no card sent.", |link| Some(link.counts.foreign)),
+    ("restarts", "Times the card started to count anew.", |link| Some(link.counts.order.restarts)),
+    ("ddr_clock_losses", "Times the card lost its DDR clock.", |link| {
+        Some(link.counts.ddr_clock_losses)
+    }),
+];
+
+/// The metrics of a moment.
+pub fn text(snapshot: &Snapshot, activity: &Activity) -> String {
+    let mut families: Vec<MetricFamily> = BY_LINK
+        .iter()
+        .map(|(name, help, value)| {
+            let metrics = snapshot.links.iter().filter_map(|link| {
+                Some(counter(value(link)?, &[("interface", link.interface.clone())]))
+            });
+            family(&format!("{name}_total"), help, MetricType::COUNTER, metrics.collect())
+        })
+        .collect();
+    families.extend(of_statistics(snapshot, activity));
+    families.extend(of_receiver(snapshot));
+    families.retain(|family| !family.get_metric().is_empty());
+    // The encoder refuses only families without name or metrics.
+    TextEncoder::new().encode_to_string(&families).unwrap_or_default()
+}
+
+fn of_statistics(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> {
+    let total = &activity.total;
+    let direction = |name: &str, count| counter(count, &[("direction", name.to_owned())]);
+    let interface = |link: usize| {
+        snapshot.links.get(link).map(|link| link.interface.clone()).unwrap_or_default()
+    };
+    let by_bank = |value: fn(&crate::online::BankUse) -> u64| {
+        let banks = activity.banks.iter().map(|bank| {
+            let labels = [
+                ("interface", interface(bank.link)),
+                ("rank", bank.rank.to_string()),
+                ("bank", bank.bank.to_string()),
+            ];
+            counter(value(bank), &labels)
+        });
+        banks.collect()
+    };
+    let all = |name, help, metrics| family(name, help, MetricType::COUNTER, metrics);
+    vec![
+        all(
+            "statistics_accesses_total",
+            "Accesses the statistics saw.",
+            vec![direction("read", total.reads), direction("write", total.writes)],
+        ),
+        all(
+            "statistics_skipped_frames_total",
+            "Captured frames the statistics left out because they lagged.",
+            vec![counter(snapshot.skipped_frames, &[])],
+        ),
+        all(
+            "statistics_pages_total",
+            "Different pages of 4 KiB the statistics saw.",
+            vec![counter(total.pages, &[])],
+        ),
+        all(
+            "bank_accesses_total",
+            "Accesses the statistics saw in a bank.",
+            by_bank(|bank| bank.total.accesses),
+        ),
+        all(
+            "bank_row_hits_total",
+            "Accesses to the row accessed last in the bank.",
+            by_bank(|bank| bank.total.hits),
+        ),
+    ]
+}
+
+fn of_receiver(snapshot: &Snapshot) -> Vec<MetricFamily> {
+    let (waiting, capacity) = snapshot.queue;
+    let one = |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value)]);
+    vec![
+        family(
+            "written_bytes_total",
+            "Bytes written to all files.",
+            MetricType::COUNTER,
+            vec![counter(snapshot.written_bytes, &[])],
+        ),
+        one("queue_batches", "Batches of about 1 MiB that wait to be written.", waiting as f64),
+        one("queue_batches_limit", "Batches that may wait to be written.", capacity as f64),
+        one("capture_seconds", "Time since the capture began.", snapshot.elapsed.as_secs_f64()),
+    ]
+}
+
+fn family(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(format!("hmtt_{name}"));
+    family.set_help(help.to_owned());
+    family.set_field_type(kind);
+    family.set_metric(metrics);
+    family
+}
+
+fn counter(value: u64, labels: &[(&str, String)]) -> Metric {
+    let labels = labels.iter().map(|(name, value)| {
+        let mut label = LabelPair::default();
+        label.set_name((*name).to_owned());
+        label.set_value(value.clone());
+        label
+    });
+    let mut metric = Metric::from_label(labels.collect());
+    let mut counter = Counter::default();
+    counter.set_value(value as f64);
+    metric.set_counter(counter);
+    metric
+}
+
+fn gauge(value: f64) -> Metric {
+    let mut gauge = Gauge::default();
+    gauge.set_value(value);
+    Metric::from_gauge(gauge)
+}

@@ -1,0 +1,182 @@
+//! The words of one data frame to counts of pages, banks and directions.
+//!
+//! Reads what [`hmtt_format::Block`] reads, but clocks, of which nothing is wanted here, and takes
+//! words of two accesses, which are all when it matters, at once.
+
+use hmtt_format::Direction;
+use hmtt_format::block::UNIT_NONE;
+use hmtt_format::frame::Sync;
+use hmtt_format::memory::PAGE_LOG2;
+use hmtt_format::record::{
+    DELTA_AT, ESCAPE, Half, NUMBER_BITS, TagSource, WRITE_AT, Word, WordRecord,
+};
+
+use super::banks::Banks;
+use super::pages::OpenTable;
+use crate::online::activity::Seen;
+
+/// A data frame being read. `WHOLE_PAGES`: all of a page lies in one row.
+pub(super) struct Block<'a, const WHOLE_PAGES: bool> {
+    pub pages: OpenTable<'a>,
+    pub banks: &'a mut Banks,
+    pub tag_window: Option<u64>,
+    pub numbers: Numbers,
+    /// Bytes a command moves; 0 while that is not known.
+    pub burst_bytes: u64,
+    /// What was seen so far.
+    pub seen: Seen,
+}
+
+/// How numbers become addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    /// The segment, in its place.
+    base: u64,
+    unit_log2: u8,
+}
+
+impl Numbers {
+    /// As a frame's sync says.
+    pub fn new(sync: Sync) -> Self {
+        let mut numbers = Numbers { base: 0, unit_log2: sync.unit_log2 };
+        numbers.set_segment(sync.segment);
+        numbers
+    }
+
+    fn set_segment(&mut self, segment: u32) {
+        self.base = u64::from(segment) << NUMBER_BITS;
+    }
+
+    /// Address of a number; higher bits of `number` are ignored.
+    #[inline(always)]
+    fn address(self, number: u32) -> u64 {
+        (self.base | u64::from(number & ((1 << NUMBER_BITS) - 1))) << self.unit_log2
+    }
+}
+
+impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
+    /// Reads the words after the sync, up to the first that makes no sense.
+    pub fn words(&mut self, mut words: impl Iterator<Item = u64>) {
+        let (mut accesses, mut writes) = (0, 0);
+        // A copy stays in registers.
+        let mut numbers = self.numbers;
+        while let Some(word) = words.next() {
+            if is_two_accesses(word) {
+                accesses += 2;
+                writes += (word >> (32 + WRITE_AT)) + (word >> WRITE_AT & 1);
+                self.access::<0>(numbers.address((word >> 32) as u32));
+                self.access::<1>(numbers.address(word as u32));
+                continue;
+            }
+            match Word::decode(word, || words.next()) {
+                Ok(Word::Halves(high, low)) => {
+                    self.half(high);
+                    self.half(low);
+                }
+                Ok(Word::Record(record)) => self.record(record),
+                Err(_) => break,
+            }
+            numbers = self.numbers;
+        }
+        self.seen.accesses += accesses;
+        self.seen.writes += writes;
+        self.seen.reads += accesses - writes;
+        self.seen.bytes += accesses << self.numbers.unit_log2;
+    }
+
+    #[inline(always)]
+    fn access<const LANE: usize>(&mut self, address: u64) {
+        let page = address >> PAGE_LOG2;
+        let mut place = self.pages.add(page, 1).unwrap_or_else(|| self.untracked(page, 1));
+        if !WHOLE_PAGES {
+            place ^= self.pages.places().of_offset(address);
+        }
+        self.banks.add::<LANE>(place);
+    }
+
+    /// Counts accesses to a page that is not tracked; its place comes back.
+    #[cold]
+    fn untracked(&mut self, page: u64, accesses: u64) -> u32 {
+        self.seen.untracked += accesses;
+        self.pages.places().of_page(page)
+    }
+
+    fn half(&mut self, half: Half) {
+        match half {
+            Half::Access { direction, number, .. } => {
+                self.seen.bytes += 1 << self.numbers.unit_log2;
+                self.single(direction, self.numbers.address(number));
+            }
+            Half::Skip(_) => {}
+            Half::Segment { segment, .. } => self.numbers.set_segment(segment),
+        }
+    }
+
+    fn record(&mut self, record: WordRecord) {
+        match record {
+            WordRecord::Page { run, .. } => {
+                let accesses = self.bursts(run.reads, run.writes);
+                if accesses != 0 {
+                    self.run(self.numbers.address(run.number), accesses);
+                }
+            }
+            // Beside line or page records slices repeat what those tell.
+            WordRecord::Slice { reads, writes, .. } if self.numbers.unit_log2 == UNIT_NONE => {
+                self.seen.pageless += self.bursts(reads, writes);
+            }
+            WordRecord::Tag { source: TagSource::Window(direction), value, .. } => {
+                if let Some(base) = self.tag_window {
+                    self.seen.bytes += self.burst_bytes;
+                    self.single(direction, base + u64::from(value));
+                } else {
+                    let write = u32::from(direction == Direction::Write);
+                    self.seen.pageless += self.bursts(1 - write, write);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn single(&mut self, direction: Direction, address: u64) {
+        let write = u32::from(direction == Direction::Write);
+        self.count(1 - write, write);
+        self.access::<0>(address);
+    }
+
+    /// Accesses to a page. Which rows of a page with several were used is not told.
+    fn run(&mut self, address: u64, accesses: u64) {
+        let page = address >> PAGE_LOG2;
+        let place = self.pages.add(page, accesses);
+        let place = place.unwrap_or_else(|| self.untracked(page, accesses));
+        if WHOLE_PAGES {
+            self.banks.add_run(place, accesses);
+        }
+    }
+
+    /// Counts accesses of a burst each; all of them come back.
+    fn bursts(&mut self, reads: u32, writes: u32) -> u64 {
+        let accesses = self.count(reads, writes);
+        self.seen.bytes += accesses * self.burst_bytes;
+        accesses
+    }
+
+    fn count(&mut self, reads: u32, writes: u32) -> u64 {
+        let (reads, writes) = (u64::from(reads), u64::from(writes));
+        self.seen.reads += reads;
+        self.seen.writes += writes;
+        self.seen.accesses += reads + writes;
+        reads + writes
+    }
+}
+
+/// The write bits of both halves, which are the bits above the deltas.
+const WRITES: u64 = 1 << (32 + WRITE_AT) | 1 << WRITE_AT;
+/// The deltas of both halves, all ones.
+const DELTAS: u64 = (ESCAPE as u64) << (32 + DELTA_AT) | (ESCAPE as u64) << DELTA_AT;
+
+/// Whether neither half has the delta that marks what is no access: the complement of that delta is
+/// 0, and adding all ones to any other carries into the bit above.
+#[inline(always)]
+fn is_two_accesses(word: u64) -> bool {
+    ((!word & DELTAS) + DELTAS) & WRITES == WRITES
+}

@@ -1,0 +1,105 @@
+//! A second of a capture to one line for a terminal.
+//!
+//! Invariant: a line is never wider than the terminal, and what says that something was lost is the
+//! last to go.
+
+use std::io::{self, Write};
+
+use super::quantity::{clock, percent, scaled, with_unit};
+use super::second::Second;
+
+const BETWEEN: &str = "  ";
+const RED: &str = "\x1b[1;31m";
+const PLAIN: &str = "\x1b[0m";
+/// Back to the start of the line; whatever an older line left behind it goes.
+const REWRITE: &str = "\r\x1b[K";
+
+/// A part of the line.
+struct Part {
+    text: String,
+    /// The parts with the highest go first where the line is too long.
+    rank: u8,
+    alarming: bool,
+}
+
+/// The line, at most `columns` wide. `colour`: losses are red, as ANSI terminals understand it.
+pub fn line(second: &Second, columns: usize, colour: bool) -> String {
+    let mut parts = parts(second);
+    while width(&parts) > columns && parts.len() > 1 {
+        let highest = (0..parts.len()).max_by_key(|&index| parts[index].rank).unwrap_or(0);
+        parts.remove(highest);
+    }
+    let mut left = columns;
+    let mut line = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let between = if index == 0 { "" } else { BETWEEN };
+        let text: String = between.chars().chain(part.text.chars()).take(left).collect();
+        left -= text.chars().count();
+        match colour && part.alarming {
+            true => line.extend([RED, &text, PLAIN]),
+            false => line.push_str(&text),
+        }
+    }
+    line
+}
+
+fn width(parts: &[Part]) -> usize {
+    let texts: usize = parts.iter().map(|part| part.text.chars().count()).sum();
+    texts + BETWEEN.len() * parts.len().saturating_sub(1)
+}
+
+fn parts(second: &Second) -> Vec<Part> {
+    let part = |rank, text: String| Part { text, rank, alarming: false };
+    let Second { rates, memory, queue, .. } = second;
+    let mut parts = vec![
+        part(1, clock(second.elapsed)),
+        part(5, format!("{:.0} fps", rates.frames)),
+        part(2, with_unit(rates.accesses, "acc/s")),
+        part(3, with_unit(rates.moved_bytes, "B/s")),
+        part(4, format!("R {}", percent(second.read_share()))),
+        part(7, format!("pages {}", scaled(memory.pages as f64))),
+        part(8, format!("row hits {}", percent(memory.row_hit_rate))),
+        Part { text: losses(second), rank: 0, alarming: !second.losses.places().is_empty() },
+        part(9, format!("queue {}/{}", queue.waiting, queue.capacity)),
+    ];
+    if second.losses.skipped_frames != 0 {
+        let skipped = scaled(second.losses.skipped_frames as f64);
+        parts.push(part(6, format!("statistics skipped {skipped}")));
+    }
+    if let Some(name) = second.file.as_ref().and_then(|file| file.file_name()) {
+        // A file may be named to move a terminal's cursor.
+        let name = name.to_string_lossy().replace(char::is_control, "?");
+        let written = with_unit(second.written_bytes as f64, "B");
+        parts.push(part(10, format!("{name} {written}")));
+    }
+    parts
+}
+
+fn losses(second: &Second) -> String {
+    let places = second.losses.places();
+    if places.is_empty() {
+        return "lost 0".to_owned();
+    }
+    let places: Vec<String> =
+        places.iter().map(|(place, lost)| format!("{place} {}", scaled(*lost as f64))).collect();
+    format!("LOST {}", places.join(" "))
+}
+
+/// Columns of the terminal that standard output or error is; 80 where it does not tell.
+pub fn columns() -> usize {
+    let size = ratatui::crossterm::terminal::size();
+    size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns != 0).unwrap_or(80)
+}
+
+/// Writes the line in the place of the one before.
+pub fn rewrite(output: &mut impl Write, second: &Second) -> io::Result<()> {
+    // The last column stays free: some terminals wrap when it is written.
+    write!(output, "{REWRITE}{}", line(second, columns().saturating_sub(1), true))?;
+    output.flush()
+}
+
+/// Takes the line away, for what is printed next.
+pub fn clear(output: &mut impl Write) -> io::Result<()> {
+    write!(output, "{REWRITE}")?;
+    output.flush()
+}

@@ -1,0 +1,48 @@
+//! What is missing and what is odd to a line: green where it is 0, red where not.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+
+use crate::online::quantity::scaled;
+use crate::online::second::Second;
+
+/// For all that says whether something was lost.
+pub(super) fn style(second: &Second) -> Style {
+    let lossless = second.losses.places().is_empty();
+    Style::new().fg(if lossless { Color::Green } else { Color::Red })
+}
+
+pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
+    let losses = &second.losses;
+    let mut spans = vec![Span::from(" lost").style(style(second)).bold()];
+    // The worst comes first, where a narrow screen still shows it.
+    for (place, count) in [
+        ("card", Some(losses.card_records)),
+        ("wire", Some(losses.wire_frames)),
+        ("kernel", losses.kernel_frames),
+        ("interface", losses.interface_frames),
+        ("malformed", Some(losses.malformed_frames)),
+        ("accesses", Some(losses.accesses)),
+    ] {
+        let (text, colour) = match count {
+            None => ("?".to_owned(), Color::Yellow),
+            Some(0) => ("0".to_owned(), Color::Green),
+            Some(count) => (scaled(count as f64), Color::Red),
+        };
+        spans.extend([Span::from(format!(" {place} ")), Span::from(text).fg(colour)]);
+    }
+    for (oddity, count) in [
+        ("copies", losses.duplicates),
+        ("reordered", losses.reordered),
+        ("foreign", losses.foreign),
+        ("restarts", losses.restarts),
+        ("clock lost", losses.ddr_clock_losses),
+    ] {
+        if count != 0 {
+            spans.push(Span::from(format!("  {oddity} {}", scaled(count as f64))).yellow());
+        }
+    }
+    frame.render_widget(Line::from(spans), area);
+}

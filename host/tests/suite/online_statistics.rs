@@ -1,0 +1,402 @@
+//! The online statistics against a model that counts one access after the other in maps.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use hmtt_format::address_map::{AddressMap, Axis, MapBuilder};
+use hmtt_format::frame::{FrameKind, MAX_FRAME_BYTES, PayloadHeader, Sync, encode};
+use hmtt_format::info::StaticWords;
+use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
+use hmtt_format::{
+    Block, Direction, Event, FORMAT_VERSION, Generation, MemoryDescription, PhysAddr, Report,
+    config,
+};
+use hmtt_host::online::{
+    Activity, BankUse, HotPage, MAX_TRACKED_PAGES, Options, RowUse, Seen, Statistics,
+};
+use proptest::prelude::*;
+
+const HOT_PAGES: usize = 5;
+
+/// Whether rows are told from one another by address bits within a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    OfWholePages,
+    WithinPages,
+}
+
+fn map(rows: Rows) -> AddressMap {
+    let bank_at = if rows == Rows::WithinPages { 7 } else { 13 };
+    let mut map = MapBuilder::default();
+    let mut bits = (3u32..32).filter(|bit| *bit < bank_at || *bit >= bank_at + 3);
+    let mut next = || 1u64 << bits.next().unwrap();
+    (0..10).for_each(|bit| map.bit(Axis::Column, bit, next()).unwrap());
+    (0..2).for_each(|bit| map.bit(Axis::Rank, bit, next()).unwrap());
+    (0..14).for_each(|bit| map.bit(Axis::Row, bit, next()).unwrap());
+    (0..3u8).for_each(|bit| {
+        map.bit(Axis::Bank, bit, 1 << (bank_at + u32::from(bit)) | 1 << (20 + bit)).unwrap();
+    });
+    map.build().unwrap()
+}
+
+fn memory(rows: Rows) -> MemoryDescription {
+    MemoryDescription::new(Generation::Ddr3, map(rows), 8, 8, 2500).unwrap()
+}
+
+fn frame(kind: FrameKind, sync: Sync, words: &[u64]) -> Vec<u8> {
+    let words = [&sync.encode()[..], words].concat();
+    let header = PayloadHeader {
+        version: FORMAT_VERSION,
+        kind: kind as u8,
+        words: words.len() as u8,
+        lost: 0,
+    };
+    let mut buffer = [0; MAX_FRAME_BYTES];
+    let length = encode(&mut buffer, 0, header, &words);
+    buffer[..length].to_vec()
+}
+
+fn info(rows: Rows, tag_window: Option<u64>) -> Vec<u8> {
+    let memory = memory(rows);
+    let words = StaticWords::new(&memory);
+    let report = Report {
+        version: FORMAT_VERSION,
+        running: true,
+        mode: config::Mode::Line,
+        frequency: false,
+        granularity: config::Granularity::Line,
+        slice_code: config::DEFAULT_SLICE_CODE,
+        threshold: 187,
+        tag_window,
+        reads: 0,
+        writes: 0,
+        faults: 0,
+        tags: 0,
+        unreported: 0,
+        burst_length: Some(8),
+        digest: words.as_slice()[0],
+        memory,
+    };
+    let words = [&report.encode_dynamic()[..], words.as_slice()].concat();
+    frame(FrameKind::Info, Sync { unit_log2: 6, ..Sync::default() }, &words)
+}
+
+/// One card as a slow reader of the same frames sees it.
+#[derive(Default)]
+struct Model {
+    rows: Option<Rows>,
+    map: Option<AddressMap>,
+    tag_window: Option<u64>,
+    last: BTreeMap<(u32, u32), u32>,
+    bank_totals: BTreeMap<(u32, u32), RowUse>,
+    banks: BTreeMap<(u32, u32), RowUse>,
+    pages: BTreeMap<u64, u64>,
+    ever: HashSet<u64>,
+    seen: Seen,
+}
+
+impl Model {
+    fn report(&mut self, rows: Rows, tag_window: Option<u64>) {
+        self.tag_window = tag_window;
+        if self.rows.replace(rows) != Some(rows) {
+            let all = (0..4).flat_map(|rank| (0..8).map(move |bank| (rank, bank)));
+            self.banks = all.map(|bank| (bank, RowUse::default())).collect();
+            self.bank_totals = self.banks.clone();
+            self.last.clear();
+            self.map = Some(map(rows));
+        }
+    }
+
+    fn data(&mut self, sync: Sync, words: &[u64]) {
+        self.seen.frames += 1;
+        let words: Vec<u64> = [&sync.encode()[..], words].concat();
+        for event in Block::new(words.into_iter()).unwrap() {
+            match event {
+                Ok(Event::Access(access)) => {
+                    self.seen.bytes += 1 << sync.unit_log2;
+                    self.access(access.direction, access.address.0);
+                }
+                Ok(Event::Page { address, reads, writes, .. }) => {
+                    self.seen.bytes += u64::from(reads + writes) * self.burst_bytes();
+                    for _ in 0..reads {
+                        self.run_access(Direction::Read, address.0);
+                    }
+                    for _ in 0..writes {
+                        self.run_access(Direction::Write, address.0);
+                    }
+                }
+                Ok(Event::Slice { reads, writes, .. }) if sync.unit_log2 == 0 => {
+                    let (reads, writes) = (u64::from(reads), u64::from(writes));
+                    self.seen.reads += reads;
+                    self.seen.writes += writes;
+                    self.seen.bytes += (reads + writes) * self.burst_bytes();
+                    self.seen.pageless += reads + writes;
+                }
+                Ok(Event::Tag { source: TagSource::Window(direction), value, .. }) => {
+                    self.seen.bytes += self.burst_bytes();
+                    match self.tag_window {
+                        Some(base) => self.access(direction, base + u64::from(value)),
+                        None => {
+                            self.count(direction);
+                            self.seen.pageless += 1;
+                        }
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Eight words of eight bytes, once that was told.
+    fn burst_bytes(&self) -> u64 {
+        if self.rows.is_some() { 64 } else { 0 }
+    }
+
+    fn count(&mut self, direction: Direction) {
+        match direction {
+            Direction::Read => self.seen.reads += 1,
+            Direction::Write => self.seen.writes += 1,
+        }
+    }
+
+    fn page(&mut self, address: u64) {
+        if address >> 12 < MAX_TRACKED_PAGES as u64 {
+            *self.pages.entry(address >> 12).or_default() += 1;
+            self.ever.insert(address >> 12);
+        } else {
+            self.seen.untracked += 1;
+        }
+    }
+
+    fn row(&mut self, address: u64) {
+        let Some(map) = &self.map else { return };
+        let at = map.to_coordinates(address);
+        let hit = self.last.insert((at.rank, at.bank), at.row) == Some(at.row);
+        let bank = self.banks.get_mut(&(at.rank, at.bank)).unwrap();
+        bank.accesses += 1;
+        bank.hits += u64::from(hit);
+    }
+
+    fn access(&mut self, direction: Direction, address: u64) {
+        self.count(direction);
+        self.page(address);
+        self.row(address);
+    }
+
+    fn run_access(&mut self, direction: Direction, address: u64) {
+        self.count(direction);
+        self.page(address);
+        if self.rows == Some(Rows::OfWholePages) {
+            self.row(address);
+        }
+    }
+
+    fn end_slice(&mut self, link: usize) -> (Seen, Vec<HotPage>, Vec<BankUse>) {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.accesses = seen.reads + seen.writes;
+        seen.pages = self.pages.len() as u64;
+        let mut pages: Vec<HotPage> = std::mem::take(&mut self.pages)
+            .into_iter()
+            .map(|(page, accesses)| HotPage { link, address: PhysAddr(page << 12), accesses })
+            .collect();
+        pages.sort_by_key(|page| (Reverse(page.accesses), page.address));
+        let mut rows = RowUse::default();
+        let mut banks = Vec::new();
+        for (&(rank, bank), slice) in &mut self.banks {
+            let slice = std::mem::take(slice);
+            rows.accesses += slice.accesses;
+            rows.hits += slice.hits;
+            let total = self.bank_totals.get_mut(&(rank, bank)).unwrap();
+            total.accesses += slice.accesses;
+            total.hits += slice.hits;
+            banks.push(BankUse { link, rank, bank, slice, total: *total });
+        }
+        seen.rows = self.rows.map(|_| rows);
+        (seen, pages, banks)
+    }
+}
+
+/// What happens to the statistics.
+#[derive(Clone, Debug)]
+enum Step {
+    Report { link: usize, rows: Rows, tag_window: Option<u64> },
+    Data { link: usize, sync: Sync, words: Vec<u64> },
+    Slice,
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    any::<bool>().prop_map(Direction::from_bit)
+}
+
+fn half() -> impl Strategy<Value = u32> {
+    let number = prop_oneof![0u32..300, 0u32..1 << 26];
+    prop_oneof![
+        20 => (direction(), 0u32..31, number)
+            .prop_map(|(direction, delta, number)| Half::Access { direction, delta, number }),
+        1 => (0u32..9).prop_map(Half::Skip),
+        1 => (prop_oneof![0u32..3, 0u32..1 << 12])
+            .prop_map(|segment| Half::Segment { segment, skip: 0 }),
+    ]
+    .prop_map(Half::encode)
+}
+
+fn record() -> impl Strategy<Value = WordRecord> {
+    let source = prop_oneof![direction().prop_map(TagSource::Window), Just(TagSource::Mark)];
+    let run = (0u32..90, 0u32..40, 0u32..40).prop_map(|(number, reads, writes)| PageRun {
+        number,
+        reads,
+        writes,
+        duration: 5,
+    });
+    prop_oneof![
+        (source, any::<u32>()).prop_map(|(source, value)| WordRecord::Tag {
+            delta: 1,
+            source,
+            value
+        }),
+        run.prop_map(|run| WordRecord::Page { delta: 2, run }),
+        (any::<Option<u32>>(), any::<u32>(), any::<u32>()).prop_map(|(partial, reads, writes)| {
+            WordRecord::Slice { code: 3, partial, start: 4, reads, writes }
+        }),
+    ]
+}
+
+fn words() -> impl Strategy<Value = Vec<u64>> {
+    let word = prop_oneof![
+        30 => (half(), half())
+            .prop_map(|(high, low)| vec![u64::from(high) << 32 | u64::from(low)]),
+        3 => record().prop_map(|record| {
+            let (first, rest) = record.encode();
+            std::iter::once(first).chain(rest.into_iter().flatten()).collect()
+        }),
+        1 => any::<u64>().prop_map(|word| vec![word]),
+    ];
+    prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let rows = prop_oneof![Just(Rows::OfWholePages), Just(Rows::WithinPages)];
+    let tag_window = prop_oneof![Just(None), (0u64..1 << 20).prop_map(|base| Some(base << 16))];
+    let unit = prop_oneof![5 => Just(6u8), 2 => Just(12), 1 => 0u8..16];
+    let sync = (unit, prop_oneof![4 => Just(0u32), 1 => 0u32..1 << 12])
+        .prop_map(|(unit_log2, segment)| Sync { unit_log2, segment, ..Sync::default() });
+    prop_oneof![
+        1 => (0usize..2, rows, tag_window)
+            .prop_map(|(link, rows, tag_window)| Step::Report { link, rows, tag_window }),
+        8 => (0usize..2, sync, words())
+            .prop_map(|(link, sync, words)| Step::Data { link, sync, words }),
+        2 => Just(Step::Slice),
+    ]
+}
+
+/// What both models together say, the way [`Statistics::activity`] does.
+fn expected(models: &mut [Model], total: &mut Seen) -> Activity {
+    let mut activity = Activity::default();
+    for (link, model) in models.iter_mut().enumerate() {
+        let (seen, pages, banks) = model.end_slice(link);
+        add(&mut activity.slice, &seen);
+        activity.hot_pages.extend(pages);
+        activity.banks.extend(banks);
+    }
+    activity.hot_pages.sort_by_key(|page| (Reverse(page.accesses), page.link, page.address));
+    activity.hot_pages.truncate(HOT_PAGES);
+    add(total, &activity.slice);
+    total.pages = models.iter().map(|model| model.ever.len() as u64).sum();
+    activity.total = *total;
+    activity
+}
+
+fn add(to: &mut Seen, seen: &Seen) {
+    to.frames += seen.frames;
+    to.accesses += seen.accesses;
+    to.reads += seen.reads;
+    to.writes += seen.writes;
+    to.bytes += seen.bytes;
+    to.pages += seen.pages;
+    to.pageless += seen.pageless;
+    to.untracked += seen.untracked;
+    if let Some(rows) = seen.rows {
+        let sum = to.rows.get_or_insert_default();
+        sum.accesses += rows.accesses;
+        sum.hits += rows.hits;
+    }
+}
+
+proptest! {
+    #[test]
+    fn fast_counts_are_those_of_maps(steps in prop::collection::vec(step(), 1..30)) {
+        let mut statistics = Statistics::new(Options { hot_pages: HOT_PAGES });
+        let mut models = [Model::default(), Model::default()];
+        let mut total = Seen::default();
+        for step in steps.into_iter().chain([Step::Slice]) {
+            match step {
+                Step::Report { link, rows, tag_window } => {
+                    statistics.frame(link, &info(rows, tag_window));
+                    models[link].report(rows, tag_window);
+                }
+                Step::Data { link, sync, words } => {
+                    statistics.frame(link, &frame(FrameKind::Data, sync, &words));
+                    models[link].data(sync, &words);
+                }
+                Step::Slice => {
+                    let expected = expected(&mut models, &mut total);
+                    prop_assert_eq!(statistics.activity(), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_counted_or_passed_over(mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+                                            like_a_card: bool) {
+        if like_a_card && bytes.len() > 18 {
+            let model = frame(FrameKind::Data, Sync::default(), &[]);
+            bytes[..15].copy_from_slice(&model[..15]);
+        }
+        let mut statistics = Statistics::new(Options::default());
+        statistics.frame(0, &bytes);
+        let Seen { accesses, reads, writes, .. } = statistics.activity().slice;
+        prop_assert_eq!(accesses, reads + writes);
+    }
+}
+
+#[test]
+fn nothing_is_said_of_rows_before_a_report() {
+    let mut statistics = Statistics::new(Options::default());
+    let word = u64::from(Half::Access { direction: Direction::Read, delta: 0, number: 1 }.encode());
+    let words = vec![word << 32 | word; 9];
+    let sync = Sync { unit_log2: 6, ..Sync::default() };
+    statistics.frame(3, &frame(FrameKind::Data, sync, &words));
+    let before = statistics.activity();
+    assert_eq!((before.slice.rows, before.banks), (None, vec![]));
+    assert_eq!(before.hot_pages, [HotPage { link: 3, address: PhysAddr(0), accesses: 18 }]);
+    statistics.frame(3, &info(Rows::OfWholePages, None));
+    statistics.frame(3, &frame(FrameKind::Data, sync, &words));
+    let after = statistics.activity();
+    assert_eq!(after.slice.rows, Some(RowUse { accesses: 18, hits: 17 }));
+    assert_eq!(after.banks.len(), 32);
+    assert_eq!(after.total.pages, 1);
+}
+
+#[test]
+fn a_slice_of_more_accesses_than_a_page_can_count_leaves_a_counted_rest() {
+    let mut statistics = Statistics::new(Options::default());
+    let (first, rest) = WordRecord::Page {
+        delta: 0,
+        run: PageRun { number: 7, reads: (1 << 20) - 1, writes: (1 << 20) - 1, duration: 0 },
+    }
+    .encode();
+    let words = [first, rest[0].unwrap()].repeat(92);
+    let sync = Sync { unit_log2: 12, ..Sync::default() };
+    statistics.frame(0, &info(Rows::OfWholePages, None));
+    for _ in 0..40 {
+        statistics.frame(0, &frame(FrameKind::Data, sync, &words));
+    }
+    let Activity { slice, hot_pages, .. } = statistics.activity();
+    let accesses = 40 * 92 * 2 * ((1 << 20) - 1);
+    assert_eq!(slice.accesses, accesses);
+    assert!(slice.untracked != 0);
+    assert_eq!(hot_pages[0].accesses + slice.untracked, accesses);
+    assert_eq!(slice.rows, Some(RowUse { accesses, hits: accesses - 1 }));
+}
