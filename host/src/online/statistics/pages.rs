@@ -78,7 +78,7 @@ impl OpenTable<'_> {
     /// be tracked. `page`: its number.
     #[inline(always)]
     pub fn add(&mut self, page: u64, accesses: u64) -> Option<u32> {
-        let slot = self.slots.get_mut(page as usize)?;
+        let slot = self.slots.get_mut(usize::try_from(page).ok()?)?;
         let mut counted = *slot;
         if counted & COUNT_MASK == 0 {
             counted = self.marks.first_touch(counted, page);
