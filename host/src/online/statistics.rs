@@ -59,8 +59,8 @@ impl Statistics {
         self.cards[link].frame(&body);
     }
 
-    /// What happened since the last call and since the start. Takes about a millisecond for each
-    /// million pages that were accessed.
+    /// What happened since the last call and since the start. Takes less than a millisecond for each
+    /// million pages that were ever accessed.
     pub fn activity(&mut self) -> Activity {
         let mut activity = Activity::default();
         let mut pages = 0;

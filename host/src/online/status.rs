@@ -87,8 +87,9 @@ fn losses(second: &Second) -> String {
 
 /// Columns of the terminal that standard output or error is; 80 where it does not tell.
 pub fn columns() -> usize {
-    let size = ratatui::crossterm::terminal::size();
-    size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns != 0).unwrap_or(80)
+    // `size` would start a program where there is no terminal.
+    let size = ratatui::crossterm::terminal::window_size();
+    size.ok().map(|size| usize::from(size.columns)).filter(|columns| *columns != 0).unwrap_or(80)
 }
 
 /// Writes the line in the place of the one before.

@@ -400,3 +400,29 @@ fn a_slice_of_more_accesses_than_a_page_can_count_leaves_a_counted_rest() {
     assert_eq!(hot_pages[0].accesses + slice.untracked, accesses);
     assert_eq!(slice.rows, Some(RowUse { accesses, hits: accesses - 1 }));
 }
+
+#[test]
+fn more_pages_than_caches_hold_are_counted_the_same() {
+    const PAGES: u64 = 140_000;
+    let mut statistics = Statistics::new(Options { hot_pages: 1 });
+    let sync = Sync { unit_log2: 12, ..Sync::default() };
+    let half = |number| {
+        let direction = Direction::from_bit(number % 4 == 0);
+        u64::from(Half::Access { direction, delta: 0, number: number as u32 }.encode())
+    };
+    let words: Vec<u64> =
+        (0..PAGES / 2).map(|pair| half(2 * pair) << 32 | half(2 * pair + 1)).collect();
+    for slice in 1..4 {
+        for words in words.chunks(185).chain([&[half(77) << 32 | half(77)][..]]) {
+            statistics.frame(0, &frame(FrameKind::Data, sync, words));
+        }
+        let activity = statistics.activity();
+        let Seen { pages, writes, accesses, .. } = activity.slice;
+        assert_eq!((pages, writes, accesses), (PAGES, PAGES / 4, PAGES + 2));
+        assert_eq!((activity.total.pages, activity.total.accesses), (PAGES, slice * (PAGES + 2)));
+        assert_eq!(
+            activity.hot_pages,
+            [HotPage { link: 0, address: PhysAddr(77 << 12), accesses: 3 }]
+        );
+    }
+}

@@ -20,6 +20,8 @@ pub(super) struct Block<'a, const WHOLE_PAGES: bool> {
     pub pages: OpenTable<'a>,
     pub banks: &'a mut Banks,
     pub tag_window: Option<u64>,
+    /// The pages in use are too many for the caches.
+    pub is_scattered: bool,
     pub numbers: Numbers,
     /// Bytes a command moves; 0 while that is not known.
     pub burst_bytes: u64,
@@ -56,7 +58,10 @@ impl Numbers {
 
 impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     /// Reads the words after the sync, up to the first that makes no sense.
-    pub fn words(&mut self, mut words: impl Iterator<Item = u64>) {
+    pub fn words(&mut self, mut words: impl Iterator<Item = u64> + Clone) {
+        if self.is_scattered {
+            self.read_ahead(words.clone());
+        }
         let (mut accesses, mut writes) = (0, 0);
         // A copy stays in registers.
         let mut numbers = self.numbers;
@@ -82,6 +87,16 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.seen.writes += writes;
         self.seen.reads += accesses - writes;
         self.seen.bytes += accesses << self.numbers.unit_log2;
+    }
+
+    /// Fetches the slots that the words will need: the processor waits for many at once here, where it
+    /// has nothing else to do. What is no access may fetch a slot in vain.
+    fn read_ahead(&self, words: impl Iterator<Item = u64>) {
+        let slot = |half: u64| self.pages.peek(self.numbers.address(half as u32) >> PAGE_LOG2);
+        let sum = words
+            .fold(0u64, |sum, word| sum.wrapping_add(slot(word >> 32)).wrapping_add(slot(word)));
+        // Not to be left out because nobody reads it.
+        std::hint::black_box(sum);
     }
 
     #[inline(always)]

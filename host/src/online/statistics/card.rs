@@ -19,6 +19,9 @@ const COLLECT_FRAMES: u64 = MAX_UNCOLLECTED / (2 * MAX_WORDS as u64);
 /// What a burst is taken for where each command says its length.
 const LONGEST_BURST: u8 = 1 << MAX_BURST_LOG2;
 
+/// Pages whose slots stay near the processor: 1 MiB of them.
+const CACHED_PAGES: u64 = 1 << 17;
+
 /// What one card told.
 #[derive(Debug, Default)]
 pub(super) struct Card {
@@ -30,6 +33,8 @@ pub(super) struct Card {
     tag_window: Option<u64>,
     /// Bytes a command moves, by the last report.
     burst_bytes: u64,
+    /// Pages touched in the slice before.
+    last_pages: u64,
     /// In this slice; its pages and rows are added when it ends.
     seen: Seen,
 }
@@ -83,6 +88,7 @@ impl Card {
             pages: self.pages.open(with_page > MAX_SLICE_ACCESSES - MAX_FRAME_ACCESSES),
             banks: &mut self.banks,
             tag_window: self.tag_window,
+            is_scattered: self.last_pages > CACHED_PAGES,
             numbers: Numbers::new(sync),
             burst_bytes: self.burst_bytes,
             seen: Seen::default(),
@@ -100,6 +106,7 @@ impl Card {
     /// What was seen in the slice, which ends. `hot_pages`: how many of the hottest pages to name.
     pub fn end_slice(&mut self, hot_pages: usize) -> Slice {
         let (pages, hottest) = self.pages.end_slice(hot_pages);
+        self.last_pages = pages;
         let banks = self.banks.end_slice();
         let rows = self.digest.map(|_| {
             let mut all = RowUse::default();

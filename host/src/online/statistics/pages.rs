@@ -7,9 +7,10 @@
 //! slot   63..39 place | 38 touched ever | 31..0 accesses in this slice
 //! ```
 //!
-//! One word tells all there is to know of an access. Slots are in groups; the end of a slice looks at
-//! the groups touched in it only. Invariant: an access is counted in its slot or refused, never
-//! dropped.
+//! One word tells all there is to know of an access, and the only branch on it is taken once for each
+//! page ever: one that depends on whether a page was touched in this slice would be guessed wrong each
+//! time the memory is slow to answer. Slots are in groups; the end of a slice looks at those that were
+//! ever touched. Invariant: an access is counted in its slot or refused, never dropped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,23 +41,15 @@ pub(super) struct PageTable {
     marks: Marks,
 }
 
-/// What is noted when a page is touched for the first time in a slice.
+/// What is noted when a page is touched for the first time.
 #[derive(Debug)]
 struct Marks {
     /// How addresses become places.
     places: Box<Places>,
-    groups: Vec<Group>,
-    /// Pages touched in the slice.
-    slice_pages: u64,
+    /// Whether a page of each group was ever touched.
+    groups: Vec<bool>,
     /// Pages touched ever.
     pages: u64,
-}
-
-/// Whether a page of a group was touched.
-#[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    in_slice: bool,
-    ever: bool,
 }
 
 /// A [`PageTable`] taken apart for a tight loop: what the loop reads stays in registers.
@@ -67,8 +60,7 @@ pub(super) struct OpenTable<'a> {
 
 impl Default for PageTable {
     fn default() -> Self {
-        let (places, groups) = (Box::default(), vec![Group::default(); GROUPS]);
-        let marks = Marks { places, groups, slice_pages: 0, pages: 0 };
+        let marks = Marks { places: Box::default(), groups: vec![false; GROUPS], pages: 0 };
         PageTable { slots: vec![0; MAX_TRACKED_PAGES], marks }
     }
 }
@@ -78,13 +70,19 @@ impl OpenTable<'_> {
     /// be tracked. `page`: its number.
     #[inline(always)]
     pub fn add(&mut self, page: u64, accesses: u64) -> Option<u32> {
-        let slot = self.slots.get_mut(page as usize)?;
+        let slot = self.slots.get_mut(usize::try_from(page).ok()?)?;
         let mut counted = *slot;
-        if counted & COUNT_MASK == 0 {
-            counted = self.marks.first_touch(counted, page);
+        if counted == 0 {
+            counted = self.marks.first_touch(page);
         }
         *slot = counted + accesses;
         Some((counted >> PLACE_AT) as u32)
+    }
+
+    /// What the slot of a page holds, for nothing but to have it near when it is needed.
+    #[inline(always)]
+    pub fn peek(&self, page: u64) -> u64 {
+        usize::try_from(page).ok().and_then(|page| self.slots.get(page)).copied().unwrap_or(0)
     }
 
     /// How addresses become places.
@@ -109,11 +107,8 @@ impl PageTable {
     /// From here on places are these.
     pub fn set_places(&mut self, places: Places) {
         *self.marks.places = places;
-        for (group, slots) in self.slots.chunks_exact_mut(GROUP_PAGES).enumerate() {
-            if !self.marks.groups[group].ever {
-                continue;
-            }
-            for (page, slot) in (group << GROUP_LOG2..).zip(slots) {
+        for (group, slots) in touched_groups(&mut self.slots, &self.marks.groups) {
+            for (page, slot) in (group << GROUP_LOG2..).zip(slots).filter(|(_, slot)| **slot != 0) {
                 let place = u64::from(self.marks.places.of_page(page as u64));
                 *slot = *slot & ((1 << PLACE_AT) - 1) | place << PLACE_AT;
             }
@@ -129,21 +124,34 @@ impl PageTable {
     /// most first, equal counts by address; at most `most`.
     pub fn end_slice(&mut self, most: usize) -> (u64, Vec<(u64, PhysAddr)>) {
         let mut hottest = Hottest { most, heap: BinaryHeap::new(), floor: 0 };
-        let groups = self.slots.chunks_exact_mut(GROUP_PAGES).zip(&mut self.marks.groups);
-        for (group, (slots, touched)) in groups.enumerate() {
-            if !std::mem::take(&mut touched.in_slice) {
+        let mut pages = 0;
+        for (group, slots) in touched_groups(&mut self.slots, &self.marks.groups) {
+            let (mut in_group, mut any) = (0, 0);
+            for slot in &*slots {
+                let count = slot & COUNT_MASK;
+                in_group += u64::from(count != 0);
+                any |= u64::from(count > hottest.floor);
+            }
+            if in_group == 0 {
                 continue;
             }
-            for (offset, slot) in slots.iter_mut().enumerate() {
-                let count = *slot & COUNT_MASK;
-                *slot &= !COUNT_MASK;
-                if count > hottest.floor {
-                    hottest.insert(count, (group << GROUP_LOG2 | offset) as u64);
-                }
+            pages += in_group;
+            if any != 0 {
+                hottest.insert_all(slots, group << GROUP_LOG2);
             }
+            slots.iter_mut().for_each(|slot| *slot &= !COUNT_MASK);
         }
-        (std::mem::take(&mut self.marks.slice_pages), hottest.into_pages())
+        (pages, hottest.into_pages())
     }
+}
+
+/// The groups of which a page was ever touched, with their numbers.
+fn touched_groups<'a>(
+    slots: &'a mut [u64],
+    touched: &'a [bool],
+) -> impl Iterator<Item = (usize, &'a mut [u64])> {
+    let groups = slots.chunks_exact_mut(GROUP_PAGES).enumerate().zip(touched);
+    groups.filter(|(_, touched)| **touched).map(|(group, _)| group)
 }
 
 /// The pages with most accesses; those that come first win where counts are equal.
@@ -155,6 +163,16 @@ struct Hottest {
 }
 
 impl Hottest {
+    /// `first`: the number of the first slot's page.
+    fn insert_all(&mut self, slots: &[u64], first: usize) {
+        for (page, slot) in (first as u64..).zip(slots) {
+            let count = slot & COUNT_MASK;
+            if count > self.floor {
+                self.insert(count, page);
+            }
+        }
+    }
+
     fn insert(&mut self, count: u64, page: u64) {
         self.heap.push(Reverse((count, Reverse(page))));
         if self.heap.len() > self.most {
@@ -172,17 +190,13 @@ impl Hottest {
 }
 
 impl Marks {
-    /// The slot of a page not yet touched in the slice.
+    /// The slot of a page that was never touched.
     #[cold]
-    fn first_touch(&mut self, slot: u64, page: u64) -> u64 {
-        self.slice_pages += 1;
-        if let Some(group) = self.groups.get_mut((page >> GROUP_LOG2) as usize) {
-            *group = Group { in_slice: true, ever: true };
-        }
-        if slot & TOUCHED != 0 {
-            return slot;
-        }
+    fn first_touch(&mut self, page: u64) -> u64 {
         self.pages += 1;
+        if let Some(group) = self.groups.get_mut((page >> GROUP_LOG2) as usize) {
+            *group = true;
+        }
         u64::from(self.places.of_page(page)) << PLACE_AT | TOUCHED
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever ends the program but a signal that kills, the terminal is as it was before.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
@@ -19,8 +19,15 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is, and sees to it that a panic gives it back.
+    /// Takes the terminal that standard output is, and sees to it that a panic gives it back. An error
+    /// if it is none.
     pub fn open() -> io::Result<Self> {
+        if !io::stdout().is_terminal() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "standard output is not a terminal",
+            ));
+        }
         let terminal = ratatui::try_init()?;
         let mut screen = Screen { terminal, view: View::default() };
         screen.draw()?;
@@ -54,7 +61,10 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // In a panic that has been done, and a second time would lose what was printed since.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 
