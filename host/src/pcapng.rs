@@ -5,10 +5,12 @@
 
 mod interface;
 mod reader;
+mod source;
 mod writer;
 
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader, ReadError};
+pub use source::Source;
 pub use writer::{PcapngWriter, WriteError};
 
 /// What the capturing side counted, as an Interface Statistics Block holds it.

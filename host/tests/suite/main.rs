@@ -8,6 +8,7 @@ mod gaps;
 mod live;
 mod modes;
 mod order;
+mod reading;
 mod wire;
 mod wireshark;
 
