@@ -5,11 +5,13 @@
 
 mod interface;
 mod reader;
+mod source;
 mod writer;
 
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader, ReadError};
 pub use writer::{Description, PcapngWriter};
+pub use source::Source;
 
 /// What the capturing side counted, as an Interface Statistics Block holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

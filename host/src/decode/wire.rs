@@ -195,6 +195,7 @@ impl Wire {
         };
         let card = best(&mut self.cards.iter());
         let held = best(&mut self.held.iter().map(Held::trace));
+        let held = held.map(|best| self.latest_near(best, frame, bytes));
         let parked = best(&mut self.parked.iter().map(|parked| &parked.trace));
         let is_data = frame.kind() == Some(FrameKind::Data);
         match (card, held, parked) {
@@ -204,6 +205,13 @@ impl Wire {
                 if is_data && [card, held].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
             {
                 Owner::Parked(at)
+            }
+            // A card that does again what it did before its restart sends what looks like copies, and
+            // what could be near by chance.
+            (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(..), at)), _)
+                if self.held[at].is_silent(card) =>
+            {
+                Owner::Held(at)
             }
             (Some((fit, card)), held, _) if held.is_none_or(|(other, _)| fit <= other) => match fit
             {
@@ -216,6 +224,21 @@ impl Wire {
             _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Card(self.last),
             _ => Owner::Nobody,
         }
+    }
+
+    /// Of strings that wait and could be followed by a frame, the latest that came wholly after the
+    /// best: more likely the same card once more than two by chance.
+    fn latest_near(&self, best: (Fit, usize), frame: &Frame<'_>, bytes: &[u8]) -> (Fit, usize) {
+        if matches!(best.0, Fit::Next(_)) {
+            return best;
+        }
+        let fits = |at: usize| Some((self.held[at].trace().fit(frame, bytes)?, at));
+        let later = (best.1 + 1..self.held.len()).rev();
+        later
+            .filter(|at| self.held[best.1].is_before(&self.held[*at]))
+            .find_map(fits)
+            .filter(|(fit, _)| *fit != Fit::Late)
+            .unwrap_or(best)
     }
 
     /// Whether several cards could have lost frames before this one, which says what it counts.

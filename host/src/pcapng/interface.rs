@@ -11,6 +11,8 @@ use pcap_file::pcapng::blocks::interface_statistics::{
 
 use super::InterfaceStatistics;
 
+/// Resolution that needs no scaling, and the usual one.
+const NANOSECONDS: u8 = 9;
 /// Resolution of an interface that does not state one.
 const MICROSECONDS: u8 = 6;
 
@@ -19,8 +21,17 @@ const MICROSECONDS: u8 = 6;
 pub struct Interface {
     /// Its name.
     pub name: Option<String>,
-    /// What was counted there, if the capture was finished.
+    /// Comments its description has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<String>,
+    /// What was counted there, if the capture was finished; in all sections together.
     pub statistics: Option<InterfaceStatistics>,
+    /// The comment of the last statistics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statistics_comment: Option<String>,
+    /// What was counted in the sections before.
+    #[serde(skip)]
+    earlier: InterfaceStatistics,
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
@@ -28,10 +39,13 @@ pub struct Interface {
 }
 
 impl Interface {
-    pub(super) fn new(description: &InterfaceDescriptionBlock<'_>) -> Self {
+    fn new(description: &InterfaceDescriptionBlock<'_>) -> Self {
         let mut interface = Interface { resolution: MICROSECONDS, ..Default::default() };
         for option in &description.options {
             match option {
+                InterfaceDescriptionOption::Comment(text) => {
+                    interface.comments.push(text.to_string());
+                }
                 InterfaceDescriptionOption::IfName(name) => interface.name = Some(name.to_string()),
                 InterfaceDescriptionOption::IfTsResol(resolution) => {
                     interface.resolution = *resolution;
@@ -48,6 +62,10 @@ impl Interface {
     /// `if_tsresol`: the top bit tells powers of 2 from powers of 10. `None` when the file states a
     /// time that no clock shows.
     pub(super) fn time(&self, ticks: u64) -> Option<Duration> {
+        if self.resolution == NANOSECONDS {
+            let seconds = (ticks / 1_000_000_000).checked_add(self.offset_seconds)?;
+            return Some(Duration::new(seconds, (ticks % 1_000_000_000) as u32));
+        }
         let exponent = u32::from(self.resolution & 0x7f);
         let per_second = if self.resolution & 0x80 == 0 {
             10u64.checked_pow(exponent)?
@@ -59,11 +77,14 @@ impl Interface {
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Takes note of its statistics.
-    pub(super) fn note(&mut self, block: &InterfaceStatisticsBlock<'_>) {
-        let statistics = self.statistics.get_or_insert_default();
+    /// Takes note of its statistics; the last of a section are those of the section.
+    fn note(&mut self, block: &InterfaceStatisticsBlock<'_>) {
+        let mut statistics = InterfaceStatistics::default();
         for option in &block.options {
             match option {
+                InterfaceStatisticsOption::Comment(text) => {
+                    self.statistics_comment = Some(text.to_string());
+                }
                 InterfaceStatisticsOption::IsbIfRecv(count) => statistics.received = Some(*count),
                 InterfaceStatisticsOption::IsbIfDrop(count) => {
                     statistics.interface_drops = Some(*count);
@@ -73,6 +94,73 @@ impl Interface {
                 }
                 _ => {}
             }
+        }
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        self.statistics = Some(InterfaceStatistics {
+            received: sum(statistics.received, self.earlier.received),
+            interface_drops: sum(statistics.interface_drops, self.earlier.interface_drops),
+            kernel_drops: sum(statistics.kernel_drops, self.earlier.kernel_drops),
+        });
+    }
+}
+
+/// The interfaces of a capture. Those of a new section are numbered anew; the same name is the same one.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    all: Vec<Interface>,
+    /// Where those of the section are among all.
+    section: Vec<usize>,
+}
+
+impl Interfaces {
+    pub fn all(&self) -> &[Interface] {
+        &self.all
+    }
+
+    /// Where the interface that the section gives this number is among all; beyond them if it is not
+    /// described.
+    pub fn index(&self, number: usize) -> usize {
+        self.section.get(number).copied().unwrap_or(self.all.len())
+    }
+
+    /// A section begins.
+    pub fn section(&mut self) {
+        self.section.clear();
+        for interface in &mut self.all {
+            interface.earlier = interface.statistics.unwrap_or_default();
+        }
+    }
+
+    /// The section describes its next interface.
+    pub fn describe(&mut self, description: &InterfaceDescriptionBlock<'_>) {
+        let new = Interface::new(description);
+        let known = self.all.iter().position(|known| known.name == new.name);
+        let index = match known.filter(|index| !self.section.contains(index)) {
+            Some(index) => {
+                let known = &mut self.all[index];
+                let Interface { comments, resolution, offset_seconds, .. } = new;
+                let unsaid = comments.into_iter().filter(|text| !known.comments.contains(text));
+                let unsaid: Vec<String> = unsaid.collect();
+                known.comments.extend(unsaid);
+                (known.resolution, known.offset_seconds) = (resolution, offset_seconds);
+                index
+            }
+            None => {
+                self.all.push(new);
+                self.all.len() - 1
+            }
+        };
+        self.section.push(index);
+    }
+
+    /// The section states what was counted.
+    pub fn note(&mut self, block: &InterfaceStatisticsBlock<'_>) {
+        let index = self.index(block.interface_id as usize);
+        if let Some(interface) = self.all.get_mut(index) {
+            interface.note(block);
         }
     }
 }

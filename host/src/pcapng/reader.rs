@@ -2,8 +2,9 @@
 //!
 //! Reads a stream block by block and knows the byte offset of each. A file that ends within a block
 //! is read to the block before and said to be truncated; a block that makes no sense is an error.
+//! Enhanced packet blocks, nearly all of a capture, are read here: through the library, which also
+//! makes a vector of each one's options, reading took several times as long. All others go through it.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -12,12 +13,23 @@ use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{Endianness, PcapError};
 
 use super::Interface;
+use super::interface::Interfaces;
+use super::source::{Buffer, Source};
 
-const READ_BYTES: usize = 1 << 20;
 /// Longest block that is believed; Wireshark's limit.
-const MAX_BLOCK_BYTES: usize = 16 << 20;
-/// Type and length, which open every block.
-const BLOCK_HEADER_BYTES: usize = 8;
+pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
+/// Type and length, which open every block, and the length again, which closes it.
+const MIN_BLOCK_BYTES: usize = 12;
+/// Where a block's length is.
+const LENGTH_AT: usize = 4;
+/// Where a block's own fields begin.
+const FIELDS_AT: usize = 8;
+/// Type of an enhanced packet block.
+const ENHANCED_PACKET: u32 = 6;
+/// Where its data begin: after interface, two words of time and two lengths.
+const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
+/// Where those of a simple packet block begin: after the length on the wire.
+const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
 /// Type of a section header, the same in both byte orders.
 const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
 /// What follows the length of a section header in big-endian sections.
@@ -58,8 +70,11 @@ pub enum ReadError {
 pub struct Packet<'a> {
     /// Number in the file, from 1.
     pub number: u64,
-    /// Byte offset of its block.
+    /// Byte offset of its block, before compression.
     pub offset: u64,
+    /// Index of its interface in [`PcapngReader::interfaces`]; one that the capture does not describe
+    /// has an index beyond them.
+    pub interface: usize,
     /// Arrival, since the epoch; none where the file does not say.
     pub time: Option<Duration>,
     /// Bytes on the wire.
@@ -70,51 +85,48 @@ pub struct Packet<'a> {
 
 /// Reads one capture.
 pub struct PcapngReader<R> {
-    source: R,
-    buffer: Vec<u8>,
-    start: usize,
-    at_end: bool,
-    offset: u64,
+    buffer: Buffer<R>,
     packets: u64,
     parser: PcapNgParser,
-    interfaces: Vec<Interface>,
+    big_endian: bool,
+    interfaces: Interfaces,
     truncated: bool,
 }
 
-impl PcapngReader<File> {
-    /// Opens a file.
+impl PcapngReader<Source> {
+    /// Opens a file, compressed with zstd or not.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let file = File::open(path).map_err(|source| ReadError::Read { offset: 0, source })?;
-        PcapngReader::new(file)
+        let source = Source::open(path).map_err(|source| ReadError::Read { offset: 0, source })?;
+        PcapngReader::new(source)
     }
 }
 
 impl<R: Read> PcapngReader<R> {
     /// Reads the section header.
-    pub fn new(mut source: R) -> Result<Self, ReadError> {
-        let mut buffer = Vec::new();
+    pub fn new(source: R) -> Result<Self, ReadError> {
+        let mut buffer = Buffer::new(source);
         loop {
-            let at_end = fill(&mut source, &mut buffer, 0)?;
-            if !buffer.starts_with(&SECTION_HEADER) {
+            let more = buffer.fill()?;
+            let bytes = buffer.bytes();
+            if !bytes.starts_with(&SECTION_HEADER) && (bytes.len() >= SECTION_HEADER.len() || !more)
+            {
                 let reason = "it does not begin with a section header".into();
                 return Err(ReadError::NotPcapng { reason });
             }
-            match PcapNgParser::new(&buffer) {
+            match PcapNgParser::new(bytes) {
                 Ok((rest, parser)) => {
-                    let start = buffer.len() - rest.len();
+                    let length = bytes.len() - rest.len();
+                    buffer.take(length);
                     return Ok(PcapngReader {
-                        source,
-                        start,
                         buffer,
-                        at_end,
-                        offset: start as u64,
                         packets: 0,
+                        big_endian: matches!(parser.section().endianness, Endianness::Big),
                         parser,
-                        interfaces: Vec::new(),
+                        interfaces: Interfaces::default(),
                         truncated: false,
                     });
                 }
-                Err(PcapError::IncompleteBuffer) if !at_end && buffer.len() < MAX_BLOCK_BYTES => {}
+                Err(PcapError::IncompleteBuffer) if more && bytes.len() < MAX_BLOCK_BYTES => {}
                 Err(error) => return Err(ReadError::NotPcapng { reason: error.to_string() }),
             }
         }
@@ -122,118 +134,143 @@ impl<R: Read> PcapngReader<R> {
 
     /// The next frame; `None` at the end of the file.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
-        let (begin, offset) = loop {
+        let (offset, found) = loop {
             let Some(length) = self.whole_block()? else { return Ok(None) };
-            let (begin, offset) = (self.start, self.offset);
-            self.start += length;
-            self.offset += length as u64;
-            if self.block(begin, offset)? {
-                break (begin, offset);
+            let offset = self.buffer.offset();
+            let begin = self.buffer.take(length);
+            let found = match self.fields() {
+                fields if fields.u32(self.buffer.taken(begin), 0) == ENHANCED_PACKET => {
+                    let found = fields.enhanced_packet(self.buffer.taken(begin));
+                    Some(found.map_err(|reason| damaged(offset, reason))?)
+                }
+                _ => self.block(begin, offset)?,
+            };
+            if let Some(found) = found {
+                break (offset, Found { at: begin + found.at, ..found });
             }
         };
         self.packets += 1;
-        let (_, block) = self
-            .parser
-            .next_block(&self.buffer[begin..self.start])
-            .map_err(|error| damaged(offset, error))?;
-        let (interface, time, original_len, data) = match block {
-            Block::EnhancedPacket(packet) => {
-                let ticks = packet.timestamp.as_nanos() as u64;
-                (packet.interface_id as usize, Some(ticks), packet.original_len, packet.data)
-            }
-            Block::SimplePacket(packet) => (0, None, packet.original_len, packet.data),
-            _ => return Err(damaged(offset, "not a packet")),
-        };
-        let bytes = match data {
-            std::borrow::Cow::Borrowed(bytes) => bytes,
-            std::borrow::Cow::Owned(_) => return Err(damaged(offset, "not in one piece")),
-        };
-        let time = time.and_then(|ticks| self.interfaces.get(interface)?.time(ticks));
-        Ok(Some(Packet { number: self.packets, offset, time, original_len, bytes }))
+        let Found { interface, ticks, original_len, at, length } = found;
+        let interface = self.interfaces.index(interface);
+        let time = ticks.and_then(|ticks| self.interfaces.all().get(interface)?.time(ticks));
+        let bytes = self.buffer.bytes_at(at, length);
+        Ok(Some(Packet { number: self.packets, offset, interface, time, original_len, bytes }))
     }
 
-    /// What the capture says of its interfaces; complete once all packets were read.
+    /// What the capture says of its interfaces; complete once all packets were read. One that has the
+    /// same name in several sections is one.
     pub fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
+        self.interfaces.all()
     }
 
     /// The byte offset at which a last, incomplete block begins.
     pub fn truncated_at(&self) -> Option<u64> {
-        self.truncated.then_some(self.offset)
+        (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
+    }
+
+    fn fields(&self) -> Fields {
+        Fields { big_endian: self.big_endian }
     }
 
     /// Makes sure a whole block is in the buffer and returns its length; `None` at the end.
     fn whole_block(&mut self) -> Result<Option<usize>, ReadError> {
         loop {
-            let bytes = &self.buffer[self.start..];
-            let needed = if bytes.len() < BLOCK_HEADER_BYTES + size_of::<u32>() {
-                BLOCK_HEADER_BYTES + size_of::<u32>()
+            let bytes = self.buffer.bytes();
+            let needed = if bytes.len() < MIN_BLOCK_BYTES {
+                MIN_BLOCK_BYTES
             } else {
-                self.block_length(bytes)
+                self.fields().block_length(bytes)
             };
             if needed > MAX_BLOCK_BYTES {
-                return Err(damaged(self.offset, format!("it states a length of {needed} bytes")));
+                let reason = format!("it states a length of {needed} bytes");
+                return Err(damaged(self.buffer.offset(), reason));
             }
             if bytes.len() >= needed {
                 return Ok(Some(needed));
             }
-            if self.at_end {
-                self.truncated = !bytes.is_empty();
+            if !self.buffer.fill()? {
+                self.truncated = !self.buffer.bytes().is_empty();
                 return Ok(None);
             }
-            self.buffer.drain(..self.start);
-            self.start = 0;
-            self.at_end = fill(&mut self.source, &mut self.buffer, self.offset)?;
         }
     }
 
-    fn block_length(&self, bytes: &[u8]) -> usize {
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&bytes[at..at + 4]);
-            word
-        };
-        let big = if word(0) == SECTION_HEADER {
-            word(BLOCK_HEADER_BYTES) == BIG_ENDIAN_MAGIC
-        } else {
-            matches!(self.parser.section().endianness, Endianness::Big)
-        };
-        let length = word(4);
-        let length = if big { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) };
-        (length as usize).max(BLOCK_HEADER_BYTES + size_of::<u32>())
-    }
-
-    /// Notes what a block says; whether it is a packet comes back.
-    fn block(&mut self, begin: usize, offset: u64) -> Result<bool, ReadError> {
-        let (_, block) = self
-            .parser
-            .next_block(&self.buffer[begin..self.start])
-            .map_err(|error| damaged(offset, error))?;
+    /// Notes what a block says, through the library; if it is a packet, it comes back.
+    fn block(&mut self, begin: usize, offset: u64) -> Result<Option<Found>, ReadError> {
+        let bytes = self.buffer.taken(begin);
+        let (_, block) = self.parser.next_block(bytes).map_err(|error| damaged(offset, error))?;
         match block {
-            Block::EnhancedPacket(_) | Block::SimplePacket(_) => return Ok(true),
-            Block::SectionHeader(_) => self.interfaces.clear(),
-            Block::InterfaceDescription(description) => {
-                self.interfaces.push(Interface::new(&description));
+            Block::SimplePacket(packet) => {
+                // Its data begin after the original length.
+                let at = SIMPLE_DATA_AT;
+                let length = packet.data.len();
+                let original_len = packet.original_len;
+                return Ok(Some(Found { interface: 0, ticks: None, original_len, at, length }));
             }
-            Block::InterfaceStatistics(statistics) => {
-                if let Some(interface) = self.interfaces.get_mut(statistics.interface_id as usize) {
-                    interface.note(&statistics);
-                }
+            Block::SectionHeader(header) => {
+                self.big_endian = matches!(header.endianness, Endianness::Big);
+                self.interfaces.section();
             }
+            Block::InterfaceDescription(description) => self.interfaces.describe(&description),
+            Block::InterfaceStatistics(statistics) => self.interfaces.note(&statistics),
             _ => {}
         }
-        Ok(false)
+        Ok(None)
     }
 }
 
-/// Appends some of the source to the buffer; whether the source has ended comes back.
-fn fill(source: &mut impl Read, buffer: &mut Vec<u8>, offset: u64) -> Result<bool, ReadError> {
-    let read = source
-        .by_ref()
-        .take(READ_BYTES as u64)
-        .read_to_end(buffer)
-        .map_err(|source| ReadError::Read { offset, source })?;
-    Ok(read < READ_BYTES)
+/// Where a packet is in its block.
+struct Found {
+    interface: usize,
+    ticks: Option<u64>,
+    original_len: u32,
+    at: usize,
+    length: usize,
+}
+
+/// Reads the fields of blocks in the byte order of their section.
+#[derive(Clone, Copy)]
+struct Fields {
+    big_endian: bool,
+}
+
+impl Fields {
+    /// 0 where the block has ended.
+    fn u32(self, block: &[u8], at: usize) -> u32 {
+        let bytes = block.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.first_chunk());
+        let Some(&bytes) = bytes else { return 0 };
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    /// The length that the first bytes of a block state; of a section header, in its own order.
+    fn block_length(self, bytes: &[u8]) -> usize {
+        let is_section = bytes.starts_with(&SECTION_HEADER);
+        let big_endian = match bytes.get(LENGTH_AT + 4..LENGTH_AT + 8) {
+            Some(magic) if is_section => magic == BIG_ENDIAN_MAGIC,
+            _ => self.big_endian,
+        };
+        (Fields { big_endian }.u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
+    }
+
+    /// An enhanced packet block; its options are left out.
+    fn enhanced_packet(self, block: &[u8]) -> Result<Found, &'static str> {
+        let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
+        let length = field(3) as usize;
+        let end = block.len() - size_of::<u32>();
+        if self.u32(block, end) as usize != block.len() {
+            return Err("the lengths at its ends differ");
+        }
+        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|room| length > room) {
+            return Err("it is too short for its packet");
+        }
+        Ok(Found {
+            interface: field(0) as usize,
+            ticks: Some(u64::from(field(1)) << 32 | u64::from(field(2))),
+            original_len: field(4),
+            at: ENHANCED_DATA_AT,
+            length,
+        })
+    }
 }
 
 fn damaged(offset: u64, reason: impl ToString) -> ReadError {

@@ -13,6 +13,7 @@ mod online_metrics;
 mod online_statistics;
 mod online_tui;
 mod order;
+mod reading;
 mod wire;
 mod wireshark;
 

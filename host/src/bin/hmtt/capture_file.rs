@@ -1,11 +1,10 @@
 //! A capture file to the items of its trace, with complaints on standard error.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hmtt_host::decode::{Counts, Item, Origin, Trace};
-use hmtt_host::pcapng::{Interface, Packet, PcapngReader};
+use hmtt_host::pcapng::{Interface, Packet, PcapngReader, Source};
 
 /// Malformed frames that are named one by one.
 const NAMED_FRAMES: u64 = 20;
@@ -13,7 +12,7 @@ const NAMED_FRAMES: u64 = 20;
 /// An open capture.
 pub struct CaptureFile {
     path: PathBuf,
-    reader: PcapngReader<File>,
+    reader: PcapngReader<Source>,
 }
 
 /// What a capture held besides its items.

@@ -122,6 +122,11 @@ impl Held {
         self.frames.len() >= MAX_FRAMES
     }
 
+    /// Whether a card has sent nothing since the first of these frames.
+    pub fn is_silent(&self, card: usize) -> bool {
+        self.cards.get(card).is_some_and(|seen| seen.frames == 0)
+    }
+
     /// Takes note of a frame of a card.
     pub fn card_goes_on(&mut self, card: usize) {
         // Cards that appeared since are not what these frames go on from.

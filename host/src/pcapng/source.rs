@@ -1,0 +1,127 @@
+//! A file, compressed or not, to a buffer that holds whole blocks.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::Path;
+
+use super::ReadError;
+use super::reader::MAX_BLOCK_BYTES;
+
+/// What is read at once.
+const READ_BYTES: usize = 1 << 20;
+/// How zstd frames begin (RFC 8878, 3.1.1), and all but the low half of a byte of its skippable ones.
+const ZSTD: u32 = 0xfd2f_b528;
+const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
+
+/// The bytes of a capture file; its first bytes, not its name, say whether it is compressed.
+pub enum Source {
+    /// As it is.
+    Plain(File),
+    /// Compressed with zstd.
+    Zstd(Box<zstd::Decoder<'static, BufReader<File>>>),
+}
+
+impl Source {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn open(path: &Path) -> io::Result<Source> {
+        let mut file = File::open(path)?;
+        let mut first = [0; size_of::<u32>()];
+        // What cannot be read again, such as a pipe, is taken as it is.
+        if file.stream_position().is_err() {
+            return Ok(Source::Plain(file));
+        }
+        let read = file.read(&mut first)?;
+        file.rewind()?;
+        let magic = u32::from_le_bytes(first);
+        if read == first.len() && (magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE) {
+            return Ok(Source::Zstd(Box::new(zstd::Decoder::new(file)?)));
+        }
+        Ok(Source::Plain(file))
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::Plain(file) => file.read(buffer),
+            Source::Zstd(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+/// Bytes of a source, read some at a time and taken from the front.
+pub(super) struct Buffer<R> {
+    source: R,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Byte offset in the source of `start`.
+    offset: u64,
+    cut: bool,
+}
+
+impl<R: Read> Buffer<R> {
+    pub fn new(source: R) -> Self {
+        Buffer { source, bytes: vec![0; READ_BYTES], start: 0, end: 0, offset: 0, cut: false }
+    }
+
+    /// What has been read and not yet taken.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Takes `length` of [`Buffer::bytes`]; where they are comes back, for as long as nothing is
+    /// filled in.
+    pub fn take(&mut self, length: usize) -> usize {
+        let begin = self.start;
+        self.start += length;
+        self.offset += length as u64;
+        begin
+    }
+
+    /// What was taken last.
+    pub fn taken(&self, begin: usize) -> &[u8] {
+        &self.bytes[begin..self.start]
+    }
+
+    /// Some of what was taken last.
+    pub fn bytes_at(&self, begin: usize, length: usize) -> &[u8] {
+        &self.bytes[begin..begin + length]
+    }
+
+    /// Byte offset in the source of what comes next.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether the source ended before it should: a compressed file whose writer was killed.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Reads more; whether there was any comes back.
+    pub fn fill(&mut self) -> Result<bool, ReadError> {
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.end == self.bytes.len() {
+            self.bytes.resize((self.bytes.len() * 2).min(MAX_BLOCK_BYTES + READ_BYTES), 0);
+        }
+        loop {
+            match self.source.read(&mut self.bytes[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    return Ok(read != 0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.cut = true;
+                    return Ok(false);
+                }
+                Err(source) => return Err(ReadError::Read { offset: self.offset, source }),
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Captures of several interfaces, sections and byte orders, compressed or not, are read alike.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use hmtt_host::pcapng::{InterfaceStatistics, PcapngReader};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::interface_statistics::{
+    InterfaceStatisticsBlock, InterfaceStatisticsOption,
+};
+use pcap_file::pcapng::blocks::simple_packet::SimplePacketBlock;
+use pcap_file::{DataLink, Endianness};
+
+use crate::card::Card;
+use crate::{capture, scratch};
+
+type Writer = PcapNgWriter<Vec<u8>>;
+
+fn section(endianness: Endianness, interfaces: &[&str]) -> Writer {
+    let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).unwrap();
+    for name in interfaces {
+        let options = vec![
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
+            InterfaceDescriptionOption::Comment(Cow::Owned(format!("about {name}"))),
+            InterfaceDescriptionOption::IfTsResol(9),
+        ];
+        let description =
+            InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        writer.write_pcapng_block(description).unwrap();
+    }
+    writer
+}
+
+fn packet(writer: &mut Writer, interface_id: u32, data: &[u8]) {
+    let block = EnhancedPacketBlock {
+        interface_id,
+        timestamp: Duration::new(5, 6),
+        original_len: 99,
+        data: Cow::Borrowed(data),
+        options: vec![EnhancedPacketOption::Comment(Cow::Borrowed("an option"))],
+    };
+    writer.write_pcapng_block(block).unwrap();
+}
+
+fn statistics(writer: &mut Writer, interface_id: u32, drops: u64) {
+    let options = vec![
+        InterfaceStatisticsOption::IsbOsDrop(drops),
+        InterfaceStatisticsOption::Comment(Cow::Borrowed("hot day")),
+    ];
+    let block = InterfaceStatisticsBlock { interface_id, timestamp: 0, options };
+    writer.write_pcapng_block(block).unwrap();
+}
+
+/// Interface, arrival and bytes of each packet.
+type Read = Vec<(usize, Option<Duration>, Vec<u8>)>;
+
+fn read<R: std::io::Read>(reader: &mut PcapngReader<R>) -> Read {
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        assert_eq!(packet.number, packets.len() as u64 + 1);
+        packets.push((packet.interface, packet.time, packet.bytes.to_vec()));
+    }
+    packets
+}
+
+#[test]
+fn both_byte_orders_read_alike_options_or_not() {
+    for endianness in [Endianness::Little, Endianness::Big] {
+        let mut writer = section(endianness, &["veth1", "veth3"]);
+        packet(&mut writer, 1, b"abcde");
+        packet(&mut writer, 0, b"");
+        let undescribed = writer.get_ref().len();
+        packet(&mut writer, 0, b"of an interface that is not described");
+        let simple = SimplePacketBlock { original_len: 4, data: Cow::Borrowed(b"wxyz") };
+        writer.write_pcapng_block(simple).unwrap();
+        let mut file = writer.into_inner();
+        file[undescribed + 8..undescribed + 12].fill(7);
+        let mut reader = PcapngReader::new(&file[..]).unwrap();
+        let time = Some(Duration::new(5, 6));
+        let packets = read(&mut reader);
+        assert_eq!(packets[0], (1, time, b"abcde".to_vec()));
+        assert_eq!(packets[1], (0, time, Vec::new()));
+        assert_eq!((packets[2].0, packets[2].1), (2, None));
+        assert_eq!(packets[3], (0, None, b"wxyz".to_vec()));
+    }
+}
+
+#[test]
+fn sections_keep_interfaces_of_different_names_apart() {
+    let mut first = section(Endianness::Little, &["veth1", "veth3"]);
+    packet(&mut first, 0, b"one");
+    packet(&mut first, 1, b"two");
+    statistics(&mut first, 1, 3);
+    let mut second = section(Endianness::Big, &["veth3", "veth5"]);
+    packet(&mut second, 0, b"three");
+    packet(&mut second, 1, b"four");
+    statistics(&mut second, 0, 4);
+    statistics(&mut second, 0, 5);
+    let file = [first.into_inner(), second.into_inner()].concat();
+    let mut reader = PcapngReader::new(&file[..]).unwrap();
+    let links: Vec<usize> = read(&mut reader).into_iter().map(|(link, ..)| link).collect();
+    assert_eq!(links, [0, 1, 1, 2]);
+    let [one, three, five] = reader.interfaces() else { panic!("{:?}", reader.interfaces()) };
+    assert_eq!(three.name.as_deref(), Some("veth3"));
+    assert_eq!(three.comments, ["about veth3"]);
+    assert_eq!(three.statistics_comment.as_deref(), Some("hot day"));
+    let drops = InterfaceStatistics { kernel_drops: Some(8), ..Default::default() };
+    assert_eq!(three.statistics, Some(drops), "3 in the first section, 5 in the second");
+    assert_eq!((one.statistics, five.statistics), (None, None));
+}
+
+#[test]
+fn an_enhanced_packet_that_contradicts_itself_is_damage() {
+    let mut writer = section(Endianness::Little, &["veth1"]);
+    let begin = writer.get_ref().len();
+    packet(&mut writer, 0, b"abcde");
+    let whole = writer.into_inner();
+    let end = whole.len() - 4;
+    // The captured length, and the length that closes the block.
+    for (at, what) in [(begin + 20, "too short"), (end, "differ")] {
+        let mut bytes = whole.clone();
+        bytes[at + 1] = 1;
+        let mut reader = PcapngReader::new(&bytes[..]).unwrap();
+        let error = reader.next_packet().unwrap_err().to_string();
+        assert!(error.contains(&format!("block at offset {begin} is damaged")), "{error}");
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+#[test]
+fn a_compressed_capture_is_read_frame_by_frame_and_to_where_it_is_cut() {
+    let (frames, _) = Card::new().session(200, 370);
+    let whole = capture(&frames);
+    let plain = read(&mut PcapngReader::new(&whole[..]).unwrap());
+    let compress = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let (first, last) = whole.split_at(whole.len() / 2);
+    let last = compress(last);
+    let path = scratch("compressed.pcapng.zst");
+    std::fs::write(&path, [compress(first), last.clone()].concat()).unwrap();
+    let mut reader = PcapngReader::open(&path).unwrap();
+    assert!(read(&mut reader) == plain);
+    assert_eq!(reader.truncated_at(), None);
+
+    let cut = &last[..last.len() / 2];
+    std::fs::write(&path, [&compress(first), cut].concat()).unwrap();
+    let mut reader = PcapngReader::open(&path).unwrap();
+    let packets = read(&mut reader);
+    assert!(packets.len() + 2 >= plain.len() / 2 && packets.len() < plain.len());
+    assert!(packets[..] == plain[..packets.len()]);
+    assert!(reader.truncated_at().is_some());
+}
