@@ -102,6 +102,7 @@ impl Interface {
         self.statistics = Some(InterfaceStatistics {
             received: sum(statistics.received, self.earlier.received),
             interface_drops: sum(statistics.interface_drops, self.earlier.interface_drops),
+            interface_missed: None,
             kernel_drops: sum(statistics.kernel_drops, self.earlier.kernel_drops),
         });
     }
