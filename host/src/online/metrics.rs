@@ -1,6 +1,6 @@
 //! What a capture has brought to Prometheus, over HTTP on this machine only.
 //!
-//! [`text`] writes the metrics, [`http`] answers one connection after the other on a thread of its own.
+//! `text` writes the metrics, `http` answers one connection after the other on a thread of its own.
 //! The capture only leaves a finished text there, so no client can make it wait. Invariant: what is
 //! listened on is a loopback address, given in numbers: nothing is looked up, nobody outside connects.
 
