@@ -1,9 +1,9 @@
-//! A capture file to the items of its trace, with complaints on standard error.
+//! A capture file to the items of its cards, with complaints on standard error.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_host::decode::{Counts, Item, Origin, Trace};
+use hmtt_host::decode::{CardCounts, Counts, Item, Links, Origin};
 use hmtt_host::pcapng::{Interface, Packet, PcapngReader, Source};
 
 /// Malformed frames that are named one by one.
@@ -15,17 +15,44 @@ pub struct CaptureFile {
     reader: PcapngReader<Source>,
 }
 
+/// What is wanted of the records of a capture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Records {
+    /// Each as an item.
+    Events,
+    /// To be counted only, which is much faster.
+    Counted,
+}
+
+/// An item and where it belongs.
+pub struct Found<'a> {
+    /// Number of its card, from 0.
+    pub card: usize,
+    /// Index of its interface.
+    pub link: u16,
+    /// What the capture says of its interfaces so far.
+    pub interfaces: &'a [Interface],
+    pub item: Item,
+}
+
 /// What a capture held besides its items.
 pub struct Ending {
+    /// Of all cards together.
     pub counts: Counts,
+    pub cards: Vec<CardCounts>,
     pub interfaces: Vec<Interface>,
 }
 
 impl Ending {
     /// Whether accesses are known to be missing.
     pub fn has_gaps(&self) -> bool {
-        self.counts.has_loss() || self.counts.accesses_before_start != 0
+        has_gaps(&self.counts)
     }
+}
+
+/// Whether accesses are known to be missing.
+pub fn has_gaps(counts: &Counts) -> bool {
+    counts.has_loss() || counts.accesses_before_start != 0
 }
 
 impl CaptureFile {
@@ -39,38 +66,54 @@ impl CaptureFile {
     /// it has gone to `items`. `packets` sees each frame first, and says whether to go on.
     pub fn read(
         mut self,
+        records: Records,
         mut packets: impl FnMut(&Packet<'_>) -> bool,
-        mut items: impl FnMut(Item),
+        mut items: impl FnMut(Found<'_>),
     ) -> Result<Ending> {
         let mut malformed = 0;
-        let mut sink = |item: Item| {
-            if let Item::Malformed { origin, error } = &item {
+        let mut note = |item: &Item| {
+            if let Item::Malformed { origin, error } = item {
                 malformed += 1;
                 name_malformed(malformed, *origin, error);
             }
-            items(item);
         };
-        let mut trace = Trace::default();
+        let mut links = Links::default();
+        // Items wait until the packet they came from is given back to the reader.
+        let mut waiting: Vec<(usize, Item)> = Vec::new();
         let unreadable = loop {
             match self.reader.next_packet() {
                 Ok(Some(packet)) if packets(&packet) => {
-                    let origin = Origin {
-                        packet: packet.number,
-                        offset: packet.offset,
-                        time: packet.time,
-                        link: 0,
-                    };
-                    trace.push(origin, packet.bytes, &mut sink);
+                    let mut sink = |card, item| waiting.push((card, item));
+                    match records {
+                        Records::Events => links.push(origin(&packet), packet.bytes, &mut sink),
+                        Records::Counted => links.count(origin(&packet), packet.bytes, &mut sink),
+                    }
                 }
                 Ok(_) => break None,
                 Err(error) => break Some(error),
             }
+            for (card, item) in waiting.drain(..) {
+                note(&item);
+                let link = links.cards().get(card).copied().unwrap_or_default();
+                items(Found { card, link, interfaces: self.reader.interfaces(), item });
+            }
         };
-        let counts = trace.finish(&mut sink);
+        let mut sink = |card, item| waiting.push((card, item));
+        let found = match records {
+            Records::Events => links.finish(&mut sink),
+            Records::Counted => links.finish_counted(&mut sink),
+        };
+        for (card, item) in waiting {
+            note(&item);
+            let link = found.cards.get(card).map_or(0, |card| card.link);
+            items(Found { card, link, interfaces: self.reader.interfaces(), item });
+        }
+        let counts = found.sum();
         self.warn(&counts);
         let path = self.path.display();
+        let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
-            None => Ok(Ending { counts, interfaces: self.reader.interfaces().to_vec() }),
+            None => Ok(Ending { counts, cards: found.cards, interfaces }),
             Some(error) => Err(error).with_context(|| {
                 format!("{path}: read up to packet {}", counts.frames + counts.foreign)
             }),
@@ -87,6 +130,15 @@ impl CaptureFile {
         if counts.frames == 0 {
             eprintln!("hmtt: warning: {path}: no frame of a card among {} frames", counts.foreign);
         }
+    }
+}
+
+fn origin(packet: &Packet<'_>) -> Origin {
+    Origin {
+        packet: packet.number,
+        offset: packet.offset,
+        time: packet.time,
+        link: packet.interface.try_into().unwrap_or(u16::MAX),
     }
 }
 

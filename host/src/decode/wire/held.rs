@@ -1,5 +1,7 @@
 //! Frames that go on from no card's trace, until they show whose they are.
 
+use hmtt_format::frame::Sync;
+
 use crate::decode::fit::Fit;
 use crate::decode::frame::{Frame, Origin};
 use crate::decode::item::Counted;
@@ -29,8 +31,8 @@ pub(super) struct Held {
     cards: Vec<Seen>,
     /// The first frame could be that of several cards that lost frames.
     fits_several: bool,
-    /// Accesses the first frame counts before itself.
-    before: u64,
+    /// What the first frame says of what was before it.
+    opening: Sync,
 }
 
 /// What was seen of a card since.
@@ -77,7 +79,7 @@ impl Held {
             trace: Trace::default(),
             cards: cards.iter().map(|trace| Seen::new(trace, frame, bytes)).collect(),
             fits_several: cards.iter().filter(near).count() > 1,
-            before: sync.map_or(0, |sync| sync.accesses),
+            opening: sync.unwrap_or_default(),
         };
         held.push(origin, bytes, frame, serial);
         held
@@ -114,8 +116,8 @@ impl Held {
         &self.frames
     }
 
-    pub fn before(&self) -> u64 {
-        self.before
+    pub fn opening(&self) -> Sync {
+        self.opening
     }
 
     pub fn is_full(&self) -> bool {
