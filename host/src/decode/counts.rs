@@ -136,7 +136,7 @@ impl Counts {
         };
         if before == 0 {
             self.gaps.remove(0);
-            self.gap_count -= 1;
+            self.gap_count = self.gap_count.saturating_sub(1);
         }
         self.accesses_before_start += before;
         self.card_lost_records = self.card_lost_records.saturating_sub(was.records.into());

@@ -239,7 +239,7 @@ impl Wire {
         loop {
             let found = self.held.iter().enumerate();
             let found = found.filter_map(|(at, held)| Some((at, held.found(&self.cards)?))).next();
-            let ready = |held: &Held| held.is_card() || held.is_full();
+            let ready = |held: &Held| held.is_card() || held.is_full() || held.is_stray();
             if let Some((at, card)) = found {
                 let held = self.held.remove(at);
                 self.give(card, held, sink);
@@ -257,6 +257,7 @@ impl Wire {
     fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
         let held = self.held.remove(at);
         match held.parent(self.last) {
+            Some(card) if held.is_stray() => self.give(card, held, sink),
             Some(card) => {
                 self.park(card, &held, sink);
                 let restarts = self.cards[card].restarts();

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_host::decode::{CardCounts, Counts, Item, Links, Origin};
-use hmtt_host::pcapng::{Interface, Packet, PcapngReader, Source};
+use hmtt_host::decode::{CardCounts, Counts, Item, LinkCounts, Links, Origin};
+use hmtt_host::pcapng::{Interface, Packet, PcapngReader, ReadError, Source};
 
 /// Malformed frames that are named one by one.
 const NAMED_FRAMES: u64 = 20;
@@ -70,16 +70,17 @@ impl CaptureFile {
         mut packets: impl FnMut(&Packet<'_>) -> bool,
         mut items: impl FnMut(Found<'_>),
     ) -> Result<Ending> {
-        let mut malformed = 0;
-        let mut note = |item: &Item| {
-            if let Item::Malformed { origin, error } = item {
-                malformed += 1;
-                name_malformed(malformed, *origin, error);
-            }
-        };
         let mut links = Links::default();
         // Items wait until the packet they came from is given back to the reader.
         let mut waiting: Vec<(usize, Item)> = Vec::new();
+        let mut complaints = Complaints::default();
+        let mut deliver = |waiting: &mut Vec<(usize, Item)>, links: &[u16], of: &[Interface]| {
+            for (card, item) in waiting.drain(..) {
+                complaints.note(&item);
+                let link = links.get(card).copied().unwrap_or_default();
+                items(Found { card, link, interfaces: of, item });
+            }
+        };
         let unreadable = loop {
             match self.reader.next_packet() {
                 Ok(Some(packet)) if packets(&packet) => {
@@ -92,30 +93,29 @@ impl CaptureFile {
                 Ok(_) => break None,
                 Err(error) => break Some(error),
             }
-            for (card, item) in waiting.drain(..) {
-                note(&item);
-                let link = links.cards().get(card).copied().unwrap_or_default();
-                items(Found { card, link, interfaces: self.reader.interfaces(), item });
-            }
+            deliver(&mut waiting, links.cards(), self.reader.interfaces());
         };
         let mut sink = |card, item| waiting.push((card, item));
-        let found = match records {
+        let LinkCounts { cards, foreign } = match records {
             Records::Events => links.finish(&mut sink),
             Records::Counted => links.finish_counted(&mut sink),
         };
-        for (card, item) in waiting {
-            note(&item);
-            let link = found.cards.get(card).map_or(0, |card| card.link);
-            items(Found { card, link, interfaces: self.reader.interfaces(), item });
-        }
+        let numbers: Vec<u16> = cards.iter().map(|card| card.link).collect();
+        deliver(&mut waiting, &numbers, self.reader.interfaces());
+        self.end(LinkCounts { cards, foreign }, unreadable)
+    }
+
+    fn end(self, found: LinkCounts, unreadable: Option<ReadError>) -> Result<Ending> {
         let counts = found.sum();
         self.warn(&counts);
-        let path = self.path.display();
-        let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
-            None => Ok(Ending { counts, cards: found.cards, interfaces }),
+            None => {
+                let interfaces = self.reader.interfaces().to_vec();
+                Ok(Ending { counts, cards: found.cards, interfaces })
+            }
             Some(error) => Err(error).with_context(|| {
-                format!("{path}: read up to packet {}", counts.frames + counts.foreign)
+                let read = counts.frames + counts.foreign;
+                format!("{}: read up to packet {read}", self.path.display())
             }),
         }
     }
@@ -142,11 +142,20 @@ fn origin(packet: &Packet<'_>) -> Origin {
     }
 }
 
-fn name_malformed(count: u64, origin: Origin, error: &impl std::fmt::Display) {
-    let Origin { packet, offset, .. } = origin;
-    if count <= NAMED_FRAMES {
-        eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
-    } else if count == NAMED_FRAMES + 1 {
-        eprintln!("hmtt: more malformed frames; `hmtt info` counts them");
+/// Names malformed frames, the first ones one by one.
+#[derive(Default)]
+struct Complaints {
+    malformed: u64,
+}
+
+impl Complaints {
+    fn note(&mut self, item: &Item) {
+        let Item::Malformed { origin: Origin { packet, offset, .. }, error } = item else { return };
+        self.malformed += 1;
+        if self.malformed <= NAMED_FRAMES {
+            eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
+        } else if self.malformed == NAMED_FRAMES + 1 {
+            eprintln!("hmtt: more malformed frames; `hmtt info` counts them");
+        }
     }
 }

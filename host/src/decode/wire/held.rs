@@ -129,12 +129,19 @@ impl Held {
         self.cards.get(card).is_some_and(|seen| seen.frames == 0)
     }
 
+    /// Whether this is a frame alone whose counter a card has long used itself: a damaged one.
+    pub fn is_stray(&self) -> bool {
+        let used = |seen: &Seen| seen.near && seen.frames >= MAX_FRAMES as u32;
+        self.frames.len() == 1 && self.cards.iter().any(used)
+    }
+
     /// Takes note of a frame of a card.
     pub fn card_goes_on(&mut self, card: usize) {
         // Cards that appeared since are not what these frames go on from.
         let Some(seen) = self.cards.get_mut(card) else { return };
-        seen.frames += 1;
-        seen.frames_since_second += u32::from(self.frames.len() > 1);
+        seen.frames = seen.frames.saturating_add(1);
+        let more = u32::from(self.frames.len() > 1);
+        seen.frames_since_second = seen.frames_since_second.saturating_add(more);
     }
 
     /// Whether all cards go on beside the frames, so that they are another one's.
