@@ -10,6 +10,7 @@ use hmtt_format::{Access, truth};
 
 pub mod fuzz;
 pub mod load;
+pub mod measure;
 
 /// The DDR1 vectors.
 pub const DDR1: [&str; 12] = [

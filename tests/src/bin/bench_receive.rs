@@ -1,0 +1,187 @@
+//! The receiver beside tcpdump and dumpcap on the same traffic, and the reading of captures, as Markdown
+//! tables: `bench_receive [FOLDER]`. Runs itself again in a network namespace, where it makes its wire.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use hmtt_tests::load::{Pace, Sent, send};
+use hmtt_tests::measure::{Measured, Taken, measure};
+use hmtt_tests::program;
+use serde_json::Value;
+
+/// Full frames that a gigabit link takes in a second (IEEE 802.3: 1538 bytes each).
+const LINE_RATE: u64 = 81_274;
+/// 10 GB of them.
+const LINE_FRAMES: u64 = 6_450_000;
+const FLAT_OUT_FRAMES: u64 = 1_500_000;
+const FLAT_OUT_RUNS: usize = 3;
+const RING_MIB: &str = "64";
+/// Names the folder, inside of the namespace.
+const INSIDE: &str = "HMTT_BENCH_FOLDER";
+
+fn main() -> Result<()> {
+    if let Some(folder) = std::env::var_os(INSIDE) {
+        return inside(Path::new(&folder));
+    }
+    let folder = std::env::args().nth(1).map_or_else(|| "target/bench".into(), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    // Built here, because cargo has no network inside.
+    program("hmtt-recv");
+    let status = Command::new("unshare")
+        .arg("-Urn")
+        .arg(std::env::current_exe()?)
+        .env(INSIDE, folder.canonicalize()?)
+        .status()
+        .context("unshare")?;
+    ensure!(status.success(), "the benchmark failed: {status}");
+    Ok(())
+}
+
+fn inside(folder: &Path) -> Result<()> {
+    make_wire()?;
+    let big = folder.join("line.pcapng");
+    at_line_rate(&big)?;
+    summarised(&big)?;
+    std::fs::remove_file(&big)?;
+    flat_out(folder)
+}
+
+fn make_wire() -> Result<()> {
+    let wire = "PATH=$PATH:/usr/sbin; ip link add veth0 type veth peer name veth1
+        for end in veth0 veth1; do
+            echo 1 >/proc/sys/net/ipv6/conf/$end/disable_ipv6 2>/dev/null; ip link set $end up
+        done";
+    ensure!(Command::new("sh").args(["-c", wire]).status()?.success(), "cannot make a wire");
+    Ok(())
+}
+
+/// A tool that captures while frames are sent.
+fn capture(command: &mut Command, pace: Pace) -> Result<(Taken, Sent)> {
+    let tool = Measured::start(command)?;
+    // None of the tools says in the same way that it listens.
+    std::thread::sleep(Duration::from_millis(1500));
+    let sent = send("veth0", pace)?;
+    std::thread::sleep(Duration::from_millis(1500));
+    tool.interrupt();
+    Ok((tool.finish()?, sent))
+}
+
+fn hmtt_recv(file: &Path) -> Command {
+    let mut command = Command::new(program("hmtt-recv"));
+    command.args(["veth1", "--json", "-q", "-f", "-B", RING_MIB, "-w"]).arg(file);
+    command
+}
+
+fn summary(taken: &Taken) -> Result<Value> {
+    let line = taken.output.lines().last().context("no summary")?;
+    Ok(serde_json::from_str(line)?)
+}
+
+fn count(summary: &Value, name: &str) -> Result<u64> {
+    summary[name].as_u64().with_context(|| format!("no {name} in {summary}"))
+}
+
+fn at_line_rate(file: &Path) -> Result<()> {
+    println!(
+        "| line rate, {LINE_RATE} full frames/s | frames | lost | skipped by statistics | CPU, s | of one core |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    let pace = Pace { frames_per_second: Some(LINE_RATE), frames: LINE_FRAMES };
+    let (taken, sent) = capture(&mut hmtt_recv(file), pace)?;
+    let summary = summary(&taken)?;
+    let (frames, skipped) = (count(&summary, "frames")?, count(&summary, "skipped_frames")?);
+    let share = 100.0 * taken.cpu / sent.time.as_secs_f64();
+    println!(
+        "| hmtt-recv, writing, statistics on | {} | {} | {skipped} | {:.2} | {share:.1} % |\n",
+        sent.frames,
+        sent.frames - frames,
+        taken.cpu
+    );
+    Ok(())
+}
+
+fn summarised(file: &Path) -> Result<()> {
+    let bytes = file.metadata()?.len();
+    let mut disk = Command::new("dd");
+    disk.arg(format!("if={}", file.display())).args(["of=/dev/null", "bs=4M", "iflag=direct"]);
+    let disk = measure(disk.stderr(std::process::Stdio::null()))?;
+    let mut info = Command::new(program("hmtt"));
+    let info = measure(info.arg("info").arg(file))?;
+    ensure!(info.code == Some(0), "hmtt info: {info:?}");
+    println!("| {:.1} GB capture | wall, s | GB/s | CPU, s | memory, MB |", bytes as f64 / 1e9);
+    println!("|---|---:|---:|---:|---:|");
+    for (name, taken) in [("the disk alone (dd, direct)", disk), ("hmtt info", info)] {
+        let speed = bytes as f64 / 1e9 / taken.wall;
+        let memory = taken.memory as f64 / 1e6;
+        println!("| {name} | {:.1} | {speed:.2} | {:.1} | {memory:.0} |", taken.wall, taken.cpu);
+    }
+    println!();
+    Ok(())
+}
+
+/// A tool's name, and how it is run.
+type Tool = (&'static str, fn(&Path) -> Command);
+
+fn flat_out(folder: &Path) -> Result<()> {
+    let tools: [Tool; 3] = [
+        ("hmtt-recv", hmtt_recv),
+        ("tcpdump", |file| {
+            let mut command = Command::new("tcpdump");
+            let kib = (RING_MIB.parse::<u64>().unwrap_or(64) << 10).to_string();
+            command.args(["-i", "veth1", "-Z", "root", "-s", "0", "-B", &kib, "-w"]).arg(file);
+            command
+        }),
+        ("dumpcap", |file| {
+            let mut command = Command::new("dumpcap");
+            command.args(["-q", "-i", "veth1", "-B", RING_MIB, "-w"]).arg(file);
+            command
+        }),
+    ];
+    let mut results = [const { Vec::new() }; 3];
+    for _ in 0..FLAT_OUT_RUNS {
+        for ((name, tool), results) in tools.iter().zip(&mut results) {
+            let file = folder.join(format!("flat-{name}.pcapng"));
+            let mut command = tool(&file);
+            command.stderr(std::process::Stdio::null());
+            let pace = Pace { frames_per_second: None, frames: FLAT_OUT_FRAMES };
+            let Ok((taken, sent)) = capture(&mut command, pace) else {
+                println!("{name} is not installed");
+                continue;
+            };
+            results.push((taken.cpu, sent, packets(&file)?));
+            std::fs::remove_file(&file)?;
+        }
+    }
+    println!(
+        "| flat out, {FLAT_OUT_FRAMES} frames, median of {FLAT_OUT_RUNS} | offered, frames/s | lost | CPU, us/frame | ratio |"
+    );
+    println!("|---|---:|---:|---:|---:|");
+    let mut ours = None;
+    for ((name, _), mut results) in tools.iter().zip(results) {
+        if results.is_empty() {
+            continue;
+        }
+        let per_frame = |(cpu, _, kept): &(f64, Sent, u64)| cpu * 1e6 / *kept as f64;
+        results.sort_by(|one, other| per_frame(one).total_cmp(&per_frame(other)));
+        let middle = results[results.len() / 2];
+        let (_, sent, kept) = middle;
+        let offered = sent.frames as f64 / sent.time.as_secs_f64();
+        let cost = per_frame(&middle);
+        let ratio = cost / *ours.get_or_insert(cost);
+        let lost = 100.0 * (sent.frames - kept) as f64 / sent.frames as f64;
+        println!("| {name} | {offered:.0} | {lost:.2} % | {cost:.2} | {ratio:.2} |");
+    }
+    Ok(())
+}
+
+/// Packets in a capture, as Wireshark's own tool counts them.
+fn packets(file: &Path) -> Result<u64> {
+    let output = Command::new("capinfos").args(["-c", "-M", "-T", "-r"]).arg(file).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.split_whitespace().last().and_then(|count| count.parse().ok()) {
+        Some(count) => Ok(count),
+        None => bail!("capinfos: {text}{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}

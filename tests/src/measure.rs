@@ -1,0 +1,71 @@
+//! A command to what it took: wall time, processor time, memory.
+
+use std::io::{self, Read};
+use std::mem::zeroed;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a process took.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// Exit code; none after a signal.
+    pub code: Option<i32>,
+    /// From its start to its end, in seconds.
+    pub wall: f64,
+    /// Processor time in user mode and in the kernel, in seconds.
+    pub cpu: f64,
+    /// Most memory that was resident, in bytes.
+    pub memory: u64,
+    /// What it printed.
+    pub output: String,
+}
+
+/// A process that is measured.
+pub struct Measured {
+    child: Child,
+    begin: Instant,
+}
+
+impl Measured {
+    /// Starts it; what it prints is kept.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        Ok(Measured { child, begin: Instant::now() })
+    }
+
+    /// Sends it SIGINT.
+    pub fn interrupt(&self) {
+        // SAFETY: no memory is touched; the process is ours and has not been waited for.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGINT) };
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> io::Result<Taken> {
+        let mut output = String::new();
+        if let Some(stdout) = &mut self.child.stdout {
+            stdout.read_to_string(&mut output)?;
+        }
+        let (mut status, pid) = (0, self.child.id() as libc::pid_t);
+        // SAFETY: a C structure of integers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { zeroed() };
+        // SAFETY: the kernel writes to an integer and to the structure, which outlive the call.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let seconds = |time: libc::timeval| {
+            Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000).as_secs_f64()
+        };
+        Ok(Taken {
+            code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            wall: self.begin.elapsed().as_secs_f64(),
+            cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            memory: usage.ru_maxrss as u64 * 1024,
+            output,
+        })
+    }
+}
+
+/// Runs a command to its end.
+pub fn measure(command: &mut Command) -> io::Result<Taken> {
+    Measured::start(command)?.finish()
+}
