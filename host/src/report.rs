@@ -4,9 +4,9 @@
 //! from the card's last report to name a tag's address or a slice's length.
 
 pub mod analysis;
-mod context;
+pub(crate) mod context;
 pub mod csv;
-mod digits;
+pub(crate) mod digits;
 pub mod info;
 pub mod jsonl;
 pub mod memory;
