@@ -115,6 +115,6 @@ impl<W: Write> Writer for Csv<W> {
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
         self.output.flush()?;
-        Ok(LeftOut(vec![("rows' captures", self.untold)]))
+        Ok(LeftOut(vec![("rows' links or cards", self.untold)]))
     }
 }

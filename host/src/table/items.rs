@@ -1,7 +1,7 @@
 //! The items of a trace to rows of a table.
 
-use hmtt_format::Event;
 use hmtt_format::record::TagSource;
+use hmtt_format::{Access, Direction, Event};
 
 use super::{Accesses, Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::Item;
@@ -13,19 +13,56 @@ pub struct Items {
     writer: Box<dyn Writer>,
     /// What the last report of each capture said, by its number.
     contexts: Vec<(u32, Context)>,
+    batch: Batch,
+}
+
+/// Accesses in a batch.
+const BATCH_ROWS: usize = 4096;
+
+/// Accesses of one capture that have not been passed on yet.
+#[derive(Default)]
+struct Batch {
+    capture: u32,
+    clocks: Vec<u64>,
+    addresses: Vec<u64>,
+    writes: Vec<bool>,
+}
+
+impl Batch {
+    #[inline]
+    fn push(&mut self, access: Access) {
+        self.clocks.push(access.clock.0);
+        self.addresses.push(access.address.0);
+        self.writes.push(access.direction == Direction::Write);
+    }
+
+    fn clear(&mut self) {
+        self.clocks.clear();
+        self.addresses.clear();
+        self.writes.clear();
+    }
 }
 
 impl Items {
     /// Writes to `writer`.
     pub fn new(writer: Box<dyn Writer>) -> Self {
-        Items { writer, contexts: Vec::new() }
+        Items { writer, contexts: Vec::new(), batch: Batch::default() }
     }
 
     /// Writes one item of the link or card `capture`; 0 where there is one.
+    #[inline]
     pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
-        if let Item::Event(Event::Access(access)) = item {
-            return self.writer.row(&Row { capture, entry: Entry::Access(*access) });
+        let Item::Event(Event::Access(access)) = item else { return self.other(capture, item) };
+        if capture != self.batch.capture || self.batch.clocks.len() >= BATCH_ROWS {
+            self.pass_on()?;
+            self.batch.capture = capture;
         }
+        self.batch.push(*access);
+        Ok(())
+    }
+
+    fn other(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
+        self.pass_on()?;
         let context = context(&mut self.contexts, capture);
         context.observe(item);
         if let Item::Report { report, .. } = item {
@@ -39,12 +76,21 @@ impl Items {
 
     /// Writes accesses, whose items need not be made for it.
     pub fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.pass_on()?;
         self.writer.accesses(capture, accesses)
     }
 
     /// Completes the table.
-    pub fn finish(self) -> Result<LeftOut, TableError> {
+    pub fn finish(mut self) -> Result<LeftOut, TableError> {
+        self.pass_on()?;
         self.writer.finish()
+    }
+
+    fn pass_on(&mut self) -> Result<(), TableError> {
+        let Batch { capture, clocks, addresses, writes } = &self.batch;
+        self.writer.accesses(*capture, Accesses { clocks, addresses, writes })?;
+        self.batch.clear();
+        Ok(())
     }
 }
 

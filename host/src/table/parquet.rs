@@ -17,6 +17,7 @@
 //! clock have that of the row before. Invariant: what `sorting_columns` claims is so.
 
 mod column_chunk;
+mod guard;
 mod reader;
 mod row_group;
 mod writer;

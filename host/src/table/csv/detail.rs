@@ -44,9 +44,9 @@ pub(super) fn gap(text: &str) -> Option<Gap> {
         }
         None => what,
     };
-    gap.accesses = match accesses.strip_suffix(" accesses") {
-        Some(accesses) => Some(accesses.parse().ok()?),
-        None => (accesses == "an unknown number of accesses").then_some(None)?,
+    gap.accesses = match accesses {
+        "an unknown number of accesses" => None,
+        _ => Some(accesses.strip_suffix(" accesses")?.parse().ok()?),
     };
     Some(gap)
 }

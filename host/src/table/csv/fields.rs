@@ -153,8 +153,8 @@ mod tests {
         #[test]
         fn quoted_fields_come_back(fields in prop::collection::vec("[a-c,\" ]{0,6}", 1..20)) {
             let quote = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
-            let line: Vec<String> = fields.iter().map(quote).collect();
-            prop_assert_eq!(split(&line.join(",")).unwrap(), fields);
+            let line = fields.iter().map(quote).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(split(&line).unwrap(), fields);
         }
 
         #[test]

@@ -5,10 +5,12 @@ use std::fs::File;
 use ::parquet::basic::Type as Physical;
 use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescPtr;
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
+use super::guard::guarded;
 use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
 use crate::table::jsonl::of_object;
 use crate::table::{Card, Entry, Reader, Row, TableError};
@@ -28,7 +30,9 @@ pub struct ParquetReader {
 impl ParquetReader {
     /// Reads the file's metadata.
     pub fn new(file: File) -> Result<Self, TableError> {
-        let file = SerializedFileReader::new(file)?;
+        let length = file.metadata()?.len();
+        let file = guarded(|| SerializedFileReader::new(file))?;
+        file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
         let metadata = file.metadata().file_metadata();
         let pairs = metadata.key_value_metadata();
         let captures = pairs
@@ -67,7 +71,8 @@ impl Reader for ParquetReader {
             if self.next_group == self.file.num_row_groups() {
                 return Ok(None);
             }
-            self.group = Some(Columns::new(self.file.get_row_group(self.next_group)?.as_ref())?);
+            let group = guarded(|| self.file.get_row_group(self.next_group))?;
+            self.group = Some(Columns::new(group.as_ref())?);
             self.next_group += 1;
         }
     }
@@ -197,8 +202,9 @@ impl<T: DataType> Values<T> {
         let found = schema.column(place);
         check(&found, name, physical)?;
         let is_optional = found.max_def_level() == 1;
-        let reader = get_column_reader(found, group.get_column_page_reader(place)?);
-        Ok(Values::over(T::get_column_reader(reader), is_optional))
+        let pages = guarded(|| group.get_column_page_reader(place))?;
+        let reader = T::get_column_reader(get_column_reader(found, pages));
+        Ok(Values::over(reader, is_optional))
     }
 
     fn over(reader: Option<ColumnReaderImpl<T>>, is_optional: bool) -> Self {
@@ -221,7 +227,8 @@ impl<T: DataType> Values<T> {
             self.values.clear();
             self.levels.clear();
             let levels = self.is_optional.then_some(&mut self.levels);
-            (self.rows, _, _) = reader.read_records(BATCH_ROWS, levels, None, &mut self.values)?;
+            (self.rows, _, _) =
+                guarded(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
             (self.next_row, self.next_value) = (0, 0);
             if self.rows == 0 {
                 self.current = None;
@@ -238,6 +245,23 @@ impl<T: DataType> Values<T> {
     /// The value of the row, if it has one.
     fn get(&self) -> Option<&T::T> {
         self.values.get(self.current?)
+    }
+}
+
+/// That columns lie within the file: the library takes it for granted.
+fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
+    let is_within = |column: &ColumnChunkMetaData| {
+        let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let end = first.checked_add(column.compressed_size());
+        let end = end.and_then(|end| u64::try_from(end).ok());
+        first >= 0 && column.compressed_size() >= 0 && end.is_some_and(|end| end <= length)
+    };
+    match group.columns().iter().find(|column| !is_within(column)) {
+        None => Ok(()),
+        Some(column) => Err(TableError::Schema(format!(
+            "column {} lies outside the file: the file is damaged",
+            column.column_path()
+        ))),
     }
 }
 

@@ -15,7 +15,7 @@ const MAX_ROWS: usize = 1 << 20;
 const MAX_OTHERS: usize = 1 << 18;
 /// Level of a value, and of none, in a column that not every row has.
 const PRESENT: i16 = 1;
-const ABSENT: i16 = 0;
+pub(super) const ABSENT: i16 = 0;
 
 /// A row that is not just an access in its time.
 struct Other {

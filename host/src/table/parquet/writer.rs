@@ -10,7 +10,7 @@ use ::parquet::file::properties::WriterPropertiesPtr;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use super::column_chunk::ConstantChunk;
-use super::row_group::{RowGroup, Sparse};
+use super::row_group::{ABSENT, RowGroup, Sparse};
 use super::{
     Capture, Column, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties,
 };
@@ -45,6 +45,11 @@ impl<W: Write + Send> ParquetWriter<W> {
             properties,
             captures: ConstantChunk::new(Column::Capture),
             kinds: ConstantChunk::new(Column::Kind),
+            reads: ConstantChunk::new(Column::Reads),
+            writes: ConstantChunk::new(Column::Writes),
+            durations: ConstantChunk::new(Column::Duration),
+            starts: ConstantChunk::new(Column::Start),
+            details: ConstantChunk::new(Column::Detail),
         };
         Ok(ParquetWriter { file, columns, captures: Vec::new(), open: Vec::new() })
     }
@@ -152,6 +157,11 @@ struct Columns {
     properties: WriterPropertiesPtr,
     captures: ConstantChunk<u32>,
     kinds: ConstantChunk<()>,
+    reads: ConstantChunk<()>,
+    writes: ConstantChunk<()>,
+    durations: ConstantChunk<()>,
+    starts: ConstantChunk<()>,
+    details: ConstantChunk<()>,
 }
 
 impl Columns {
@@ -161,13 +171,13 @@ impl Columns {
         capture: u32,
         group: &RowGroup,
     ) -> Result<()> {
-        let rows = group.rows();
-        self.captures.append(output, &self.properties, (capture, rows), |column| {
+        let (rows, properties) = (group.rows(), &self.properties);
+        self.captures.append(output, properties, (capture, rows), |column| {
             write::<Int32Type>(column, &vec![capture as i32; rows], None)
         })?;
         column::<Int64Type, W>(output, &group.timestamps, None)?;
         if group.is_plain() {
-            self.kinds.append(output, &self.properties, ((), rows), |column| {
+            self.kinds.append(output, properties, ((), rows), |column| {
                 write::<ByteArrayType>(column, &vec![ByteArray::from("access"); rows], None)
             })?;
         } else {
@@ -175,12 +185,36 @@ impl Columns {
         }
         column::<BoolType, W>(output, &group.is_write, Some(&group.direction_levels()))?;
         column::<Int64Type, W>(output, &group.addresses, Some(&group.address_levels()))?;
-        sparse(output, &group.reads())?;
-        sparse(output, &group.writes())?;
-        sparse(output, &group.durations())?;
-        sparse(output, &group.starts())?;
-        sparse(output, &group.details())
+        self.others(output, group)
     }
+
+    /// The columns that accesses do not have.
+    fn others<W: Write + Send>(
+        &mut self,
+        output: &mut SerializedRowGroupWriter<'_, W>,
+        group: &RowGroup,
+    ) -> Result<()> {
+        if !group.is_plain() {
+            sparse(output, &group.reads())?;
+            sparse(output, &group.writes())?;
+            sparse(output, &group.durations())?;
+            sparse(output, &group.starts())?;
+            return sparse(output, &group.details());
+        }
+        let rows = group.rows();
+        let of_int32 = |column: &mut ColumnWriter<'_>| empty::<Int32Type>(column, rows);
+        let of_int64 = |column: &mut ColumnWriter<'_>| empty::<Int64Type>(column, rows);
+        let of_text = |column: &mut ColumnWriter<'_>| empty::<ByteArrayType>(column, rows);
+        self.reads.append(output, &self.properties, ((), rows), of_int32)?;
+        self.writes.append(output, &self.properties, ((), rows), of_int32)?;
+        self.durations.append(output, &self.properties, ((), rows), of_int64)?;
+        self.starts.append(output, &self.properties, ((), rows), of_int64)?;
+        self.details.append(output, &self.properties, ((), rows), of_text)
+    }
+}
+
+fn empty<T: DataType>(column: &mut ColumnWriter<'_>, rows: usize) -> Result<()> {
+    write::<T>(column, &[], Some(&vec![ABSENT; rows]))
 }
 
 fn sparse<T: DataType, W: Write + Send>(
