@@ -17,6 +17,8 @@
 //! clock have that of the row before. Invariant: what `sorting_columns` claims is so.
 
 mod column_chunk;
+mod columns;
+mod encoder;
 mod guard;
 mod reader;
 mod row_group;

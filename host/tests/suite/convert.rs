@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::{capture_file, hmtt, scratch};
+use crate::card::Card;
+use crate::{capture_file, hmtt, scratch, skipped};
 use samples::everything;
 
 /// A fresh path whose name ends in an extension.
@@ -221,4 +222,20 @@ fn formats_that_are_not_there_are_said_to_be_so() {
     assert!(!to("csv").exists());
     let forced = hmtt(&["convert", "--from", "csv", text(&as_text), text(&to("csv"))]);
     assert!(forced.status.success(), "{}", complaint(&forced));
+}
+
+#[test]
+fn a_full_disk_is_an_error_in_every_format() {
+    if !Path::new("/dev/full").exists() {
+        return skipped("no /dev/full");
+    }
+    let (frames, _) = Card::new().session(10_000, 370);
+    let capture = capture_file("full-disk.pcapng", &frames);
+    for format in ["parquet", "csv", "jsonl", "text", "hmtt6"] {
+        let full = hmtt(&["convert", "-f", "--to", format, text(&capture), "/dev/full"]);
+        assert_eq!(full.status.code(), Some(1), "{format}");
+        let complaint = complaint(&full);
+        assert!(complaint.starts_with("hmtt: cannot write to /dev/full: "), "{complaint}");
+        assert!(complaint.contains("No space left"), "{complaint}");
+    }
 }

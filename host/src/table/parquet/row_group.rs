@@ -59,7 +59,13 @@ impl RowGroup {
         self.others.is_empty()
     }
 
-    /// Makes room for the next rows of the capture.
+    /// Goes on in `next`, and returns the rows so far.
+    pub fn replace(&mut self, next: RowGroup) -> RowGroup {
+        let latest = self.latest;
+        std::mem::replace(self, RowGroup { latest, ..next })
+    }
+
+    /// Drops the rows, but not their memory.
     pub fn clear(&mut self) {
         self.timestamps.clear();
         self.addresses.clear();

@@ -2,24 +2,18 @@
 
 use std::io::Write;
 
-use ::parquet::column::writer::ColumnWriter;
-use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::KeyValue;
-use ::parquet::file::properties::WriterPropertiesPtr;
-use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::file::writer::SerializedFileWriter;
 
-use super::column_chunk::ConstantChunk;
-use super::row_group::{ABSENT, RowGroup, Sparse};
-use super::{
-    Capture, Column, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties,
-};
+use super::columns::Columns;
+use super::encoder::Encoder;
+use super::row_group::RowGroup;
+use super::{Capture, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties};
 use crate::table::{Accesses, Card, Entry, LeftOut, Row, TableError, Writer};
 
 /// Writes Parquet.
 pub struct ParquetWriter<W: Write + Send> {
-    file: SerializedFileWriter<W>,
-    columns: Columns,
+    encoder: Encoder<W>,
     /// Each number in the column `capture`.
     captures: Vec<Capture>,
     /// The captures that go on, one for each link.
@@ -35,23 +29,14 @@ struct Open {
     group: RowGroup,
 }
 
-impl<W: Write + Send> ParquetWriter<W> {
-    /// Starts a file. Memory is needed for one row group of each link, 17 MB.
-    pub fn new(output: W) -> std::result::Result<Self, TableError> {
+impl<W: Write + Send + 'static> ParquetWriter<W> {
+    /// Starts a file. Memory is needed for one row group of each link, and for two more: 17 MB each.
+    pub fn new(output: W) -> Result<Self, TableError> {
         let properties = properties();
         let schema = SCHEMA.root_schema_ptr();
         let file = SerializedFileWriter::new(output, schema, properties.clone())?;
-        let columns = Columns {
-            properties,
-            captures: ConstantChunk::new(Column::Capture),
-            kinds: ConstantChunk::new(Column::Kind),
-            reads: ConstantChunk::new(Column::Reads),
-            writes: ConstantChunk::new(Column::Writes),
-            durations: ConstantChunk::new(Column::Duration),
-            starts: ConstantChunk::new(Column::Start),
-            details: ConstantChunk::new(Column::Detail),
-        };
-        Ok(ParquetWriter { file, columns, captures: Vec::new(), open: Vec::new() })
+        let encoder = Encoder::start(file, Columns::new(properties))?;
+        Ok(ParquetWriter { encoder, captures: Vec::new(), open: Vec::new() })
     }
 
     /// Where the rows of a link are among the open captures.
@@ -65,7 +50,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.open.len() - 1
     }
 
-    fn restart(&mut self, link: u32) -> Result<()> {
+    fn restart(&mut self, link: u32) -> Result<(), TableError> {
         let at = self.place(link);
         if self.open[at].has_rows {
             self.write_group(at)?;
@@ -75,20 +60,17 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(())
     }
 
-    fn write_group(&mut self, at: usize) -> Result<()> {
-        let open = &mut self.open[at];
-        if open.group.rows() != 0 {
-            let mut output = self.file.next_row_group()?;
-            self.columns.write(&mut output, open.capture, &open.group)?;
-            output.close()?;
-            open.group.clear();
+    fn write_group(&mut self, at: usize) -> Result<(), TableError> {
+        let Open { capture, group, .. } = &mut self.open[at];
+        if group.rows() != 0 {
+            self.encoder.write(*capture, group)?;
         }
         Ok(())
     }
 }
 
-impl<W: Write + Send> Writer for ParquetWriter<W> {
-    fn row(&mut self, row: &Row) -> std::result::Result<(), TableError> {
+impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
+    fn row(&mut self, row: &Row) -> Result<(), TableError> {
         if let Entry::Restart = row.entry {
             self.restart(row.capture)?;
         }
@@ -102,11 +84,7 @@ impl<W: Write + Send> Writer for ParquetWriter<W> {
         Ok(())
     }
 
-    fn accesses(
-        &mut self,
-        capture: u32,
-        accesses: Accesses<'_>,
-    ) -> std::result::Result<(), TableError> {
+    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         let at = self.place(capture);
         let mut rest = accesses;
         loop {
@@ -129,13 +107,14 @@ impl<W: Write + Send> Writer for ParquetWriter<W> {
         self.captures[capture].card = Some(card);
     }
 
-    fn finish(mut self: Box<Self>) -> std::result::Result<LeftOut, TableError> {
+    fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
         for at in 0..self.open.len() {
             self.write_group(at)?;
         }
+        let mut file = self.encoder.finish()?;
         let captures = serde_json::to_string(&self.captures).map_err(std::io::Error::from)?;
         let mut state = |key: &str, value: String| {
-            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         };
         state(KEY_VERSION, TABLE_VERSION.into());
         state(KEY_UNIT, "DDR clock".into());
@@ -146,101 +125,8 @@ impl<W: Write + Send> Writer for ParquetWriter<W> {
             state("hmtt.digest", card.digest.clone());
         }
         state(KEY_CAPTURES, captures);
-        self.file.finish()?;
-        self.file.inner_mut().flush()?;
+        file.finish()?;
+        file.inner_mut().flush()?;
         Ok(LeftOut::default())
     }
-}
-
-/// Writes the columns of row groups.
-struct Columns {
-    properties: WriterPropertiesPtr,
-    captures: ConstantChunk<u32>,
-    kinds: ConstantChunk<()>,
-    reads: ConstantChunk<()>,
-    writes: ConstantChunk<()>,
-    durations: ConstantChunk<()>,
-    starts: ConstantChunk<()>,
-    details: ConstantChunk<()>,
-}
-
-impl Columns {
-    fn write<W: Write + Send>(
-        &mut self,
-        output: &mut SerializedRowGroupWriter<'_, W>,
-        capture: u32,
-        group: &RowGroup,
-    ) -> Result<()> {
-        let (rows, properties) = (group.rows(), &self.properties);
-        self.captures.append(output, properties, (capture, rows), |column| {
-            write::<Int32Type>(column, &vec![capture as i32; rows], None)
-        })?;
-        column::<Int64Type, W>(output, &group.timestamps, None)?;
-        if group.is_plain() {
-            self.kinds.append(output, properties, ((), rows), |column| {
-                write::<ByteArrayType>(column, &vec![ByteArray::from("access"); rows], None)
-            })?;
-        } else {
-            column::<ByteArrayType, W>(output, &group.kinds(), None)?;
-        }
-        column::<BoolType, W>(output, &group.is_write, Some(&group.direction_levels()))?;
-        column::<Int64Type, W>(output, &group.addresses, Some(&group.address_levels()))?;
-        self.others(output, group)
-    }
-
-    /// The columns that accesses do not have.
-    fn others<W: Write + Send>(
-        &mut self,
-        output: &mut SerializedRowGroupWriter<'_, W>,
-        group: &RowGroup,
-    ) -> Result<()> {
-        if !group.is_plain() {
-            sparse(output, &group.reads())?;
-            sparse(output, &group.writes())?;
-            sparse(output, &group.durations())?;
-            sparse(output, &group.starts())?;
-            return sparse(output, &group.details());
-        }
-        let rows = group.rows();
-        let of_int32 = |column: &mut ColumnWriter<'_>| empty::<Int32Type>(column, rows);
-        let of_int64 = |column: &mut ColumnWriter<'_>| empty::<Int64Type>(column, rows);
-        let of_text = |column: &mut ColumnWriter<'_>| empty::<ByteArrayType>(column, rows);
-        self.reads.append(output, &self.properties, ((), rows), of_int32)?;
-        self.writes.append(output, &self.properties, ((), rows), of_int32)?;
-        self.durations.append(output, &self.properties, ((), rows), of_int64)?;
-        self.starts.append(output, &self.properties, ((), rows), of_int64)?;
-        self.details.append(output, &self.properties, ((), rows), of_text)
-    }
-}
-
-fn empty<T: DataType>(column: &mut ColumnWriter<'_>, rows: usize) -> Result<()> {
-    write::<T>(column, &[], Some(&vec![ABSENT; rows]))
-}
-
-fn sparse<T: DataType, W: Write + Send>(
-    output: &mut SerializedRowGroupWriter<'_, W>,
-    column_of: &Sparse<T>,
-) -> Result<()> {
-    column::<T, W>(output, &column_of.values, Some(&column_of.levels))
-}
-
-fn column<T: DataType, W: Write + Send>(
-    output: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<()> {
-    let next = output.next_column()?;
-    let mut next = next.ok_or_else(|| ParquetError::General("no such column".into()))?;
-    write::<T>(next.untyped(), values, levels)?;
-    next.close()
-}
-
-fn write<T: DataType>(
-    column: &mut ColumnWriter<'_>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<()> {
-    let typed = T::get_column_writer_mut(column);
-    let typed = typed.ok_or_else(|| ParquetError::General("a column of another type".into()))?;
-    typed.write_batch(values, levels, None).map(drop)
 }
