@@ -22,6 +22,7 @@ pub use columns::Columns;
 pub use counts::{Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
+pub(crate) use gap::{parse_seconds, seconds};
 pub use item::{Counted, DdrClock, Item, Items, Malformation, Sink};
 pub use links::{CardCounts, LinkCounts, Links};
 pub use trace::Trace;

@@ -5,10 +5,10 @@
 
 pub mod analysis;
 pub mod capture;
-mod context;
+pub(crate) mod context;
 pub mod csv;
-mod digits;
-mod gap;
+pub(crate) mod digits;
+pub(crate) mod gap;
 pub mod info;
 pub mod jsonl;
 pub mod memory;

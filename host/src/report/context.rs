@@ -40,7 +40,7 @@ impl Context {
 }
 
 /// What a mark means: `kernel_enter`, `kernel_exit` or `free N`.
-pub(super) fn mark_name(register: u32) -> String {
+pub(crate) fn mark_name(register: u32) -> String {
     match u16::try_from(register) {
         Ok(config::MARK_KERNEL_ENTER) => "kernel_enter".into(),
         Ok(config::MARK_KERNEL_EXIT) => "kernel_exit".into(),

@@ -11,7 +11,7 @@ use hmtt_format::record::TagSource;
 
 use super::context::mark_name;
 use super::digits::AccessLine;
-use super::gap::Place;
+use super::gap::Placed;
 use super::{Context, Format};
 use crate::decode::Item;
 
@@ -57,11 +57,7 @@ impl Format for Csv {
             Item::Event(event) => self.event(event, output),
             Item::Gap(gap) => {
                 let clock = gap.before.or(gap.after).unwrap_or_default();
-                let place = match Place(gap).to_string() {
-                    place if place.is_empty() => place,
-                    place => format!(", {place}"),
-                };
-                writeln!(output, "gap,{clock},,,,,,\"{gap}{place}\"")
+                writeln!(output, "gap,{clock},,,,,,\"{}\"", Placed(gap))
             }
             Item::Restart => writeln!(output, "restart,,,,,,,"),
             Item::DdrClock(ddr_clock) => writeln!(output, "ddr_clock,,,,,,,{ddr_clock}"),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use hmtt_format::Access;
 
 /// What stands around the three values of an access, which every format has in this order.
-pub(super) struct AccessLine {
+pub(crate) struct AccessLine {
     pub before_clock: &'static str,
     pub before_direction: &'static str,
     pub before_address: &'static str,

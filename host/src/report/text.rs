@@ -4,7 +4,6 @@
 //! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
 //! writes`) are lines of their own, because in their modes they are the trace.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use hmtt_format::Event;
@@ -14,7 +13,7 @@ use hmtt_format::record::{ALL_PARTS, TagSource};
 use super::context::mark_name;
 use super::digits::AccessLine;
 use super::{Context, Format};
-use crate::decode::{DdrClock, Item};
+use crate::decode::Item;
 
 /// First line of truth files.
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
@@ -105,20 +104,5 @@ impl Text {
                 writeln!(output, "# hot_page {dump} {address} {count} {most} of {votes}")
             }
         }
-    }
-}
-
-/// `DDR clock lost at 12.345 ms of the transmit clock (losses since power-on: 1)`
-impl fmt::Display for DdrClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { running, lost, losses, transmit_nanos } = *self;
-        let what = match (running, lost) {
-            (false, _) => "lost",
-            (true, 0) => "found again",
-            (true, _) => "lost and found again",
-        };
-        let milliseconds = transmit_nanos as f64 / 1e6;
-        write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
-        write!(f, " (losses since power-on: {losses})")
     }
 }
