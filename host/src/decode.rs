@@ -9,6 +9,7 @@ mod clock;
 pub mod columns;
 mod counts;
 mod decoder;
+pub mod earlier_report;
 mod fit;
 pub mod frame;
 mod gap;

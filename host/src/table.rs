@@ -11,7 +11,9 @@
 //! side. Invariant: a format holds every row, or its writer counts what it left out ([`LeftOut`]).
 
 mod card;
+mod context;
 pub mod csv;
+mod digits;
 pub mod hmtt6;
 mod items;
 pub mod jsonl;
@@ -19,6 +21,7 @@ mod lines;
 pub mod parquet;
 mod row;
 pub mod text;
+mod turns;
 
 use std::fmt;
 
@@ -90,6 +93,11 @@ impl Accesses<'_> {
         }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.clocks.is_empty() || self.addresses.is_empty() || self.writes.is_empty()
+    }
+
     /// The accesses one by one.
     pub fn iter(&self) -> impl Iterator<Item = hmtt_format::Access> {
         self.clocks.iter().zip(self.addresses).zip(self.writes).map(|((clock, address), write)| {
@@ -107,7 +115,7 @@ pub trait Writer {
     /// Writes one row.
     fn row(&mut self, row: &Row) -> Result<(), TableError>;
 
-    /// Writes accesses of one capture, the fast way where there is one.
+    /// Writes accesses of one card, the fast way where there is one.
     fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         accesses
             .iter()
@@ -117,6 +125,12 @@ pub trait Writer {
     /// Takes note of what a card says of itself, for formats with room for it.
     fn card(&mut self, _capture: u32, _card: Card) {}
 
+    /// Takes note of the interface that a card is on, before its rows.
+    fn interface(&mut self, _capture: u32, _name: &str) {}
+
+    /// All rows will be of this card, so that it need not be named.
+    fn only(&mut self, _capture: u32) {}
+
     /// Completes the file and says what it could not hold.
     fn finish(self: Box<Self>) -> Result<LeftOut, TableError>;
 }
@@ -125,6 +139,11 @@ pub trait Writer {
 pub trait Reader {
     /// The next row; `None` at the end. After an error nothing more can be read.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
+
+    /// The interface that a card is on, as far as was read.
+    fn interface(&self, _capture: u32) -> Option<&str> {
+        None
+    }
 }
 
 /// What a format could not hold: how many of what.

@@ -1,68 +1,38 @@
 //! The items of a trace to rows of a table.
 
+use hmtt_format::Event;
 use hmtt_format::record::TagSource;
-use hmtt_format::{Access, Direction, Event};
 
+use super::context::Context;
 use super::{Accesses, Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::Item;
-use crate::report::Context;
 
 /// Writes the items of a trace. Reports are no rows: a writer that has room for them keeps them
 /// elsewhere. Malformed frames are none either; the gaps they cause are.
-pub struct Items {
-    writer: Box<dyn Writer>,
+pub struct Items<'a> {
+    writer: Box<dyn Writer + 'a>,
     /// What the last report of each capture said, by its number.
     contexts: Vec<(u32, Context)>,
-    batch: Batch,
 }
 
-/// Accesses in a batch.
-const BATCH_ROWS: usize = 4096;
-
-/// Accesses of one capture that have not been passed on yet.
-#[derive(Default)]
-struct Batch {
-    capture: u32,
-    clocks: Vec<u64>,
-    addresses: Vec<u64>,
-    writes: Vec<bool>,
-}
-
-impl Batch {
-    #[inline]
-    fn push(&mut self, access: Access) {
-        self.clocks.push(access.clock.0);
-        self.addresses.push(access.address.0);
-        self.writes.push(access.direction == Direction::Write);
-    }
-
-    fn clear(&mut self) {
-        self.clocks.clear();
-        self.addresses.clear();
-        self.writes.clear();
-    }
-}
-
-impl Items {
+impl<'a> Items<'a> {
     /// Writes to `writer`.
-    pub fn new(writer: Box<dyn Writer>) -> Self {
-        Items { writer, contexts: Vec::new(), batch: Batch::default() }
+    pub fn new(writer: Box<dyn Writer + 'a>) -> Self {
+        Items { writer, contexts: Vec::new() }
     }
 
-    /// Writes one item of the link or card `capture`; 0 where there is one.
-    #[inline]
+    /// Takes note of the interface that a card is on, before its items.
+    pub fn interface(&mut self, capture: u32, name: &str) {
+        self.writer.interface(capture, name);
+    }
+
+    /// All items will be of this card, so that it need not be named.
+    pub fn only(&mut self, capture: u32) {
+        self.writer.only(capture);
+    }
+
+    /// Writes one item of a card, which are numbered from 0.
     pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
-        let Item::Event(Event::Access(access)) = item else { return self.other(capture, item) };
-        if capture != self.batch.capture || self.batch.clocks.len() >= BATCH_ROWS {
-            self.pass_on()?;
-            self.batch.capture = capture;
-        }
-        self.batch.push(*access);
-        Ok(())
-    }
-
-    fn other(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
-        self.pass_on()?;
         let context = context(&mut self.contexts, capture);
         context.observe(item);
         if let Item::Report { report, .. } = item {
@@ -74,23 +44,17 @@ impl Items {
         }
     }
 
-    /// Writes accesses, whose items need not be made for it.
+    /// Writes accesses of a card, whose items need not be made for it.
     pub fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        self.pass_on()?;
+        if accesses.is_empty() {
+            return Ok(());
+        }
         self.writer.accesses(capture, accesses)
     }
 
     /// Completes the table.
-    pub fn finish(mut self) -> Result<LeftOut, TableError> {
-        self.pass_on()?;
+    pub fn finish(self) -> Result<LeftOut, TableError> {
         self.writer.finish()
-    }
-
-    fn pass_on(&mut self) -> Result<(), TableError> {
-        let Batch { capture, clocks, addresses, writes } = &self.batch;
-        self.writer.accesses(*capture, Accesses { clocks, addresses, writes })?;
-        self.batch.clear();
-        Ok(())
     }
 }
 

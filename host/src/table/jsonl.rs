@@ -8,58 +8,65 @@ mod members;
 use std::io::{BufRead, Write};
 
 use hmtt_format::{Access, Cycles};
-use serde::{Deserialize, Serialize};
 
+use super::digits::AccessLine;
 use super::lines::Lines;
-use super::{Entry, LeftOut, Reader, Row, TableError, Writer};
-use crate::report::digits::AccessLine;
+use super::turns::{Turn, Turns};
+use super::{Accesses, Entry, LeftOut, Reader, Row, TableError, Writer};
 use members::{Object, direction, hex};
 pub(super) use members::{object, of_object};
 
-const ACCESS: AccessLine = AccessLine {
+pub(super) const ACCESS: AccessLine = AccessLine {
     before_clock: r#"{"kind":"access","clock":"#,
     before_direction: r#","direction":""#,
     before_address: r#"","address":""#,
     end: "\"}\n",
 };
 
-/// An object and the capture it is of.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    #[serde(flatten)]
-    object: Object,
-    #[serde(default, skip_serializing_if = "is_first")]
-    capture: u32,
-}
-
-fn is_first(capture: &u32) -> bool {
-    *capture == 0
-}
-
-/// Writes JSON lines.
+/// Writes JSON lines. Addresses are hexadecimal strings, because JSON numbers lose bits above 2^53.
 pub struct Jsonl<W> {
     output: W,
+    turns: Turns,
 }
 
 impl<W: Write> Jsonl<W> {
     /// Starts a file.
     pub fn new(output: W) -> Self {
-        Jsonl { output }
+        Jsonl { output, turns: Turns::default() }
+    }
+
+    fn turn(&mut self, card: u32) -> Result<(), TableError> {
+        if let Some(Turn { number, interface }) = self.turns.turn(card) {
+            let turn = Object::Card { card: number, interface: interface.map(str::to_owned) };
+            serde_json::to_writer(&mut self.output, &turn).map_err(std::io::Error::from)?;
+            self.output.write_all(b"\n")?;
+        }
+        Ok(())
     }
 }
 
 impl<W: Write> Writer for Jsonl<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        match (&row.entry, row.capture) {
-            (Entry::Access(access), 0) => ACCESS.write(*access, &mut self.output)?,
-            (entry, 0) => writeln!(self.output, "{}", object(entry))?,
-            (entry, capture) => {
-                let line = Line { object: entry.into(), capture };
-                serde_json::to_writer(&mut self.output, &line).map_err(std::io::Error::from)?;
-                self.output.write_all(b"\n")?;
-            }
+        self.turn(row.capture)?;
+        match &row.entry {
+            Entry::Access(access) => ACCESS.write(*access, &mut self.output)?,
+            entry => writeln!(self.output, "{}", object(entry))?,
         }
         Ok(())
+    }
+
+    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.turn(capture)?;
+        let output = &mut self.output;
+        Ok(accesses.iter().try_for_each(|access| ACCESS.write(access, output))?)
+    }
+
+    fn interface(&mut self, capture: u32, name: &str) {
+        self.turns.interface(capture, name);
+    }
+
+    fn only(&mut self, capture: u32) {
+        self.turns.only(capture);
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
@@ -71,28 +78,40 @@ impl<W: Write> Writer for Jsonl<W> {
 /// Reads JSON lines. Members it does not know are ignored.
 pub struct JsonlReader<R> {
     lines: Lines<R>,
+    turns: Turns,
 }
 
 impl<R: BufRead> JsonlReader<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> Self {
-        JsonlReader { lines: Lines::new(input) }
+        JsonlReader { lines: Lines::new(input), turns: Turns::default() }
     }
 }
 
 impl<R: BufRead> Reader for JsonlReader<R> {
     fn next_row(&mut self) -> Result<Option<Row>, TableError> {
-        if !self.lines.advance()? {
-            return Ok(None);
+        while self.lines.advance()? {
+            let entry = match written_access(self.lines.line()) {
+                Some(access) => Ok(Some(Entry::Access(access))),
+                None => row(self.lines.line(), &mut self.turns),
+            };
+            if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
+                return Ok(Some(Row { capture: self.turns.card(), entry }));
+            }
         }
-        if let Some(access) = written_access(self.lines.line()) {
-            return Ok(Some(Row { capture: 0, entry: Entry::Access(access) }));
-        }
-        let line = serde_json::from_slice::<Line>(self.lines.line());
-        let row = line
-            .map_err(|error| error.to_string())
-            .and_then(|Line { object, capture }| Ok(Row { capture, entry: object.try_into()? }));
-        row.map(Some).map_err(|problem| self.lines.error(problem))
+        Ok(None)
+    }
+
+    fn interface(&self, capture: u32) -> Option<&str> {
+        self.turns.interface_of(capture)
+    }
+}
+
+/// What a line says; none if it says whose rows follow.
+fn row(line: &[u8], turns: &mut Turns) -> Result<Option<Entry>, String> {
+    match serde_json::from_slice(line).map_err(|error| error.to_string())? {
+        Object::Card { card, interface } => turns.go_on(card, interface.as_deref()).map(|()| None),
+        object => Entry::try_from(object).map(Some),
     }
 }
 

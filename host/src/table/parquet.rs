@@ -2,7 +2,7 @@
 //!
 //! | column | type | rows |
 //! |---|---|---|
-//! | capture | uint32 | all; another link, card or session has another number |
+//! | capture | uint32 | all; another card or session has another number |
 //! | timestamp | int64 | all; DDR clocks, ascending within a capture |
 //! | kind | string | all |
 //! | is_write | boolean | access, tag |
@@ -115,11 +115,21 @@ enum Annotation {
 /// A number in the column `capture`, in the file's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Capture {
-    /// Which link or card it is of.
-    link: u32,
+    /// The card it is of, by the number that `hmtt decode` and `hmtt info` give it, from 1.
+    card: u64,
+    /// The interface the card is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
     /// What the card said of itself last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    card: Option<Card>,
+    report: Option<Card>,
+}
+
+impl Capture {
+    /// The number in rows.
+    fn index(&self) -> u32 {
+        self.card.saturating_sub(1).try_into().unwrap_or(u32::MAX)
+    }
 }
 
 static SCHEMA: LazyLock<SchemaDescPtr> = LazyLock::new(|| {

@@ -8,7 +8,7 @@ use crate::decode::{DdrClock, Gap};
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Which link or card it came from; 0 where there is one.
+    /// Which card it came from: from 0, one less than the number that people see.
     pub capture: u32,
     /// What happened.
     pub entry: Entry,

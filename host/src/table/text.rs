@@ -1,35 +1,67 @@
-//! Rows to lines of text as `hmtt decode --format text` prints them. There is no way back: comments
-//! are for people.
+//! Rows to lines of text: one line for each access, as truth files have them, and everything else as
+//! comments. There is no way back: comments are for people.
+//!
+//! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
+//! writes`) are lines of their own, because in their modes they are the trace.
 
 use std::io::Write;
 
 use hmtt_format::block::hot_page_at_most;
 use hmtt_format::record::ALL_PARTS;
 
-use super::{Entry, LeftOut, Row, TableError, Writer};
-use crate::report::context::mark_name;
-use crate::report::digits::AccessLine;
+use super::context::mark_name;
+use super::digits::AccessLine;
+use super::turns::{Turn, Turns};
+use super::{Accesses, Entry, Items, LeftOut, Row, TableError, Writer};
+use crate::decode::Item;
 
+/// First line of truth files.
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
 
-const ACCESS: AccessLine =
+/// As `Access`'s `Display`.
+pub(super) const ACCESS: AccessLine =
     AccessLine { before_clock: "", before_direction: " ", before_address: " ", end: "\n" };
 
 /// Writes text.
 pub struct Text<W> {
     output: W,
+    turns: Turns,
+}
+
+/// The text of a whole trace, for tests and short captures.
+pub fn text_of(items: &[Item]) -> String {
+    let mut output = Vec::new();
+    // Writing to memory does not fail.
+    if let Ok(text) = Text::new(&mut output) {
+        let mut rows = Items::new(Box::new(text));
+        items.iter().for_each(|item| drop(rows.item(0, item)));
+        drop(rows.finish());
+    }
+    String::from_utf8_lossy(&output).into_owned()
 }
 
 impl<W: Write> Text<W> {
     /// Starts a file.
     pub fn new(mut output: W) -> Result<Self, TableError> {
         writeln!(output, "{HEADING}")?;
-        Ok(Text { output })
+        Ok(Text { output, turns: Turns::default() })
+    }
+
+    fn turn(&mut self, card: u32) -> Result<(), TableError> {
+        match self.turns.turn(card) {
+            None => {}
+            Some(Turn { number, interface: Some(interface) }) => {
+                writeln!(self.output, "# card {number} on {interface}")?;
+            }
+            Some(Turn { number, interface: None }) => writeln!(self.output, "# card {number}")?,
+        }
+        Ok(())
     }
 }
 
 impl<W: Write> Writer for Text<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
+        self.turn(row.capture)?;
         let output = &mut self.output;
         match row.entry {
             Entry::Access(access) => ACCESS.write(access, output)?,
@@ -70,6 +102,20 @@ impl<W: Write> Writer for Text<W> {
             Entry::NoEnd => writeln!(output, "# no end frame: the tail may be missing")?,
         }
         Ok(())
+    }
+
+    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.turn(capture)?;
+        let output = &mut self.output;
+        Ok(accesses.iter().try_for_each(|access| ACCESS.write(access, output))?)
+    }
+
+    fn interface(&mut self, capture: u32, name: &str) {
+        self.turns.interface(capture, name);
+    }
+
+    fn only(&mut self, capture: u32) {
+        self.turns.only(capture);
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {

@@ -6,6 +6,7 @@ mod completions;
 mod convert;
 mod decode;
 mod info;
+mod output;
 
 use std::process::ExitCode;
 

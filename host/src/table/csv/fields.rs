@@ -16,10 +16,9 @@ pub(super) enum Column {
     Writes,
     Duration,
     Detail,
-    Capture,
 }
 
-const NAMES: [(&str, Column); 9] = [
+const NAMES: [(&str, Column); 8] = [
     ("kind", Column::Kind),
     ("clock", Column::Clock),
     ("direction", Column::Direction),
@@ -28,7 +27,6 @@ const NAMES: [(&str, Column); 9] = [
     ("writes", Column::Writes),
     ("duration", Column::Duration),
     ("detail", Column::Detail),
-    ("capture", Column::Capture),
 ];
 
 /// Where each column is. Columns with other names are passed over.

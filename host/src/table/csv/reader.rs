@@ -8,6 +8,7 @@ use super::detail;
 use super::fields::{Column, Fields, Heading};
 use crate::table::lines::Lines;
 use crate::table::row::fault_named;
+use crate::table::turns::Turns;
 use crate::table::{Entry, Reader, Row, TableError};
 
 /// Reads CSV. The heading names the columns, in any order; `clock`, `direction` and `address` must be
@@ -17,6 +18,7 @@ pub struct CsvReader<R> {
     heading: Heading,
     /// A row that was read to see whether it belongs to a tag.
     held: Option<Row>,
+    turns: Turns,
 }
 
 impl<R: BufRead> CsvReader<R> {
@@ -28,21 +30,19 @@ impl<R: BufRead> CsvReader<R> {
         }
         let heading = text(lines.line()).and_then(Heading::parse);
         let heading = heading.map_err(|problem| lines.error(problem))?;
-        Ok(CsvReader { lines, heading, held: None })
+        Ok(CsvReader { lines, heading, held: None, turns: Turns::default() })
     }
 
-    /// Whether the file says of each row which capture it is of.
-    pub fn has_captures(&self) -> bool {
-        self.heading.has(Column::Capture)
-    }
-
+    /// The next line that is a row.
     fn next_line(&mut self) -> Result<Option<Row>, TableError> {
-        if !self.lines.advance()? {
-            return Ok(None);
+        while self.lines.advance()? {
+            let fields = text(self.lines.line()).and_then(|line| self.heading.fields(line));
+            let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.turns));
+            if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
+                return Ok(Some(Row { capture: self.turns.card(), entry }));
+            }
         }
-        let fields = text(self.lines.line()).and_then(|line| self.heading.fields(line));
-        let row = fields.and_then(|fields| row(&self.heading, &fields));
-        row.map(Some).map_err(|problem| self.lines.error(problem))
+        Ok(None)
     }
 }
 
@@ -62,6 +62,10 @@ impl<R: BufRead> Reader for CsvReader<R> {
             }
         }
     }
+
+    fn interface(&self, capture: u32) -> Option<&str> {
+        self.turns.interface_of(capture)
+    }
 }
 
 /// A tag with the address of the access it is, if that is what follows it.
@@ -79,14 +83,20 @@ fn text(line: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(line).map_err(|_| "not UTF-8 text".into())
 }
 
-fn row(heading: &Heading, fields: &Fields<'_>) -> Result<Row, String> {
+/// What a line says; none if it says whose rows follow.
+fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Option<Entry>, String> {
     let kind = if heading.has(Column::Kind) { fields.get(Column::Kind) } else { "access" };
-    let entry = entry(kind, fields)?;
-    let capture = match fields.get(Column::Capture) {
-        "" => 0,
-        _ => fields.number(Column::Capture)?,
+    if kind != "card" {
+        return entry(kind, fields).map(Some);
+    }
+    let detail = fields.get(Column::Detail);
+    let (number, interface) = match detail.split_once(" on ") {
+        Some((number, interface)) => (number, Some(interface)),
+        None => (detail, None),
     };
-    Ok(Row { capture, entry })
+    let number = number.parse();
+    let number = number.map_err(|_| format!("detail {detail:?} of a card: expected its number"))?;
+    turns.go_on(number, interface).map(|()| None)
 }
 
 fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {

@@ -150,7 +150,7 @@ impl<W: Write> Writer for Hmtt6<W> {
             ("accesses to line 0 at their clock, one clock late instead", moved),
             ("pauses beyond 2^32 clocks, cut there", cut),
             ("steps back in time", backward),
-            ("rows' links or cards", captures),
+            ("rows' cards", captures),
         ]);
         Ok(LeftOut(others))
     }

@@ -6,8 +6,8 @@ use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{DdrClock, Gap, parse_seconds, seconds};
-use crate::report::context::mark_name;
 use crate::table::Entry;
+use crate::table::context::mark_name;
 use crate::table::row::{fault_named, group_named};
 
 /// The members of each kind of object, in their order.
@@ -93,6 +93,12 @@ pub(super) enum Object {
     },
     Restart,
     NoEnd,
+    /// The objects that follow are of this card; before the first such object they are of card 1.
+    Card {
+        card: u64,
+        #[serde(default)]
+        interface: Option<String>,
+    },
 }
 
 impl From<&Entry> for Object {
@@ -226,6 +232,7 @@ impl TryFrom<Object> for Entry {
             }
             Object::Restart => Entry::Restart,
             Object::NoEnd => Entry::NoEnd,
+            Object::Card { .. } => return Err("a card is no row".into()),
         })
     }
 }

@@ -42,14 +42,9 @@ impl ParquetReader {
         Ok(ParquetReader { file, captures, next_group: 0, group: None, row: 0 })
     }
 
-    /// What each link's card said of itself last.
+    /// What each card said of itself last.
     pub fn cards(&self) -> impl Iterator<Item = (u32, &Card)> {
-        self.captures.iter().filter_map(|capture| Some((capture.link, capture.card.as_ref()?)))
-    }
-
-    /// Whether there is more than one link or card.
-    pub fn has_links(&self) -> bool {
-        self.captures.iter().any(|capture| capture.link != 0)
+        self.captures.iter().filter_map(|capture| Some((capture.index(), capture.report.as_ref()?)))
     }
 }
 
@@ -63,7 +58,7 @@ impl Reader for ParquetReader {
                     let (capture, entry) =
                         group.row().map_err(|problem| TableError::Row { row: at, problem })?;
                     let capture =
-                        self.captures.get(capture as usize).map_or(capture, |capture| capture.link);
+                        self.captures.get(capture as usize).map_or(capture, Capture::index);
                     return Ok(Some(Row { capture, entry }));
                 }
                 self.group = None;
@@ -75,6 +70,11 @@ impl Reader for ParquetReader {
             self.group = Some(Columns::new(group.as_ref())?);
             self.next_group += 1;
         }
+    }
+
+    fn interface(&self, capture: u32) -> Option<&str> {
+        let of_card = |found: &&Capture| found.index() == capture;
+        self.captures.iter().find(of_card)?.interface.as_deref()
     }
 }
 

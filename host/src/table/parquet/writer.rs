@@ -9,6 +9,7 @@ use super::columns::Columns;
 use super::encoder::Encoder;
 use super::row_group::RowGroup;
 use super::{Capture, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties};
+use crate::table::turns::Turns;
 use crate::table::{Accesses, Card, Entry, LeftOut, Row, TableError, Writer};
 
 /// Writes Parquet.
@@ -16,13 +17,15 @@ pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
     /// Each number in the column `capture`.
     captures: Vec<Capture>,
-    /// The captures that go on, one for each link.
+    /// The captures that go on, one for each card.
     open: Vec<Open>,
+    /// Where each card is.
+    turns: Turns,
 }
 
 /// A capture that goes on.
 struct Open {
-    link: u32,
+    card: u32,
     capture: u32,
     /// It has rows, written ones included.
     has_rows: bool,
@@ -30,32 +33,38 @@ struct Open {
 }
 
 impl<W: Write + Send + 'static> ParquetWriter<W> {
-    /// Starts a file. Memory is needed for one row group of each link, and for two more: 17 MB each.
+    /// Starts a file. Memory is needed for one row group of each card, and for two more: 17 MB each.
     pub fn new(output: W) -> Result<Self, TableError> {
         let properties = properties();
         let schema = SCHEMA.root_schema_ptr();
         let file = SerializedFileWriter::new(output, schema, properties.clone())?;
         let encoder = Encoder::start(file, Columns::new(properties))?;
-        Ok(ParquetWriter { encoder, captures: Vec::new(), open: Vec::new() })
+        Ok(ParquetWriter {
+            encoder,
+            captures: Vec::new(),
+            open: Vec::new(),
+            turns: Turns::default(),
+        })
     }
 
-    /// Where the rows of a link are among the open captures.
-    fn place(&mut self, link: u32) -> usize {
-        if let Some(at) = self.open.iter().position(|open| open.link == link) {
+    /// Where the rows of a card are among the open captures.
+    fn place(&mut self, card: u32) -> usize {
+        if let Some(at) = self.open.iter().position(|open| open.card == card) {
             return at;
         }
         let capture = self.captures.len() as u32;
-        self.captures.push(Capture { link, card: None });
-        self.open.push(Open { link, capture, has_rows: false, group: RowGroup::default() });
+        let interface = self.turns.interface_of(card).map(str::to_owned);
+        self.captures.push(Capture { card: u64::from(card) + 1, interface, report: None });
+        self.open.push(Open { card, capture, has_rows: false, group: RowGroup::default() });
         self.open.len() - 1
     }
 
-    fn restart(&mut self, link: u32) -> Result<(), TableError> {
-        let at = self.place(link);
+    fn restart(&mut self, card: u32) -> Result<(), TableError> {
+        let at = self.place(card);
         if self.open[at].has_rows {
             self.write_group(at)?;
             self.open.remove(at);
-            self.place(link);
+            self.place(card);
         }
         Ok(())
     }
@@ -104,7 +113,15 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
     fn card(&mut self, capture: u32, card: Card) {
         let at = self.place(capture);
         let capture = self.open[at].capture as usize;
-        self.captures[capture].card = Some(card);
+        self.captures[capture].report = Some(card);
+    }
+
+    fn interface(&mut self, capture: u32, name: &str) {
+        self.turns.interface(capture, name);
+        let of_card = |found: &&mut Capture| found.index() == capture;
+        for found in self.captures.iter_mut().filter(of_card) {
+            found.interface = Some(name.to_owned());
+        }
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
@@ -118,7 +135,7 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         };
         state(KEY_VERSION, TABLE_VERSION.into());
         state(KEY_UNIT, "DDR clock".into());
-        if let Some(card) = self.captures.iter().rev().find_map(|capture| capture.card.as_ref()) {
+        if let Some(card) = self.captures.iter().rev().find_map(|capture| capture.report.as_ref()) {
             state("hmtt.tck_ps", card.tck_ps.to_string());
             state("hmtt.unit_bytes", card.unit_bytes.to_string());
             state("hmtt.format_version", card.format_version.to_string());

@@ -203,7 +203,7 @@ proptest! {
     fn csv_returns_what_it_can_say(rows in rows(3)) {
         let rows: Vec<Row> = rows.into_iter().map(as_csv_says).collect();
         let mut bytes = Vec::new();
-        write(&rows, Box::new(Csv::new(&mut bytes, true).unwrap()));
+        write(&rows, Box::new(Csv::new(&mut bytes).unwrap()));
         prop_assert_eq!(read(CsvReader::new(Cursor::new(bytes)).unwrap()), rows);
     }
 }

@@ -7,7 +7,7 @@ use crate::decode::Item;
 
 /// What the last report said.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Context {
+pub(super) struct Context {
     tag_window: Option<u64>,
     tck_ps: Option<u32>,
 }
@@ -40,7 +40,7 @@ impl Context {
 }
 
 /// What a mark means: `kernel_enter`, `kernel_exit` or `free N`.
-pub(crate) fn mark_name(register: u32) -> String {
+pub(super) fn mark_name(register: u32) -> String {
     match u16::try_from(register) {
         Ok(config::MARK_KERNEL_ENTER) => "kernel_enter".into(),
         Ok(config::MARK_KERNEL_EXIT) => "kernel_exit".into(),
