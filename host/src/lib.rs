@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! interface -> capture -> receive -> pcapng file -> decode -> report
-//!                            '-----> decode (counts only)
+//!                            '-----> decode (counts only) '-> table <-> Parquet, CSV, JSON lines,
+//!                                                                       HMTT's 6-byte records
 //! ```
 //!
 //! Invariants: [`capture`] knows no analysis and [`decode`] knows no sockets; [`receive`] joins them.
@@ -18,3 +19,4 @@ pub mod online;
 pub mod pcapng;
 pub mod receive;
 pub mod report;
+pub mod table;

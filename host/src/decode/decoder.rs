@@ -273,11 +273,16 @@ impl Decoder {
     ) -> Result<(), Malformation> {
         let words: Vec<u64> = body.words().skip(usize::from(SYNC_WORDS)).collect();
         let report = Box::new(Report::decode(&words)?);
-        let burst_length = report.burst_length.unwrap_or(report.memory.burst_length);
-        self.burst_bytes = u64::from(burst_length) << report.memory.bus_log2.min(32);
+        self.note_report(&report);
         let clock = self.clock.extend(Cycles(sync.clock));
         sink.item(Item::Report { clock, end, report });
         Ok(())
+    }
+
+    /// Takes note of what the records to come are of.
+    pub fn note_report(&mut self, report: &Report) {
+        let burst_length = report.burst_length.unwrap_or(report.memory.burst_length);
+        self.burst_bytes = u64::from(burst_length) << report.memory.bus_log2.min(32);
     }
 
     pub fn close_session(&mut self, sink: &mut impl Sink) {

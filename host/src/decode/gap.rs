@@ -46,10 +46,22 @@ fn serialize_clock<S: Serializer>(
     clock.map(|clock| clock.0).serialize(serializer)
 }
 
-/// In seconds.
 fn serialize_time<S: Serializer>(
     time: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_secs_f64()).serialize(serializer)
+    time.map(seconds).serialize(serializer)
+}
+
+/// A time since the epoch in seconds, to the nanosecond: a floating-point number would have lost some.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
+}
+
+/// The time that [`seconds`] wrote.
+pub(crate) fn parse_seconds(text: &str) -> Option<Duration> {
+    let (seconds, nanos) = text.split_once('.').filter(|(_, nanos)| nanos.len() == 9)?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let written = digits(seconds) && digits(nanos);
+    Some(Duration::new(seconds.parse().ok()?, nanos.parse().ok()?)).filter(|_| written)
 }

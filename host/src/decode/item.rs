@@ -30,7 +30,8 @@ pub enum Item {
     Event(Event),
     /// Something is missing here.
     Gap(Box<Gap>),
-    /// The card said what it is and does.
+    /// The card said what it is and does, or had said so before the capture (see
+    /// [`super::Links::go_on_from`]).
     Report {
         /// When.
         clock: Cycles,

@@ -2,6 +2,8 @@
 //!
 //! Each link is a [`Wire`] of its own: a card is plugged into one.
 
+use hmtt_format::Report;
+
 use super::columns::Columns;
 use super::counts::Counts;
 use super::frame::Origin;
@@ -87,15 +89,25 @@ impl Links {
 
     /// Takes the next captured frame; the sink says how it wants what is in it.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
-        let at = usize::from(origin.link);
-        if self.links.len() <= at {
-            self.links.resize_with(at + 1, Default::default);
-        }
-        let (wire, numbers) = &mut self.links[at];
+        self.make_room(origin.link);
+        let (wire, numbers) = &mut self.links[usize::from(origin.link)];
         let mut sink = Numbered { link: origin.link, numbers, cards: &mut self.cards, sink };
         wire.push_to(origin, bytes, &mut sink);
         if let Some(last) = wire.cards().len().checked_sub(1) {
             sink.number(last);
+        }
+    }
+
+    /// Says what the card on a link reported before its first frame here.
+    pub fn go_on_from(&mut self, link: u16, report: Report) {
+        self.make_room(link);
+        self.links[usize::from(link)].0.go_on_from(report);
+    }
+
+    fn make_room(&mut self, link: u16) {
+        let at = usize::from(link);
+        if self.links.len() <= at {
+            self.links.resize_with(at + 1, Default::default);
         }
     }
 

@@ -6,6 +6,7 @@
 //! nothing: a frame that cannot be read becomes [`Item::Malformed`].
 
 use hmtt_format::frame::{FrameKind, Sync};
+use hmtt_format::{Cycles, Report};
 
 use super::counts::Counts;
 use super::decoder::Decoder;
@@ -53,6 +54,12 @@ impl Trace {
         self.decoder.counts.ends += u64::from(frame.kind() == Some(FrameKind::End));
         let decoder = &mut self.decoder;
         self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
+    }
+
+    /// Goes on from what the card reported before the capture, which counts as nothing that came.
+    pub fn go_on_from(&mut self, report: Box<Report>, sink: &mut impl Sink) {
+        self.decoder.note_report(&report);
+        sink.item(Item::Report { clock: Cycles(0), end: false, report });
     }
 
     /// Times the card started to count anew.

@@ -11,6 +11,7 @@ mod sink;
 
 use std::collections::VecDeque;
 
+use hmtt_format::Report;
 use hmtt_format::frame::{FrameKind, Sync};
 
 use super::fit::Fit;
@@ -63,9 +64,16 @@ pub struct Wire {
     frames: u64,
     foreign: u64,
     ends: u64,
+    /// What the card said before the capture, until its first frame.
+    earlier: Option<Box<Report>>,
 }
 
 impl Wire {
+    /// Says what the card on this wire reported before its first frame here.
+    pub fn go_on_from(&mut self, report: Report) {
+        self.earlier = Some(Box::new(report));
+    }
+
     /// Takes the next captured frame; items go to `sink` with the number of their card.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
         self.push_to(origin, bytes, &mut Items(sink));
@@ -224,7 +232,11 @@ impl Wire {
     /// Takes a frame that goes on from no other.
     fn hold(&mut self, origin: Origin, bytes: &[u8], frame: &Frame<'_>, sink: &mut impl CardSink) {
         if self.cards.is_empty() {
-            self.cards.push(Trace::default());
+            let mut trace = Trace::default();
+            if let Some(report) = self.earlier.take() {
+                trace.go_on_from(report, &mut OfCard(0, sink));
+            }
+            self.cards.push(trace);
             return self.take(0, origin, bytes, frame, sink);
         }
         if self.held.len() >= MAX_HELD {

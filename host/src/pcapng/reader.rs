@@ -81,6 +81,8 @@ pub struct Packet<'a> {
     pub original_len: u32,
     /// Bytes captured.
     pub bytes: &'a [u8],
+    /// What the capture says of its interfaces so far.
+    pub interfaces: &'a [Interface],
 }
 
 /// Reads one capture.
@@ -154,7 +156,8 @@ impl<R: Read> PcapngReader<R> {
         let interface = self.interfaces.index(interface);
         let time = ticks.and_then(|ticks| self.interfaces.all().get(interface)?.time(ticks));
         let bytes = self.buffer.bytes_at(at, length);
-        Ok(Some(Packet { number: self.packets, offset, interface, time, original_len, bytes }))
+        let (number, interfaces) = (self.packets, self.interfaces.all());
+        Ok(Some(Packet { number, offset, interface, time, original_len, bytes, interfaces }))
     }
 
     /// What the capture says of its interfaces; complete once all packets were read. One that has the

@@ -13,15 +13,12 @@ use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
 use crate::decode::wire::WireCounts;
-use crate::decode::{Origin, Wire};
+use crate::decode::{Origin, Wire, earlier_report};
 use crate::files::WriteError;
 use crate::pcapng::{Description, InterfaceStatistics};
 
 /// Gaps that the comment of a statistics block lists; the frames tell of all.
 const COMMENTED_GAPS: usize = 50;
-/// Opens the comment of an interface that holds the last report before the file, as the hexadecimal
-/// bytes of its frame.
-pub const REPORT_COMMENT: &str = "hmtt report before this file: ";
 
 /// One interface's frames, checked.
 #[derive(Default)]
@@ -48,9 +45,9 @@ impl Check {
 
     fn description(&self) -> Description {
         let mut description = Description::of(&self.interface);
-        if !self.report.is_empty() {
-            let hex: String = self.report.iter().map(|byte| format!("{byte:02x}")).collect();
-            description.comments.push(format!("{REPORT_COMMENT}{hex}"));
+        // Of several cards nobody could tell whose it is, and the wrong one is worse than none.
+        if !self.report.is_empty() && self.wire.cards().len() <= 1 {
+            description.comments.push(earlier_report::comment(&self.report));
         }
         description
     }

@@ -1,9 +1,10 @@
-//! A gap to words: what is missing, between which clocks, and between which packets of the capture.
+//! Gaps and losses of the DDR clock to words: what is missing, between which clocks, and between which
+//! packets of the capture.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::decode::Gap;
+use crate::decode::{DdrClock, Gap, seconds};
 
 /// `gap FRAMES frames, ACCESSES accesses lost on the wire between clocks A and B`
 impl fmt::Display for Gap {
@@ -35,6 +36,21 @@ impl fmt::Display for Gap {
     }
 }
 
+/// `DDR clock lost at 12.345 ms of the transmit clock (losses since power-on: 1)`
+impl fmt::Display for DdrClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { running, lost, losses, transmit_nanos } = *self;
+        let what = match (running, lost) {
+            (false, _) => "lost",
+            (true, 0) => "found again",
+            (true, _) => "lost and found again",
+        };
+        let milliseconds = transmit_nanos as f64 / 1e6;
+        write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
+        write!(f, " (losses since power-on: {losses})")
+    }
+}
+
 /// Where a gap is in the capture: `packet 3 (1700000000.000002000 s) to packet 4 (...)`; empty if it is
 /// not known.
 pub(super) struct Place<'a>(pub &'a Gap);
@@ -44,12 +60,23 @@ struct Side(Option<u64>, Option<Duration>);
 
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Side(Some(packet), time) = self else { return Ok(()) };
+        let Side(Some(packet), time) = *self else { return Ok(()) };
         write!(f, "packet {packet}")?;
         match time {
-            Some(time) => write!(f, " ({}.{:09} s)", time.as_secs(), time.subsec_nanos()),
+            Some(time) => write!(f, " ({} s)", seconds(time)),
             None => Ok(()),
         }
+    }
+}
+
+/// A gap and its place, if that is known: what reading needs to make it again.
+pub(crate) struct Placed<'a>(pub &'a Gap);
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Placed(gap) = self;
+        let separator = if gap.after_packet.or(gap.before_packet).is_some() { ", " } else { "" };
+        write!(f, "{gap}{separator}{}", Place(gap))
     }
 }
 

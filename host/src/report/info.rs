@@ -7,7 +7,7 @@ use hmtt_format::{Report, config};
 use serde::Serialize;
 
 use super::memory::Memory;
-use crate::decode::{CardCounts, Counts, DdrClock, Item};
+use crate::decode::{CardCounts, Counts, DdrClock, Item, earlier_report};
 use crate::pcapng::{Interface, Packet};
 
 /// How a card is set.
@@ -261,7 +261,10 @@ impl fmt::Display for Info {
             row(f, "dropped by the kernel", count(statistics.kernel_drops))?;
             row(f, "dropped by the interface", count(statistics.interface_drops))?;
             for comment in interface.comments.iter().chain(&interface.statistics_comment) {
-                row(f, "comment", comment)?;
+                match earlier_report::is_comment(comment) {
+                    true => row(f, "comment", "has the card's last report before this file")?,
+                    false => row(f, "comment", comment)?,
+                }
             }
         }
         row(f, "packets", self.packets)?;

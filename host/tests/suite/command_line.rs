@@ -86,6 +86,7 @@ fn text(path: &Path) -> &str {
 fn help_says_what_there_is() {
     check("help-hmtt", &told(&hmtt(&["--help"])));
     check("help-hmtt-decode", &told(&hmtt(&["decode", "--help"])));
+    check("help-hmtt-convert", &told(&hmtt(&["convert", "--help"])));
     check("help-hmtt-info", &told(&hmtt(&["info", "--help"])));
     check("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
 }

@@ -6,7 +6,7 @@ use hmtt_format::frame::{COUNTER_MASK, Heartbeat, SYNC_WORDS, WORD_BYTES, WORDS_
 use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 use hmtt_host::decode::{Counts, Origin, Trace, decode_frames};
-use hmtt_host::report::text::text_of;
+use hmtt_host::table::text::text_of;
 
 use crate::card::Card;
 use crate::wire::on_a_wire;

@@ -2,6 +2,8 @@
 
 mod card;
 mod command_line;
+mod completions;
+mod convert;
 mod damage;
 mod dissector;
 mod gaps;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hmtt_host::report::analysis::Analysis;
 
-use super::capture_file::{CaptureFile, Records};
+use super::capture_file::CaptureFile;
 
 /// Say what the card's analysis found: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
@@ -27,13 +27,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut cards: Vec<Analysis> = Vec::new();
     let capture = CaptureFile::open(&arguments.file)?;
     let ending = capture.read(
-        Records::Events,
         |_| true,
         |found| {
             if cards.len() <= found.card {
                 cards.resize_with(found.card + 1, Analysis::default);
             }
-            cards[found.card].item(&found.item);
+            if let Some(item) = &found.item {
+                cards[found.card].item(item);
+            }
         },
     )?;
     let dumps = cards.into_iter().flat_map(Analysis::finish);

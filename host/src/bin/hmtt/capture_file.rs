@@ -1,10 +1,14 @@
-//! A capture file to the items of its cards, with complaints on standard error.
+//! A capture file to the accesses and other items of its cards, with complaints on standard error.
+
+mod waiting;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_host::decode::{CardCounts, Counts, Item, LinkCounts, Links, Origin};
+use hmtt_host::decode::{CardCounts, Counts, Item, LinkCounts, Links, Origin, earlier_report};
 use hmtt_host::pcapng::{Interface, Packet, PcapngReader, ReadError, Source};
+use hmtt_host::table::Accesses;
+use waiting::Waiting;
 
 /// Malformed frames that are named one by one.
 const NAMED_FRAMES: u64 = 20;
@@ -15,24 +19,16 @@ pub struct CaptureFile {
     reader: PcapngReader<Source>,
 }
 
-/// What is wanted of the records of a capture.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Records {
-    /// Each as an item.
-    Events,
-    /// To be counted only, which is much faster.
-    Counted,
-}
-
-/// An item and where it belongs.
+/// Some of a capture's trace, in its order, and where it belongs.
 pub struct Found<'a> {
     /// Number of its card, from 0.
     pub card: usize,
-    /// Index of its interface.
-    pub link: u16,
-    /// What the capture says of its interfaces so far.
-    pub interfaces: &'a [Interface],
-    pub item: Item,
+    /// What the capture says of the interface that the card is on.
+    pub interface: Option<&'a Interface>,
+    /// Accesses; none where they are only counted.
+    pub accesses: Accesses<'a>,
+    /// What came after them, if it is no access.
+    pub item: Option<Item>,
 }
 
 /// What a capture held besides its items.
@@ -63,59 +59,73 @@ impl CaptureFile {
     }
 
     /// Reads to the end, or to what cannot be read: that is then an error, after everything before
-    /// it has gone to `items`. `packets` sees each frame first, and says whether to go on.
+    /// it has gone to `found`. `packets` sees each frame first, and says whether to go on.
     pub fn read(
-        mut self,
-        records: Records,
-        mut packets: impl FnMut(&Packet<'_>) -> bool,
-        mut items: impl FnMut(Found<'_>),
+        self,
+        packets: impl FnMut(&Packet<'_>) -> bool,
+        found: impl FnMut(Found<'_>),
     ) -> Result<Ending> {
-        let mut links = Links::default();
-        // Items wait until the packet they came from is given back to the reader.
-        let mut waiting: Vec<(usize, Item)> = Vec::new();
-        let mut complaints = Complaints::default();
-        let mut deliver = |waiting: &mut Vec<(usize, Item)>, links: &[u16], of: &[Interface]| {
-            for (card, item) in waiting.drain(..) {
-                complaints.note(&item);
-                let link = links.get(card).copied().unwrap_or_default();
-                items(Found { card, link, interfaces: of, item });
-            }
+        self.read_to(Waiting::<true>::default(), packets, found)
+    }
+
+    /// As [`CaptureFile::read`], but records are only counted, which is much faster.
+    pub fn count(
+        self,
+        packets: impl FnMut(&Packet<'_>) -> bool,
+        found: impl FnMut(Found<'_>),
+    ) -> Result<Ending> {
+        self.read_to(Waiting::<false>::default(), packets, found)
+    }
+
+    fn read_to<const EVENTS: bool>(
+        mut self,
+        mut waiting: Waiting<EVENTS>,
+        mut packets: impl FnMut(&Packet<'_>) -> bool,
+        mut found: impl FnMut(Found<'_>),
+    ) -> Result<Ending> {
+        let mut malformed = 0;
+        let mut pass_on = |waiting: &mut Waiting<EVENTS>, of: Of<'_>| {
+            waiting.pass_on(|card, accesses, item| {
+                if let Some(Item::Malformed { origin, error }) = &item {
+                    malformed += 1;
+                    name_malformed(malformed, *origin, error);
+                }
+                found(Found { card, interface: of.interface(card), accesses, item });
+            });
         };
+        let mut links = Links::default();
+        let mut described = 0;
         let unreadable = loop {
             match self.reader.next_packet() {
                 Ok(Some(packet)) if packets(&packet) => {
-                    let mut sink = |card, item| waiting.push((card, item));
-                    match records {
-                        Records::Events => links.push(origin(&packet), packet.bytes, &mut sink),
-                        Records::Counted => links.count(origin(&packet), packet.bytes, &mut sink),
+                    while let Some(interface) = packet.interfaces.get(described) {
+                        go_on_from(&mut links, described, interface);
+                        described += 1;
+                    }
+                    links.push_to(origin(&packet), packet.bytes, &mut waiting);
+                    if waiting.is_due() {
+                        pass_on(&mut waiting, Of(links.cards(), packet.interfaces));
                     }
                 }
                 Ok(_) => break None,
                 Err(error) => break Some(error),
             }
-            deliver(&mut waiting, links.cards(), self.reader.interfaces());
         };
-        let mut sink = |card, item| waiting.push((card, item));
-        let LinkCounts { cards, foreign } = match records {
-            Records::Events => links.finish(&mut sink),
-            Records::Counted => links.finish_counted(&mut sink),
-        };
-        let numbers: Vec<u16> = cards.iter().map(|card| card.link).collect();
-        deliver(&mut waiting, &numbers, self.reader.interfaces());
-        self.end(LinkCounts { cards, foreign }, unreadable)
+        let counted = links.finish_to(&mut waiting);
+        let links: Vec<u16> = counted.cards.iter().map(|card| card.link).collect();
+        pass_on(&mut waiting, Of(&links, self.reader.interfaces()));
+        self.end(counted, unreadable)
     }
 
-    fn end(self, found: LinkCounts, unreadable: Option<ReadError>) -> Result<Ending> {
-        let counts = found.sum();
+    fn end(self, counted: LinkCounts, unreadable: Option<ReadError>) -> Result<Ending> {
+        let counts = counted.sum();
         self.warn(&counts);
+        let path = self.path.display();
+        let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
-            None => {
-                let interfaces = self.reader.interfaces().to_vec();
-                Ok(Ending { counts, cards: found.cards, interfaces })
-            }
+            None => Ok(Ending { counts, cards: counted.cards, interfaces }),
             Some(error) => Err(error).with_context(|| {
-                let read = counts.frames + counts.foreign;
-                format!("{}: read up to packet {read}", self.path.display())
+                format!("{path}: read up to packet {}", counts.frames + counts.foreign)
             }),
         }
     }
@@ -133,6 +143,23 @@ impl CaptureFile {
     }
 }
 
+/// The link of each card, and the interfaces.
+struct Of<'a>(&'a [u16], &'a [Interface]);
+
+impl<'a> Of<'a> {
+    fn interface(&self, card: usize) -> Option<&'a Interface> {
+        self.1.get(usize::from(*self.0.get(card)?))
+    }
+}
+
+/// Lets the card on an interface go on from the report that the file has of it.
+fn go_on_from(links: &mut Links, number: usize, interface: &Interface) {
+    let report = earlier_report::of_comments(&interface.comments);
+    if let (Some(report), Ok(link)) = (report, number.try_into()) {
+        links.go_on_from(link, report);
+    }
+}
+
 fn origin(packet: &Packet<'_>) -> Origin {
     Origin {
         packet: packet.number,
@@ -142,20 +169,11 @@ fn origin(packet: &Packet<'_>) -> Origin {
     }
 }
 
-/// Names malformed frames, the first ones one by one.
-#[derive(Default)]
-struct Complaints {
-    malformed: u64,
-}
-
-impl Complaints {
-    fn note(&mut self, item: &Item) {
-        let Item::Malformed { origin: Origin { packet, offset, .. }, error } = item else { return };
-        self.malformed += 1;
-        if self.malformed <= NAMED_FRAMES {
-            eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
-        } else if self.malformed == NAMED_FRAMES + 1 {
-            eprintln!("hmtt: more malformed frames; `hmtt info` counts them");
-        }
+fn name_malformed(count: u64, origin: Origin, error: &impl std::fmt::Display) {
+    let Origin { packet, offset, .. } = origin;
+    if count <= NAMED_FRAMES {
+        eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
+    } else if count == NAMED_FRAMES + 1 {
+        eprintln!("hmtt: more malformed frames; `hmtt info` counts them");
     }
 }

@@ -1,16 +1,15 @@
-//! `hmtt decode`: a capture to its accesses, as text, CSV or JSON lines.
+//! `hmtt decode`: a capture to its accesses, as text, CSV, JSON lines or Parquet.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use hmtt_host::report::{Format, csv::Csv, jsonl::Jsonl, text::Text};
+use hmtt_host::table::hmtt6::Hole;
 
-use super::capture_file::{CaptureFile, Ending, Found, Records, has_gaps};
-
-const BUFFER_BYTES: usize = 1 << 20;
+use super::capture_file::{CaptureFile, has_gaps};
+use super::output::{Format, Outcome, cause, is_same_file, write_capture};
 
 /// Turn a capture into its accesses, every gap stated
 #[derive(clap::Args)]
@@ -18,9 +17,9 @@ pub struct Arguments {
     /// The capture
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
-    /// How to write accesses
-    #[arg(long, value_enum, default_value_t = FormatName::Text)]
-    format: FormatName,
+    /// How to write accesses; if it is not said, as the extension of the output has it, or text
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
     /// Only what this card sent, where there are several; `hmtt info` lists them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     card: Option<u16>,
@@ -37,13 +36,36 @@ enum FormatName {
     Csv,
     /// One JSON object a line
     Jsonl,
+    /// A table for databases
+    Parquet,
+}
+
+impl FormatName {
+    fn format(self) -> Format {
+        match self {
+            FormatName::Text => Format::Text,
+            FormatName::Csv => Format::Csv,
+            FormatName::Jsonl => Format::Jsonl,
+            FormatName::Parquet => Format::Parquet,
+        }
+    }
+
+    /// The format that a file's name says it has, if it is one of these.
+    fn of(path: &Path) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|name| Format::of(path) == Some(name.format()))
+    }
 }
 
 /// Whether the capture has gaps.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
-    let (name, output): (String, Box<dyn Write>) = match &arguments.output {
-        None => ("standard output".into(), Box::new(io::stdout().lock())),
+    let said = || arguments.output.as_deref().and_then(FormatName::of);
+    let format = arguments.format.or_else(said).unwrap_or(FormatName::Text).format();
+    let (name, output): (String, Box<dyn Write + Send>) = match &arguments.output {
+        None if format == Format::Parquet && io::stdout().is_terminal() => {
+            bail!("Parquet is not for terminals; give -o FILE.parquet");
+        }
+        None => ("standard output".into(), Box::new(io::stdout())),
         Some(path) => {
             let name = path.display().to_string();
             if is_same_file(path, &arguments.file) {
@@ -53,89 +75,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             (name, Box::new(file))
         }
     };
-    let mut output = Output {
-        format: arguments.format,
-        chosen: arguments.card.map(|number| usize::from(number) - 1),
-        cards: Vec::new(),
-        last: 0,
-        buffer: BufWriter::with_capacity(BUFFER_BYTES, output),
-        written: Ok(()),
-    };
-    let ending = output.decode(capture);
-    output.finish().with_context(|| format!("cannot write to {name}"))?;
-    let ending = ending?;
+    let cannot_write = || format!("cannot write to {name}");
+    let writer =
+        format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+    let chosen = arguments.card.map(|number| usize::from(number) - 1);
+    let Outcome { read, written } = write_capture(capture, chosen, writer);
+    written.map_err(cause).with_context(cannot_write)?;
+    let ending = read?;
     match arguments.card {
         None => Ok(ending.has_gaps()),
         Some(number) => match ending.cards.get(usize::from(number) - 1) {
             Some(card) => Ok(has_gaps(&card.counts)),
             None => bail!("there is no card {number}; the capture has {}", ending.cards.len()),
         },
-    }
-}
-
-/// Whether both paths lead to one file, links followed.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
-}
-
-impl FormatName {
-    fn writer(self) -> Box<dyn Format> {
-        match self {
-            FormatName::Text => Box::<Text>::default(),
-            FormatName::Csv => Box::<Csv>::default(),
-            FormatName::Jsonl => Box::<Jsonl>::default(),
-        }
-    }
-}
-
-struct Output {
-    format: FormatName,
-    /// The only card that is wanted.
-    chosen: Option<usize>,
-    /// A writer for each card, which knows what the card reported.
-    cards: Vec<Box<dyn Format>>,
-    /// The card of the last item.
-    last: usize,
-    buffer: BufWriter<Box<dyn Write>>,
-    /// The first failure; nothing is written after it.
-    written: io::Result<()>,
-}
-
-impl Output {
-    fn decode(&mut self, capture: CaptureFile) -> Result<Ending> {
-        self.written = self.format.writer().start(&mut self.buffer);
-        let failed = std::cell::Cell::new(self.written.is_err());
-        capture.read(
-            Records::Events,
-            |_| !failed.get(),
-            |found| {
-                if !failed.get() {
-                    self.written = self.write(&found);
-                    failed.set(self.written.is_err());
-                }
-            },
-        )
-    }
-
-    /// Says whose item it is where that changes, so that one card alone is never named.
-    fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
-        let card = found.card;
-        if self.chosen.is_some_and(|chosen| chosen != card) {
-            return Ok(());
-        }
-        if self.cards.len() <= card {
-            self.cards.resize_with(card + 1, || self.format.writer());
-        }
-        if card != std::mem::replace(&mut self.last, card) && self.chosen.is_none() {
-            let interface = found.interfaces.get(usize::from(found.link));
-            let name = interface.and_then(|interface| interface.name.as_deref());
-            self.cards[card].card(card + 1, name, &mut self.buffer)?;
-        }
-        self.cards[card].item(&found.item, &mut self.buffer)
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.written?;
-        self.buffer.flush()
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hmtt_host::report::info::{Info, Packets};
 
-use super::capture_file::{CaptureFile, Ending, Records};
+use super::capture_file::{CaptureFile, Ending};
 
 /// Say what a capture is: card, memory, settings, time covered, gaps
 #[derive(clap::Args)]
@@ -23,13 +23,16 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut info = Info::default();
     let mut packets = Packets::default();
-    let ending = CaptureFile::open(&arguments.file)?.read(
-        Records::Counted,
+    let ending = CaptureFile::open(&arguments.file)?.count(
         |packet| {
             packets.packet(packet);
             true
         },
-        |found| info.item(found.card, &found.item),
+        |found| {
+            if let Some(item) = &found.item {
+                info.item(found.card, item);
+            }
+        },
     )?;
     let has_gaps = ending.has_gaps();
     let Ending { counts, cards, interfaces } = ending;

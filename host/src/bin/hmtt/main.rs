@@ -2,12 +2,15 @@
 
 mod analysis;
 mod capture_file;
+mod completions;
+mod convert;
 mod decode;
 mod info;
+mod output;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const EXIT_ERROR: u8 = 1;
 const EXIT_LOSS: u8 = 3;
@@ -29,6 +32,9 @@ enum Command {
     Decode(decode::Arguments),
     Info(info::Arguments),
     Analysis(analysis::Arguments),
+    Convert(convert::Arguments),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +42,11 @@ fn main() -> ExitCode {
         Command::Decode(arguments) => decode::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Analysis(arguments) => analysis::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
+        Command::Completions(arguments) => {
+            completions::complete(&arguments, programs()).map(|()| false)
+        }
+        Command::Man(arguments) => completions::write_man(&arguments, programs()).map(|()| false),
     };
     match result {
         Ok(true) => ExitCode::from(EXIT_LOSS),
@@ -46,6 +57,12 @@ fn main() -> ExitCode {
             ExitCode::from(EXIT_ERROR)
         }
     }
+}
+
+/// The programs that completions and man pages are made for.
+fn programs() -> Vec<clap::Command> {
+    let receiver = hmtt_host::arguments::Arguments::command();
+    vec![Arguments::command().name("hmtt"), receiver]
 }
 
 /// A reader such as `head` that has seen enough is no error.

@@ -18,7 +18,8 @@ const MAX_LINE_BYTES: usize = 128;
 
 impl AccessLine {
     /// Writes one line.
-    pub fn write(&self, access: Access, output: &mut dyn Write) -> io::Result<()> {
+    #[inline]
+    pub fn write(&self, access: Access, output: &mut impl Write) -> io::Result<()> {
         let mut line = Line { bytes: [0; MAX_LINE_BYTES], start: MAX_LINE_BYTES };
         line.push(self.end);
         line.push_number::<16>(access.address.0);
@@ -63,7 +64,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{csv, jsonl, text};
+    use crate::table::{csv, jsonl, text};
     use hmtt_format::{Cycles, Direction, PhysAddr};
     use proptest::prelude::*;
 

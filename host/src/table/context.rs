@@ -7,7 +7,7 @@ use crate::decode::Item;
 
 /// What the last report said.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Context {
+pub(super) struct Context {
     tag_window: Option<u64>,
     tck_ps: Option<u32>,
 }

@@ -1,0 +1,75 @@
+//! `hmtt completions` and `hmtt man`: what the command line accepts to shell completions and man
+//! pages.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+
+/// Print a shell's completions
+#[derive(clap::Args)]
+#[command(after_help = "\
+bash: hmtt completions bash > ~/.local/share/bash-completion/completions/hmtt
+zsh:  hmtt completions zsh > _hmtt, in a folder of $fpath
+fish: hmtt completions fish > ~/.config/fish/completions/hmtt.fish")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: ShellName,
+    /// Of which program
+    #[arg(long, value_name = "PROGRAM", default_value = "hmtt")]
+    of: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Write the man pages of all programs and subcommands
+#[derive(clap::Args)]
+pub struct Man {
+    /// Where to write them; in a folder man1 of $MANPATH they are found
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+}
+
+/// Prints the completions of one of `programs`.
+pub fn complete(arguments: &Completions, programs: Vec<clap::Command>) -> Result<()> {
+    let names: Vec<String> = programs.iter().map(|program| program.get_name().to_owned()).collect();
+    let program = programs.into_iter().find(|program| program.get_name() == arguments.of);
+    let mut program = program.with_context(|| {
+        format!("no program is called {}; there are: {}", arguments.of, names.join(", "))
+    })?;
+    let shell = match arguments.shell {
+        ShellName::Bash => Shell::Bash,
+        ShellName::Zsh => Shell::Zsh,
+        ShellName::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, &arguments.of, &mut script);
+    Ok(io::stdout().write_all(&script)?)
+}
+
+/// Writes the man pages of `programs` and of their subcommands, and prints their names.
+pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
+    let folder = &arguments.folder;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for program in programs {
+        let mut program = program.disable_help_subcommand(true);
+        program.build();
+        write_pages(&program, folder)?;
+    }
+    Ok(())
+}
+
+fn write_pages(command: &clap::Command, folder: &Path) -> Result<()> {
+    let page = clap_mangen::Man::new(command.clone()).generate_to(folder);
+    let page = page.with_context(|| format!("cannot write to {}", folder.display()))?;
+    writeln!(io::stdout(), "{}", page.display())?;
+    command.get_subcommands().try_for_each(|subcommand| write_pages(subcommand, folder))
+}

@@ -1,0 +1,191 @@
+//! Lines of comma-separated values back to rows.
+
+use std::io::BufRead;
+
+use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+
+use super::detail;
+use super::fields::{Column, Fields, Heading};
+use crate::table::lines::Lines;
+use crate::table::row::fault_named;
+use crate::table::turns::Turns;
+use crate::table::{Entry, Reader, Row, TableError};
+
+/// Reads CSV. The heading names the columns, in any order; `clock`, `direction` and `address` must be
+/// there, and without a column `kind` every line is an access.
+pub struct CsvReader<R> {
+    lines: Lines<R>,
+    heading: Heading,
+    /// A row that was read to see whether it belongs to a tag.
+    held: Option<Row>,
+    turns: Turns,
+}
+
+impl<R: BufRead> CsvReader<R> {
+    /// Reads the heading.
+    pub fn new(input: R) -> Result<Self, TableError> {
+        let mut lines = Lines::new(input);
+        if !lines.advance()? {
+            return Err(TableError::Schema("empty: a CSV file starts with a heading".into()));
+        }
+        let heading = text(lines.line()).and_then(Heading::parse);
+        let heading = heading.map_err(|problem| lines.error(problem))?;
+        Ok(CsvReader { lines, heading, held: None, turns: Turns::default() })
+    }
+
+    /// The next line that is a row.
+    fn next_line(&mut self) -> Result<Option<Row>, TableError> {
+        while self.lines.advance()? {
+            let fields = text(self.lines.line()).and_then(|line| self.heading.fields(line));
+            let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.turns));
+            if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
+                return Ok(Some(Row { capture: self.turns.card(), entry }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<R: BufRead> Reader for CsvReader<R> {
+    fn next_row(&mut self) -> Result<Option<Row>, TableError> {
+        let row = match self.held.take() {
+            Some(row) => Some(row),
+            None => self.next_line()?,
+        };
+        let Some(Row { capture, entry: tag @ Entry::Tag { .. } }) = row else { return Ok(row) };
+        let next = self.next_line()?;
+        match next.filter(|next| next.capture == capture).and_then(|next| joined(tag, next.entry)) {
+            Some(entry) => Ok(Some(Row { capture, entry })),
+            None => {
+                self.held = next;
+                Ok(row)
+            }
+        }
+    }
+
+    fn interface(&self, capture: u32) -> Option<&str> {
+        self.turns.interface_of(capture)
+    }
+}
+
+/// A tag with the address of the access it is, if that is what follows it.
+fn joined(tag: Entry, next: Entry) -> Option<Entry> {
+    let Entry::Tag { clock, direction, offset, address: None } = tag else { return None };
+    let Entry::Access(access) = next else { return None };
+    // The window's base is a multiple of its size, so the offset is the low bits of the address.
+    let low = u64::from(offset).checked_add(1)?.next_power_of_two() - 1;
+    let same = (access.clock, access.direction) == (clock, direction)
+        && access.address.0 & low == u64::from(offset);
+    same.then_some(Entry::Tag { clock, direction, offset, address: Some(access.address) })
+}
+
+fn text(line: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(line).map_err(|_| "not UTF-8 text".into())
+}
+
+/// What a line says; none if it says whose rows follow.
+fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Option<Entry>, String> {
+    let kind = if heading.has(Column::Kind) { fields.get(Column::Kind) } else { "access" };
+    if kind != "card" {
+        return entry(kind, fields).map(Some);
+    }
+    let detail = fields.get(Column::Detail);
+    let (number, interface) = match detail.split_once(" on ") {
+        Some((number, interface)) => (number, Some(interface)),
+        None => (detail, None),
+    };
+    let number = number.parse();
+    let number = number.map_err(|_| format!("detail {detail:?} of a card: expected its number"))?;
+    turns.go_on(number, interface).map(|()| None)
+}
+
+fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {
+    let detail = fields.get(Column::Detail);
+    let clock = || fields.number(Column::Clock).map(Cycles);
+    let unclear = |expected: &str| format!("detail {detail:?} of a {kind}: expected {expected}");
+    Ok(match kind {
+        "access" => Entry::Access(Access {
+            clock: clock()?,
+            direction: direction(fields)?,
+            address: address(fields)?,
+        }),
+        "tag" => {
+            let offset = u32::from_str_radix(detail, 16).map_err(|_| unclear("its offset"))?;
+            Entry::Tag { clock: clock()?, direction: direction(fields)?, offset, address: None }
+        }
+        "mark" => {
+            let register = detail.split(' ').next().unwrap_or_default();
+            let register = u32::from_str_radix(register, 16);
+            let register = register.map_err(|_| unclear("its register and name"))?;
+            Entry::Mark { clock: clock()?, register }
+        }
+        "fault" => {
+            let parts = detail.split_once(" bank ");
+            let parts =
+                parts.and_then(|(name, bank)| Some((fault_named(name)?, bank.parse().ok()?)));
+            let (kind, bank) = parts.ok_or_else(|| unclear("NAME bank NUMBER"))?;
+            Entry::Fault { clock: clock()?, kind, bank }
+        }
+        "page" => Entry::Page {
+            clock: clock()?,
+            address: address(fields)?,
+            reads: fields.number(Column::Reads)?,
+            writes: fields.number(Column::Writes)?,
+            duration: fields.number(Column::Duration)?,
+        },
+        "slice" => slice(clock()?, fields)?,
+        "interval" => {
+            let part = detail.strip_prefix("part ").and_then(|part| part.parse().ok());
+            Entry::Interval { clock: clock()?, part: part.ok_or_else(|| unclear("part NUMBER"))? }
+        }
+        "count" => {
+            let parts = detail::count(detail);
+            let (dump, group, index, value) =
+                parts.ok_or_else(|| unclear("dump NUMBER GROUP INDEX: VALUE"))?;
+            Entry::Count { dump, group, index, value }
+        }
+        "hot_page" => {
+            let parts = detail::hot_page(detail);
+            let (dump, count, votes) =
+                parts.ok_or_else(|| unclear("dump NUMBER count COUNT votes VOTES"))?;
+            Entry::HotPage { dump, address: address(fields)?, count, votes }
+        }
+        "gap" => Entry::Gap(detail::gap(detail).ok_or_else(|| unclear("a gap's text"))?),
+        "restart" => Entry::Restart,
+        "ddr_clock" => {
+            let ddr_clock = detail::ddr_clock(detail);
+            Entry::DdrClock(ddr_clock.ok_or_else(|| unclear("the DDR clock's text"))?)
+        }
+        "no_end" => Entry::NoEnd,
+        _ => return Err(format!("no row is of kind {kind:?}")),
+    })
+}
+
+fn slice(clock: Cycles, fields: &Fields<'_>) -> Result<Entry, String> {
+    let length = match fields.get(Column::Duration) {
+        "" => None,
+        _ => Some(Cycles(fields.number(Column::Duration)?)),
+    };
+    let partial = match fields.get(Column::Detail) {
+        "" => false,
+        "partial" => true,
+        other => return Err(format!("detail {other:?} of a slice: expected partial, or nothing")),
+    };
+    let (reads, writes) = (fields.number(Column::Reads)?, fields.number(Column::Writes)?);
+    Ok(Entry::Slice { clock, length, partial, reads, writes })
+}
+
+fn direction(fields: &Fields<'_>) -> Result<Direction, String> {
+    match fields.get(Column::Direction) {
+        "R" | "r" => Ok(Direction::Read),
+        "W" | "w" => Ok(Direction::Write),
+        other => Err(format!("direction {other:?} is neither R nor W")),
+    }
+}
+
+fn address(fields: &Fields<'_>) -> Result<PhysAddr, String> {
+    let text = fields.get(Column::Address);
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
+    address.map(PhysAddr).ok_or_else(|| format!("address {text:?} is not hexadecimal"))
+}

@@ -1,0 +1,51 @@
+//! A file to its lines, numbered, without their ends.
+
+use std::io::BufRead;
+
+use super::TableError;
+
+/// A line longer than this is no line of a trace.
+const MAX_LINE_BYTES: usize = 1 << 16;
+
+/// Reads lines, blank ones skipped.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub fn new(input: R) -> Self {
+        Lines { input, buffer: Vec::new(), number: 0 }
+    }
+
+    /// Goes to the next line; false at the end.
+    pub fn advance(&mut self) -> Result<bool, TableError> {
+        loop {
+            self.buffer.clear();
+            self.number += 1;
+            let mut limited = std::io::Read::take(&mut self.input, MAX_LINE_BYTES as u64);
+            if limited.read_until(b'\n', &mut self.buffer)? == 0 {
+                return Ok(false);
+            }
+            if self.buffer.len() == MAX_LINE_BYTES {
+                return Err(self.error(format!("longer than {MAX_LINE_BYTES} bytes")));
+            }
+            let end = self.buffer.trim_ascii_end().len();
+            self.buffer.truncate(end);
+            if end != 0 {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The line.
+    pub fn line(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// What is wrong with the line.
+    pub fn error(&self, problem: impl Into<String>) -> TableError {
+        TableError::Line { line: self.number, problem: problem.into() }
+    }
+}

@@ -1,0 +1,48 @@
+//! A column of one value to the bytes of its chunk, made once and used for row group after row group:
+//! nearly every group of a trace is of one capture and one kind.
+
+use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
+use ::parquet::errors::Result;
+use ::parquet::file::properties::WriterPropertiesPtr;
+use ::parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use bytes::Bytes;
+use std::io::Write;
+
+use super::{Column, SCHEMA};
+
+/// The last chunk made of one value, and of how many.
+pub(super) struct ConstantChunk<V> {
+    column: Column,
+    made: Option<(V, usize, Bytes, ColumnCloseResult)>,
+}
+
+impl<V: PartialEq + Clone> ConstantChunk<V> {
+    /// Nothing made yet.
+    pub fn new(column: Column) -> Self {
+        ConstantChunk { column, made: None }
+    }
+
+    /// Adds the column of `rows` times `value` to the group; `write` writes it where it must be made.
+    pub fn append<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+        properties: &WriterPropertiesPtr,
+        (value, rows): (V, usize),
+        write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if let Some((made, count, bytes, result)) = &self.made
+            && (made, *count) == (&value, rows)
+        {
+            return group.append_column(bytes, result.clone());
+        }
+        let mut buffer = TrackedWrite::new(Vec::new());
+        let pages = Box::new(SerializedPageWriter::new(&mut buffer));
+        let mut column =
+            get_column_writer(SCHEMA.column(self.column as usize), properties.clone(), pages);
+        write(&mut column)?;
+        let result = column.close()?;
+        let bytes = Bytes::from(buffer.into_inner()?);
+        let (_, _, bytes, result) = self.made.insert((value, rows, bytes, result));
+        group.append_column(bytes, result.clone())
+    }
+}

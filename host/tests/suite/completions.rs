@@ -1,0 +1,101 @@
+//! Completions and man pages, as the programs that are to read them judge them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{hmtt, scratch, skipped};
+
+/// Whether a program can be run.
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+fn check(shell: &str, option: &str) {
+    let output = hmtt(&["completions", shell]);
+    assert!(output.status.success());
+    let script = String::from_utf8(output.stdout).unwrap();
+    for word in ["convert", "decode", "hole", "hmtt6"] {
+        assert!(script.contains(word), "{shell}: {word}");
+    }
+    if !is_there(shell) {
+        return skipped(format_args!("no {shell}"));
+    }
+    let path = scratch(&format!("completions.{shell}"));
+    fs::write(&path, script).unwrap();
+    let checked =
+        Command::new(shell).args([OsStr::new(option), path.as_os_str()]).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn bash_takes_its_completions() {
+    check("bash", "-n");
+}
+
+#[test]
+fn zsh_takes_its_completions() {
+    check("zsh", "-n");
+}
+
+#[test]
+fn fish_takes_its_completions() {
+    check("fish", "--no-execute");
+}
+
+#[test]
+fn bash_completes_a_subcommand() {
+    let script = hmtt(&["completions", "bash"]).stdout;
+    let path = scratch("complete.bash");
+    fs::write(&path, script).unwrap();
+    let ask = format!(
+        "source '{}'; COMP_WORDS=(hmtt con); COMP_CWORD=1; _hmtt hmtt con hmtt; \
+         echo \"${{COMPREPLY[@]}}\"",
+        path.display()
+    );
+    let Ok(answer) = Command::new("bash").args(["-c", &ask]).output() else {
+        return skipped("no bash");
+    };
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "convert\n");
+}
+
+#[test]
+fn a_program_that_is_not_there_has_no_completions() {
+    let output = hmtt(&["completions", "bash", "--of", "grep"]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.starts_with("hmtt: no program is called grep; there are: hmtt"));
+}
+
+#[test]
+fn man_pages_are_without_warnings() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man-pages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let output = hmtt(&["man", folder.to_str().unwrap()]);
+    assert!(output.status.success());
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.contains(&"hmtt.1".to_owned()) && names.contains(&"hmtt-convert.1".to_owned()));
+    let is_mandoc = is_there("mandoc");
+    if !is_mandoc && !is_there("man") {
+        return skipped("neither mandoc nor man");
+    }
+    for name in names {
+        let mut command = Command::new(if is_mandoc { "mandoc" } else { "man" });
+        let options: &[&str] = if is_mandoc { &["-T", "lint"] } else { &["--warnings", "-l"] };
+        let checked = command
+            .args(options)
+            .arg(folder.join(&name))
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() && (is_mandoc || told.is_empty()), "{name}: {told}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a database that knows nothing of us finds in our Parquet files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::samples::everything;
+use super::{converted, lines, output, text};
+use crate::card::Card;
+use crate::{capture_file, skipped};
+
+/// Where `make setup` puts DuckDB.
+fn python() -> Option<PathBuf> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin/python3");
+    let found = Command::new(&python).args(["-c", "import duckdb"]).output();
+    found.is_ok_and(|output| output.status.success()).then_some(python)
+}
+
+/// The rows of a query, fields separated by spaces; `FILE` is the file.
+fn query(python: &Path, file: &Path, sql: &str) -> Vec<String> {
+    let script = "import duckdb, sys\n\
+                  for row in duckdb.sql(sys.argv[1]).fetchall(): print(*row)";
+    let sql = sql.replace("FILE", &format!("'{}'", text(file)));
+    let output = Command::new(python).args(["-c", script, &sql]).output().unwrap();
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    lines(&output.stdout).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_database_finds_the_accesses_of_the_truth() {
+    let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
+    let (frames, truth) = Card::new().session(50, 370);
+    let parquet = output("database", "parquet");
+    converted(&capture_file("database.pcapng", &frames), &parquet);
+    let sql =
+        "select timestamp, case when is_write then 'W' else 'R' end, to_hex(address) from FILE";
+    let found = query(&python, &parquet, &format!("{sql} where kind = 'access'"));
+    let expected: Vec<String> = truth.iter().map(ToString::to_string).collect();
+    let lower: Vec<String> = found
+        .iter()
+        .map(|row| {
+            let (rest, address) = row.rsplit_once(' ').unwrap();
+            format!("{rest} {}", address.to_lowercase())
+        })
+        .collect();
+    assert!(lower == expected);
+    let clock = truth[9000].clock;
+    let after =
+        query(&python, &parquet, &format!("select count(*) from FILE where timestamp > {clock}"));
+    let expected = truth.iter().filter(|access| access.clock > clock).count();
+    assert_eq!(after, [expected.to_string()]);
+}
+
+#[test]
+fn a_database_finds_statistics_and_metadata() {
+    let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
+    let (frames, truth) = Card::new().session(10, 370);
+    let parquet = output("statistics", "parquet");
+    converted(&capture_file("statistics.pcapng", &frames), &parquet);
+    let sql = "select stats_min_value, stats_max_value, encodings, compression \
+               from parquet_metadata(FILE) where path_in_schema = ";
+    let last = truth.last().unwrap().clock;
+    let found = query(&python, &parquet, &format!("{sql} 'timestamp'"));
+    assert_eq!(found, [format!("0 {last} RLE, DELTA_BINARY_PACKED ZSTD")]);
+    let most = truth.iter().map(|access| access.address.0).max().unwrap();
+    let found = query(&python, &parquet, &format!("{sql} 'address'"));
+    assert!(found[0].starts_with(&format!("0 {most} ")), "{found:?}");
+    assert!(found[0].contains("BYTE_STREAM_SPLIT"), "{found:?}");
+    let sql = "select decode(value) from parquet_kv_metadata(FILE) where decode(key) = ";
+    for (key, value) in [("tck_ps", "10000"), ("unit_bytes", "64"), ("format_version", "2")] {
+        assert_eq!(query(&python, &parquet, &format!("{sql} 'hmtt.{key}'")), [value]);
+    }
+}
+
+#[test]
+fn a_database_finds_every_kind_and_its_details() {
+    let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
+    let parquet = output("details", "parquet");
+    converted(&capture_file("details.pcapng", &everything()), &parquet);
+    let kinds = query(&python, &parquet, "select count(distinct kind) from FILE");
+    assert_eq!(kinds, ["13"]);
+    let sql = "select sum((detail->>'accesses')::int) from FILE where kind = 'gap' and capture = 0";
+    assert_eq!(query(&python, &parquet, sql), ["29"]);
+    let sql = "select timestamp, start, duration, reads, writes from FILE where kind = 'slice'";
+    assert!(query(&python, &parquet, sql).contains(&"500 500 100 3 4".to_owned()));
+    assert_eq!(query(&python, &parquet, "select max(capture) from FILE"), ["1"]);
+}
