@@ -29,7 +29,7 @@ use feed::Feed;
 /// What is told by hand, and what is assumed.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of a source, and what to add to its clocks.
+    /// Number of a source, from 0, and what to add to its clocks.
     pub offsets: Vec<(usize, i64)>,
     /// Most time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
@@ -59,7 +59,7 @@ pub enum MergeError {
     #[error("no frame of a card in any capture")]
     Nothing,
     /// An offset for a source that is none.
-    #[error("there is no source {0}; there are {1}, numbered from 0")]
+    #[error("there is no source {0}; there are {1}, numbered from 1")]
     NoSource(usize, usize),
     /// Nothing relates the clocks.
     #[error(
@@ -88,7 +88,7 @@ impl Merge {
         }
         let sources = strands.iter().map(|strand| strand.source + 1).max().unwrap_or(0);
         if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
-            return Err(MergeError::NoSource(*wrong, sources));
+            return Err(MergeError::NoSource(*wrong + 1, sources));
         }
         let base = |strand: &Strand| {
             let offset = options.offsets.iter().rev().find(|(source, _)| *source == strand.source);

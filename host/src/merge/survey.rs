@@ -55,7 +55,7 @@ impl Strand {
 impl fmt::Display for Strand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let interface = self.interface.as_deref().unwrap_or("unnamed interface");
-        write!(f, "{}: {interface}, card {}", self.file.display(), self.card)?;
+        write!(f, "{}: {interface}, card {}", self.file.display(), self.card + 1)?;
         match self.session {
             0 => Ok(()),
             restarts => write!(f, ", after {restarts} restarts"),

@@ -141,7 +141,7 @@ fn an_offset_that_was_told_is_taken_as_it_is() {
     assert_eq!(base.map(3_000_000), 1000.0);
     let wrong = Options { offsets: vec![(2, 0)], ..Options::default() };
     let error = Merge::survey(&paths, &wrong).unwrap_err().to_string();
-    assert_eq!(error, "there is no source 2; there are 2, numbered from 0");
+    assert_eq!(error, "there is no source 3; there are 2, numbered from 1");
 }
 
 #[test]
@@ -149,4 +149,48 @@ fn a_capture_without_a_card_cannot_be_merged() {
     let path = crate::capture_file("merge-none.pcapng", &[vec![0xff; 60]]);
     let error = Merge::survey(&[path], &Options::default()).unwrap_err().to_string();
     assert_eq!(error, "no frame of a card in any capture");
+}
+
+#[test]
+fn the_command_states_the_bases_and_writes_one_trace() {
+    let paths = [capture("merge-g", STEADY, true), capture("merge-h", FAST, true)];
+    let names: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let output = crate::hmtt(&["merge", names[0], names[1], "--format", "csv"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said: Vec<&str> = said.lines().collect();
+    assert!(said[0].ends_with("merge-g.pcapng: eth1, card 1: the reference; clock 0 becomes 0"));
+    assert!(said[1].contains("by 30 shared marks; clock 0 becomes -"), "{said:?}");
+    assert!(said[1].contains("error at most 101 clocks (1011 ns)"), "{said:?}");
+    let csv = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(csv.lines().filter(|line| line.starts_with("access,")).count(), 2 * 20 * 600);
+    // What was merged can be read back, and no clock of an access goes back.
+    let clocks: Vec<u64> = csv
+        .lines()
+        .filter(|line| line.starts_with("access,"))
+        .map(|line| line.split(',').nth(1).unwrap().parse().unwrap())
+        .collect();
+    assert!(clocks.is_sorted());
+
+    let table = scratch("merged.parquet");
+    let output =
+        crate::hmtt(&["merge", names[0], names[1], "--json", "-o", table.to_str().unwrap()]);
+    let bases: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(bases["strands"][1]["how"], serde_json::json!({"by": "marks", "shared": 30}));
+    let back = scratch("merged.csv");
+    let output = crate::hmtt(&["convert", table.to_str().unwrap(), back.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    // A table keeps the rows of a card together.
+    let sorted = |csv: &str| {
+        let mut rows: Vec<String> =
+            csv.lines().filter(|row| row.starts_with("access,")).map(str::to_owned).collect();
+        rows.sort();
+        rows
+    };
+    assert!(sorted(&std::fs::read_to_string(back).unwrap()) == sorted(&csv));
+
+    let wrong = crate::hmtt(&["merge", names[0], "--offset", "0=5"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let own = crate::hmtt(&["merge", names[0], "-f", "-o", names[0]]);
+    assert_eq!(own.status.code(), Some(1));
 }

@@ -149,7 +149,8 @@ fn convert_table(
     Outcome { read: read.map(|()| has_gaps), written: written.and_then(|()| writer.finish()) }
 }
 
-fn create(path: &Path, force: bool) -> Result<File> {
+/// Creates a file; an existing one is refused unless `force`.
+pub fn create(path: &Path, force: bool) -> Result<File> {
     let name = path.display();
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);

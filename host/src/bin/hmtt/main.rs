@@ -6,6 +6,7 @@ mod completions;
 mod convert;
 mod decode;
 mod info;
+mod merge;
 mod output;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ enum Command {
     Info(info::Arguments),
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
+    Merge(merge::Arguments),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(&arguments),
         Command::Analysis(arguments) => analysis::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)
         }
