@@ -3,8 +3,10 @@
 //! The words of the records repeat after [`POOL_FRAMES`] frames; counters, clocks and counts of
 //! accesses go on for ever, so a receiver can prove that it lost nothing.
 
+mod capture;
 mod sender;
 
+pub use capture::write;
 pub use sender::{Pace, Sent, send};
 
 use hmtt_format::address_map::{Axis, MapBuilder};

@@ -20,6 +20,7 @@ mod column_chunk;
 mod columns;
 mod encoder;
 mod guard;
+mod pages;
 mod reader;
 mod row_group;
 mod writer;

@@ -61,6 +61,13 @@ fn bash_completes_a_subcommand() {
 }
 
 #[test]
+fn the_receiver_has_completions_too() {
+    let output = hmtt(&["completions", "bash", "--of", "hmtt-recv"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("--ring-buffer"));
+}
+
+#[test]
 fn a_program_that_is_not_there_has_no_completions() {
     let output = hmtt(&["completions", "bash", "--of", "grep"]);
     assert_eq!(output.status.code(), Some(1));
@@ -81,7 +88,9 @@ fn man_pages_are_without_warnings() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert!(names.contains(&"hmtt.1".to_owned()) && names.contains(&"hmtt-convert.1".to_owned()));
+    for page in ["hmtt.1", "hmtt-convert.1", "hmtt-recv.1"] {
+        assert!(names.iter().any(|name| name == page), "no {page}");
+    }
     let is_mandoc = is_there("mandoc");
     if !is_mandoc && !is_there("man") {
         return skipped("neither mandoc nor man");

@@ -1,5 +1,6 @@
 //! Traces from format to format, and what the conversions refuse.
 
+mod cards;
 mod damage;
 mod database;
 mod records;
@@ -156,6 +157,9 @@ fn tables_that_make_no_sense_are_refused_with_place_and_remedy() {
         ("csv", "clock,direction,address\n1,R,4g\n", "line 2: address \"4g\" is not hexadecimal"),
         ("csv", "clock,direction,address\n1,\"R,4\n", "line 2: a quoted field does not end"),
         ("csv", &format!("{heading}gap,4,,,,,,gap\n"), "line 2: detail \"gap\" of a gap: expected"),
+        ("csv", &format!("{heading}card,,,,,,,0\n"), "line 2: no card has number 0"),
+        ("csv", &format!("{heading}card,,,,,,,x\n"), "line 2: detail \"x\" of a card: expected"),
+        ("jsonl", "{\"kind\":\"card\",\"card\":0}\n", "line 1: no card has number 0"),
         ("csv", &format!("{heading}peak,4,,,,,,\n"), "line 2: no row is of kind \"peak\""),
         ("jsonl", "{\"kind\":\"access\"}\n", "line 1: missing field `clock`"),
         ("jsonl", "\n{\"kind\":\"peak\"}\n", "line 2: unknown variant `peak`"),

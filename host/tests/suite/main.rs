@@ -7,6 +7,7 @@ mod convert;
 mod damage;
 mod dissector;
 mod gaps;
+mod goes_on;
 mod live;
 mod long_runs;
 mod merge;

@@ -1,8 +1,8 @@
 //! Sends a software card's frames: `load IFACE FRAMES [FRAMES_PER_SECOND]`. For interfaces of a network
-//! namespace of your own.
+//! namespace of your own. `load FILE.pcapng FRAMES` writes them to a capture.
 
 use anyhow::{Context, Result};
-use hmtt_tests::load::{Pace, send};
+use hmtt_tests::load::{Pace, send, write};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -10,6 +10,9 @@ fn main() -> Result<()> {
         anyhow::bail!("usage: load IFACE FRAMES [FRAMES_PER_SECOND]");
     };
     let frames = frames.parse().context("FRAMES is a number")?;
+    if interface.ends_with(".pcapng") {
+        return write(interface.as_ref(), frames).with_context(|| interface.clone());
+    }
     let rate = rest.first().map(|rate| rate.parse().context("FRAMES_PER_SECOND is a number"));
     let sent = send(interface, Pace { frames_per_second: rate.transpose()?, frames })?;
     let seconds = sent.time.as_secs_f64();

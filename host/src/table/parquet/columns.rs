@@ -10,11 +10,13 @@ use ::parquet::file::writer::SerializedRowGroupWriter;
 
 use super::Column;
 use super::column_chunk::ConstantChunk;
+use super::pages::Pages;
 use super::row_group::{ABSENT, RowGroup, Sparse};
 
 /// Writes the columns of row groups.
 pub(super) struct Columns {
     properties: WriterPropertiesPtr,
+    pages: Pages,
     captures: ConstantChunk<u32>,
     kinds: ConstantChunk<()>,
     reads: ConstantChunk<()>,
@@ -26,9 +28,10 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Nothing written yet.
-    pub fn new(properties: WriterPropertiesPtr) -> Self {
-        Columns {
+    pub fn new(properties: WriterPropertiesPtr) -> Result<Self> {
+        Ok(Columns {
             properties,
+            pages: Pages::new()?,
             captures: ConstantChunk::new(Column::Capture),
             kinds: ConstantChunk::new(Column::Kind),
             reads: ConstantChunk::new(Column::Reads),
@@ -36,7 +39,7 @@ impl Columns {
             durations: ConstantChunk::new(Column::Duration),
             starts: ConstantChunk::new(Column::Start),
             details: ConstantChunk::new(Column::Detail),
-        }
+        })
     }
 
     /// Writes all columns of a group, in their order.
@@ -50,16 +53,18 @@ impl Columns {
         self.captures.append(output, properties, (capture, rows), |column| {
             write::<Int32Type>(column, &vec![capture as i32; rows], None)
         })?;
-        column::<Int64Type, W>(output, &group.timestamps, None)?;
+        self.pages.timestamps(output, &group.timestamps)?;
         if group.is_plain() {
             self.kinds.append(output, properties, ((), rows), |column| {
                 write::<ByteArrayType>(column, &vec![ByteArray::from("access"); rows], None)
             })?;
+            self.pages.directions(output, &group.is_write)?;
+            self.pages.addresses(output, &group.addresses)?;
         } else {
             column::<ByteArrayType, W>(output, &group.kinds(), None)?;
+            column::<BoolType, W>(output, &group.is_write, Some(&group.direction_levels()))?;
+            column::<Int64Type, W>(output, &group.addresses, Some(&group.address_levels()))?;
         }
-        column::<BoolType, W>(output, &group.is_write, Some(&group.direction_levels()))?;
-        column::<Int64Type, W>(output, &group.addresses, Some(&group.address_levels()))?;
         self.others(output, group)
     }
 

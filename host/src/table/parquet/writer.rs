@@ -38,7 +38,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         let properties = properties();
         let schema = SCHEMA.root_schema_ptr();
         let file = SerializedFileWriter::new(output, schema, properties.clone())?;
-        let encoder = Encoder::start(file, Columns::new(properties))?;
+        let encoder = Encoder::start(file, Columns::new(properties)?)?;
         Ok(ParquetWriter {
             encoder,
             captures: Vec::new(),

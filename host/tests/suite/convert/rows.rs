@@ -164,6 +164,29 @@ proptest! {
     }
 
     #[test]
+    fn parquet_returns_accesses_alone_in_their_order(
+        accesses in prop::collection::vec((0u32..1 << 20, any::<u64>(), any::<bool>()), 1..700),
+        shifts in (0u32..21, 0u32..64),
+        first in number(),
+    ) {
+        let mut clock = first / 2;
+        let row = |(pause, address, write): (u32, u64, bool)| {
+            clock += u64::from(pause >> shifts.0);
+            let (direction, address) = (Direction::from_bit(write), PhysAddr(address >> shifts.1));
+            let entry = Entry::Access(Access { clock: Cycles(clock), direction, address });
+            Row { capture: 0, entry }
+        };
+        let rows: Vec<Row> = accesses.into_iter().map(row).collect();
+        let (back, file) = through_parquet(&rows, "accesses.parquet");
+        prop_assert_eq!(back, rows.clone());
+        let statistics = file.metadata().row_group(0).column(4).statistics().unwrap().clone();
+        let addresses = || rows.iter().map(|row| row.entry.access().unwrap().address.0);
+        let bytes = |address: Option<u64>| address.unwrap().to_le_bytes();
+        prop_assert_eq!(statistics.min_bytes_opt().unwrap(), bytes(addresses().min()));
+        prop_assert_eq!(statistics.max_bytes_opt().unwrap(), bytes(addresses().max()));
+    }
+
+    #[test]
     fn parquet_returns_the_rows_of_each_link_in_their_order(rows in rows(3)) {
         let back = through_parquet(&rows, "links.parquet").0;
         prop_assert_eq!(back.len(), rows.len());

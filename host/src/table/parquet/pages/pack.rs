@@ -1,0 +1,133 @@
+//! Values to the bytes of a page, in three of Parquet's encodings.
+
+/// Values of a block of differences, and of each of its parts, which have a width of their own.
+const BLOCK: usize = PART * PARTS;
+const PART: usize = 64;
+const PARTS: usize = 4;
+
+/// PLAIN: 8 in a byte, the first in its lowest bit. Each value is 0 or 1.
+pub(super) fn bits(values: &[bool], page: &mut Vec<u8>) {
+    // Multiplied by this, bytes of 0 or 1 meet as bits of the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let (eights, rest) = values.as_chunks::<8>();
+    page.extend(eights.iter().map(|[a, b, c, d, e, f, g, h]| {
+        let eight =
+            [*a as u8, *b as u8, *c as u8, *d as u8, *e as u8, *f as u8, *g as u8, *h as u8];
+        (u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56) as u8
+    }));
+    if !rest.is_empty() {
+        let bits = rest.iter().zip(0..).map(|(value, at)| u8::from(*value) << at);
+        page.push(bits.sum());
+    }
+}
+
+/// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on. `greatest`: none
+/// is greater, as an unsigned number.
+pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
+    for shift in (0..u64::BITS).step_by(8) {
+        if greatest >> shift == 0 {
+            page.resize(page.len() + values.len(), 0);
+        } else {
+            page.extend(values.iter().map(|value| (value >> shift) as u8));
+        }
+    }
+}
+
+/// DELTA_BINARY_PACKED: the first value, then the differences in blocks, each less the block's least.
+pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
+    let (first, rest) = values.split_first().map_or((0, values), |(first, rest)| (*first, rest));
+    [BLOCK, PARTS, values.len()].into_iter().for_each(|number| varint(number as u64, page));
+    zigzag(first, page);
+    let mut last = first;
+    for block in rest.chunks(BLOCK) {
+        let (mut packed, mut least) = ([0; BLOCK], i64::MAX);
+        for (difference, value) in packed.iter_mut().zip(block) {
+            *difference = value.wrapping_sub(last) as u64;
+            least = least.min(*difference as i64);
+            last = *value;
+        }
+        // What is beyond the last value stays 0.
+        let differences = &mut packed[..block.len()];
+        differences.iter_mut().for_each(|number| *number = number.wrapping_sub(least as u64));
+        zigzag(least, page);
+        let (parts, _) = packed.as_chunks::<PART>();
+        let width = |part: &[u64; PART]| {
+            u64::BITS - part.iter().fold(0, |all, number| all | number).leading_zeros()
+        };
+        page.extend(parts.iter().map(|part| width(part) as u8));
+        parts.iter().for_each(|part| numbers(part, width(part), page));
+    }
+}
+
+/// The low `width` bits of each number, the first in the lowest bits.
+fn numbers(values: &[u64; PART], width: u32, page: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let (mut word, mut filled) = (0, 0);
+    for value in values {
+        word |= value << filled;
+        filled += width;
+        if filled >= u64::BITS {
+            page.extend_from_slice(&u64::to_le_bytes(word));
+            filled -= u64::BITS;
+            word = if filled == 0 { 0 } else { value >> (width - filled) };
+        }
+    }
+}
+
+/// A number in groups of 7 bits, the lowest first.
+pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
+    while number >= 0x80 {
+        page.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    page.push(number as u8);
+}
+
+/// A signed number as a small unsigned one.
+fn zigzag(number: i64, page: &mut Vec<u8>) {
+    varint((number << 1 ^ number >> 63) as u64, page);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bits_are_packed_lowest_first(values in prop::collection::vec(any::<bool>(), 0..40)) {
+            let mut page = Vec::new();
+            bits(&values, &mut page);
+            prop_assert_eq!(page.len(), values.len().div_ceil(8));
+            for (at, value) in values.iter().enumerate() {
+                prop_assert_eq!(page[at / 8] >> (at % 8) & 1 == 1, *value);
+            }
+        }
+
+        #[test]
+        fn bytes_are_split_lowest_first(
+            values in prop::collection::vec(any::<u64>(), 0..40),
+            shift in 0..64u32,
+        ) {
+            let values: Vec<i64> = values.iter().map(|value| (value >> shift) as i64).collect();
+            let greatest = values.iter().map(|value| *value as u64).max().unwrap_or(0);
+            let mut page = Vec::new();
+            split_bytes(&values, greatest, &mut page);
+            for (at, value) in values.iter().enumerate() {
+                for (byte, expected) in value.to_le_bytes().into_iter().enumerate() {
+                    prop_assert_eq!(page[byte * values.len() + at], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn differences_of_one_size_take_no_bits() {
+        let mut page = Vec::new();
+        differences(&[7, 10, 13], &mut page);
+        // 256 in a block, 4 parts, 3 values, the first is 7; the least difference is 3, no widths.
+        assert_eq!(page, [0x80, 2, 4, 3, 14, 6, 0, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,38 @@
+//! Frames to a capture, as if they had come over a link at its full speed.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use hmtt_format::frame::MAX_FRAME_BYTES;
+use hmtt_host::pcapng::{Description, PcapngWriter};
+
+use super::Load;
+
+/// Arrival of the first frame.
+const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+/// From frame to frame of a link of 1 Gbit/s.
+const FRAME: Duration = Duration::from_micros(12);
+
+/// Writes a report, data frames, and an end frame.
+pub fn write(path: &Path, frames: u64) -> io::Result<()> {
+    let mut load = Load::new();
+    let mut buffer = [0; MAX_FRAME_BYTES];
+    let output = BufWriter::new(File::create(path)?);
+    let mut writer = PcapngWriter::new(output, &[Description::of("load")])?;
+    let mut time = BEGIN;
+    let mut write = |buffer: &[u8]| {
+        time += FRAME;
+        writer.write_frame(0, time, buffer.len() as u32, buffer)
+    };
+    let length = load.report(false, &mut buffer);
+    write(&buffer[..length])?;
+    for _ in 0..frames {
+        let length = load.next(&mut buffer);
+        write(&buffer[..length])?;
+    }
+    let length = load.report(true, &mut buffer);
+    write(&buffer[..length])?;
+    writer.into_output().flush()
+}
