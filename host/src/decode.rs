@@ -1,7 +1,9 @@
 //! Captured frames to the items of a trace: accesses and other events in time order, gaps explicit.
 //!
 //! [`frame`] reads one frame's headers, [`sequence`] puts frames back in counter order and names the
-//! missing ones, [`trace`] reads the records and states what each gap cost. No sockets, no files.
+//! missing ones, [`Trace`] reads the records of one card and states what each gap cost, as items, as
+//! [`columns`] or counted only; [`wire`] tells the cards on one wire apart, [`Links`] has all wires of a
+//! capture. No sockets, no files.
 
 mod clock;
 pub mod columns;
@@ -11,6 +13,7 @@ mod fit;
 pub mod frame;
 mod gap;
 mod item;
+mod links;
 pub mod sequence;
 mod trace;
 pub mod wire;
@@ -20,6 +23,7 @@ pub use counts::{Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub use item::{Counted, DdrClock, Item, Items, Malformation, Sink};
+pub use links::{CardCounts, LinkCounts, Links};
 pub use trace::Trace;
 pub use wire::{CardSink, Wire};
 

@@ -13,6 +13,7 @@ pub mod arguments;
 pub mod capture;
 pub mod decode;
 pub mod files;
+pub mod merge;
 pub mod online;
 pub mod pcapng;
 pub mod receive;

@@ -10,8 +10,8 @@ mod writer;
 
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader, ReadError};
-pub use writer::{Description, PcapngWriter};
 pub use source::Source;
+pub use writer::{Description, PcapngWriter};
 
 /// What the capturing side counted, as an Interface Statistics Block holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

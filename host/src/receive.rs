@@ -60,6 +60,9 @@ pub struct Setup {
     pub limits: Limits,
     /// Sees the frames when there is time for it.
     pub observer: Option<Box<dyn Observe>>,
+    /// Share of a processor that the observer may use, 0 to 1; what it has no share for it does not
+    /// see.
+    pub observer_share: f64,
 }
 
 /// A capture that runs.

@@ -21,10 +21,18 @@ pub use context::Context;
 
 use crate::decode::Item;
 
-/// Writes the items of one trace.
+/// Writes the items of one card's trace.
 pub trait Format {
     /// Writes what comes before the first item.
     fn start(&mut self, output: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes that the items to come are of another card than those before. `interface`: where it is.
+    fn card(
+        &mut self,
+        number: usize,
+        interface: Option<&str>,
+        output: &mut dyn Write,
+    ) -> io::Result<()>;
 
     /// Writes one item.
     fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()>;

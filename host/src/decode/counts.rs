@@ -54,6 +54,9 @@ pub struct Counts {
     pub ends: u64,
     /// The trace is followed by an end frame, so nothing is missing at its tail.
     pub complete_tail: bool,
+    /// Clocks at which the first frame began and the last ended; the last may be of a later session.
+    #[serde(skip)]
+    pub clocks: Option<(u64, u64)>,
     /// Number of gaps.
     pub gap_count: u64,
     /// The gaps, at most [`MAX_PLACED_GAPS`].
@@ -77,6 +80,7 @@ impl Counts {
             *self.faults.entry(name).or_default() += count;
         }
         self.complete_tail = other.complete_tail && (first || self.complete_tail);
+        self.clocks = self.clocks.or(other.clocks);
         let room = MAX_PLACED_GAPS.saturating_sub(self.gaps.len());
         self.gaps.extend(other.gaps.iter().take(room));
     }
@@ -132,7 +136,7 @@ impl Counts {
         };
         if before == 0 {
             self.gaps.remove(0);
-            self.gap_count -= 1;
+            self.gap_count = self.gap_count.saturating_sub(1);
         }
         self.accesses_before_start += before;
         self.card_lost_records = self.card_lost_records.saturating_sub(was.records.into());

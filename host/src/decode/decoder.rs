@@ -141,6 +141,9 @@ impl Decoder {
                 (self.clock.extend(Cycles(sync.clock)).max(self.last_slice), 0, result)
             }
         };
+        let entered = self.clock.extend(Cycles(sync.clock)).0;
+        let clocks = self.counts.clocks.get_or_insert((entered, entered));
+        clocks.1 = if body.kind == FrameKind::Data { clock.0 } else { entered };
         let accesses = sync.accesses.wrapping_add(accesses) & ACCESSES_MASK;
         self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin });
         result

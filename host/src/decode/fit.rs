@@ -198,7 +198,7 @@ fn forward(base: End, sync: Sync, missing: u64) -> Option<(u64, u32)> {
     let back = base.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
     let most = match (is_fine(sync), missing, lost) {
         (_, 0, 0) => 0,
-        (true, ..) => missing.saturating_mul(FRAME_ACCESSES) + u64::from(lost),
+        (true, ..) => missing.saturating_mul(FRAME_ACCESSES).saturating_add(lost.into()),
         (false, ..) => ACCESSES_MASK / 2,
     };
     let possible = accesses <= most.min(ACCESSES_MASK / 2)

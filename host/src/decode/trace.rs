@@ -5,7 +5,7 @@
 //! session's items, of its gaps and before its start add up to the count in its last sync. Refuses
 //! nothing: a frame that cannot be read becomes [`Item::Malformed`].
 
-use hmtt_format::frame::FrameKind;
+use hmtt_format::frame::{FrameKind, Sync};
 
 use super::counts::Counts;
 use super::decoder::Decoder;
@@ -78,17 +78,18 @@ impl Trace {
     }
 
     /// Takes back what was counted up to `earlier`, which has turned out to be another card's, and the
-    /// restart or gap between. `before`: accesses of this card before its first frame.
-    pub(super) fn disown(&mut self, earlier: &Trace, restarted: bool, before: u64) {
+    /// restart or gap between. `opening`: what this card's first frame says of what was before it.
+    pub(super) fn disown(&mut self, earlier: &Trace, restarted: bool, opening: Sync) {
         let counts = &mut self.decoder.counts;
         counts.take_away(&earlier.decoder.counts);
+        counts.clocks = counts.clocks.map(|(_, last)| (opening.clock, last));
         let order = self.sequencer.order_mut();
         order.combine(&earlier.sequencer.order(), u64::saturating_sub);
         if restarted {
             order.restarts = order.restarts.saturating_sub(1);
             counts.order.restarts = counts.order.restarts.saturating_sub(1);
         } else {
-            let missing = counts.start_at_first_gap(before);
+            let missing = counts.start_at_first_gap(opening.accesses);
             order.missing = order.missing.saturating_sub(missing);
         }
     }

@@ -7,18 +7,20 @@
 //! card on the wire that trace has what [`Trace`] alone makes of the frames; memory is bounded.
 
 mod held;
+mod sink;
 
 use std::collections::VecDeque;
 
-use hmtt_format::frame::FrameKind;
+use hmtt_format::frame::{FrameKind, Sync};
 
-use super::columns::Columns;
-use super::counts::Counts;
 use super::fit::Fit;
 use super::frame::{Frame, Origin};
-use super::item::{Item, Sink};
+use super::item::Item;
 use super::trace::Trace;
 use held::Held;
+use sink::OfCard;
+pub use sink::{CardSink, WireCounts};
+pub(super) use sink::{Counted, Items};
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
@@ -26,55 +28,6 @@ pub const MAX_CARDS: usize = 16;
 const MAX_HELD: usize = 8;
 /// Most traces kept in case the card that seemed to restart was another one.
 const MAX_PARKED: usize = 4;
-
-/// Takes the items of the cards on one wire, which are numbered from 0 as they appear.
-pub trait CardSink {
-    /// Whether events are wanted; if not, they are counted and everything else comes as an item.
-    const EVENTS: bool = true;
-
-    /// Takes an item of a card.
-    fn item(&mut self, card: usize, item: Item);
-
-    /// Where the accesses of a card go; if this is none, each is an item of its own.
-    fn columns(&mut self, _card: usize) -> Option<&mut Columns> {
-        None
-    }
-}
-
-/// One card's part of a sink.
-struct OfCard<'a, S>(usize, &'a mut S);
-
-impl<S: CardSink> Sink for OfCard<'_, S> {
-    const EVENTS: bool = S::EVENTS;
-
-    fn item(&mut self, item: Item) {
-        self.1.item(self.0, item);
-    }
-
-    fn columns(&mut self) -> Option<&mut Columns> {
-        self.1.columns(self.0)
-    }
-}
-
-/// A closure as a sink that wants every item.
-struct Items<F>(F);
-
-impl<F: FnMut(usize, Item)> CardSink for Items<F> {
-    fn item(&mut self, card: usize, item: Item) {
-        (self.0)(card, item);
-    }
-}
-
-/// A closure as a sink that wants no events.
-struct Counted<F>(F);
-
-impl<F: FnMut(usize, Item)> CardSink for Counted<F> {
-    const EVENTS: bool = false;
-
-    fn item(&mut self, card: usize, item: Item) {
-        (self.0)(card, item);
-    }
-}
 
 /// A trace as it was before frames went on from it that may be another card's.
 #[derive(Debug)]
@@ -84,8 +37,8 @@ struct Parked {
     card: usize,
     /// It seemed to restart; if not, to lose frames.
     restarted: bool,
-    /// Accesses the first frame after it counts before itself.
-    before: u64,
+    /// What the first frame after it says of what was before.
+    opening: Sync,
 }
 
 /// Who a frame belongs to.
@@ -286,7 +239,7 @@ impl Wire {
         loop {
             let found = self.held.iter().enumerate();
             let found = found.filter_map(|(at, held)| Some((at, held.found(&self.cards)?))).next();
-            let ready = |held: &Held| held.is_card() || held.is_full();
+            let ready = |held: &Held| held.is_card() || held.is_full() || held.is_stray();
             if let Some((at, card)) = found {
                 let held = self.held.remove(at);
                 self.give(card, held, sink);
@@ -304,6 +257,7 @@ impl Wire {
     fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
         let held = self.held.remove(at);
         match held.parent(self.last) {
+            Some(card) if held.is_stray() => self.give(card, held, sink),
             Some(card) => {
                 self.park(card, &held, sink);
                 let restarts = self.cards[card].restarts();
@@ -340,38 +294,20 @@ impl Wire {
             self.parked.pop_front();
         }
         let trace = self.cards[card].clone();
-        self.parked.push_back(Parked { trace, card, restarted: false, before: held.before() });
+        self.parked.push_back(Parked { trace, card, restarted: false, opening: held.opening() });
     }
 
     /// A card that seemed to have gone on as another one goes on itself: it is a card of its own from
     /// here, and what the other one was given of it is taken back from its counts.
     fn revive(&mut self, at: usize) -> usize {
-        let Some(Parked { trace, card, restarted, before }) = self.parked.remove(at) else {
+        let Some(Parked { trace, card, restarted, opening }) = self.parked.remove(at) else {
             return self.last;
         };
         if self.cards.len() >= MAX_CARDS {
             return card;
         }
-        self.cards[card].disown(&trace, restarted, before);
+        self.cards[card].disown(&trace, restarted, opening);
         self.cards.push(trace);
         self.cards.len() - 1
-    }
-}
-
-/// What was counted on a wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WireCounts {
-    /// The counts of each card.
-    pub cards: Vec<Counts>,
-    /// Frames that no card sent.
-    pub foreign: u64,
-}
-
-impl WireCounts {
-    /// All together.
-    pub fn sum(&self) -> Counts {
-        let mut sum = Counts { foreign: self.foreign, ..Counts::default() };
-        self.cards.iter().for_each(|card| sum.add(card));
-        sum
     }
 }

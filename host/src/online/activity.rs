@@ -78,19 +78,6 @@ pub struct Activity {
     pub banks: Vec<BankUse>,
 }
 
-impl Activity {
-    /// What had been seen when the slice began; only what slices add up to.
-    pub(super) fn before(&self) -> Seen {
-        Seen {
-            accesses: self.total.accesses.saturating_sub(self.slice.accesses),
-            reads: self.total.reads.saturating_sub(self.slice.reads),
-            writes: self.total.writes.saturating_sub(self.slice.writes),
-            bytes: self.total.bytes.saturating_sub(self.slice.bytes),
-            ..Seen::default()
-        }
-    }
-}
-
 impl RowUse {
     /// Hits of 1 access, 0 to 1; `None` without accesses.
     pub fn hit_rate(self) -> Option<f64> {

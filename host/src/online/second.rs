@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::activity::{Activity, BankUse, HotPage, Seen};
+use super::activity::{Activity, BankUse, HotPage};
 use crate::receive::{Link, Snapshot};
 
 /// What Ethernet adds to a frame without FCS: preamble and start 8, FCS 4, shortest gap 12 bytes
@@ -102,6 +102,8 @@ pub struct Losses {
     pub restarts: u64,
     /// Times a card lost its DDR clock.
     pub ddr_clock_losses: u64,
+    /// Captured frames that could not be written.
+    pub unwritten_frames: u64,
     /// Captured frames the statistics left out: lost to `memory` only, not to the trace.
     pub skipped_frames: u64,
 }
@@ -142,14 +144,14 @@ impl Second {
     /// What lies between two snapshots of one capture. `activity`: what the statistics saw between
     /// them, [`Activity::default`] where there are none.
     pub fn new(before: &Snapshot, now: &Snapshot, activity: &Activity) -> Self {
-        let totals = Totals::new(now, &activity.total);
+        let totals = Totals::new(now, activity);
         let interval = now.elapsed.saturating_sub(before.elapsed).as_secs_f64();
         let time = now.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Second {
             time: time.as_secs_f64(),
             elapsed: now.elapsed.as_secs_f64(),
             interval,
-            rates: Rates::new(&Totals::new(before, &activity.before()), &totals, interval),
+            rates: Rates::new(&Totals::new(before, activity), &totals, interval),
             memory: Memory::new(activity),
             losses: Losses::new(now),
             totals,
@@ -198,8 +200,8 @@ impl Memory {
 }
 
 impl Totals {
-    /// At the moment of a snapshot, when the statistics had seen `seen`.
-    fn new(snapshot: &Snapshot, seen: &Seen) -> Self {
+    /// At the moment of a snapshot.
+    fn new(snapshot: &Snapshot, activity: &Activity) -> Self {
         let sum = |field: fn(&Link) -> u64| snapshot.links.iter().map(field).sum();
         Totals {
             captured: sum(|link| link.captured),
@@ -207,10 +209,10 @@ impl Totals {
             frame_bytes: sum(|link| link.counts.bytes),
             records: sum(|link| link.counts.records),
             accesses: sum(|link| link.counts.accesses),
-            reads: seen.reads,
-            writes: seen.writes,
-            moved_bytes: seen.bytes,
-            pages: seen.pages,
+            reads: sum(|link| link.counts.reads),
+            writes: sum(|link| link.counts.writes),
+            moved_bytes: sum(|link| link.counts.access_bytes),
+            pages: activity.total.pages,
         }
     }
 
@@ -238,6 +240,7 @@ impl Losses {
             foreign: sum(|link| link.counts.foreign),
             restarts: sum(|link| link.counts.order.restarts),
             ddr_clock_losses: sum(|link| link.counts.ddr_clock_losses),
+            unwritten_frames: snapshot.unwritten_frames,
             skipped_frames: snapshot.skipped_frames,
         }
     }
@@ -251,6 +254,7 @@ impl Losses {
             ("interface", self.interface_frames.unwrap_or(0)),
             ("malformed", self.malformed_frames),
             ("accesses", self.accesses),
+            ("disk", self.unwritten_frames),
         ];
         places.into_iter().filter(|(_, lost)| *lost != 0).collect()
     }

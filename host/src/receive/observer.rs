@@ -1,12 +1,21 @@
-//! Batches that were written to whoever watches them, on a thread that may lag.
+//! Batches that were written to whoever watches them, on a thread that may lag and that takes no more
+//! than its share of a processor.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::capture::Batch;
 
 /// Batches that may wait for the observer.
 const WAITING_BATCHES: usize = 8;
+
+/// How long the observer may save up what it does not use.
+const SAVED: Duration = Duration::from_millis(500);
 
 /// Sees frames when there is time for it.
 pub trait Observe: Send {
@@ -23,28 +32,72 @@ impl<F: FnMut(usize, &Batch) + Send> Observe for F {
 /// The way to the observer's thread, and the thread.
 type Watching = (SyncSender<(usize, Batch)>, JoinHandle<()>);
 
+/// Processor time that may be used: a share of the time that passes.
+struct Budget {
+    share: f64,
+    left: f64,
+    renewed: Instant,
+    used: Duration,
+}
+
+impl Budget {
+    fn new(share: f64) -> Self {
+        Budget { share, left: 0.0, renewed: Instant::now(), used: thread_time() }
+    }
+
+    /// Whether some of it is left.
+    fn is_left(&mut self) -> bool {
+        if self.share >= 1.0 {
+            return true;
+        }
+        let (now, used) = (Instant::now(), thread_time());
+        let passed = now.duration_since(self.renewed).as_secs_f64();
+        let spent = used.saturating_sub(self.used).as_secs_f64();
+        self.left = (self.left + passed * self.share - spent).min(SAVED.as_secs_f64() * self.share);
+        (self.renewed, self.used) = (now, used);
+        self.left > 0.0
+    }
+}
+
+/// Processor time this thread has used.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Passes batches on, and gives them back to be filled again.
 #[derive(Debug)]
 pub(super) struct Observer {
     empties: Vec<Sender<Batch>>,
     thread: Option<Watching>,
-    skipped: u64,
+    skipped: Arc<AtomicU64>,
 }
 
 impl Observer {
-    pub fn start(watcher: Option<Box<dyn Observe>>, empties: Vec<Sender<Batch>>) -> Self {
+    /// `share`: of a processor that the watcher may use, up to 1.
+    pub fn start(
+        watcher: Option<Box<dyn Observe>>,
+        share: f64,
+        empties: Vec<Sender<Batch>>,
+    ) -> Self {
+        let skipped = Arc::new(AtomicU64::new(0));
         let thread = watcher.map(|mut watcher| {
             let (batches, written) = sync_channel::<(usize, Batch)>(WAITING_BATCHES);
-            let back = empties.clone();
+            let (back, skipped) = (empties.clone(), Arc::clone(&skipped));
             let thread = thread::spawn(move || {
+                let mut budget = Budget::new(share);
                 for (link, batch) in written {
-                    watcher.batch(link, &batch);
+                    if budget.is_left() {
+                        watcher.batch(link, &batch);
+                    } else {
+                        skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    }
                     recycle(&back, link, batch);
                 }
             });
             (batches, thread)
         });
-        Observer { empties, thread, skipped: 0 }
+        Observer { empties, thread, skipped }
     }
 
     /// Passes a batch on, if there is room.
@@ -53,15 +106,15 @@ impl Observer {
         match batches.try_send((link, batch)) {
             Ok(()) => {}
             Err(TrySendError::Full((link, batch)) | TrySendError::Disconnected((link, batch))) => {
-                self.skipped += batch.len() as u64;
+                self.skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
                 recycle(&self.empties, link, batch);
             }
         }
     }
 
-    /// Frames that were not passed on.
+    /// Frames the observer did not see.
     pub fn skipped(&self) -> u64 {
-        self.skipped
+        self.skipped.load(Ordering::Relaxed)
     }
 
     /// Waits until all that was passed on has been seen.

@@ -104,7 +104,7 @@ impl Recorder {
         let checks: Vec<Check> = setup.interfaces.into_iter().map(check).collect();
         let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
         let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
-        let observer = Observer::start(setup.observer, setup.queue.empties());
+        let observer = Observer::start(setup.observer, setup.observer_share, setup.queue.empties());
         Ok(Recorder {
             queue: setup.queue,
             checks,

@@ -1,6 +1,7 @@
 //! Items to comma-separated rows (RFC 4180), one header line first.
 //!
-//! A tag-window access gives two rows, `tag` and, once the window's base is known, `access`.
+//! Where a capture has several cards, a row `card` says whose rows follow; before the first of them they
+//! are card 1's. A tag-window access gives two rows, `tag` and, once the window's base is known, `access`.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -32,6 +33,22 @@ pub struct Csv {
 impl Format for Csv {
     fn start(&mut self, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "{HEADING}")
+    }
+
+    fn card(
+        &mut self,
+        number: usize,
+        interface: Option<&str>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        match interface {
+            // A quote in a quoted field is doubled.
+            Some(name) => {
+                let name = name.replace('"', "\"\"");
+                writeln!(output, "card,,,,,,,\"{number} on {name}\"")
+            }
+            None => writeln!(output, "card,,,,,,,{number}"),
+        }
     }
 
     fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()> {

@@ -7,7 +7,7 @@ use hmtt_format::{Report, config};
 use serde::Serialize;
 
 use super::memory::Memory;
-use crate::decode::{Counts, DdrClock, Item};
+use crate::decode::{CardCounts, Counts, DdrClock, Item};
 use crate::pcapng::{Interface, Packet};
 
 /// How a card is set.
@@ -54,53 +54,107 @@ pub struct Info {
     pub first_arrival: Option<f64>,
     /// Seconds from the first frame to the last.
     pub seconds: Option<f64>,
-    /// Clock of the first event or report.
+    /// Clock at which the first frame of the first card begins.
     pub first_clock: Option<u64>,
-    /// Clock of the last event or report.
+    /// Clock at which its last frame ends.
     pub last_clock: Option<u64>,
-    /// The card's settings and counters as of its last report.
+    /// What the first card said last.
+    #[serde(flatten)]
+    pub said: Said,
+    /// What the frames of all cards hold, and what is missing.
+    pub counts: Counts,
+    /// Each card.
+    pub cards: Vec<Card>,
+}
+
+/// What a card said of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Said {
+    /// Its settings and counters as of its last report.
     pub settings: Option<Settings>,
     /// The memory as of the last report.
     pub memory: Option<Memory>,
     /// The last that heartbeats said of the DDR clock, if it was ever lost.
     pub ddr_clock: Option<DdrClock>,
-    /// What the frames hold, and what is missing.
+}
+
+/// A card in the capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Card {
+    /// Its number, from 1 as cards appear.
+    pub card: usize,
+    /// The interface it is on.
+    pub interface: Option<String>,
+    /// Clock at which its first frame begins.
+    pub first_clock: Option<u64>,
+    /// Clock at which its last frame ends.
+    pub last_clock: Option<u64>,
+    /// What it said last.
+    #[serde(flatten)]
+    pub said: Said,
+    /// What its frames hold, and what is missing.
     pub counts: Counts,
-    #[serde(skip)]
+}
+
+/// The frames of a capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packets {
+    count: u64,
     arrivals: Option<(Duration, Duration)>,
 }
 
-impl Info {
+impl Packets {
     /// Takes note of a frame.
     pub fn packet(&mut self, packet: &Packet<'_>) {
-        self.packets += 1;
+        self.count += 1;
         if let Some(time) = packet.time {
             let (first, last) = self.arrivals.unwrap_or((time, time));
             self.arrivals = Some((first.min(time), last.max(time)));
         }
     }
+}
 
-    /// Takes note of an item.
-    pub fn item(&mut self, item: &Item) {
-        if let Some(clock) = item.clock() {
-            self.first_clock.get_or_insert(clock.0);
-            self.last_clock = Some(clock.0);
+impl Info {
+    /// Takes note of an item of a card, which are numbered from 0.
+    pub fn item(&mut self, card: usize, item: &Item) {
+        if self.cards.len() <= card {
+            self.cards.resize_with(card + 1, Card::default);
         }
+        let said = &mut self.cards[card].said;
         if let Item::DdrClock(ddr_clock) = item {
-            self.ddr_clock = Some(*ddr_clock);
+            said.ddr_clock = Some(*ddr_clock);
         }
         if let Item::Report { report, .. } = item {
-            self.settings = Some(Settings::new(report));
-            self.memory = Some(Memory::new(&report.memory, report.digest));
+            said.settings = Some(Settings::new(report));
+            said.memory = Some(Memory::new(&report.memory, report.digest));
         }
     }
 
     /// Completes it with what is known at the end of the file.
-    pub fn finish(mut self, counts: Counts, interfaces: &[Interface]) -> Self {
+    pub fn finish(
+        mut self,
+        packets: Packets,
+        counts: Counts,
+        cards: Vec<CardCounts>,
+        interfaces: Vec<Interface>,
+    ) -> Self {
+        self.packets = packets.count;
+        self.first_arrival = packets.arrivals.map(|(first, _)| first.as_secs_f64());
+        self.seconds = packets.arrivals.map(|(first, last)| (last - first).as_secs_f64());
+        self.cards.resize_with(cards.len(), Card::default);
+        for ((card, found), number) in self.cards.iter_mut().zip(cards).zip(1..) {
+            card.card = number;
+            card.interface =
+                interfaces.get(usize::from(found.link)).and_then(|found| found.name.clone());
+            (card.first_clock, card.last_clock) = found.counts.clocks.unzip();
+            card.counts = found.counts;
+        }
+        if let Some(first) = self.cards.first() {
+            (self.first_clock, self.last_clock) = (first.first_clock, first.last_clock);
+            self.said = first.said.clone();
+        }
         self.counts = counts;
-        self.interfaces = interfaces.to_vec();
-        self.first_arrival = self.arrivals.map(|(first, _)| first.as_secs_f64());
-        self.seconds = self.arrivals.map(|(first, last)| (last - first).as_secs_f64());
+        self.interfaces = interfaces;
         self
     }
 }
@@ -154,6 +208,50 @@ impl fmt::Display for Settings {
     }
 }
 
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.settings, &self.memory) {
+            (Some(settings), Some(memory)) => write!(f, "{settings}{memory}"),
+            _ => row(f, "card", "no report in this capture"),
+        }
+    }
+}
+
+fn clocks(f: &mut fmt::Formatter<'_>, first: Option<u64>, last: Option<u64>) -> fmt::Result {
+    match first.zip(last) {
+        Some((first, last)) => row(f, "clocks", format_args!("{first} to {last}")),
+        None => Ok(()),
+    }
+}
+
+/// The last word on the DDR clock alone would hide how it came to that.
+fn ddr_clock(f: &mut fmt::Formatter<'_>, said: &Said, counts: &Counts) -> fmt::Result {
+    match said.ddr_clock {
+        Some(last) => {
+            let times = counts.ddr_clock_losses;
+            writeln!(f, "warning: DDR clock lost {times} times; at last: {last}")
+        }
+        None => Ok(()),
+    }
+}
+
+fn counts(f: &mut fmt::Formatter<'_>, counts: &Counts) -> fmt::Result {
+    let mut text = Vec::new();
+    super::summary::write_counts(counts, &mut text).map_err(|_| fmt::Error)?;
+    f.write_str(&String::from_utf8_lossy(&text))
+}
+
+impl fmt::Display for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let interface = self.interface.as_deref().unwrap_or("unnamed");
+        writeln!(f, "\ncard {} on {interface}", self.card)?;
+        clocks(f, self.first_clock, self.last_clock)?;
+        self.said.fmt(f)?;
+        ddr_clock(f, &self.said, &self.counts)?;
+        counts(f, &self.counts)
+    }
+}
+
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for interface in &self.interfaces {
@@ -162,25 +260,22 @@ impl fmt::Display for Info {
             let statistics = interface.statistics.unwrap_or_default();
             row(f, "dropped by the kernel", count(statistics.kernel_drops))?;
             row(f, "dropped by the interface", count(statistics.interface_drops))?;
+            for comment in interface.comments.iter().chain(&interface.statistics_comment) {
+                row(f, "comment", comment)?;
+            }
         }
         row(f, "packets", self.packets)?;
         if let Some(seconds) = self.seconds {
             row(f, "wall time", format_args!("{seconds:.6} s"))?;
         }
-        if let Some((first, last)) = self.first_clock.zip(self.last_clock) {
-            row(f, "clocks", format_args!("{first} to {last}"))?;
+        if self.cards.len() > 1 {
+            row(f, "cards", self.cards.len())?;
+            counts(f, &self.counts)?;
+            return self.cards.iter().try_for_each(|card| card.fmt(f));
         }
-        match (&self.settings, &self.memory) {
-            (Some(settings), Some(memory)) => write!(f, "{settings}{memory}")?,
-            _ => row(f, "card", "no report in this capture")?,
-        }
-        if let Some(ddr_clock) = self.ddr_clock {
-            // The last word alone would hide how it came to that.
-            let times = self.counts.ddr_clock_losses;
-            writeln!(f, "warning: DDR clock lost {times} times; at last: {ddr_clock}")?;
-        }
-        let mut counts = Vec::new();
-        super::summary::write_counts(&self.counts, &mut counts).map_err(|_| fmt::Error)?;
-        f.write_str(&String::from_utf8_lossy(&counts))
+        clocks(f, self.first_clock, self.last_clock)?;
+        self.said.fmt(f)?;
+        ddr_clock(f, &self.said, &self.counts)?;
+        counts(f, &self.counts)
     }
 }

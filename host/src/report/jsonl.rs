@@ -77,6 +77,11 @@ enum Line<'a> {
         count: u32,
         votes: u32,
     },
+    /// The lines that follow are of this card; before the first such line they are of card 1.
+    Card {
+        card: usize,
+        interface: Option<&'a str>,
+    },
     Gap(&'a Gap),
     DdrClock(&'a DdrClock),
     Restart,
@@ -101,6 +106,15 @@ fn fault_name<S: Serializer>(kind: &FaultKind, serializer: S) -> Result<S::Ok, S
 impl Format for Jsonl {
     fn start(&mut self, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
+    }
+
+    fn card(
+        &mut self,
+        number: usize,
+        interface: Option<&str>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        write_line(&Line::Card { card: number, interface }, output)
     }
 
     fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()> {

@@ -43,6 +43,18 @@ impl Format for Text {
         writeln!(output, "{HEADING}")
     }
 
+    fn card(
+        &mut self,
+        number: usize,
+        interface: Option<&str>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        match interface {
+            Some(interface) => writeln!(output, "# card {number} on {interface}"),
+            None => writeln!(output, "# card {number}"),
+        }
+    }
+
     fn item(&mut self, item: &Item, output: &mut dyn Write) -> io::Result<()> {
         self.context.observe(item);
         match item {

@@ -222,3 +222,43 @@ fn a_receiver_without_the_privilege_says_how_to_give_it() {
 fn items_stay_small() {
     assert!(size_of::<Item>() <= 96, "{} bytes", size_of::<Item>());
 }
+
+/// Two cards on two links: card 1 on the first, card 2 on the second.
+fn two_links(name: &str) -> std::path::PathBuf {
+    let frames = |counter, accesses| {
+        let mut card = Card { counter, accesses, clock: accesses, ..Card::new() };
+        card.session(2, 2).0
+    };
+    crate::reading::capture_of_links(name, &[frames(0, 0), frames(70, 1000)])
+}
+
+#[test]
+fn cards_on_two_links_are_told_apart() {
+    let file = two_links("two-links.pcapng");
+    for format in ["text", "csv", "jsonl"] {
+        let output = hmtt(&["decode", text(&file), "--format", format]);
+        check(&format!("cards-{format}"), &told(&output));
+    }
+    check("cards-info", &told(&hmtt(&["info", text(&file)])));
+    let info = hmtt(&["info", text(&file), "--json"]);
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    assert_eq!(info["counts"]["accesses"], 8);
+    for (card, interface, before) in [(0, "veth1", 0), (1, "veth3", 1000)] {
+        let card = &info["cards"][card];
+        assert_eq!(card["interface"], interface);
+        assert_eq!(card["counts"]["accesses"], 4);
+        assert_eq!(card["counts"]["accesses_before_start"], before);
+    }
+}
+
+#[test]
+fn one_card_of_several_can_be_chosen() {
+    let file = two_links("chosen-card.pcapng");
+    let first = hmtt(&["decode", text(&file), "--card", "1"]);
+    let alone = capture_file("chosen-alone.pcapng", &Card::new().session(2, 2).0);
+    assert_eq!(told(&first), told(&hmtt(&["decode", text(&alone)])));
+    let none = hmtt(&["decode", text(&file), "--card", "3"]);
+    assert_eq!(none.status.code(), Some(1));
+    let complaint = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(complaint, "hmtt: there is no card 3; the capture has 2\n");
+}

@@ -7,6 +7,7 @@ mod dissector;
 mod gaps;
 mod live;
 mod long_runs;
+mod merge;
 mod modes;
 mod online;
 mod online_metrics;

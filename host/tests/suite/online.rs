@@ -16,6 +16,9 @@ pub fn snapshot(seconds: u64) -> Snapshot {
     link.counts.bytes = 1514 * 81_274 * seconds;
     link.counts.records = 30_071_000 * seconds;
     link.counts.accesses = 30_071_380 * seconds;
+    link.counts.reads = 21_350_680 * seconds;
+    link.counts.writes = 8_720_700 * seconds;
+    link.counts.access_bytes = 30_071_380 * 64 * seconds;
     Snapshot {
         wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds),
         elapsed: Duration::from_secs(seconds),

@@ -153,3 +153,20 @@ fn a_compressed_capture_is_read_frame_by_frame_and_to_where_it_is_cut() {
     assert!(packets[..] == plain[..packets.len()]);
     assert!(reader.truncated_at().is_some());
 }
+
+/// A capture file in which the frames of each link take turns: of veth1, veth3 and so on.
+pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> std::path::PathBuf {
+    let names: Vec<String> = (0..links.len()).map(|link| format!("veth{}", 2 * link + 1)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut writer = section(Endianness::Little, &names);
+    for turn in 0..links.iter().map(Vec::len).max().unwrap_or(0) {
+        for (frames, link) in links.iter().zip(0..) {
+            if let Some(frame) = frames.get(turn) {
+                packet(&mut writer, link, frame);
+            }
+        }
+    }
+    let path = scratch(name);
+    std::fs::write(&path, writer.into_inner()).unwrap();
+    path
+}

@@ -187,10 +187,14 @@ fn heartbeats_and_frames_that_cannot_be_read_stay_with_their_card() {
 #[test]
 fn a_frame_whose_counts_are_damaged_is_no_card() {
     let mut card = card(300, 1 << 20, 1 << 20);
-    let (mut frames, _) = card.session(100, 50);
+    let (mut frames, _) = card.session(3000, 50);
     // The count of accesses in the sync.
     frames[50][26 + 3] ^= 0x10;
-    assert_eq!(cards(&frames).len(), 1);
+    let mut cards = cards(&frames);
+    assert_eq!(cards.len(), 1);
+    let counts = cards.remove(0).1;
+    assert_eq!((counts.order.restarts, counts.order.missing, counts.order.late), (0, 1, 1));
+    assert_eq!((counts.accesses, counts.lost_accesses), (2999 * 50, 50));
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         files: arguments.files(),
         limits: arguments.limits(),
         observer: watch.observer(),
+        observer_share: f64::from(arguments.statistics_cpu) / 100.0,
     })?;
     if !arguments.quiet {
         eprintln!("capturing on {}", interfaces.join(", "));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hmtt_host::report::analysis::Analysis;
 
-use super::capture_file::CaptureFile;
+use super::capture_file::{CaptureFile, Records};
 
 /// Say what the card's analysis found: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
@@ -24,9 +24,19 @@ pub struct Arguments {
 
 /// Whether the capture has gaps.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut analysis = Analysis::default();
-    let ending = CaptureFile::open(&arguments.file)?.read(|_| true, |item| analysis.item(&item))?;
-    let dumps = analysis.finish();
+    let mut cards: Vec<Analysis> = Vec::new();
+    let capture = CaptureFile::open(&arguments.file)?;
+    let ending = capture.read(
+        Records::Events,
+        |_| true,
+        |found| {
+            if cards.len() <= found.card {
+                cards.resize_with(found.card + 1, Analysis::default);
+            }
+            cards[found.card].item(&found.item);
+        },
+    )?;
+    let dumps = cards.into_iter().flat_map(Analysis::finish);
     let mut incomplete = false;
     let mut output = std::io::stdout().lock();
     for mut dump in dumps {

@@ -1,13 +1,12 @@
 //! `hmtt info`: what a capture says of itself.
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use hmtt_host::report::info::Info;
+use hmtt_host::report::info::{Info, Packets};
 
-use super::capture_file::CaptureFile;
+use super::capture_file::{CaptureFile, Ending, Records};
 
 /// Say what a capture is: card, memory, settings, time covered, gaps
 #[derive(clap::Args)]
@@ -22,16 +21,19 @@ pub struct Arguments {
 
 /// Whether the capture has gaps.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let info = RefCell::new(Info::default());
+    let mut info = Info::default();
+    let mut packets = Packets::default();
     let ending = CaptureFile::open(&arguments.file)?.read(
+        Records::Counted,
         |packet| {
-            info.borrow_mut().packet(packet);
+            packets.packet(packet);
             true
         },
-        |item| info.borrow_mut().item(&item),
+        |found| info.item(found.card, &found.item),
     )?;
     let has_gaps = ending.has_gaps();
-    let info = info.into_inner().finish(ending.counts, &ending.interfaces);
+    let Ending { counts, cards, interfaces } = ending;
+    let info = info.finish(packets, counts, cards, interfaces);
     let mut output = std::io::stdout().lock();
     if arguments.json {
         serde_json::to_writer(&mut output, &info)?;

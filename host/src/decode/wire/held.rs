@@ -1,5 +1,7 @@
 //! Frames that go on from no card's trace, until they show whose they are.
 
+use hmtt_format::frame::Sync;
+
 use crate::decode::fit::Fit;
 use crate::decode::frame::{Frame, Origin};
 use crate::decode::item::Counted;
@@ -29,8 +31,8 @@ pub(super) struct Held {
     cards: Vec<Seen>,
     /// The first frame could be that of several cards that lost frames.
     fits_several: bool,
-    /// Accesses the first frame counts before itself.
-    before: u64,
+    /// What the first frame says of what was before it.
+    opening: Sync,
 }
 
 /// What was seen of a card since.
@@ -77,7 +79,7 @@ impl Held {
             trace: Trace::default(),
             cards: cards.iter().map(|trace| Seen::new(trace, frame, bytes)).collect(),
             fits_several: cards.iter().filter(near).count() > 1,
-            before: sync.map_or(0, |sync| sync.accesses),
+            opening: sync.unwrap_or_default(),
         };
         held.push(origin, bytes, frame, serial);
         held
@@ -114,8 +116,8 @@ impl Held {
         &self.frames
     }
 
-    pub fn before(&self) -> u64 {
-        self.before
+    pub fn opening(&self) -> Sync {
+        self.opening
     }
 
     pub fn is_full(&self) -> bool {
@@ -127,12 +129,19 @@ impl Held {
         self.cards.get(card).is_some_and(|seen| seen.frames == 0)
     }
 
+    /// Whether this is a frame alone whose counter a card has long used itself: a damaged one.
+    pub fn is_stray(&self) -> bool {
+        let used = |seen: &Seen| seen.near && seen.frames >= MAX_FRAMES as u32;
+        self.frames.len() == 1 && self.cards.iter().any(used)
+    }
+
     /// Takes note of a frame of a card.
     pub fn card_goes_on(&mut self, card: usize) {
         // Cards that appeared since are not what these frames go on from.
         let Some(seen) = self.cards.get_mut(card) else { return };
-        seen.frames += 1;
-        seen.frames_since_second += u32::from(self.frames.len() > 1);
+        seen.frames = seen.frames.saturating_add(1);
+        let more = u32::from(self.frames.len() > 1);
+        seen.frames_since_second = seen.frames_since_second.saturating_add(more);
     }
 
     /// Whether all cards go on beside the frames, so that they are another one's.

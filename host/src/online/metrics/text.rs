@@ -18,6 +18,11 @@ const BY_LINK: &[ByLink] = &[
     ("frame_bytes", "Bytes of the frames of a card, without FCS.", |link| Some(link.counts.bytes)),
     ("records", "Records decoded.", |link| Some(link.counts.records)),
     ("accesses", "Memory accesses those records stand for.", |link| Some(link.counts.accesses)),
+    ("reads", "READs among the accesses.", |link| Some(link.counts.reads)),
+    ("writes", "WRITEs among the accesses.", |link| Some(link.counts.writes)),
+    ("moved_bytes", "Bytes of the lines and bursts accessed.", |link| {
+        Some(link.counts.access_bytes)
+    }),
     ("lost_accesses", "Accesses missing in the trace, whatever the reason.", |link| {
         Some(link.counts.lost_accesses)
     }),
@@ -119,6 +124,12 @@ fn of_receiver(snapshot: &Snapshot) -> Vec<MetricFamily> {
             "Bytes written to all files.",
             MetricType::COUNTER,
             vec![counter(snapshot.written_bytes, &[])],
+        ),
+        family(
+            "unwritten_frames_total",
+            "Captured frames that could not be written.",
+            MetricType::COUNTER,
+            vec![counter(snapshot.unwritten_frames, &[])],
         ),
         one("queue_batches", "Batches of about 1 MiB that wait to be written.", waiting as f64),
         one("queue_batches_limit", "Batches that may wait to be written.", capacity as f64),

@@ -1,0 +1,143 @@
+//! The captures of several cards to one trace on one time base, with the error bound stated.
+//!
+//! ```text
+//! captures -> survey   of each strand: marks, arrivals, period      (first reading)
+//!          -> time_base strand's clock -> clock of the reference    (marks, arrivals, or as told)
+//!          -> feed      items of one card, when they are asked for  (second reading)
+//!          -> merge     the earliest item of all feeds, again and again
+//! ```
+//!
+//! A *strand* is what one card sent between two restarts; its clock runs through. The first strand is
+//! the reference: the merged trace counts its clocks. Memory does not grow with the captures, but for
+//! 24 bytes a mark.
+
+mod arrivals;
+mod feed;
+mod marks;
+mod survey;
+mod time_base;
+
+pub use survey::Strand;
+pub use time_base::{How, TimeBase};
+
+use std::path::PathBuf;
+
+use crate::decode::Item;
+use crate::pcapng::ReadError;
+use feed::Feed;
+
+/// What is told by hand, and what is assumed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of a source, and what to add to its clocks.
+    pub offsets: Vec<(usize, i64)>,
+    /// Most time between the moments at which two cards see the same mark, in nanoseconds.
+    pub skew_nanos: f64,
+    /// Most time the quickest frame of a card takes to arrive, in nanoseconds.
+    pub latency_nanos: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { offsets: Vec::new(), skew_nanos: 1e3, latency_nanos: 1e6 }
+    }
+}
+
+/// Why captures could not be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A capture cannot be read.
+    #[error("{}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// There is nothing to merge.
+    #[error("no frame of a card in any capture")]
+    Nothing,
+    /// An offset for a source that is none.
+    #[error("there is no source {0}; there are {1}, numbered from 0")]
+    NoSource(usize, usize),
+    /// Nothing relates the clocks.
+    #[error(
+        "nothing relates the clock of {strand} to the first one's: it has no mark in common, and no \
+         arrival times; state an offset"
+    )]
+    Unrelated {
+        /// The strand.
+        strand: String,
+    },
+}
+
+/// Captures that were surveyed.
+#[derive(Debug)]
+pub struct Merge {
+    strands: Vec<Strand>,
+    bases: Vec<TimeBase>,
+}
+
+impl Merge {
+    /// Reads the captures once and relates their clocks.
+    pub fn survey(paths: &[PathBuf], options: &Options) -> Result<Self, MergeError> {
+        let strands = survey::survey(paths)?;
+        if strands.is_empty() {
+            return Err(MergeError::Nothing);
+        }
+        let sources = strands.iter().map(|strand| strand.source + 1).max().unwrap_or(0);
+        if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
+            return Err(MergeError::NoSource(*wrong, sources));
+        }
+        let base = |strand: &Strand| {
+            let offset = options.offsets.iter().rev().find(|(source, _)| *source == strand.source);
+            TimeBase::relate(&strands[0], strand, offset.map(|(_, offset)| *offset), options)
+                .ok_or_else(|| MergeError::Unrelated { strand: strand.to_string() })
+        };
+        let mut bases = strands.iter().map(base).collect::<Result<Vec<_>, _>>()?;
+        // Clocks are never negative: all move by the same.
+        let first = |(base, strand): (&TimeBase, &Strand)| base.map(strand.first);
+        let lowest = bases.iter().zip(&strands).map(first).fold(0.0, f64::min);
+        bases.iter_mut().for_each(|base| base.shift(-lowest.floor()));
+        Ok(Merge { strands, bases })
+    }
+
+    /// The strands and how their clocks relate to the first one's. The number of a strand is that of
+    /// its capture in the merged trace.
+    pub fn strands(&self) -> impl Iterator<Item = (&Strand, &TimeBase)> {
+        self.strands.iter().zip(&self.bases)
+    }
+
+    /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
+    /// of their strand.
+    pub fn run(&self, mut sink: impl FnMut(usize, Item)) -> Result<(), MergeError> {
+        let mut feeds = self.feeds()?;
+        loop {
+            for feed in &mut feeds {
+                feed.fill()?;
+            }
+            let earliest = feeds
+                .iter()
+                .enumerate()
+                .filter_map(|(at, feed)| Some((feed.time()?, at)))
+                .min_by(|one, other| one.0.total_cmp(&other.0));
+            let Some((_, at)) = earliest else { return Ok(()) };
+            if let Some((strand, item)) = feeds[at].next() {
+                sink(strand, item);
+            }
+        }
+    }
+
+    /// One for each card.
+    fn feeds(&self) -> Result<Vec<Feed<'_>>, MergeError> {
+        let mut feeds: Vec<Feed<'_>> = Vec::new();
+        for (number, (strand, base)) in self.strands().enumerate() {
+            match feeds.iter_mut().find(|feed| feed.is_of(strand)) {
+                Some(feed) => feed.add(number, base, strand.session),
+                None => feeds.push(Feed::open(strand, number, base)?),
+            }
+        }
+        Ok(feeds)
+    }
+}

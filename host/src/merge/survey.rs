@@ -1,0 +1,187 @@
+//! A first reading of captures to what relates the clocks of their strands.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use hmtt_format::Event;
+use hmtt_format::record::TagSource;
+
+use super::MergeError;
+use super::arrivals::Arrivals;
+use super::marks::Mark;
+use crate::decode::columns::Columns;
+use crate::decode::wire::CardSink;
+use crate::decode::{Item, Links, Origin};
+use crate::pcapng::{Packet, PcapngReader};
+
+/// What one card sent between two restarts.
+#[derive(Clone, Debug, Default)]
+pub struct Strand {
+    /// The capture.
+    pub file: PathBuf,
+    /// Number of the card among all of all captures, from 0.
+    pub source: usize,
+    /// Its number in its capture, from 0.
+    pub card: usize,
+    /// Restarts of the card before it.
+    pub session: usize,
+    /// Name of its interface.
+    pub interface: Option<String>,
+    /// Clock period in picoseconds, from its reports.
+    pub tck_ps: Option<u32>,
+    /// Clock of its first item.
+    pub first: u64,
+    /// Clock of its last item.
+    pub last: u64,
+    pub(super) marks: Vec<Mark>,
+    pub(super) arrivals: Arrivals,
+    any: bool,
+}
+
+impl Strand {
+    /// Nanoseconds of one clock; a period nobody told is taken for 10 ns (DDR-200).
+    pub fn period(&self) -> f64 {
+        f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
+    }
+
+    fn see(&mut self, clock: u64) {
+        (self.first, self.last) =
+            if self.any { (self.first.min(clock), self.last.max(clock)) } else { (clock, clock) };
+        self.any = true;
+    }
+}
+
+/// `FILE: eth1, card 1, after 2 restarts`
+impl fmt::Display for Strand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let interface = self.interface.as_deref().unwrap_or("unnamed interface");
+        write!(f, "{}: {interface}, card {}", self.file.display(), self.card)?;
+        match self.session {
+            0 => Ok(()),
+            restarts => write!(f, ", after {restarts} restarts"),
+        }
+    }
+}
+
+/// Reads captures; their strands come back, those of a card one after the other.
+pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
+    let mut strands = Vec::new();
+    let mut sources = 0;
+    for path in paths {
+        let failed = |source| MergeError::Read { path: path.clone(), source };
+        let found = survey_file(path).map_err(failed)?;
+        let cards = found.len();
+        for (card, sessions) in found.into_iter().enumerate() {
+            strands.extend(sessions.into_iter().filter(|strand| strand.any).map(|strand| Strand {
+                file: path.clone(),
+                source: sources + card,
+                ..strand
+            }));
+        }
+        sources += cards;
+    }
+    Ok(strands)
+}
+
+/// The strands of each card.
+fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, crate::pcapng::ReadError> {
+    let mut reader = PcapngReader::open(path)?;
+    let (mut links, mut surveyor) = (Links::default(), Surveyor::default());
+    while let Some(packet) = reader.next_packet()? {
+        links.push_to(origin(&packet), packet.bytes, &mut surveyor);
+        surveyor.packet_ended(packet.time);
+    }
+    let of_card = links.finish_to(&mut surveyor).cards;
+    for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
+        let link = of_card.get(card).map(|card| usize::from(card.link));
+        let name = link.and_then(|link| reader.interfaces().get(link)?.name.clone());
+        sessions.iter_mut().for_each(|strand| strand.interface.clone_from(&name));
+    }
+    Ok(surveyor.cards)
+}
+
+pub(super) fn origin(packet: &Packet<'_>) -> Origin {
+    Origin {
+        packet: packet.number,
+        offset: packet.offset,
+        time: packet.time,
+        link: packet.interface.try_into().unwrap_or(u16::MAX),
+    }
+}
+
+/// Takes notes of items.
+#[derive(Default)]
+struct Surveyor {
+    cards: Vec<Vec<Strand>>,
+    columns: Columns,
+    /// The card of the columns.
+    card: usize,
+    /// The card, and the last clock, of the packet that is being read.
+    reached: Option<(usize, u64)>,
+}
+
+impl Surveyor {
+    fn strand(&mut self, card: usize) -> &mut Strand {
+        while self.cards.len() <= card {
+            let number = self.cards.len();
+            self.cards.push(vec![Strand { card: number, ..Strand::default() }]);
+        }
+        let sessions = &mut self.cards[card];
+        let last = sessions.len() - 1;
+        &mut sessions[last]
+    }
+
+    fn see(&mut self, card: usize, clock: u64) {
+        self.strand(card).see(clock);
+        self.reached = Some((card, clock));
+    }
+
+    fn note_columns(&mut self) {
+        let card = self.card;
+        let ends = [self.columns.clocks.first().copied(), self.columns.clocks.last().copied()];
+        ends.into_iter().flatten().for_each(|clock| self.see(card, clock));
+        self.columns.clear();
+    }
+
+    fn packet_ended(&mut self, time: Option<std::time::Duration>) {
+        self.note_columns();
+        if let (Some((card, clock)), Some(time)) = (self.reached.take(), time) {
+            let strand = self.strand(card);
+            let nanos = clock as f64 * strand.period();
+            strand.arrivals.add(nanos, time);
+        }
+    }
+}
+
+impl CardSink for Surveyor {
+    fn item(&mut self, card: usize, item: Item) {
+        self.note_columns();
+        match &item {
+            Item::Restart => {
+                self.strand(card);
+                let session = self.cards[card].len();
+                self.cards[card].push(Strand { card, session, ..Strand::default() });
+                self.reached = None;
+            }
+            Item::Report { report, .. } => {
+                self.strand(card).tck_ps = Some(report.memory.tck_ps);
+            }
+            Item::Event(Event::Tag { clock, source: TagSource::Mark, value }) => {
+                let mark = Mark { register: *value, clock: clock.0 };
+                self.strand(card).marks.push(mark);
+            }
+            _ => {}
+        }
+        if let Some(clock) = item.clock() {
+            self.see(card, clock.0);
+        }
+    }
+
+    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
+        if card != self.card {
+            self.note_columns();
+            self.card = card;
+        }
+        Some(&mut self.columns)
+    }
+}

@@ -1,0 +1,149 @@
+//! What relates a strand's clock to the reference's, to a map between them and its error bound.
+
+use super::Options;
+use super::marks::{MAX_DRIFT, Timed, pair};
+use super::survey::Strand;
+
+/// What a map was made from.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub enum How {
+    /// It is the reference.
+    Reference,
+    /// Marks that both cards saw.
+    Marks {
+        /// How many.
+        shared: usize,
+    },
+    /// Arrival times of frames.
+    Arrivals,
+    /// An offset that was told, in clocks.
+    Offset {
+        /// What is added.
+        clocks: i64,
+    },
+}
+
+/// A map from a strand's clocks to those of the reference.
+#[derive(Clone, Debug)]
+pub struct TimeBase {
+    /// What it was made from.
+    pub how: How,
+    /// Clocks the map may be wrong by, in clocks of the reference, under the stated assumptions;
+    /// `None` for an offset that was told.
+    pub error: Option<f64>,
+    /// Points of the map, ascending: clocks of the strand, of the reference.
+    knots: Vec<(f64, f64)>,
+    /// Clocks of the reference in one of the strand, before the first point and behind the last.
+    slopes: (f64, f64),
+}
+
+impl TimeBase {
+    /// Relates a strand to the reference; `None` when nothing does. Marks come before arrivals.
+    pub(super) fn relate(
+        reference: &Strand,
+        strand: &Strand,
+        offset: Option<i64>,
+        options: &Options,
+    ) -> Option<Self> {
+        let nominal = strand.period() / reference.period();
+        let straight = |how, error, offset| TimeBase {
+            how,
+            error,
+            knots: vec![(0.0, offset)],
+            slopes: (nominal, nominal),
+        };
+        if let Some(clocks) = offset {
+            return Some(straight(How::Offset { clocks }, None, clocks as f64));
+        }
+        if std::ptr::eq(reference, strand) {
+            return Some(straight(How::Reference, Some(0.0), 0.0));
+        }
+        TimeBase::by_marks(reference, strand, options)
+            .or_else(|| TimeBase::by_arrivals(reference, strand, options))
+    }
+
+    fn by_marks(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
+        let timed = |strand: &Strand| -> Vec<Timed> {
+            let period = strand.period();
+            strand.marks.iter().map(|mark| (mark.register, mark.clock as f64 * period)).collect()
+        };
+        let pairs = pair(&timed(reference), &timed(strand));
+        let (one, other) = (reference.period(), strand.period());
+        let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
+        let (first, last) = (*knots.first()?, *knots.last()?);
+        let nominal = other / one;
+        let whole = |from: (f64, f64), to: (f64, f64)| (to.1 - from.1) / (to.0 - from.0);
+        let slope = if last.0 > first.0 { whole(first, last) } else { nominal };
+        let rate_error = if last.0 > first.0 { rate_error(&knots, slope) } else { MAX_DRIFT };
+        let ahead = (first.0 - strand.first as f64).max(0.0);
+        let behind = (strand.last as f64 - last.0).max(0.0);
+        let error =
+            options.skew_nanos / one + deviation(&knots) + ahead.max(behind) * rate_error * nominal;
+        let how = How::Marks { shared: knots.len() };
+        Some(TimeBase { how, error: Some(error), knots, slopes: (slope, slope) })
+    }
+
+    fn by_arrivals(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
+        let (to, from) = (reference.arrivals.line()?, strand.arrivals.line()?);
+        let (one, other) = (reference.period(), strand.period());
+        // The wall's clock when the strand's is 0, seen from the reference's origin.
+        let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
+        let offset = (apart + from.above - to.above) / (1.0 + to.slope);
+        let slope = (1.0 + from.slope) / (1.0 + to.slope);
+        Some(TimeBase {
+            how: How::Arrivals,
+            error: Some(options.latency_nanos / one),
+            knots: vec![(0.0, offset / one)],
+            slopes: (slope * other / one, slope * other / one),
+        })
+    }
+
+    /// The reference's clock at a clock of the strand.
+    pub fn map(&self, clock: u64) -> f64 {
+        let clock = clock as f64;
+        let after = self.knots.partition_point(|knot| knot.0 <= clock);
+        let from = self.knots[after.saturating_sub(1)];
+        let slope = match (after, self.knots.get(after)) {
+            (0, _) => self.slopes.0,
+            (_, None) => self.slopes.1,
+            (_, Some(to)) => (to.1 - from.1) / (to.0 - from.0),
+        };
+        from.1 + (clock - from.0) * slope
+    }
+
+    /// Clocks of the reference in one of the strand, near enough for lengths.
+    pub fn rate(&self) -> f64 {
+        self.slopes.0
+    }
+
+    /// What is added to clock 0.
+    pub fn offset(&self) -> f64 {
+        self.map(0)
+    }
+
+    pub(super) fn shift(&mut self, clocks: f64) {
+        self.knots.iter_mut().for_each(|knot| knot.1 += clocks);
+    }
+}
+
+/// How far a mark is, at most, from the line between its neighbours: what the map may be off between
+/// two marks.
+fn deviation(knots: &[(f64, f64)]) -> f64 {
+    let off = |knots: &[(f64, f64)]| {
+        let (a, b, c) = (knots[0], knots[1], knots[2]);
+        (a.1 + (b.0 - a.0) * (c.1 - a.1) / (c.0 - a.0) - b.1).abs()
+    };
+    knots.windows(3).map(off).fold(0.0, f64::max)
+}
+
+/// How much the rate of a part differs from that of the whole, at most, as a share.
+fn rate_error(knots: &[(f64, f64)], slope: f64) -> f64 {
+    let parts = knots.chunks(knots.len().div_ceil(4).max(2));
+    let of_part = |part: &[(f64, f64)]| {
+        let (from, to) = (part[0], part[part.len() - 1]);
+        (to.0 > from.0).then(|| ((to.1 - from.1) / (to.0 - from.0) / slope - 1.0).abs())
+    };
+    let differing = parts.filter_map(of_part).fold(0.0, f64::max);
+    if knots.len() < 8 { MAX_DRIFT } else { differing }
+}

@@ -1,0 +1,152 @@
+//! Two cards whose clocks differ, on one time base: nothing lost, in order, within the stated error.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hmtt_format::record::{TagSource, WordRecord};
+use hmtt_format::{Access, Event};
+use hmtt_host::decode::{Item, decode_frames};
+use hmtt_host::merge::{How, Merge, Options};
+use hmtt_host::pcapng::{Description, PcapngWriter};
+
+use crate::card::Card;
+use crate::scratch;
+
+/// How a card's clock runs: clocks of its own in one of the true time, and its clock at time 0.
+#[derive(Clone, Copy)]
+struct Running {
+    rate: f64,
+    begin: f64,
+    /// What its frames need to arrive, at least, in nanoseconds.
+    latency: u64,
+}
+
+impl Running {
+    fn clock(&self, time: f64) -> u64 {
+        (self.begin + time * self.rate).round() as u64
+    }
+
+    fn time(&self, clock: u64) -> f64 {
+        (clock as f64 - self.begin) / self.rate
+    }
+}
+
+const STEADY: Running = Running { rate: 1.0, begin: 1000.0, latency: 5_000 };
+const FAST: Running = Running { rate: 1.000_08, begin: 3_000_000.0, latency: 90_000 };
+/// Clocks of 10 ns from one frame to the next.
+const STEP: f64 = 40_000.0;
+const STEPS: u32 = 600;
+
+/// A capture of a card that runs so: accesses all the time, a mark every 20 frames if `marked`.
+fn capture(name: &str, running: Running, marked: bool) -> PathBuf {
+    let mut card = Card::new();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("eth1")]).unwrap();
+    let mut write = |frame: Vec<u8>, time: f64, late: u64| {
+        let nanos = (time * 10.0) as u64 + running.latency + late;
+        let arrival = Duration::from_secs(1_700_000_000) + Duration::from_nanos(nanos);
+        writer.write_frame(0, arrival, frame.len() as u32, &frame).unwrap();
+    };
+    card.clock = running.clock(0.0);
+    write(card.info(), 0.0, 0);
+    for step in 0..STEPS {
+        let time = f64::from(step) * STEP + f64::from(step * step % 997);
+        card.clock = running.clock(time);
+        let late = u64::from(step * 7919 % 13) * 10_000;
+        let end = running.time(card.clock + 60);
+        write(card.data(20).0, end, late);
+        if marked && step % 20 == 7 {
+            card.clock = running.clock(time + 500.0);
+            let value = 0x100 + step / 20 % 3;
+            let mark = WordRecord::Tag { delta: 0, source: TagSource::Mark, value };
+            write(card.records(&[mark], 0, 0), time + 500.0, late);
+        }
+    }
+    let end = f64::from(STEPS) * STEP;
+    card.clock = running.clock(end);
+    write(card.end(), end, 0);
+    let path = scratch(&format!("{name}.pcapng"));
+    std::fs::write(&path, writer.into_output()).unwrap();
+    path
+}
+
+fn accesses(path: &std::path::Path) -> Vec<Access> {
+    let mut reader = hmtt_host::pcapng::PcapngReader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        frames.push(packet.bytes.to_vec());
+    }
+    let access =
+        |item| if let Item::Event(Event::Access(access)) = item { Some(access) } else { None };
+    decode_frames(frames).0.into_iter().filter_map(access).collect()
+}
+
+/// Merges, and checks what must hold whatever relates the clocks: nothing is lost, times ascend, and
+/// none is further from the true one than stated. The error that was stated comes back.
+fn check(paths: &[PathBuf], running: &[Running], expected: How) -> f64 {
+    let merge = Merge::survey(paths, &Options::default()).unwrap();
+    let strands: Vec<_> = merge.strands().collect();
+    assert_eq!(strands.len(), paths.len());
+    assert_eq!(strands[1].1.how, expected);
+    let error = strands[1].1.error.unwrap();
+    let mut merged = vec![Vec::new(); paths.len()];
+    let mut last = 0;
+    merge
+        .run(|strand, item| {
+            if let Item::Event(Event::Access(access)) = item {
+                assert!(access.clock.0 >= last, "{} after {last}", access.clock);
+                last = access.clock.0;
+                merged[strand].push(access);
+            }
+        })
+        .unwrap();
+    let begin = strands[0].1.offset() + running[0].begin;
+    for (strand, path) in paths.iter().enumerate() {
+        let own = accesses(path);
+        assert_eq!(own.len(), 20 * STEPS as usize);
+        assert_eq!(merged[strand].len(), own.len());
+        for (own, merged) in own.iter().zip(&merged[strand]) {
+            assert_eq!((own.address, own.direction), (merged.address, merged.direction));
+            let truth = begin + running[strand].time(own.clock.0) * running[0].rate;
+            let off = (merged.clock.0 as f64 - truth).abs();
+            // Clocks are whole numbers.
+            assert!(off <= error + 1.0, "off by {off}, {error} stated");
+        }
+    }
+    error
+}
+
+#[test]
+fn marks_relate_clocks_that_drift() {
+    let paths = [capture("merge-a", STEADY, true), capture("merge-b", FAST, true)];
+    let error = check(&paths, &[STEADY, FAST], How::Marks { shared: 30 });
+    // A microsecond between the cards is assumed: 100 clocks.
+    assert!(error < 110.0, "{error}");
+    check(&[paths[1].clone(), paths[0].clone()], &[FAST, STEADY], How::Marks { shared: 30 });
+}
+
+#[test]
+fn arrival_times_relate_cards_without_marks() {
+    let paths = [capture("merge-c", STEADY, false), capture("merge-d", FAST, false)];
+    let error = check(&paths, &[STEADY, FAST], How::Arrivals);
+    assert!(error < 100_001.0, "{error}");
+}
+
+#[test]
+fn an_offset_that_was_told_is_taken_as_it_is() {
+    let paths = [capture("merge-e", STEADY, true), capture("merge-f", FAST, true)];
+    let options = Options { offsets: vec![(1, -2_999_000)], ..Options::default() };
+    let merge = Merge::survey(&paths, &options).unwrap();
+    let (_, base) = merge.strands().nth(1).unwrap();
+    assert_eq!((base.how, base.error), (How::Offset { clocks: -2_999_000 }, None));
+    assert_eq!(base.map(3_000_000), 1000.0);
+    let wrong = Options { offsets: vec![(2, 0)], ..Options::default() };
+    let error = Merge::survey(&paths, &wrong).unwrap_err().to_string();
+    assert_eq!(error, "there is no source 2; there are 2, numbered from 0");
+}
+
+#[test]
+fn a_capture_without_a_card_cannot_be_merged() {
+    let path = crate::capture_file("merge-none.pcapng", &[vec![0xff; 60]]);
+    let error = Merge::survey(&[path], &Options::default()).unwrap_err().to_string();
+    assert_eq!(error, "no frame of a card in any capture");
+}
