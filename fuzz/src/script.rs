@@ -187,19 +187,18 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// One of the last frames once more, but not the first: that would be a restart.
+    /// One of the last frames once more. Of one card alone only one that is near: a far one, or the
+    /// first, would be a restart.
     fn copy(&mut self, farthest: usize) -> Option<()> {
         let back = usize::from(self.bytes.byte()?) % farthest;
-        let at = self.arrived.len().checked_sub(1 + back).filter(|at| *at != 0);
-        let Some(at) = at.filter(|_| self.tame) else {
-            let at = self.frames.len().checked_sub(1 + back);
-            if let Some(frame) = at.filter(|_| !self.tame).map(|at| self.frames[at].clone()) {
-                self.frames.push(frame);
-            }
+        if !self.tame {
+            let at = self.frames.len().checked_sub(1 + back)?;
+            self.frames.push(self.frames[at].clone());
             return Some(());
-        };
-        let sent = self.arrived[at];
-        if sent != 0 {
+        }
+        let newest = *self.arrived.iter().max()?;
+        let sent = *self.arrived.iter().rev().nth(back).unwrap_or(&0);
+        if sent != 0 && sent + NEAR > newest {
             self.copies += 1;
             self.frames.push(self.sent[sent].frame.clone());
             self.arrived.push(sent);
