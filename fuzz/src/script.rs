@@ -82,7 +82,10 @@ impl<'a> Script<'a> {
                 return Some(());
             }
             20 => {
+                let was_fine = is_fine(&self.card);
                 self.card.unit_log2 = [0, 6, 12, 3][usize::from(self.bytes.byte()? & 3)];
+                // How much a lost frame can have held is told by the one after it.
+                self.tame &= is_fine(&self.card) == was_fine || self.sent.len() == 1;
                 return Some(());
             }
             wild => {
@@ -160,7 +163,12 @@ impl<'a> Script<'a> {
     fn records(&mut self) -> Option<()> {
         let count = self.bytes.byte()? & 15;
         let has_no_numbers = self.card.unit_log2 == 0;
-        let records: Vec<WordRecord> = (0..count).map_while(|_| self.bytes.record()).collect();
+        // Where lines are recorded there are no page runs.
+        let fits = |record: &WordRecord| {
+            !is_fine(&self.card) || !matches!(record, WordRecord::Page { .. })
+        };
+        let records = (0..count).map_while(|_| self.bytes.record());
+        let records: Vec<WordRecord> = records.filter(fits).collect();
         let (accesses, clocks) = records.iter().fold((0, 0), |(accesses, clocks), record| {
             let (more, later) = take::amount(record, has_no_numbers);
             (accesses + more, clocks + later)
@@ -228,4 +236,9 @@ impl<'a> Script<'a> {
         self.frames.push(sent.frame.clone());
         self.arrived.push(self.sent.len() - 1);
     }
+}
+
+/// Whether the card records lines or bursts.
+fn is_fine(card: &Card) -> bool {
+    (1..12).contains(&card.unit_log2)
 }
