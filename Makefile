@@ -40,7 +40,8 @@ bench: setup
 	cargo build --quiet --release -p hmtt-sim
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
-# Made-up commands against a plain reading of the pins: make fuzz SECONDS=3600 SEED=1000
+# Made-up commands against a plain reading of the pins, then made-up inputs (frames, records, traces,
+# captures, vectors) against plain readings of those, SECONDS each: make fuzz SECONDS=3600 SEED=1000
 SECONDS = 60
 SEED = 1
 fuzz: setup

@@ -300,7 +300,9 @@ fn map_of(masks: &[u64], bits: [u8; 4]) -> Option<AddressMap> {
     let mut masks = masks.iter();
     for (axis, bits) in Axis::ALL.into_iter().zip(bits) {
         for bit in 0..bits {
-            builder.bit(axis, bit, *masks.next()?).ok()?;
+            // A coordinate bit of no address bits would pass for one that is not there.
+            let mask = masks.next().filter(|mask| **mask != 0)?;
+            builder.bit(axis, bit, *mask).ok()?;
         }
     }
     builder.build().ok()
@@ -322,6 +324,15 @@ mod tests {
     fn words(report: &Report) -> Vec<u64> {
         let memory = StaticWords::new(&report.memory);
         [&report.encode_dynamic()[..], memory.as_slice()].concat()
+    }
+
+    #[test]
+    fn a_coordinate_bit_of_no_address_bits_is_refused() {
+        let mut words = words(&report());
+        // The top row bit; columns come before rows.
+        words[DYNAMIC_WORDS + STATIC_HEADER_WORDS + 11 + 12] = 0;
+        words[DYNAMIC_WORDS] = digest(&words[DYNAMIC_WORDS + 1..]);
+        assert_eq!(Report::decode(&words), Err(ReportError::Memory));
     }
 
     fn report() -> Report {

@@ -8,6 +8,7 @@ mod engines;
 mod frames;
 mod fuzz;
 mod heartbeats;
+mod hostile;
 mod loss;
 mod models;
 mod modes;

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use hmtt_format::{Access, truth};
 
 pub mod fuzz;
+pub mod hostile;
 pub mod load;
 pub mod measure;
 

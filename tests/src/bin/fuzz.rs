@@ -1,6 +1,8 @@
-//! Made-up commands, legal and illegal, through the card for as long as wanted: `fuzz [SECONDS] [SEED]`.
+//! Made-up commands, legal and illegal, through the card, and made-up inputs through every reader, each
+//! for as long as wanted: `fuzz [SECONDS] [SEED]`.
 //!
-//! A case that fails prints its seed and leaves a vector and its memory for `hmtt-sim replay`.
+//! A case that fails prints its seed and leaves a vector and its memory for `hmtt-sim replay`; an input
+//! that fails is left in `target/fuzz/corpus`, where each run begins with what those before found.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hmtt_sim::fuzz::memories;
 use hmtt_tests::fuzz::try_case;
+use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 
 const COMMANDS: usize = 40_000;
 
@@ -18,16 +21,42 @@ fn main() -> ExitCode {
         eprintln!("fuzz [SECONDS] [SEED]: two numbers");
         return ExitCode::from(2);
     };
+    let failed = commands(seconds, first).and_then(|()| inputs(seconds, first));
+    match failed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn commands(seconds: u64, first: u64) -> Result<(), String> {
     let (start, mut seed) = (Instant::now(), first);
     while start.elapsed() < Duration::from_secs(seconds) {
         let text = memories::ALL[(seed % memories::ALL.len() as u64) as usize];
-        if let Err(failure) = try_case(text, seed, COMMANDS, Path::new("target")) {
-            eprintln!("{failure}");
-            return ExitCode::FAILURE;
-        }
+        try_case(text, seed, COMMANDS, Path::new("target"))?;
         seed += 1;
     }
     let cases = seed - first;
     println!("seeds {first} to {}: {} commands, all equal", seed - 1, cases * COMMANDS as u64);
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// Each target in turn.
+fn inputs(seconds: u64, seed: u64) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz");
+    let targets = match Targets::build(&folder) {
+        Ok(targets) => targets,
+        Err(BuildError::Missing(what)) => {
+            println!("skipped: made-up inputs: {what}");
+            return Ok(());
+        }
+        Err(BuildError::Failed(what)) => return Err(what),
+    };
+    for target in TARGETS {
+        targets.run(target, &folder.join("corpus"), Extent::Seconds(seconds), seed)?;
+        println!("{target}: {seconds} s of made-up inputs, none refused wrongly");
+    }
+    Ok(())
 }

@@ -1,0 +1,167 @@
+//! The words of a data frame to events, as `docs/format.md` has them: word by word, bit by bit.
+
+use hmtt_format::record::{CountGroup, TagSource};
+use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr};
+
+/// What a frame's words say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Its events up to the first error.
+    pub events: Vec<Event>,
+    /// Clock after them.
+    pub clock: u64,
+    /// Segment after them.
+    pub segment: u32,
+    /// Accesses they stand for.
+    pub counted: u64,
+    /// Index of the word that makes no sense.
+    pub error: Option<usize>,
+}
+
+/// Bits `high` to `low` of a word, both included.
+const fn bits(word: u64, high: u32, low: u32) -> u64 {
+    word << (63 - high) >> (63 - high + low)
+}
+
+/// Reads words, sync first.
+///
+/// # Panics
+/// Without a sync.
+pub fn read(words: &[u64]) -> Reading {
+    let mut reading = Reading {
+        events: Vec::new(),
+        clock: bits(words[0], 47, 0),
+        segment: bits(words[0], 59, 48) as u32,
+        counted: 0,
+        error: None,
+    };
+    let unit = bits(words[0], 63, 60) as u32;
+    let mut at = 2;
+    while at < words.len() {
+        match reading.word(unit, &words[at..]) {
+            Some(taken) => at += taken,
+            None => {
+                reading.error = Some(at);
+                break;
+            }
+        }
+    }
+    reading
+}
+
+impl Reading {
+    /// Reads what `words` begin with; how many words that were, none on an error.
+    fn word(&mut self, unit: u32, words: &[u64]) -> Option<usize> {
+        let word = words[0];
+        if bits(word, 63, 58) == 0x3f {
+            return self.record(unit, bits(word, 57, 54), word, words);
+        }
+        if bits(word, 31, 26) == 0x3f {
+            return None;
+        }
+        self.half(unit, bits(word, 63, 32));
+        self.half(unit, bits(word, 31, 0));
+        Some(1)
+    }
+
+    fn half(&mut self, unit: u32, half: u64) {
+        if bits(half, 30, 26) != 31 {
+            let clock = self.after(bits(half, 30, 26));
+            let direction = Direction::from_bit(bits(half, 31, 31) == 1);
+            let address = self.address(unit, bits(half, 25, 0));
+            self.counted += 1;
+            self.events.push(Event::Access(Access { clock, direction, address }));
+        } else if bits(half, 25, 25) == 0 {
+            self.clock += bits(half, 24, 0);
+        } else {
+            self.segment = bits(half, 24, 13) as u32;
+            self.clock += bits(half, 12, 0);
+        }
+    }
+
+    fn after(&mut self, clocks: u64) -> Cycles {
+        self.clock += clocks;
+        Cycles(self.clock)
+    }
+
+    fn address(&self, unit: u32, number: u64) -> PhysAddr {
+        PhysAddr((u64::from(self.segment) << 26 | number) << unit)
+    }
+
+    fn record(&mut self, unit: u32, kind: u64, word: u64, words: &[u64]) -> Option<usize> {
+        let taken = match kind {
+            4 | 8 => 2,
+            5 => 2 + bits(word, 48, 48) as usize,
+            _ => 1,
+        };
+        let second = words.get(..taken)?.get(1).copied().unwrap_or_default();
+        let event = match kind {
+            1 => self.tag(word),
+            2 => {
+                let code = bits(word, 37, 32);
+                let kind = FaultKind::ALL.into_iter().find(|kind| *kind as u64 == code)?;
+                Event::Fault {
+                    clock: self.after(bits(word, 53, 38)),
+                    kind,
+                    bank: (word >> 26) as u8 & 63,
+                }
+            }
+            3 => {
+                let counts = [bits(word, 19, 15), bits(word, 14, 10), bits(word, 9, 0)];
+                self.page(unit, bits(word, 53, 46), bits(word, 45, 20), counts)
+            }
+            4 => {
+                let counts = [bits(second, 63, 44), bits(second, 43, 24), bits(second, 23, 0)];
+                self.page(unit, bits(word, 53, 38), bits(word, 37, 12), counts)
+            }
+            5 => {
+                let (reads, writes) = (bits(second, 63, 32), bits(second, 31, 0));
+                self.counted += if unit == 0 { reads + writes } else { 0 };
+                Event::Slice {
+                    clock: Cycles(bits(word, 47, 0)),
+                    code: bits(word, 53, 49) as u8,
+                    partial: words[..taken].get(2).map(|word| Cycles(bits(*word, 31, 0))),
+                    reads: reads as u32,
+                    writes: writes as u32,
+                }
+            }
+            6 => {
+                Event::Interval { clock: Cycles(bits(word, 47, 0)), part: bits(word, 53, 48) as u8 }
+            }
+            7 => Event::Count {
+                dump: bits(word, 53, 46) as u8,
+                group: CountGroup::from_code(bits(word, 45, 42) as u32)?,
+                index: bits(word, 41, 32) as u16,
+                value: word as u32,
+            },
+            8 => Event::HotPage {
+                dump: bits(word, 53, 46) as u8,
+                address: PhysAddr(bits(word, 27, 0) << 12),
+                count: bits(second, 63, 32) as u32,
+                votes: second as u32,
+            },
+            _ => return None,
+        };
+        self.events.push(event);
+        Some(taken)
+    }
+
+    fn tag(&mut self, word: u64) -> Event {
+        let window = TagSource::Window(Direction::from_bit(bits(word, 35, 35) == 1));
+        let source = if bits(word, 36, 36) == 1 { TagSource::Mark } else { window };
+        self.counted += u64::from(source == window);
+        Event::Tag { clock: self.after(bits(word, 53, 38)), source, value: word as u32 }
+    }
+
+    fn page(&mut self, unit: u32, delta: u64, number: u64, counts: [u64; 3]) -> Event {
+        let [reads, writes, duration] = counts;
+        self.counted += reads + writes;
+        Event::Page {
+            clock: self.after(delta),
+            address: self.address(unit, number),
+            reads: reads as u32,
+            writes: writes as u32,
+            duration: duration as u32,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The software card, the vectors' first lines and small texts to the inputs a fuzzer starts from.
+
+use std::path::Path;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use hmtt_format::frame::WORDS_AT;
+use hmtt_format::record::WordRecord;
+use std::io::{BufRead, BufReader};
+
+use crate::card::Card;
+use crate::memories;
+use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
+
+/// The environment variable that names the folder the seeds go to.
+pub const FOLDER: &str = "HMTT_FUZZ_SEEDS";
+/// First byte of an input of the target `vector` that is a vector.
+pub const VECTOR: u8 = b'v';
+/// Of one that is a VCD.
+pub const VCD: u8 = b'w';
+/// Of one that is a pin map; others are memory descriptions.
+pub const PINS: u8 = b'p';
+/// The pin map of VCDs.
+pub const PIN_MAP: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\n\
+    we_n='we'\nba=['ba0','ba1']\na='a'\n";
+const WAVES: &str = "$timescale 1ps $end $scope module p $end\n\
+    $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
+    $var wire 1 $ ras $end $var wire 1 % cas $end $var wire 1 & we $end\n\
+    $var wire 1 ' ba0 $end $var wire 1 ( ba1 $end $var wire 13 ) a [12:0] $end\n\
+    $upscope $end $enddefinitions $end\n#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n\
+    #5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0! x$\n#25 1!\n";
+/// Lines of a vector after its header.
+const LINES: usize = 20;
+
+/// Writes the seeds of a target where the environment says, if it does.
+///
+/// # Panics
+/// If the folder cannot be written to.
+pub fn write(target: &str) {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    for (index, seed) in of(target).iter().enumerate() {
+        let path = Path::new(&folder).join(format!("seed-{index}"));
+        std::fs::write(path, seed).expect("the folder of seeds can be written to");
+    }
+}
+
+fn of(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "frame" => session(),
+        "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),
+        "trace" => scripts(),
+        "pcapng" => captures(),
+        _ => texts(),
+    }
+}
+
+/// A frame of every kind, with records of every kind.
+fn session() -> Vec<Vec<u8>> {
+    let mut card = Card::new();
+    let (mut frames, _) = card.session(2, 31);
+    frames.push(card.heartbeat(hmtt_format::frame::Heartbeat::default()));
+    frames.push(card.records(&records(), 0, 0));
+    card.unit_log2 = 0;
+    frames.push(card.records(&records(), 0, 0));
+    frames
+}
+
+fn records() -> Vec<WordRecord> {
+    use hmtt_format::record::{CountGroup, PageRun, TagSource};
+    let run = |reads| PageRun { number: 7, reads, writes: 9, duration: 100 };
+    vec![
+        WordRecord::Tag { delta: 5, source: TagSource::Mark, value: 0x60 },
+        WordRecord::Fault { delta: 5, kind: hmtt_format::FaultKind::ReadIdle, bank: 3 },
+        WordRecord::Page { delta: 1, run: run(3) },
+        WordRecord::Page { delta: 1, run: run(3000) },
+        WordRecord::Slice { code: 9, partial: None, start: 7, reads: 1, writes: 2 },
+        WordRecord::Slice { code: 9, partial: Some(40), start: 7, reads: 1, writes: 2 },
+        WordRecord::Interval { part: 3, clock: 1 << 40 },
+        WordRecord::Count { dump: 2, group: CountGroup::Reuse, index: 4, value: 99 },
+        WordRecord::HotPage { dump: 2, page: 77, count: 12, votes: 15 },
+    ]
+}
+
+/// Data, loss, copies and order; then damage, a second card and a restart.
+fn scripts() -> Vec<Vec<u8>> {
+    let data = [0, 0, 100, 1, 1, 50];
+    let tame = [&data[..], &[15, 3], &data, &[16, 1, 17, 18, 0, 9, 12, 1, 0, 0, 13, 2, 1, 5, 0, 7]]
+        .concat();
+    let end = [&data[..], &[11, 11, 11]].concat();
+    let damage = [&data[..], &[21, 1, 7], &data, &[22, 0, 40], &end].concat();
+    let two = [&data[..], &[24], &data, &[24], &data, &[24], &data, &end].concat();
+    let restart = [&data[..], &[26, 10], &data, &end, &[29, 9, 1, 1], &data].concat();
+    vec![[&tame[..], &tame, &end].concat(), damage, two, restart]
+}
+
+fn captures() -> Vec<Vec<u8>> {
+    let interfaces = [Description { name: "veth1".into(), comments: vec!["about it".into()] }];
+    let mut writer = PcapngWriter::new(Vec::new(), &interfaces).expect("memory takes all");
+    for (index, frame) in session().iter().enumerate() {
+        let time = Duration::new(1_700_000_000, index as u32);
+        writer.write_frame(0, time, frame.len() as u32, frame).expect("memory takes all");
+    }
+    let statistics = InterfaceStatistics { received: Some(6), ..Default::default() };
+    writer.write_statistics(0, Duration::ZERO, &statistics, Some("hot")).expect("memory takes all");
+    let little = writer.into_output();
+    vec![[&little[..], &little].concat(), big_endian()]
+}
+
+/// A section in the other byte order, with a simple packet.
+fn big_endian() -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+    let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX, 28];
+    let interface = [1, 20, 1 << 16, 0, 20];
+    let packet = [6, 40, 0, 1, 2, 8, 8, 0xabcd_ef01, 0x2345_6789, 40];
+    let simple = [3, 20, 4, 0x0102_0304, 20];
+    [words(&section), words(&interface), words(&packet), words(&simple)].concat()
+}
+
+fn texts() -> Vec<Vec<u8>> {
+    let text = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
+    let memories = memories::ALL.iter().map(|memory| text(b'm', memory));
+    let own = [text(VCD, WAVES), text(PINS, PIN_MAP)];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
+    let vectors = ["v02_ddr1_tiny_rtl_init", "v11_ddr3_xor_open", "v18_ddr4_open"];
+    let vectors = vectors.iter().map(|name| {
+        let file = std::fs::File::open(folder.join(format!("{name}.cmd.gz"))).expect("a vector");
+        let lines = BufReader::new(GzDecoder::new(file)).lines();
+        text(VECTOR, &shortened(lines.map(|line| line.expect("a vector is text"))))
+    });
+    own.into_iter().chain(memories).chain(vectors).collect()
+}
+
+/// A vector's header and first clocks, the header's last clock put right.
+fn shortened(lines: impl Iterator<Item = String>) -> String {
+    let (mut header, mut clocks) = (Vec::new(), Vec::new());
+    let mut in_header = true;
+    for line in lines {
+        in_header &= line != "---";
+        match in_header {
+            true => header.push(line),
+            false if clocks.len() <= LINES => clocks.push(line),
+            false => break,
+        }
+    }
+    let last = clocks.last().and_then(|line| line.split(' ').next()).unwrap_or("0").to_owned();
+    let header = header.into_iter().map(|line| match line.split_once('=') {
+        Some(("last_clock", _)) => format!("last_clock={last}"),
+        _ => line,
+    });
+    header.chain(clocks).map(|line| line + "\n").collect()
+}

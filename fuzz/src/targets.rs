@@ -1,0 +1,7 @@
+//! Inputs to panics where there should be none: one module for each reader.
+
+pub mod frame;
+pub mod pcapng;
+pub mod record;
+pub mod trace;
+pub mod vector;

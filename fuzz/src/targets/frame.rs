@@ -1,0 +1,70 @@
+//! Any bytes to a frame of a card, an unreadable one or none, as the document has it.
+
+use hmtt_format::Report;
+use hmtt_format::info::StaticWords;
+
+use crate::decode::Frame;
+use crate::decode::frame::Body;
+
+/// What the document says of the words of a frame: kind and words; none if it cannot be read.
+type Plain = Option<(u8, Vec<u64>)>;
+
+/// Reads a frame by the offsets of the document's table.
+fn plain(bytes: &[u8]) -> Option<(u64, Plain)> {
+    let header = bytes.get(..14)?;
+    if header[..7] != *b"\x02HMTT\x00\x02" || header[12..] != [0x88, 0xb5] {
+        return None;
+    }
+    let counter = header[7..12].iter().fold(0, |counter, byte| counter * 256 + u64::from(*byte));
+    Some((counter, plain_words(bytes)))
+}
+
+fn plain_words(bytes: &[u8]) -> Plain {
+    let (first, count) = (*bytes.get(14)?, usize::from(*bytes.get(15)?));
+    let words = bytes.get(18..18 + 8 * count)?;
+    if first / 16 != 2 || first % 16 > 3 || !(2..=187).contains(&count) {
+        return None;
+    }
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    Some((first % 16, words.chunks(8).map(word).collect()))
+}
+
+/// Compares both readings, and reads on whatever the frame says it is.
+pub fn check(bytes: &[u8]) {
+    let frame = Frame::parse(bytes);
+    let read = frame.map(|frame| {
+        let body = frame.body.ok();
+        (frame.counter, body.map(|body| (body.kind as u8, body.words().collect::<Vec<u64>>())))
+    });
+    let plain = plain(bytes);
+    assert_eq!(read, plain);
+    if let Some(body) = frame.and_then(|frame| frame.body.ok()) {
+        content(&body);
+    }
+    // A report behind any header: few inputs would be one.
+    let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
+    report(&words.collect::<Vec<u64>>());
+}
+
+fn content(body: &Body<'_>) {
+    let words: Vec<u64> = body.words().collect();
+    match (body.sync(), body.heartbeat()) {
+        (Some(sync), None) => {
+            assert_eq!(sync.encode()[..], words[..2]);
+            report(&words[2..]);
+        }
+        (None, Some(heartbeat)) => {
+            let stated = [words[0] & (1 << 63 | 0xffff), words[1] & ((1 << 48) - 1)];
+            assert_eq!(heartbeat.encode(), stated);
+        }
+        both => panic!("a frame has a sync or is a heartbeat: {both:?}"),
+    }
+}
+
+/// What a report says, packed again, says the same.
+fn report(words: &[u64]) {
+    let Ok(report) = Report::decode(words) else { return };
+    let memory = StaticWords::new(&report.memory);
+    let again = [&report.encode_dynamic()[..], memory.as_slice()].concat();
+    assert_eq!(Report::decode(&again), Ok(report));
+}

@@ -1,0 +1,73 @@
+//! Any file to the packets of its whole blocks, or a refusal; they are those the block library sees.
+
+use std::io::Read;
+
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+use crate::pcapng::PcapngReader;
+
+/// Bytes that come a few at a time.
+struct Few<'a>(&'a [u8]);
+
+const FEW: usize = 13;
+
+impl Read for Few<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let few = buffer.len().min(FEW);
+        self.0.read(&mut buffer[..few])
+    }
+}
+
+/// Bytes and their number on the wire.
+type Packets = Vec<(Vec<u8>, u32)>;
+
+/// Reads a file at once, a few bytes at a time and with the library.
+pub fn check(bytes: &[u8]) {
+    let ours = ours(bytes, bytes.len());
+    assert_eq!(ours_of(Few(bytes), bytes.len()), ours, "however the bytes come");
+    let Some((ours, _)) = ours else { return };
+    let theirs = theirs(bytes);
+    let both = ours.len().min(theirs.len());
+    assert_eq!(ours[..both], theirs[..both]);
+    assert!(theirs.len() <= ours.len(), "{} packets of {}", ours.len(), theirs.len());
+}
+
+fn ours(bytes: &[u8], length: usize) -> Option<(Packets, Option<u64>)> {
+    ours_of(bytes, length)
+}
+
+/// Our packets, and where the file was cut; none if it was refused at its start.
+fn ours_of(source: impl Read, length: usize) -> Option<(Packets, Option<u64>)> {
+    let mut reader = PcapngReader::new(source).ok()?;
+    let (mut packets, mut end) = (Packets::new(), 0);
+    while let Ok(packet) = reader.next_packet() {
+        let Some(packet) = packet else {
+            assert!(reader.truncated_at().is_none_or(|at| at >= end && at < length as u64));
+            return Some((packets, reader.truncated_at()));
+        };
+        assert!(packet.offset >= end, "blocks come in order");
+        end = packet.offset + packet.bytes.len() as u64;
+        assert!(end <= length as u64);
+        packets.push((packet.bytes.to_vec(), packet.original_len));
+        assert_eq!(packet.number, packets.len() as u64);
+    }
+    Some((packets, None))
+}
+
+/// The library's packets, up to the first block that it refuses.
+fn theirs(bytes: &[u8]) -> Packets {
+    let mut packets = Packets::new();
+    let Ok(mut reader) = PcapNgReader::new(bytes) else { return packets };
+    while let Some(Ok(block)) = reader.next_block() {
+        match block {
+            Block::EnhancedPacket(packet) => {
+                packets.push((packet.data.to_vec(), packet.original_len));
+            }
+            Block::SimplePacket(packet) => {
+                packets.push((packet.data.to_vec(), packet.original_len))
+            }
+            _ => {}
+        }
+    }
+    packets
+}

@@ -1,0 +1,108 @@
+//! Any frames to traces in which each is counted once; what one card sends and the wire loses adds up.
+
+use crate::decode::wire::WireCounts;
+use crate::decode::{CardSink, Columns, Counts, Item, Origin, Wire, decode_frames};
+use crate::script::{Expected, Script};
+
+/// Decodes a script's frames in every way there is.
+pub fn check(bytes: &[u8]) {
+    let script = Script::new(bytes);
+    let frames = &script.frames;
+    let (counts, rows) = rows(frames);
+    let sum = counts.sum();
+    assert_eq!(sum.frames + sum.foreign, frames.len() as u64, "each frame is counted once");
+    assert_eq!(sum.accesses, sum.reads + sum.writes);
+    assert!(sum.gap_count >= sum.gaps.len() as u64);
+    let (items, by_items) = items(frames);
+    assert_eq!(by_items, counts, "with and without columns");
+    assert_eq!(counted(frames), counts, "with and without events");
+    let events = items.iter().filter(|item| matches!(item, Item::Event(_))).count() as u64;
+    assert_eq!((events, rows), (sum.records, sum.records));
+    let malformed = items.iter().filter(|item| matches!(item, Item::Malformed { .. })).count();
+    assert_eq!(malformed as u64, sum.malformed);
+    let (alone, alone_counts) = decode_frames(frames);
+    adds_up(&alone, &alone_counts);
+    if let Some(expected) = script.expected() {
+        assert_eq!(Expected::of(&alone_counts), expected);
+        same(&items, &alone);
+        // All but the order: a frame that waited for its card to show comes to it in place.
+        assert_eq!((counts.cards.len(), Expected::of(&sum)), (1, expected));
+    }
+}
+
+/// One card on a wire is one trace.
+fn same(wire: &[Item], alone: &[Item]) {
+    let differs = wire.iter().zip(alone).position(|(wire, alone)| wire != alone);
+    if let Some(at) = differs {
+        panic!("item {at} is {:?} on a wire, {:?} alone", wire[at], alone[at]);
+    }
+    assert_eq!(wire.len(), alone.len());
+}
+
+/// The items of one trace are what its counts say.
+fn adds_up(items: &[Item], counts: &Counts) {
+    let (mut events, mut gaps, mut restarts, mut lost, mut before) = (0, 0, 0, 0, 0);
+    for item in items {
+        match item {
+            Item::Event(_) => events += 1,
+            Item::Gap(gap) => {
+                gaps += 1;
+                let side = if gap.after.is_some() { &mut lost } else { &mut before };
+                *side += gap.accesses.unwrap_or(0);
+            }
+            Item::Restart => restarts += 1,
+            _ => {}
+        }
+    }
+    assert_eq!((events, gaps), (counts.records, counts.gap_count));
+    assert_eq!(restarts, counts.order.restarts);
+    assert_eq!((lost, before), (counts.lost_accesses, counts.accesses_before_start));
+}
+
+fn origin(index: usize) -> Origin {
+    Origin { packet: index as u64 + 1, ..Origin::default() }
+}
+
+fn items(frames: &[Vec<u8>]) -> (Vec<Item>, WireCounts) {
+    let (mut wire, mut items) = (Wire::default(), Vec::new());
+    let mut sink = |_, item| items.push(item);
+    for (index, frame) in frames.iter().enumerate() {
+        wire.push(origin(index), frame, &mut sink);
+    }
+    let counts = wire.finish(&mut sink);
+    (items, counts)
+}
+
+fn counted(frames: &[Vec<u8>]) -> WireCounts {
+    let mut wire = Wire::default();
+    for (index, frame) in frames.iter().enumerate() {
+        wire.count(origin(index), frame, &mut |_, _| {});
+    }
+    wire.finish_counted(&mut |_, _| {})
+}
+
+/// Counts events and rows of columns.
+#[derive(Default)]
+struct Rows {
+    columns: Columns,
+    events: u64,
+}
+
+impl CardSink for Rows {
+    fn item(&mut self, _: usize, item: Item) {
+        self.events += u64::from(matches!(item, Item::Event(_)));
+    }
+
+    fn columns(&mut self, _: usize) -> Option<&mut Columns> {
+        Some(&mut self.columns)
+    }
+}
+
+fn rows(frames: &[Vec<u8>]) -> (WireCounts, u64) {
+    let (mut wire, mut rows) = (Wire::default(), Rows::default());
+    for (index, frame) in frames.iter().enumerate() {
+        wire.push_to(origin(index), frame, &mut rows);
+    }
+    let counts = wire.finish_to(&mut rows);
+    (counts, rows.events + rows.columns.len() as u64)
+}

@@ -1,0 +1,79 @@
+//! Any recording or description to what it says, read whole, or a refusal.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use hmtt_format::info::StaticWords;
+use hmtt_format::{MemoryDescription, toml_memory};
+
+use crate::input::lines::{Lines, decompress};
+use crate::input::pin_map::PinMap;
+use crate::input::vector::VectorReader;
+use crate::input::{Span, vcd};
+use crate::memories;
+use crate::seeds::{PINS, VCD, VECTOR};
+
+/// Most spans read: a compressed file of nothing but clocks has no end.
+const MAX_SPANS: usize = 1 << 16;
+
+/// The first byte says what the others are.
+pub fn check(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    match *kind {
+        VECTOR => vector(rest),
+        VCD => vcd(rest),
+        PINS => {
+            let _ = PinMap::parse(&String::from_utf8_lossy(rest));
+        }
+        _ => {
+            if let Ok(memory) = toml_memory::parse(&String::from_utf8_lossy(rest)) {
+                described(&memory);
+            }
+        }
+    }
+}
+
+fn vector(bytes: &[u8]) {
+    let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
+    let Ok(reader) = VectorReader::new(Lines::new(Path::new("x"), reader)) else { return };
+    described(&reader.header().memory);
+    let clocks = reader.header().last_clock + 1;
+    if let Some(read) = spans(reader) {
+        assert_eq!(read, clocks, "a recording is as long as its header says");
+    }
+}
+
+fn vcd(bytes: &[u8]) {
+    let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
+    let memory = memories::parse(memories::ALL[0]);
+    let pins = PinMap::parse(crate::seeds::PIN_MAP).expect("a pin map");
+    let Ok(recording) = vcd::open(Path::new("x"), reader, Some(memory), Some(pins)) else { return };
+    if let Some(read) = spans(recording.spans) {
+        assert!(read > 0);
+    }
+}
+
+/// Clocks of a recording; none if it was refused or is very long. Nothing comes after its end.
+fn spans<E>(mut spans: impl Iterator<Item = Result<Span, E>>) -> Option<u64> {
+    let mut clocks = 0u64;
+    for _ in 0..MAX_SPANS {
+        match spans.next() {
+            Some(Ok(span)) => {
+                assert_ne!(span.clocks, 0);
+                clocks = clocks.checked_add(span.clocks).expect("clocks have 48 bits");
+            }
+            end => {
+                assert!(spans.next().is_none());
+                return end.is_none().then_some(clocks);
+            }
+        }
+    }
+    None
+}
+
+/// A description that is taken can be reported.
+fn described(memory: &MemoryDescription) {
+    assert_eq!(memory.check(), Ok(()));
+    assert!(StaticWords::new(memory).as_slice().len() > 1);
+    assert!(memory.capacity() > 0);
+}
