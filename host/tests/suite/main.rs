@@ -5,6 +5,7 @@ mod command_line;
 mod damage;
 mod dissector;
 mod gaps;
+mod hostile;
 mod live;
 mod long_runs;
 mod merge;
