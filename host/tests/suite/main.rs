@@ -8,6 +8,7 @@ mod damage;
 mod dissector;
 mod gaps;
 mod goes_on;
+mod hostile;
 mod live;
 mod long_runs;
 mod merge;
