@@ -54,7 +54,7 @@ fn tags_and_slices_mean_what_the_report_before_the_file_says() {
     let [_, second] = ring("ring-tags");
     let csv = told(&["decode", "--format", "csv"], &second);
     let rows: Vec<&str> = csv.lines().skip(2).take(3).collect();
-    assert_eq!(rows[..2], ["tag,9,R,,,,,20", "access,9,R,10000020,,,,"], "{csv}");
+    assert_eq!(rows[..2], ["tag,18,R,,,,,20", "access,18,R,10000020,,,,"], "{csv}");
     assert_eq!(rows[2], "slice,500,,,3,4,100,", "{csv}");
     let table = scratch("ring.csv");
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
@@ -75,7 +75,7 @@ fn info_shows_the_memory_of_the_report_before_the_file_and_counts_nothing_of_it(
     let counts = &second["counts"];
     assert_eq!((&counts["frames"], &counts["records"]), (&2.into(), &7.into()));
     assert_eq!((&counts["missing"], &counts["accesses_before_start"]), (&0.into(), &6.into()));
-    assert_eq!(counts["access_bytes"], 6 * 32, "a burst of 4 words of 8 bytes each");
+    assert_eq!(counts["access_bytes"], 5 * 64 + 32, "lines, and a burst of 4 words");
 }
 
 #[test]
