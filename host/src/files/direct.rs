@@ -104,6 +104,8 @@ pub struct DiskFile {
     marks: Vec<(u64, u64)>,
     /// The last such offset up to which all is in the file.
     safe: u64,
+    /// Length of the file when it was last flushed.
+    flushed: u64,
 }
 
 impl DiskFile {
@@ -143,6 +145,7 @@ impl DiskFile {
             can_reserve: regular,
             marks: Vec::new(),
             safe: 0,
+            flushed: 0,
         }
     }
 
@@ -224,11 +227,15 @@ impl DiskFile {
 
     /// Makes everything so far readable by others.
     pub fn flush(&mut self) -> io::Result<()> {
+        if self.flushed == self.len() {
+            return Ok(());
+        }
         self.drain(false)?;
         if self.staging.len() != 0 {
             self.file.write_all_at(self.staging.bytes(), self.at)?;
         }
         self.pass_marks(self.len());
+        self.flushed = self.len();
         Ok(())
     }
 
@@ -270,7 +277,7 @@ impl DiskFile {
         bytes.extend_from_slice(&staged[staged_kept..]);
         self.staging.forget(self.staging.len());
         self.staging.append(&written);
-        self.at = page;
+        (self.at, self.flushed) = (page, 0);
         let units = self.marks.drain(..).map(|(_, units)| units).sum();
         Ok(Leftover { bytes, units })
     }
