@@ -16,6 +16,7 @@ need iverilog iverilog
 need verilator verilator
 need tshark tshark
 need zstd zstd
+need tcpdump tcpdump
 need ip iproute2
 need unshare util-linux
 need python3 python3

@@ -13,7 +13,7 @@ use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
 use crate::decode::wire::WireCounts;
-use crate::decode::{Origin, Wire, earlier_report};
+use crate::decode::{Frame, Origin, Wire, earlier_report};
 use crate::files::WriteError;
 use crate::pcapng::{Description, InterfaceStatistics};
 
@@ -33,8 +33,7 @@ struct Check {
 impl Check {
     fn frame(&mut self, link: usize, frame: &Captured<'_>) {
         self.captured += 1;
-        let kind = frame.bytes.get(MAC_HEADER_BYTES).map(|byte| byte & 15);
-        if kind == Some(FrameKind::Info as u8) || kind == Some(FrameKind::End as u8) {
+        if is_report(frame.bytes) {
             self.report.clear();
             self.report.extend_from_slice(frame.bytes);
         }
@@ -51,6 +50,16 @@ impl Check {
         }
         description
     }
+}
+
+/// Whether a card's report is in the frame. Looks closely only where it may be one.
+fn is_report(bytes: &[u8]) -> bool {
+    let kinds = [FrameKind::Info, FrameKind::End];
+    let code = bytes.get(MAC_HEADER_BYTES).map(|byte| byte & 15);
+    kinds.iter().any(|kind| code == Some(*kind as u8))
+        && Frame::parse(bytes)
+            .and_then(|frame| frame.kind())
+            .is_some_and(|kind| kinds.contains(&kind))
 }
 
 fn link(check: &Check, counted: WireCounts, statistics: InterfaceStatistics) -> Link {
