@@ -15,7 +15,7 @@ use crate::receive::{Condition, FilePlan, Limits, Rotation};
     version,
     after_help = "Conditions: duration:SECONDS, filesize:SIZE (thousands of bytes, or 500M, 2GiB), files:N, \
                   packets:N.\n\
-                  Signals: the first SIGINT or SIGTERM finishes the capture, the second aborts it; SIGUSR1 \
+                  Signals: the first SIGINT, SIGTERM or SIGHUP finishes the capture, the second aborts it; SIGUSR1 \
                   prints what was received so far.\n\
                   Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but something was lost."
 )]

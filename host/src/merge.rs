@@ -111,7 +111,9 @@ impl Merge {
 
     /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
     /// of their strand.
-    pub fn run(&self, mut sink: impl FnMut(usize, Item)) -> Result<(), MergeError> {
+    ///
+    /// The sink says whether to go on.
+    pub fn run(&self, mut sink: impl FnMut(usize, Item) -> bool) -> Result<(), MergeError> {
         let mut feeds = self.feeds()?;
         loop {
             for feed in &mut feeds {
@@ -123,8 +125,10 @@ impl Merge {
                 .filter_map(|(at, feed)| Some((feed.time()?, at)))
                 .min_by(|one, other| one.0.total_cmp(&other.0));
             let Some((_, at)) = earliest else { return Ok(()) };
-            if let Some((strand, item)) = feeds[at].next() {
-                sink(strand, item);
+            if let Some((strand, item)) = feeds[at].next()
+                && !sink(strand, item)
+            {
+                return Ok(());
             }
         }
     }

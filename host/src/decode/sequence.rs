@@ -105,6 +105,11 @@ pub(super) enum Place {
 }
 
 impl Sequencer {
+    /// Whether the session's last data frame has been followed by an end frame.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// What happened so far.
     pub fn order(&self) -> Order {
         self.order

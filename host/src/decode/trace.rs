@@ -101,6 +101,11 @@ impl Trace {
         }
     }
 
+    /// Whether the last data frame of the session has been followed by an end frame.
+    pub fn has_ended(&self) -> bool {
+        self.sequencer.has_ended()
+    }
+
     /// The counts so far; those of the order are final only after [`Trace::finish`].
     pub fn counts(&self) -> &Counts {
         &self.decoder.counts

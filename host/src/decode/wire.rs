@@ -113,6 +113,13 @@ impl Wire {
         &self.cards
     }
 
+    /// Whether every card has said that its capture ended. Frames that wait may be a card's next
+    /// session, which then has to end, too.
+    pub fn has_ended(&self) -> bool {
+        let cards = !self.held.is_empty() || self.cards.iter().all(Trace::has_ended);
+        cards && self.ends != 0 && self.held.iter().all(|held| held.trace().has_ended())
+    }
+
     /// End frames so far, of all cards, those that wait included.
     pub fn ends(&self) -> u64 {
         self.ends

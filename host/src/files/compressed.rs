@@ -88,10 +88,16 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what is left; the file's length comes back.
-    pub fn finish(mut self) -> io::Result<u64> {
-        self.compress()?;
-        self.file.finish()
+    /// Frames that are not in the file.
+    pub fn unwritten(&self) -> u64 {
+        self.units + self.file.unwritten()
+    }
+
+    /// Writes what is left; the file's length comes back, and what failed.
+    pub fn finish(mut self) -> (u64, io::Result<()>) {
+        let compressed = self.compress();
+        let (length, finished) = self.file.finish();
+        (length, compressed.and(finished))
     }
 }
 

@@ -106,6 +106,8 @@ pub struct DiskFile {
     safe: u64,
     /// Length of the file when it was last flushed.
     flushed: u64,
+    /// What was kept free to finish the file may be used.
+    finishing: bool,
 }
 
 impl DiskFile {
@@ -146,6 +148,7 @@ impl DiskFile {
             marks: Vec::new(),
             safe: 0,
             flushed: 0,
+            finishing: false,
         }
     }
 
@@ -241,7 +244,7 @@ impl DiskFile {
 
     /// Makes sure that there is room up to `end`, and to finish the file after it.
     fn reserve(&mut self, end: u64) -> io::Result<()> {
-        let needed = end + FINISH_BYTES;
+        let needed = if self.finishing { end } else { end + FINISH_BYTES };
         if !self.can_reserve || needed <= self.reserved {
             return Ok(());
         }
@@ -262,6 +265,12 @@ impl DiskFile {
     /// Gives up what is staged after a failed write: the file goes on after its last mark, and the
     /// units beyond come back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
+        if !self.regular {
+            // Nobody knows how much of a pipe was read: all of it is given up.
+            let bytes = self.staging.bytes().to_vec();
+            self.staging.forget(bytes.len());
+            return Ok(Leftover { bytes, units: self.take_marks() });
+        }
         let page = self.safe & !(PAGE_BYTES as u64 - 1);
         // Of a unit whose start was written and whose rest was not, the start must be read back.
         let mut written = vec![0; (self.at - page) as usize];
@@ -278,21 +287,30 @@ impl DiskFile {
         self.staging.forget(self.staging.len());
         self.staging.append(&written);
         (self.at, self.flushed) = (page, 0);
-        let units = self.marks.drain(..).map(|(_, units)| units).sum();
-        Ok(Leftover { bytes, units })
+        Ok(Leftover { bytes, units: self.take_marks() })
+    }
+
+    fn take_marks(&mut self) -> u64 {
+        self.marks.drain(..).map(|(_, units)| units).sum()
+    }
+
+    /// Units that are not in the file: those of the marks that were not passed.
+    pub fn unwritten(&self) -> u64 {
+        self.marks.iter().map(|(_, units)| units).sum()
     }
 
     /// Writes what is left and frees what was reserved. After a failure the file ends at its last
-    /// mark.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// mark. Its length comes back, and what failed.
+    pub fn finish(mut self) -> (u64, io::Result<()>) {
+        self.finishing = true;
         if !self.regular {
-            self.drain(false)?;
-            return Ok(self.at);
+            let drained = self.drain(false);
+            return (self.at, drained);
         }
-        let length = self.len();
         let flushed = self.flush();
-        self.file.set_len(if flushed.is_ok() { length } else { self.safe })?;
-        flushed.map(|()| length)
+        let length = if flushed.is_ok() { self.len() } else { self.safe };
+        let cut = self.file.set_len(length);
+        (length, flushed.and(cut))
     }
 }
 
@@ -350,7 +368,7 @@ mod tests {
                     _ => {}
                 }
             }
-            prop_assert_eq!(file.finish().unwrap(), expected.len() as u64);
+            prop_assert_eq!(file.finish().0, expected.len() as u64);
             prop_assert!(std::fs::read(&path).unwrap() == expected);
         }
 
@@ -375,7 +393,7 @@ mod tests {
                 }
             }
             let leftover = file.reclaim().unwrap();
-            let length = file.finish().unwrap() as usize;
+            let length = file.finish().0 as usize;
             prop_assert!(ends.contains(&length));
             prop_assert_eq!(leftover.units as usize, ends.iter().filter(|end| **end > length).count());
             let mut whole = std::fs::read(&path).unwrap();

@@ -97,11 +97,9 @@ impl Series {
         path
     }
 
-    /// Removes the file just begun: nothing could be written to it.
-    pub fn give_up(&mut self, path: &Path) {
+    /// Takes back [`Series::next`]: the file is not ours, or not there. Its number is not used again.
+    pub fn forget(&mut self, path: &Path) {
         self.present.retain(|present| present != path);
-        // It may not have been created; if it cannot be removed, it is empty.
-        let _ = std::fs::remove_file(path);
     }
 
     /// Removes the oldest files but for `keep`; says how many went.

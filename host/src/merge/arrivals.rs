@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::marks::MAX_DRIFT;
+
 /// Points kept; of more, the lower one of each two neighbours.
 const MAX_POINTS: usize = 4096;
 
@@ -19,12 +21,25 @@ pub(super) struct Arrivals {
     waiting: Option<(usize, (f64, f64))>,
 }
 
-/// A line from a card's clock to the wall's: wall = origin + clock + above + slope * clock.
+/// A line from a card's time to the wall's: wall = origin + time + above + slope * time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub origin: Duration,
     pub above: f64,
     pub slope: f64,
+    /// The part of the card's time in which frames came that were as quick as any.
+    pub edge: (f64, f64),
+}
+
+impl Line {
+    /// How far the line may be off at a moment outside the part it was drawn through, if the quickest
+    /// frames are `latency` apart at most.
+    pub fn uncertainty(&self, at: f64, latency: f64) -> f64 {
+        let (from, to) = self.edge;
+        let outside = (from - at).max(at - to).max(0.0);
+        let rate = if to > from { (latency / (to - from)).min(MAX_DRIFT) } else { MAX_DRIFT };
+        outside * rate
+    }
 }
 
 impl Arrivals {
@@ -63,11 +78,13 @@ impl Arrivals {
         let mean = points.iter().map(|point| point.0).sum::<f64>() / points.len() as f64;
         // The sum of the distances is least for the edge over the mean.
         let edge = hull.windows(2).find(|edge| edge[1].0 >= mean && edge[1].0 > edge[0].0);
-        let (start, slope) = match edge {
-            Some(edge) => (edge[0], (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0)),
-            None => (*hull.first()?, 0.0),
+        let (start, end) = match edge {
+            Some(edge) => (edge[0], edge[1]),
+            None => (*hull.first()?, *hull.first()?),
         };
-        Some(Line { origin, above: start.1 - slope * start.0, slope })
+        let slope = if end.0 > start.0 { (end.1 - start.1) / (end.0 - start.0) } else { 0.0 };
+        let above = start.1 - slope * start.0;
+        Some(Line { origin, above, slope, edge: (start.0, end.0) })
     }
 }
 

@@ -13,6 +13,7 @@ use crate::pcapng::{PcapngReader, Source};
 /// The items of one card, on the common time base.
 pub(super) struct Feed<'a> {
     path: PathBuf,
+    source: usize,
     card: usize,
     reader: PcapngReader<Source>,
     /// Gone when the capture has been read to its end.
@@ -32,6 +33,7 @@ impl<'a> Feed<'a> {
         let failed = |source| MergeError::Read { path: strand.file.clone(), source };
         Ok(Feed {
             path: strand.file.clone(),
+            source: strand.source,
             card: strand.card,
             reader: PcapngReader::open(&strand.file).map_err(failed)?,
             links: Some(Links::default()),
@@ -45,7 +47,7 @@ impl<'a> Feed<'a> {
 
     /// Whether the strand is of this card.
     pub fn is_of(&self, strand: &Strand) -> bool {
-        self.path == strand.file && self.card == strand.card
+        self.source == strand.source
     }
 
     /// Adds a later strand of the card.

@@ -33,6 +33,8 @@ pub struct Strand {
     pub first: u64,
     /// Clock of its last item.
     pub last: u64,
+    /// Byte offset of the block within which the capture ends, if it does.
+    pub truncated_at: Option<u64>,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,
     any: bool,
@@ -42,6 +44,15 @@ impl Strand {
     /// Nanoseconds of one clock; a period nobody told is taken for 10 ns (DDR-200).
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
+    }
+
+    /// Takes note of the clock period. Arrivals of before were noted by another one.
+    fn learn(&mut self, tck_ps: u32) {
+        let before = self.period();
+        self.tck_ps = Some(tck_ps);
+        if self.period() != before {
+            self.arrivals = Arrivals::default();
+        }
     }
 
     fn see(&mut self, clock: u64) {
@@ -95,7 +106,10 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, crate::pcapng::ReadError
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
         let link = of_card.get(card).map(|card| usize::from(card.link));
         let name = link.and_then(|link| reader.interfaces().get(link)?.name.clone());
-        sessions.iter_mut().for_each(|strand| strand.interface.clone_from(&name));
+        for strand in sessions {
+            strand.interface.clone_from(&name);
+            strand.truncated_at = reader.truncated_at();
+        }
     }
     Ok(surveyor.cards)
 }
@@ -164,7 +178,7 @@ impl CardSink for Surveyor {
                 self.reached = None;
             }
             Item::Report { report, .. } => {
-                self.strand(card).tck_ps = Some(report.memory.tck_ps);
+                self.strand(card).learn(report.memory.tck_ps);
             }
             Item::Event(Event::Tag { clock, source: TagSource::Mark, value }) => {
                 let mark = Mark { register: *value, clock: clock.0 };

@@ -91,9 +91,16 @@ impl TimeBase {
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);
         let slope = (1.0 + from.slope) / (1.0 + to.slope);
+        // What the lines may be off where the two strands begin and end, each seen by its own clock.
+        let latency = options.latency_nanos;
+        let off = |clock: u64| {
+            let moment = clock as f64 * other;
+            from.uncertainty(moment, latency) + to.uncertainty(offset + moment * slope, latency)
+        };
+        let error = latency + off(strand.first).max(off(strand.last));
         Some(TimeBase {
             how: How::Arrivals,
-            error: Some(options.latency_nanos / one),
+            error: Some(error / one),
             knots: vec![(0.0, offset / one)],
             slopes: (slope * other / one, slope * other / one),
         })

@@ -1,8 +1,8 @@
 //! Two snapshots and what the statistics saw between them to one second of a capture.
 //!
-//! Frames, records, accesses and losses are the exact counts of the snapshots; reads and writes, the
-//! bytes they moved, pages, rows and banks are what the statistics saw. Serialised, a second is a line of `hmtt-recv --json`; its fields are
-//! in docs/recv.md.
+//! All totals and losses are the exact counts of the snapshots; what is said of pages, rows and banks is
+//! what the statistics saw. Serialised, a second is a line of `hmtt-recv --json`; its fields are in
+//! docs/recv.md.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -52,9 +52,9 @@ pub struct Rates {
     pub wire_bytes: f64,
     /// Accesses.
     pub accesses: f64,
-    /// READs the statistics saw.
+    /// READs.
     pub reads: f64,
-    /// WRITEs the statistics saw.
+    /// WRITEs.
     pub writes: f64,
     /// Bytes that those moved.
     pub moved_bytes: f64,
@@ -121,9 +121,9 @@ pub struct Totals {
     pub records: u64,
     /// Accesses.
     pub accesses: u64,
-    /// READs the statistics saw.
+    /// READs.
     pub reads: u64,
-    /// WRITEs the statistics saw.
+    /// WRITEs.
     pub writes: u64,
     /// Bytes that those moved.
     pub moved_bytes: u64,

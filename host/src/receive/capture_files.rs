@@ -40,7 +40,7 @@ pub struct Rotation {
     pub files: Option<usize>,
 }
 
-/// What is written at the end of a file for each interface: the counts, and a comment.
+/// What was counted at each interface since the capture began, and a comment for the file.
 pub(super) type Statistics = Vec<(InterfaceStatistics, String)>;
 
 /// The files of a capture.
@@ -111,6 +111,11 @@ impl CaptureFiles {
         self.packets != 0 && !self.failed && (bytes || packets || late())
     }
 
+    /// The file that is being written is the last.
+    pub fn rotate_no_more(&mut self) {
+        self.plan.rotation = None;
+    }
+
     /// Ends the file and begins another.
     pub fn rotate(
         &mut self,
@@ -136,8 +141,9 @@ impl CaptureFiles {
     ) -> Result<(), WriteError> {
         let ended = std::mem::replace(&mut self.writer, next);
         (self.begun, self.packets, self.files) = (Instant::now(), 0, self.files + 1);
-        self.earlier_bytes += finish(ended, statistics)?;
-        Ok(())
+        let (bytes, finished) = finish(ended, statistics);
+        self.earlier_bytes += bytes;
+        finished
     }
 
     /// Appends a frame of the interface with this number.
@@ -182,29 +188,37 @@ impl CaptureFiles {
         statistics: &Statistics,
     ) -> Result<(), WriteError> {
         let output = self.writer.output();
-        let leftover = output.reclaim().map_err(|error| WriteError::at(output.path(), error))?;
+        let missing = output.unwritten();
+        let Ok(leftover) = output.reclaim() else {
+            return self.give_up(missing, error);
+        };
         if matches!(error, WriteError::Full { .. }) {
-            while self.drop_oldest()? {
+            while self.drop_oldest() {
                 if self.go_on(&leftover, interfaces, statistics).is_ok() {
                     return Ok(());
                 }
             }
         }
+        self.give_up(leftover.units, error)
+    }
+
+    /// Nothing more is written.
+    fn give_up(&mut self, missing: u64, error: WriteError) -> Result<(), WriteError> {
         self.failed = true;
-        self.unwritten += leftover.units;
+        self.unwritten += missing;
         Err(error)
     }
 
     /// Whether there was an old file to remove.
-    fn drop_oldest(&mut self) -> Result<bool, WriteError> {
+    fn drop_oldest(&mut self) -> bool {
         let is_ring = self.plan.rotation.is_some_and(|rotation| rotation.files.is_some());
         match &mut self.series {
             // The last one is being written.
             Some(series) if is_ring && series.len() > 1 => {
                 let keep = series.len() - 1;
-                Ok(series.keep(keep)? != 0)
+                series.keep(keep).is_ok_and(|removed| removed != 0)
             }
-            _ => Ok(false),
+            _ => false,
         }
     }
 
@@ -221,17 +235,16 @@ impl CaptureFiles {
             .restore(leftover)
             .and_then(|()| output.flush())
             .map_err(|error| WriteError::at(&path, error))?;
-        self.end_file(next, statistics)?;
+        // What is left is in the next file now; that the last one has no statistics changes nothing.
+        let _ = self.end_file(next, statistics);
         self.packets = leftover.units;
         Ok(())
     }
 
     /// Ends the last file; all bytes written come back.
     pub fn finish(self, statistics: &Statistics) -> (u64, Result<(), WriteError>) {
-        match finish(self.writer, statistics) {
-            Ok(bytes) => (self.earlier_bytes + bytes, Ok(())),
-            Err(error) => (self.earlier_bytes, Err(error)),
-        }
+        let (bytes, finished) = finish(self.writer, statistics);
+        (self.earlier_bytes + bytes, finished)
     }
 }
 
@@ -248,10 +261,23 @@ fn begin(
         };
         return head(file, plan.zstd, interfaces);
     };
-    let path = series.next(SystemTime::now());
-    let begun = DiskFile::create(&path, false).and_then(|file| head(file, plan.zstd, interfaces));
+    let (path, file) = loop {
+        let path = series.next(SystemTime::now());
+        match DiskFile::create(&path, false) {
+            // Another capture of that name has taken the number.
+            Err(WriteError::Exists(_)) => series.forget(&path),
+            Err(error) => {
+                series.forget(&path);
+                return Err(error);
+            }
+            Ok(file) => break (path, file),
+        }
+    };
+    let begun = head(file, plan.zstd, interfaces);
     if begun.is_err() {
-        series.give_up(&path);
+        series.forget(&path);
+        // If it cannot be removed, it is empty or holds a heading.
+        let _ = std::fs::remove_file(&path);
     }
     begun
 }
@@ -280,18 +306,18 @@ fn standard_output() -> Result<DiskFile, WriteError> {
     Ok(DiskFile::stream(path, own.into()))
 }
 
-fn finish(mut writer: PcapngWriter<Output>, statistics: &Statistics) -> Result<u64, WriteError> {
+/// The file's length comes back, and what failed.
+fn finish(
+    mut writer: PcapngWriter<Output>,
+    statistics: &Statistics,
+) -> (u64, Result<(), WriteError>) {
     let path = writer.output().path().to_owned();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut write = || {
-        for (link, (counts, comment)) in statistics.iter().enumerate() {
-            writer.write_statistics(link as u32, now, counts, Some(comment))?;
-            writer.output().mark(0);
-        }
-        Ok(())
-    };
-    let written = write();
-    written
-        .and_then(|()| writer.into_output().finish())
-        .map_err(|error| WriteError::at(&path, error))
+    // Into memory: cannot fail.
+    for (link, (counts, comment)) in statistics.iter().enumerate() {
+        let _ = writer.write_statistics(link as u32, now, counts, Some(comment));
+        writer.output().mark(0);
+    }
+    let (bytes, finished) = writer.into_output().finish();
+    (bytes, finished.map_err(|error| WriteError::at(&path, error)))
 }

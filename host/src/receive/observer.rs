@@ -117,14 +117,15 @@ impl Observer {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all that was passed on has been seen.
-    pub fn finish(self) {
+    /// Waits until all that was passed on has been seen, or left out; says how many frames were.
+    pub fn finish(self) -> u64 {
         if let Some((batches, thread)) = self.thread {
             drop(batches);
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
         }
+        self.skipped.load(Ordering::Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use hmtt_format::frame::{END_REPEATS, FrameKind, MAC_HEADER_BYTES};
 
@@ -17,6 +17,8 @@ use crate::decode::{Frame, Origin, Wire, earlier_report};
 use crate::files::WriteError;
 use crate::pcapng::{Description, InterfaceStatistics};
 
+/// Frames that came are in the file after this time, unless the disk is too slow for them.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Gaps that the comment of a statistics block lists; the frames tell of all.
 const COMMENTED_GAPS: usize = 50;
 
@@ -98,6 +100,7 @@ pub(super) struct Recorder {
     requests: Receiver<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
     error: Option<ReceiveError>,
+    flushed: Instant,
 }
 
 impl Recorder {
@@ -122,6 +125,7 @@ impl Recorder {
             requests,
             stop,
             error: None,
+            flushed: Instant::now(),
         })
     }
 
@@ -158,10 +162,12 @@ impl Recorder {
             || self.limits.until_end && self.each_ended(END_REPEATS.into())
     }
 
+    /// Whether every card has ended its capture, and said so as often as it does.
     fn each_ended(&self, times: u64) -> bool {
-        self.checks
-            .iter()
-            .all(|check| check.wire.ends() >= times * check.wire.cards().len().max(1) as u64)
+        self.checks.iter().all(|check| {
+            let cards = check.wire.cards().len().max(1) as u64;
+            check.wire.has_ended() && check.wire.ends() >= times * cards
+        })
     }
 
     fn take(&mut self, link: usize, batch: Batch) {
@@ -176,6 +182,10 @@ impl Recorder {
             self.checks[link].frame(link, &frame);
         }
         self.observer.pass(link, batch);
+        // Where frames trickle, nothing waits for more of them for long.
+        if !hurry && self.flushed.elapsed() >= FLUSH_EVERY {
+            self.flush();
+        }
     }
 
     #[inline]
@@ -200,13 +210,15 @@ impl Recorder {
     }
 
     fn rotate(&mut self) -> Result<(), WriteError> {
-        let (descriptions, statistics) = self.frame_of_file();
         let Some(files) = &mut self.files else { return Ok(()) };
         if self.limits.files == Some(files.count()) {
             // What still waits goes to the last file.
             self.stop.store(true, Ordering::Relaxed);
+            files.rotate_no_more();
             return Ok(());
         }
+        let (descriptions, statistics) = self.frame_of_file();
+        let Some(files) = &mut self.files else { return Ok(()) };
         files.rotate(&descriptions, &statistics)
     }
 
@@ -236,6 +248,7 @@ impl Recorder {
     }
 
     fn flush(&mut self) {
+        self.flushed = Instant::now();
         let flushed = self.files.as_mut().map_or(Ok(()), CaptureFiles::flush);
         self.settled(flushed);
     }
@@ -294,7 +307,7 @@ impl Recorder {
                 error.get_or_insert(failed.into());
             }
         }
-        self.observer.finish();
+        snapshot.skipped_frames = self.observer.finish();
         Outcome::new(snapshot, error)
     }
 }

@@ -199,7 +199,7 @@ fn an_existing_capture_is_not_overwritten_unless_asked() {
     let error = DiskFile::create(&path, false).err().unwrap();
     assert_eq!(error.to_string(), format!("{} exists; give -f to overwrite it", path.display()));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
-    DiskFile::create(&path, true).unwrap().finish().unwrap();
+    DiskFile::create(&path, true).unwrap().finish().1.unwrap();
     assert_ne!(fs::read(&path).unwrap(), b"precious");
 }
 

@@ -146,7 +146,7 @@ fn a_full_disk_ends_the_capture_and_leaves_a_whole_file() {
     assert_eq!(received.status, 1, "{}", received.log);
     assert!(received.log.contains("no space left for /mnt/full.pcapng"), "{}", received.log);
     let written = frames_of(&files(&kept)[0]);
-    assert!(written[..] == frames[..written.len()]);
+    assert!(written.len() > 1000 && written[..] == frames[..written.len()]);
     let count = |name: &str| received.summary[name].as_u64().unwrap() as usize;
     assert_eq!(count("captured"), written.len() + count("unwritten_frames"));
     assert_eq!(received.summary["written_bytes"], files(&kept)[0].metadata().unwrap().len());
@@ -249,4 +249,32 @@ fn standard_output_takes_a_capture() {
     let Some(received) = perform("stdout", &frames, play, &arguments) else { return };
     assert_eq!(received.status, 0, "{}", received.log);
     assert!(received.summary == Value::Null && frames_of(&file) == frames);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_capture_and_every_frame_is_counted() {
+    let frames = session(3000);
+    let prepare = "exec > >(head -c 100000 >/dev/null)";
+    let play = Play { prepare, play: SEND_ALL, after: "" };
+    let arguments = ["veth1", "--until-end", "-w", "-"];
+    let Some(received) = perform("reader-gone", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert!(received.log.contains("cannot write standard output"), "{}", received.log);
+    let unwritten = received.log.lines().find(|line| line.starts_with("captured, NOT written"));
+    let count: u64 = unwritten.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(count > 1000 && count <= 3002, "{}", received.log);
+}
+
+#[test]
+fn an_end_of_one_card_is_not_that_of_another_on_the_same_wire() {
+    // The second card's frames come long after the first one's end frames.
+    let (first, second) = (session(200), session(300));
+    let both = [&first[..], &second[..]].concat();
+    let file = scratch("two-ends.pcapng");
+    let play = Play { play: SEND_ALL, ..Play::default() };
+    let arguments = ["veth1", "--json", "--until-end", "-w", file.to_str().unwrap()];
+    let Some(received) = perform("two-ends", &both, play, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&file) == both, "{}", received.log);
+    assert_eq!(received.summary["ends"], 2);
 }

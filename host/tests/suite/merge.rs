@@ -97,6 +97,7 @@ fn check(paths: &[PathBuf], running: &[Running], expected: How) -> f64 {
                 last = access.clock.0;
                 merged[strand].push(access);
             }
+            true
         })
         .unwrap();
     let begin = strands[0].1.offset() + running[0].begin;
@@ -128,7 +129,8 @@ fn marks_relate_clocks_that_drift() {
 fn arrival_times_relate_cards_without_marks() {
     let paths = [capture("merge-c", STEADY, false), capture("merge-d", FAST, false)];
     let error = check(&paths, &[STEADY, FAST], How::Arrivals);
-    assert!(error < 100_001.0, "{error}");
+    // A millisecond is assumed, and a little for where no frame was as quick as any.
+    assert!((100_000.0..110_000.0).contains(&error), "{error}");
 }
 
 #[test]

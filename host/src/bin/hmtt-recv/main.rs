@@ -65,7 +65,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
         capture.stop();
     }
     let mut outcome = capture.finish();
-    print(&outcome, arguments.json).context("cannot print the summary")?;
+    match print(&outcome, arguments.json) {
+        // Nobody reads it.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        printed => printed.context("cannot print the summary")?,
+    }
     shown.context("the capture ended early")?;
     match outcome.error.take() {
         Some(error) => Err(anyhow!(error).context("the capture ended early")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
 use super::EXIT_ERROR;
@@ -20,16 +20,21 @@ impl Signals {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// Asks for the summary again: there was none yet.
+    pub fn ask_again(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
     /// Whether, since the last call, a summary was asked for.
     pub fn asked(&self) -> bool {
         self.asked.swap(false, Ordering::Relaxed)
     }
 }
 
-/// The first SIGINT or SIGTERM sets the flag; the second finds it set and ends the process.
+/// The first SIGHUP, SIGINT or SIGTERM sets the flag; the second finds it set and ends the process.
 pub fn watch() -> std::io::Result<Signals> {
     let signals = Signals { interrupted: Arc::default(), asked: Arc::default() };
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
         let flag = || Arc::clone(&signals.interrupted);
         register_conditional_shutdown(signal, EXIT_ERROR.into(), flag())?;
         register(signal, flag())?;

@@ -102,8 +102,8 @@ impl Watch {
             if signals.interrupted() {
                 capture.stop();
             }
-            if signals.asked() {
-                self.print_summary(capture)?;
+            if signals.asked() && !self.print_summary(capture) {
+                signals.ask_again();
             }
             if self.statistics.is_some() && Instant::now() >= due {
                 due = (due + EVERY).max(Instant::now());
@@ -120,12 +120,14 @@ impl Watch {
         Ok(())
     }
 
-    fn print_summary(&self, capture: &Capture) -> io::Result<()> {
-        let Some(snapshot) = capture.snapshot() else { return Ok(()) };
-        if self.status {
-            status::clear(&mut io::stderr())?;
-        }
-        write_outcome(&Outcome::new(snapshot, None), &mut io::stderr().lock())
+    /// Whether there was one; a recorder that waits for the disk has none.
+    fn print_summary(&self, capture: &Capture) -> bool {
+        let Some(snapshot) = capture.snapshot() else { return capture.is_finished() };
+        let mut errors = io::stderr().lock();
+        let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
+        // Standard error that is closed loses what nobody reads.
+        let _ = cleared.and_then(|()| write_outcome(&Outcome::new(snapshot, None), &mut errors));
+        true
     }
 
     fn show(&mut self, capture: &Capture) -> Result<()> {
@@ -137,11 +139,12 @@ impl Watch {
         }
         let Some(before) = self.before.replace(now.clone()) else { return Ok(()) };
         let second = Second::new(&before, &now, &activity);
-        if self.json {
-            Line { kind: "second", value: &second }.print().context("cannot print")?;
+        // Who stops looking does not stop the capture.
+        if self.json && (Line { kind: "second", value: &second }).print().is_err() {
+            self.json = false;
         }
-        if self.status {
-            status::rewrite(&mut io::stderr(), &second)?;
+        if self.status && status::rewrite(&mut io::stderr(), &second).is_err() {
+            self.status = false;
         }
         match &mut self.screen {
             Some(screen) => Ok(screen.show(second)?),

@@ -68,6 +68,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         bail!("{} is one of the captures; choose another output", output.display());
     }
     let merge = Merge::survey(&arguments.files, &options)?;
+    let mut warned = Vec::new();
+    for (strand, _) in merge.strands() {
+        if let Some(offset) = strand.truncated_at
+            && !warned.contains(&&strand.file)
+        {
+            warned.push(&strand.file);
+            eprintln!(
+                "hmtt: warning: {}: ends within the block at offset {offset}; read up to there",
+                strand.file.display()
+            );
+        }
+    }
     if arguments.json {
         state_json(&merge)?;
     } else {
@@ -97,14 +109,15 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         items.interface(number as u32, &strand.to_string());
     }
     let (mut written, mut has_gaps) = (Ok(()), false);
-    merge.run(|strand, item| {
-        has_gaps |= matches!(item, Item::Gap(_));
-        if written.is_ok() {
-            written = items.item(strand as u32, &item);
-        }
-    })?;
+    let read = merge.run(|strand, item| {
+        has_gaps |= matches!(item, Item::Gap(_) | Item::Malformed { .. });
+        written = items.item(strand as u32, &item);
+        written.is_ok()
+    });
+    // What could be read is written whole, whatever follows.
     let left_out =
         written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
+    read?;
     if !left_out.is_nothing() {
         eprintln!("hmtt: warning: {name} does not hold: {left_out}");
     }
