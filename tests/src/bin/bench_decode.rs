@@ -100,7 +100,7 @@ fn main() -> Result<()> {
         replay
             .arg("replay")
             .arg(input)
-            .args(["--engine", "verilator", "--quiet", "-o"])
+            .args(["--engine", "verilator", "--quiet", "-f", "-o"])
             .arg(&capture);
         ensure!(measure(&mut replay)?.code == Some(0), "hmtt-sim failed");
         to_parquet(name, &capture, &table)?;

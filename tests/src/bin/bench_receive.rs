@@ -29,8 +29,11 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     // Built here, because cargo has no network inside.
     program("hmtt-recv");
+    // tcpdump changes its groups, which only the real root may.
+    // SAFETY: no memory is touched.
+    let is_root = unsafe { libc::geteuid() } == 0;
     let status = Command::new("unshare")
-        .arg("-Urn")
+        .arg(if is_root { "-n" } else { "-Urn" })
         .arg(std::env::current_exe()?)
         .env(INSIDE, folder.canonicalize()?)
         .status()
@@ -41,11 +44,11 @@ fn main() -> Result<()> {
 
 fn inside(folder: &Path) -> Result<()> {
     make_wire()?;
+    flat_out(folder)?;
     let big = folder.join("line.pcapng");
     at_line_rate(&big)?;
     summarised(&big)?;
-    std::fs::remove_file(&big)?;
-    flat_out(folder)
+    Ok(std::fs::remove_file(&big)?)
 }
 
 fn make_wire() -> Result<()> {
@@ -71,6 +74,7 @@ fn capture(command: &mut Command, pace: Pace) -> Result<(Taken, Sent)> {
 fn hmtt_recv(file: &Path) -> Command {
     let mut command = Command::new(program("hmtt-recv"));
     command.args(["veth1", "--json", "-q", "-f", "-B", RING_MIB, "-w"]).arg(file);
+    command.stderr(std::process::Stdio::null());
     command
 }
 
@@ -150,8 +154,13 @@ fn flat_out(folder: &Path) -> Result<()> {
                 println!("{name} is not installed");
                 continue;
             };
-            results.push((taken.cpu, sent, packets(&file)?));
+            let kept = packets(&file)?;
             std::fs::remove_file(&file)?;
+            if kept == 0 {
+                println!("{name} captured nothing: {taken:?}");
+                continue;
+            }
+            results.push((taken.cpu, sent, kept));
         }
     }
     println!(
