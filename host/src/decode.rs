@@ -5,7 +5,7 @@
 //! [`columns`] or counted only; [`wire`] tells the cards on one wire apart, [`Links`] has all wires of a
 //! capture. No sockets, no files.
 
-mod clock;
+pub(crate) mod clock;
 pub mod columns;
 mod counts;
 mod decoder;

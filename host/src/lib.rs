@@ -12,6 +12,7 @@
 
 pub mod arguments;
 pub mod capture;
+pub mod capture_reader;
 pub mod decode;
 pub mod files;
 pub mod merge;

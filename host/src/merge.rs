@@ -137,10 +137,14 @@ impl Merge {
     fn feeds(&self) -> Result<Vec<Feed<'_>>, MergeError> {
         let mut feeds: Vec<Feed<'_>> = Vec::new();
         for (number, (strand, base)) in self.strands().enumerate() {
-            match feeds.iter_mut().find(|feed| feed.is_of(strand)) {
-                Some(feed) => feed.add(number, base, strand.session),
-                None => feeds.push(Feed::open(strand, number, base)?),
-            }
+            let at = match feeds.iter().position(|feed| feed.is_of(strand)) {
+                Some(at) => at,
+                None => {
+                    feeds.push(Feed::open(strand)?);
+                    feeds.len() - 1
+                }
+            };
+            feeds[at].add(strand, number, base);
         }
         Ok(feeds)
     }

@@ -59,7 +59,7 @@ pub struct Setup {
     /// When to stop by itself.
     pub limits: Limits,
     /// Sees the frames when there is time for it.
-    pub observer: Option<Box<dyn Observe>>,
+    pub observer: Option<Observe>,
     /// Share of a processor that the observer may use, 0 to 1; what it has no share for it does not
     /// see.
     pub observer_share: f64,

@@ -19,6 +19,7 @@ mod items;
 pub mod jsonl;
 mod lines;
 pub mod parquet;
+mod printed;
 mod row;
 pub mod text;
 mod turns;

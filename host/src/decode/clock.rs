@@ -33,29 +33,27 @@ impl LongClock {
 
     /// The event at its extended clock.
     pub fn extend_event(&self, mut event: Event) -> Event {
-        let clock = match &mut event {
-            Event::Access(access) => &mut access.clock,
-            Event::Tag { clock, .. }
-            | Event::Fault { clock, .. }
-            | Event::Page { clock, .. }
-            | Event::Slice { clock, .. }
-            | Event::Interval { clock, .. } => clock,
-            Event::Count { .. } | Event::HotPage { .. } => return event,
-        };
-        *clock = self.extend(*clock);
+        if let Some(clock) = clock_of_mut(&mut event) {
+            *clock = self.extend(*clock);
+        }
         event
     }
 }
 
 /// When an event happened; counts of the analysis have the clock of their interval.
-pub(super) fn clock_of(event: &Event) -> Option<Cycles> {
+pub(super) fn clock_of(mut event: Event) -> Option<Cycles> {
+    clock_of_mut(&mut event).copied()
+}
+
+/// As [`clock_of`], to be changed.
+pub(crate) fn clock_of_mut(event: &mut Event) -> Option<&mut Cycles> {
     match event {
-        Event::Access(access) => Some(access.clock),
+        Event::Access(access) => Some(&mut access.clock),
         Event::Tag { clock, .. }
         | Event::Fault { clock, .. }
         | Event::Page { clock, .. }
         | Event::Slice { clock, .. }
-        | Event::Interval { clock, .. } => Some(*clock),
+        | Event::Interval { clock, .. } => Some(clock),
         Event::Count { .. } | Event::HotPage { .. } => None,
     }
 }

@@ -74,7 +74,7 @@ impl Item {
     pub fn clock(&self) -> Option<Cycles> {
         match self {
             Item::Report { clock, .. } => Some(*clock),
-            Item::Event(event) => clock_of(event),
+            Item::Event(event) => clock_of(*event),
             _ => None,
         }
     }

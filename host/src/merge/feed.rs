@@ -5,41 +5,50 @@ use std::path::PathBuf;
 
 use hmtt_format::{Cycles, Event};
 
-use super::survey::origin;
 use super::{MergeError, Strand, TimeBase};
-use crate::decode::{Item, Links};
-use crate::pcapng::{PcapngReader, Source};
+use crate::capture_reader::CaptureReader;
+use crate::decode::clock::clock_of_mut;
+use crate::decode::{CardSink, Item};
 
 /// The items of one card, on the common time base.
 pub(super) struct Feed<'a> {
     path: PathBuf,
     source: usize,
     card: usize,
-    reader: PcapngReader<Source>,
-    /// Gone when the capture has been read to its end.
-    links: Option<Links>,
-    /// The strands of the card.
-    strands: Vec<(usize, &'a TimeBase)>,
+    reader: CaptureReader,
+    ended: bool,
+    /// Of each of the card's strands the restarts before it, its number and its time base.
+    strands: Vec<(usize, usize, &'a TimeBase)>,
+    /// Restarts so far.
     session: usize,
-    sessions: Vec<usize>,
     waiting: VecDeque<Item>,
     /// Time of the last item with one.
     time: f64,
 }
 
+/// Keeps the items of one card.
+struct OfCard<'a>(usize, &'a mut VecDeque<Item>);
+
+impl CardSink for OfCard<'_> {
+    fn item(&mut self, card: usize, item: Item) {
+        if card == self.0 {
+            self.1.push_back(item);
+        }
+    }
+}
+
 impl<'a> Feed<'a> {
-    /// Opens the capture of a strand with this number.
-    pub fn open(strand: &Strand, number: usize, base: &'a TimeBase) -> Result<Self, MergeError> {
+    /// Opens the capture of a strand.
+    pub fn open(strand: &Strand) -> Result<Self, MergeError> {
         let failed = |source| MergeError::Read { path: strand.file.clone(), source };
         Ok(Feed {
             path: strand.file.clone(),
             source: strand.source,
             card: strand.card,
-            reader: PcapngReader::open(&strand.file).map_err(failed)?,
-            links: Some(Links::default()),
-            strands: vec![(number, base)],
+            reader: CaptureReader::open(&strand.file).map_err(failed)?,
+            ended: false,
+            strands: Vec::new(),
             session: 0,
-            sessions: vec![strand.session],
             waiting: VecDeque::new(),
             time: f64::MIN,
         })
@@ -50,31 +59,23 @@ impl<'a> Feed<'a> {
         self.source == strand.source
     }
 
-    /// Adds a later strand of the card.
-    pub fn add(&mut self, number: usize, base: &'a TimeBase, session: usize) {
-        self.strands.push((number, base));
-        self.sessions.push(session);
+    /// Adds a strand of the card.
+    pub fn add(&mut self, strand: &Strand, number: usize, base: &'a TimeBase) {
+        self.strands.push((strand.session, number, base));
     }
 
     /// Reads until there is an item, or nothing follows.
     pub fn fill(&mut self) -> Result<(), MergeError> {
-        let Feed { links, reader, waiting, path, card, .. } = self;
-        while waiting.is_empty() {
-            let Some(mut open) = links.take() else { return Ok(()) };
-            let mut take = |of: usize, item| {
-                if of == *card {
-                    waiting.push_back(item);
+        let Feed { reader, waiting, path, card, ended, .. } = self;
+        while waiting.is_empty() && !*ended {
+            let mut of_card = OfCard(*card, waiting);
+            match reader.next_packet() {
+                Ok(Some(mut next)) => next.decode(&mut of_card),
+                Ok(None) => {
+                    *ended = true;
+                    reader.finish(&mut of_card);
                 }
-            };
-            let packet = reader
-                .next_packet()
-                .map_err(|source| MergeError::Read { path: path.clone(), source })?;
-            match packet {
-                Some(packet) => {
-                    open.push(origin(&packet), packet.bytes, &mut take);
-                    *links = Some(open);
-                }
-                None => drop(open.finish(&mut take)),
+                Err(source) => return Err(MergeError::Read { path: path.clone(), source }),
             }
         }
         Ok(())
@@ -89,8 +90,8 @@ impl<'a> Feed<'a> {
     }
 
     fn base(&self) -> Option<(usize, &'a TimeBase)> {
-        let at = self.sessions.iter().position(|session| *session == self.session)?;
-        Some(self.strands[at])
+        let strand = self.strands.iter().find(|(session, ..)| *session == self.session);
+        strand.map(|(_, number, base)| (*number, *base))
     }
 
     /// The next item, with the number of its strand.
@@ -100,8 +101,9 @@ impl<'a> Feed<'a> {
         if item == Item::Restart {
             self.session += 1;
         }
-        // A session in which nothing has a time is no strand: what little it says is of the one before.
-        let (strand, base) = self.base().or_else(|| self.strands.first().copied())?;
+        // A session in which nothing has a time is no strand: what little it says is of the first one.
+        let first = || self.strands.first().map(|(_, number, base)| (*number, *base));
+        let (strand, base) = self.base().or_else(first)?;
         Some((strand, on_base(item, base)))
     }
 }
@@ -116,7 +118,7 @@ fn time_of(item: &Item) -> Option<Cycles> {
 
 /// An item with its clocks and lengths on the common time base.
 fn on_base(item: Item, base: &TimeBase) -> Item {
-    let map = |clock: Cycles| Cycles(base.map(clock.0).round().max(0.0) as u64);
+    let map = |clock: Cycles| base.clock(clock);
     match item {
         Item::Event(event) => Item::Event(event_on_base(event, base)),
         Item::Gap(mut gap) => {
@@ -137,15 +139,8 @@ fn event_on_base(mut event: Event, base: &TimeBase) -> Event {
         }
         _ => {}
     }
-    let clock = match &mut event {
-        Event::Access(access) => &mut access.clock,
-        Event::Tag { clock, .. }
-        | Event::Fault { clock, .. }
-        | Event::Page { clock, .. }
-        | Event::Slice { clock, .. }
-        | Event::Interval { clock, .. } => clock,
-        Event::Count { .. } | Event::HotPage { .. } => return event,
-    };
-    *clock = Cycles(base.map(clock.0).round().max(0.0) as u64);
+    if let Some(clock) = clock_of_mut(&mut event) {
+        *clock = base.clock(*clock);
+    }
     event
 }

@@ -9,10 +9,11 @@ use hmtt_format::record::TagSource;
 use super::MergeError;
 use super::arrivals::Arrivals;
 use super::marks::Mark;
+use crate::capture_reader::CaptureReader;
+use crate::decode::Item;
 use crate::decode::columns::Columns;
 use crate::decode::wire::CardSink;
-use crate::decode::{Item, Links, Origin};
-use crate::pcapng::{Packet, PcapngReader};
+use crate::pcapng::ReadError;
 
 /// What one card sent between two restarts.
 #[derive(Clone, Debug, Default)]
@@ -95,14 +96,14 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
 }
 
 /// The strands of each card.
-fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, crate::pcapng::ReadError> {
-    let mut reader = PcapngReader::open(path)?;
-    let (mut links, mut surveyor) = (Links::default(), Surveyor::default());
-    while let Some(packet) = reader.next_packet()? {
-        links.push_to(origin(&packet), packet.bytes, &mut surveyor);
-        surveyor.packet_ended(packet.time);
+fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
+    let mut reader = CaptureReader::open(path)?;
+    let mut surveyor = Surveyor::default();
+    while let Some(mut next) = reader.next_packet()? {
+        next.decode(&mut surveyor);
+        surveyor.packet_ended(next.packet.time);
     }
-    let of_card = links.finish_to(&mut surveyor).cards;
+    let of_card = reader.finish(&mut surveyor).cards;
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
         let link = of_card.get(card).map(|card| usize::from(card.link));
         let name = link.and_then(|link| reader.interfaces().get(link)?.name.clone());
@@ -112,15 +113,6 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, crate::pcapng::ReadError
         }
     }
     Ok(surveyor.cards)
-}
-
-pub(super) fn origin(packet: &Packet<'_>) -> Origin {
-    Origin {
-        packet: packet.number,
-        offset: packet.offset,
-        time: packet.time,
-        link: packet.interface.try_into().unwrap_or(u16::MAX),
-    }
 }
 
 /// Takes notes of items.

@@ -1,5 +1,7 @@
 //! What relates a strand's clock to the reference's, to a map between them and its error bound.
 
+use hmtt_format::Cycles;
+
 use super::Options;
 use super::marks::{MAX_DRIFT, Timed, pair};
 use super::survey::Strand;
@@ -34,8 +36,9 @@ pub struct TimeBase {
     pub error: Option<f64>,
     /// Points of the map, ascending: clocks of the strand, of the reference.
     knots: Vec<(f64, f64)>,
-    /// Clocks of the reference in one of the strand, before the first point and behind the last.
-    slopes: (f64, f64),
+    /// Clocks of the reference in one of the strand, on the whole: before the first point and behind
+    /// the last.
+    slope: f64,
 }
 
 impl TimeBase {
@@ -51,7 +54,7 @@ impl TimeBase {
             how,
             error,
             knots: vec![(0.0, offset)],
-            slopes: (nominal, nominal),
+            slope: nominal,
         };
         if let Some(clocks) = offset {
             return Some(straight(How::Offset { clocks }, None, clocks as f64));
@@ -81,7 +84,7 @@ impl TimeBase {
         let error =
             options.skew_nanos / one + deviation(&knots) + ahead.max(behind) * rate_error * nominal;
         let how = How::Marks { shared: knots.len() };
-        Some(TimeBase { how, error: Some(error), knots, slopes: (slope, slope) })
+        Some(TimeBase { how, error: Some(error), knots, slope })
     }
 
     fn by_arrivals(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
@@ -102,7 +105,7 @@ impl TimeBase {
             how: How::Arrivals,
             error: Some(error / one),
             knots: vec![(0.0, offset / one)],
-            slopes: (slope * other / one, slope * other / one),
+            slope: slope * other / one,
         })
     }
 
@@ -112,16 +115,20 @@ impl TimeBase {
         let after = self.knots.partition_point(|knot| knot.0 <= clock);
         let from = self.knots[after.saturating_sub(1)];
         let slope = match (after, self.knots.get(after)) {
-            (0, _) => self.slopes.0,
-            (_, None) => self.slopes.1,
+            (0, _) | (_, None) => self.slope,
             (_, Some(to)) => (to.1 - from.1) / (to.0 - from.0),
         };
         from.1 + (clock - from.0) * slope
     }
 
+    /// As [`TimeBase::map`], to a whole clock.
+    pub(super) fn clock(&self, clock: Cycles) -> Cycles {
+        Cycles(self.map(clock.0).round().max(0.0) as u64)
+    }
+
     /// Clocks of the reference in one of the strand, near enough for lengths.
     pub fn rate(&self) -> f64 {
-        self.slopes.0
+        self.slope
     }
 
     /// What is added to clock 0.

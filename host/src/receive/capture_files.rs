@@ -231,10 +231,10 @@ impl CaptureFiles {
         let mut next = begin(&self.plan, self.series.as_mut(), interfaces)?;
         let output = next.output();
         let path = output.path().to_owned();
-        output
-            .restore(leftover)
-            .and_then(|()| output.flush())
-            .map_err(|error| WriteError::at(&path, error))?;
+        if let Err(error) = output.restore(leftover).and_then(|()| output.flush()) {
+            discard(self.series.as_mut(), &path);
+            return Err(WriteError::at(&path, error));
+        }
         // What is left is in the next file now; that the last one has no statistics changes nothing.
         let _ = self.end_file(next, statistics);
         self.packets = leftover.units;
@@ -275,11 +275,18 @@ fn begin(
     };
     let begun = head(file, plan.zstd, interfaces);
     if begun.is_err() {
-        series.forget(&path);
-        // If it cannot be removed, it is empty or holds a heading.
-        let _ = std::fs::remove_file(&path);
+        discard(Some(series), &path);
     }
     begun
+}
+
+/// Removes a file of ours that could not be begun: what it was to hold goes elsewhere.
+fn discard(series: Option<&mut Series>, path: &Path) {
+    if let Some(series) = series {
+        series.forget(path);
+    }
+    // If it cannot be removed, the next attempt says why.
+    let _ = std::fs::remove_file(path);
 }
 
 /// Writes what comes before the first frame.

@@ -17,17 +17,8 @@ const WAITING_BATCHES: usize = 8;
 /// How long the observer may save up what it does not use.
 const SAVED: Duration = Duration::from_millis(500);
 
-/// Sees frames when there is time for it.
-pub trait Observe: Send {
-    /// Takes note of a batch of the interface with this number.
-    fn batch(&mut self, link: usize, batch: &Batch);
-}
-
-impl<F: FnMut(usize, &Batch) + Send> Observe for F {
-    fn batch(&mut self, link: usize, batch: &Batch) {
-        self(link, batch);
-    }
-}
+/// Sees batches, each of the interface with this number, when there is time for it.
+pub type Observe = Box<dyn FnMut(usize, &Batch) + Send>;
 
 /// The way to the observer's thread, and the thread.
 type Watching = (SyncSender<(usize, Batch)>, JoinHandle<()>);
@@ -75,11 +66,7 @@ pub(super) struct Observer {
 
 impl Observer {
     /// `share`: of a processor that the watcher may use, up to 1.
-    pub fn start(
-        watcher: Option<Box<dyn Observe>>,
-        share: f64,
-        empties: Vec<Sender<Batch>>,
-    ) -> Self {
+    pub fn start(watcher: Option<Observe>, share: f64, empties: Vec<Sender<Batch>>) -> Self {
         let skipped = Arc::new(AtomicU64::new(0));
         let thread = watcher.map(|mut watcher| {
             let (batches, written) = sync_channel::<(usize, Batch)>(WAITING_BATCHES);
@@ -88,7 +75,7 @@ impl Observer {
                 let mut budget = Budget::new(share);
                 for (link, batch) in written {
                     if budget.is_left() {
-                        watcher.batch(link, &batch);
+                        watcher(link, &batch);
                     } else {
                         skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     }

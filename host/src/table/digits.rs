@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use hmtt_format::Access;
 
 /// What stands around the three values of an access, which every format has in this order.
-pub(super) struct AccessLine {
+pub struct AccessLine {
     pub before_clock: &'static str,
     pub before_direction: &'static str,
     pub before_address: &'static str,
@@ -64,6 +64,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::printed::Notation;
     use crate::table::{csv, jsonl, text};
     use hmtt_format::{Cycles, Direction, PhysAddr};
     use proptest::prelude::*;
@@ -84,12 +85,12 @@ mod tests {
             let direction = Direction::from_bit(write);
             let access = Access { clock: Cycles(clock), direction, address: PhysAddr(address) };
             let letter = direction.letter();
-            prop_assert_eq!(line(&text::ACCESS, access), format!("{access}\n"));
+            prop_assert_eq!(line(&text::TextNotation::ACCESS, access), format!("{access}\n"));
             prop_assert_eq!(
-                line(&csv::ACCESS, access),
+                line(&csv::CsvNotation::ACCESS, access),
                 format!("access,{clock},{letter},{address:x},,,,\n")
             );
-            let json: serde_json::Value = serde_json::from_str(&line(&jsonl::ACCESS, access))?;
+            let json: serde_json::Value = serde_json::from_str(&line(&jsonl::JsonlNotation::ACCESS, access))?;
             prop_assert_eq!(json, serde_json::json!({
                 "kind": "access",
                 "clock": clock,

@@ -11,67 +11,40 @@ use hmtt_format::{Access, Cycles};
 
 use super::digits::AccessLine;
 use super::lines::Lines;
+use super::printed::{Notation, Printed};
 use super::turns::{Turn, Turns};
-use super::{Accesses, Entry, LeftOut, Reader, Row, TableError, Writer};
+use super::{Entry, Reader, Row, TableError};
 use members::{Object, direction, hex};
 pub(super) use members::{object, of_object};
 
-pub(super) const ACCESS: AccessLine = AccessLine {
-    before_clock: r#"{"kind":"access","clock":"#,
-    before_direction: r#","direction":""#,
-    before_address: r#"","address":""#,
-    end: "\"}\n",
-};
+/// How JSON lines look. Addresses are hexadecimal strings, because JSON numbers lose bits above 2^53.
+pub struct JsonlNotation;
 
-/// Writes JSON lines. Addresses are hexadecimal strings, because JSON numbers lose bits above 2^53.
-pub struct Jsonl<W> {
-    output: W,
-    turns: Turns,
-}
+/// Writes JSON lines.
+pub type Jsonl<W> = Printed<W, JsonlNotation>;
 
-impl<W: Write> Jsonl<W> {
-    /// Starts a file.
-    pub fn new(output: W) -> Self {
-        Jsonl { output, turns: Turns::default() }
+impl Notation for JsonlNotation {
+    const HEADING: &'static str = "";
+    const ACCESS: AccessLine = AccessLine {
+        before_clock: r#"{"kind":"access","clock":"#,
+        before_direction: r#","direction":""#,
+        before_address: r#"","address":""#,
+        end: "\"}\n",
+    };
+
+    fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
+        let interface = turn.interface.map(str::to_owned);
+        let turn = Object::Card { card: turn.number, interface };
+        serde_json::to_writer(&mut *output, &turn).map_err(std::io::Error::from)?;
+        Ok(output.write_all(b"\n")?)
     }
 
-    fn turn(&mut self, card: u32) -> Result<(), TableError> {
-        if let Some(Turn { number, interface }) = self.turns.turn(card) {
-            let turn = Object::Card { card: number, interface: interface.map(str::to_owned) };
-            serde_json::to_writer(&mut self.output, &turn).map_err(std::io::Error::from)?;
-            self.output.write_all(b"\n")?;
+    fn entry(entry: &Entry, output: &mut impl Write) -> Result<(), TableError> {
+        match entry {
+            Entry::Access(access) => Self::ACCESS.write(*access, output)?,
+            entry => writeln!(output, "{}", object(entry))?,
         }
         Ok(())
-    }
-}
-
-impl<W: Write> Writer for Jsonl<W> {
-    fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        self.turn(row.capture)?;
-        match &row.entry {
-            Entry::Access(access) => ACCESS.write(*access, &mut self.output)?,
-            entry => writeln!(self.output, "{}", object(entry))?,
-        }
-        Ok(())
-    }
-
-    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        self.turn(capture)?;
-        let output = &mut self.output;
-        Ok(accesses.iter().try_for_each(|access| ACCESS.write(access, output))?)
-    }
-
-    fn interface(&mut self, capture: u32, name: &str) {
-        self.turns.interface(capture, name);
-    }
-
-    fn only(&mut self, capture: u32) {
-        self.turns.only(capture);
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
-        self.output.flush()?;
-        Ok(LeftOut::default())
     }
 }
 
@@ -117,10 +90,10 @@ fn row(line: &[u8], turns: &mut Turns) -> Result<Option<Entry>, String> {
 
 /// An access in exactly the form in which [`ACCESS`] writes it, which spares the general parser.
 fn written_access(line: &[u8]) -> Option<Access> {
-    let line = std::str::from_utf8(line).ok()?.strip_prefix(ACCESS.before_clock)?;
-    let (clock, line) = line.split_once(ACCESS.before_direction)?;
-    let (letter, line) = line.split_once(ACCESS.before_address)?;
-    let address = line.strip_suffix(ACCESS.end.trim_end())?;
+    let line = std::str::from_utf8(line).ok()?.strip_prefix(JsonlNotation::ACCESS.before_clock)?;
+    let (clock, line) = line.split_once(JsonlNotation::ACCESS.before_direction)?;
+    let (letter, line) = line.split_once(JsonlNotation::ACCESS.before_address)?;
+    let address = line.strip_suffix(JsonlNotation::ACCESS.end.trim_end())?;
     let clock = clock.parse().ok().filter(|_| !clock.starts_with('+'))?;
     let mut letters = letter.chars();
     let direction = direction(letters.next()?).ok().filter(|_| letters.next().is_none())?;

@@ -11,22 +11,16 @@ use hmtt_format::record::ALL_PARTS;
 
 use super::context::mark_name;
 use super::digits::AccessLine;
-use super::turns::{Turn, Turns};
-use super::{Accesses, Entry, Items, LeftOut, Row, TableError, Writer};
+use super::printed::{Notation, Printed};
+use super::turns::Turn;
+use super::{Entry, Items, TableError};
 use crate::decode::Item;
 
-/// First line of truth files.
-const HEADING: &str = "# clock R|W physical_byte_address_hex";
-
-/// As `Access`'s `Display`.
-pub(super) const ACCESS: AccessLine =
-    AccessLine { before_clock: "", before_direction: " ", before_address: " ", end: "\n" };
+/// How text looks.
+pub struct TextNotation;
 
 /// Writes text.
-pub struct Text<W> {
-    output: W,
-    turns: Turns,
-}
+pub type Text<W> = Printed<W, TextNotation>;
 
 /// The text of a whole trace, for tests and short captures.
 pub fn text_of(items: &[Item]) -> String {
@@ -40,35 +34,29 @@ pub fn text_of(items: &[Item]) -> String {
     String::from_utf8_lossy(&output).into_owned()
 }
 
-impl<W: Write> Text<W> {
-    /// Starts a file.
-    pub fn new(mut output: W) -> Result<Self, TableError> {
-        writeln!(output, "{HEADING}")?;
-        Ok(Text { output, turns: Turns::default() })
-    }
+impl Notation for TextNotation {
+    /// First line of truth files.
+    const HEADING: &'static str = "# clock R|W physical_byte_address_hex\n";
+    /// As `Access`'s `Display`.
+    const ACCESS: AccessLine =
+        AccessLine { before_clock: "", before_direction: " ", before_address: " ", end: "\n" };
 
-    fn turn(&mut self, card: u32) -> Result<(), TableError> {
-        match self.turns.turn(card) {
-            None => {}
-            Some(Turn { number, interface: Some(interface) }) => {
-                writeln!(self.output, "# card {number} on {interface}")?;
-            }
-            Some(Turn { number, interface: None }) => writeln!(self.output, "# card {number}")?,
+    fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
+        let Turn { number, interface } = turn;
+        match interface {
+            Some(interface) => writeln!(output, "# card {number} on {interface}")?,
+            None => writeln!(output, "# card {number}")?,
         }
         Ok(())
     }
-}
 
-impl<W: Write> Writer for Text<W> {
-    fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        self.turn(row.capture)?;
-        let output = &mut self.output;
-        match row.entry {
-            Entry::Access(access) => ACCESS.write(access, output)?,
+    fn entry(entry: &Entry, output: &mut impl Write) -> Result<(), TableError> {
+        match *entry {
+            Entry::Access(access) => Self::ACCESS.write(access, output)?,
             Entry::Tag { clock, direction, offset, .. } => {
                 writeln!(output, "# tag {clock} {} {offset:x}", direction.letter())?;
-                if let Some(access) = row.entry.access() {
-                    ACCESS.write(access, output)?;
+                if let Some(access) = entry.access() {
+                    Self::ACCESS.write(access, output)?;
                 }
             }
             Entry::Mark { clock, register } => {
@@ -102,24 +90,5 @@ impl<W: Write> Writer for Text<W> {
             Entry::NoEnd => writeln!(output, "# no end frame: the tail may be missing")?,
         }
         Ok(())
-    }
-
-    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        self.turn(capture)?;
-        let output = &mut self.output;
-        Ok(accesses.iter().try_for_each(|access| ACCESS.write(access, output))?)
-    }
-
-    fn interface(&mut self, capture: u32, name: &str) {
-        self.turns.interface(capture, name);
-    }
-
-    fn only(&mut self, capture: u32) {
-        self.turns.only(capture);
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
-        self.output.flush()?;
-        Ok(LeftOut::default())
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Turns {
 }
 
 /// A card as people count them, and its interface if the capture names it.
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     /// From 1.
     pub number: u64,
     pub interface: Option<&'a str>,

@@ -60,6 +60,8 @@ fn tags_and_slices_mean_what_the_report_before_the_file_says() {
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
     assert_eq!(converted.status.code(), Some(3), "six accesses were before");
     assert_eq!(std::fs::read_to_string(table).unwrap(), csv);
+    let merged = told(&["merge", "--format", "csv"], &second);
+    assert!(merged.contains("access,18,R,10000020,,,,\n"), "{merged}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hmtt_host::capture::Interface;
-use hmtt_host::pcapng::PcapngReader;
+use hmtt_host::pcapng::{InterfaceStatistics, PcapngReader};
 use pnet_datalink::{Channel, Config};
 use serde_json::Value;
 
@@ -130,17 +130,22 @@ pub fn perform(
     Some(Received { status, summary: summary.unwrap_or(Value::Null), log, file: PathBuf::new() })
 }
 
+/// The frames of a capture that was finished.
 pub fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    let (frames, statistics) = content_of(path);
+    let statistics = statistics.expect("statistics at the end");
+    assert!(statistics.received.unwrap() >= frames.len() as u64);
+    frames
+}
+
+fn content_of(path: &Path) -> (Vec<Vec<u8>>, Option<InterfaceStatistics>) {
     let mut reader = PcapngReader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(packet) = reader.next_packet().unwrap() {
         frames.push(packet.bytes.to_vec());
     }
     assert_eq!(reader.interfaces()[0].name.as_deref(), Some("veth1"));
-    if let Some(statistics) = reader.interfaces()[0].statistics {
-        assert!(statistics.received.unwrap() >= frames.len() as u64);
-    }
-    frames
+    (frames, reader.interfaces()[0].statistics)
 }
 
 pub fn session(frames: usize) -> Vec<Vec<u8>> {
@@ -266,7 +271,7 @@ fn a_killed_receiver_leaves_a_readable_capture() {
     let play = r#"send "$ALL"; sleep 0.3; kill -KILL $receiver"#;
     let Some(received) = receive("live-killed", &frames, play, &[]) else { return };
     assert_eq!(received.status, 128 + 9, "{}", received.log);
-    let kept = frames_of(&received.file);
+    let (kept, _) = content_of(&received.file);
     assert!(!kept.is_empty() && kept[..] == frames[..kept.len()]);
 }
 

@@ -70,7 +70,7 @@ impl Watch {
     }
 
     /// What sees the frames of the capture, if anybody wants to know.
-    pub fn observer(&self) -> Option<Box<dyn Observe>> {
+    pub fn observer(&self) -> Option<Observe> {
         let statistics = Arc::clone(self.statistics.as_ref()?);
         Some(Box::new(move |link: usize, batch: &Batch| {
             let mut statistics = statistics.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,8 +5,9 @@ mod waiting;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_host::decode::{CardCounts, Counts, Item, LinkCounts, Links, Origin, earlier_report};
-use hmtt_host::pcapng::{Interface, Packet, PcapngReader, ReadError, Source};
+use hmtt_host::capture_reader::CaptureReader;
+use hmtt_host::decode::{CardCounts, Counts, Item, LinkCounts, Origin};
+use hmtt_host::pcapng::{Interface, Packet, ReadError};
 use hmtt_host::table::Accesses;
 use waiting::Waiting;
 
@@ -16,7 +17,7 @@ const NAMED_FRAMES: u64 = 20;
 /// An open capture.
 pub struct CaptureFile {
     path: PathBuf,
-    reader: PcapngReader<Source>,
+    reader: CaptureReader,
 }
 
 /// Some of a capture's trace, in its order, and where it belongs.
@@ -54,7 +55,7 @@ pub fn has_gaps(counts: &Counts) -> bool {
 impl CaptureFile {
     /// Opens a capture.
     pub fn open(path: &Path) -> Result<Self> {
-        let reader = PcapngReader::open(path).with_context(|| path.display().to_string())?;
+        let reader = CaptureReader::open(path).with_context(|| path.display().to_string())?;
         Ok(CaptureFile { path: path.into(), reader })
     }
 
@@ -93,25 +94,19 @@ impl CaptureFile {
                 found(Found { card, interface: of.interface(card), accesses, item });
             });
         };
-        let mut links = Links::default();
-        let mut described = 0;
         let unreadable = loop {
             match self.reader.next_packet() {
-                Ok(Some(packet)) if packets(&packet) => {
-                    while let Some(interface) = packet.interfaces.get(described) {
-                        go_on_from(&mut links, described, interface);
-                        described += 1;
-                    }
-                    links.push_to(origin(&packet), packet.bytes, &mut waiting);
+                Ok(Some(mut next)) if packets(&next.packet) => {
+                    next.decode(&mut waiting);
                     if waiting.is_due() {
-                        pass_on(&mut waiting, Of(links.cards(), packet.interfaces));
+                        pass_on(&mut waiting, Of(next.cards(), next.packet.interfaces));
                     }
                 }
                 Ok(_) => break None,
                 Err(error) => break Some(error),
             }
         };
-        let counted = links.finish_to(&mut waiting);
+        let counted = self.reader.finish(&mut waiting);
         let links: Vec<u16> = counted.cards.iter().map(|card| card.link).collect();
         pass_on(&mut waiting, Of(&links, self.reader.interfaces()));
         self.end(counted, unreadable)
@@ -149,23 +144,6 @@ struct Of<'a>(&'a [u16], &'a [Interface]);
 impl<'a> Of<'a> {
     fn interface(&self, card: usize) -> Option<&'a Interface> {
         self.1.get(usize::from(*self.0.get(card)?))
-    }
-}
-
-/// Lets the card on an interface go on from the report that the file has of it.
-fn go_on_from(links: &mut Links, number: usize, interface: &Interface) {
-    let report = earlier_report::of_comments(&interface.comments);
-    if let (Some(report), Ok(link)) = (report, number.try_into()) {
-        links.go_on_from(link, report);
-    }
-}
-
-fn origin(packet: &Packet<'_>) -> Origin {
-    Origin {
-        packet: packet.number,
-        offset: packet.offset,
-        time: packet.time,
-        link: packet.interface.try_into().unwrap_or(u16::MAX),
     }
 }
 

@@ -75,14 +75,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 /// The trace to convert.
 enum Source {
-    Capture(CaptureFile),
+    Capture(Box<CaptureFile>),
     Table { name: String, reader: Box<dyn Reader>, cards: Vec<(u32, Card)> },
 }
 
 impl Source {
     fn open(path: &Path, format: Format, hole: Hole) -> Result<Source> {
         if format == Format::Pcapng {
-            return Ok(Source::Capture(CaptureFile::open(path)?));
+            return Ok(Source::Capture(Box::new(CaptureFile::open(path)?)));
         }
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
@@ -108,7 +108,7 @@ impl Source {
     fn convert(self, writer: Box<dyn Writer>) -> Outcome<bool> {
         match self {
             Source::Capture(capture) => {
-                let Outcome { read, written } = write_capture(capture, None, writer);
+                let Outcome { read, written } = write_capture(*capture, None, writer);
                 Outcome { read: read.map(|ending| ending.has_gaps()), written }
             }
             Source::Table { name, reader, cards, .. } => {

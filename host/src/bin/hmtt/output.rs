@@ -57,7 +57,7 @@ impl Format {
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
         Ok(match self {
             Format::Csv => Box::new(Csv::new(output)?),
-            Format::Jsonl => Box::new(Jsonl::new(output)),
+            Format::Jsonl => Box::new(Jsonl::new(output)?),
             Format::Hmtt6 => Box::new(Hmtt6::new(output, hole)),
             Format::Text | Format::Pcapng | Format::Parquet => Box::new(Text::new(output)?),
         })

@@ -218,7 +218,7 @@ proptest! {
     #[test]
     fn json_lines_return_rows(rows in rows(3)) {
         let mut bytes = Vec::new();
-        write(&rows, Box::new(Jsonl::new(&mut bytes)));
+        write(&rows, Box::new(Jsonl::new(&mut bytes).unwrap()));
         prop_assert_eq!(read(JsonlReader::new(Cursor::new(bytes))), rows);
     }
 
