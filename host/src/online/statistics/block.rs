@@ -12,12 +12,14 @@ use hmtt_format::record::{
 };
 
 use super::banks::Banks;
-use super::pages::OpenTable;
+use super::pages::PageTable;
+use super::places::Places;
 use crate::online::activity::Seen;
 
 /// A data frame being read. `WHOLE_PAGES`: all of a page lies in one row.
 pub(super) struct Block<'a, const WHOLE_PAGES: bool> {
-    pub pages: OpenTable<'a>,
+    pub pages: &'a mut PageTable,
+    pub places: &'a Places,
     pub banks: &'a mut Banks,
     pub tag_window: Option<u64>,
     /// The pages in use are too many for the caches.
@@ -94,7 +96,7 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     fn read_ahead(&self, words: impl Iterator<Item = u64>) {
         let slot = |half: u64| self.pages.peek(self.numbers.address(half as u32) >> PAGE_LOG2);
         let sum = words
-            .fold(0u64, |sum, word| sum.wrapping_add(slot(word >> 32)).wrapping_add(slot(word)));
+            .fold(0u8, |sum, word| sum.wrapping_add(slot(word >> 32)).wrapping_add(slot(word)));
         // Not to be left out because nobody reads it.
         std::hint::black_box(sum);
     }
@@ -102,18 +104,19 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     #[inline(always)]
     fn access<const LANE: usize>(&mut self, address: u64) {
         let page = address >> PAGE_LOG2;
-        let mut place = self.pages.add(page, 1).unwrap_or_else(|| self.untracked(page, 1));
+        if !self.pages.add(page) {
+            self.untracked(1);
+        }
+        let mut place = self.places.of_page(page);
         if !WHOLE_PAGES {
-            place ^= self.pages.places().of_offset(address);
+            place ^= self.places.of_offset(address);
         }
         self.banks.add::<LANE>(place);
     }
 
-    /// Counts accesses to a page that is not tracked; its place comes back.
     #[cold]
-    fn untracked(&mut self, page: u64, accesses: u64) -> u32 {
+    fn untracked(&mut self, accesses: u64) {
         self.seen.untracked += accesses;
-        self.pages.places().of_page(page)
     }
 
     fn half(&mut self, half: Half) {
@@ -161,10 +164,11 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     /// Accesses to a page. Which rows of a page with several were used is not told.
     fn run(&mut self, address: u64, accesses: u64) {
         let page = address >> PAGE_LOG2;
-        let place = self.pages.add(page, accesses);
-        let place = place.unwrap_or_else(|| self.untracked(page, accesses));
+        if !self.pages.add_run(page, accesses) {
+            self.untracked(accesses);
+        }
         if WHOLE_PAGES {
-            self.banks.add_run(place, accesses);
+            self.banks.add_run(self.places.of_page(page), accesses);
         }
     }
 

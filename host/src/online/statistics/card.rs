@@ -6,26 +6,26 @@ use hmtt_format::{PhysAddr, Report};
 
 use super::banks::{Banks, MAX_UNCOLLECTED, Used};
 use super::block::{Block, Numbers};
-use super::pages::{MAX_SLICE_ACCESSES, PageTable};
+use super::pages::PageTable;
 use super::places::Places;
 use crate::decode::frame::Body;
 use crate::online::activity::{RowUse, Seen};
 
-/// More accesses with a page than any frame can tell of: runs take two words for twice 20 bits.
-const MAX_FRAME_ACCESSES: u64 = 1 << 28;
 /// Frames from one collection of the banks to the next.
 const COLLECT_FRAMES: u64 = MAX_UNCOLLECTED / (2 * MAX_WORDS as u64);
 
 /// What a burst is taken for where each command says its length.
 const LONGEST_BURST: u8 = 1 << MAX_BURST_LOG2;
 
-/// Pages whose slots stay near the processor: 1 MiB of them.
-const CACHED_PAGES: u64 = 1 << 17;
+/// Pages whose counts stay near the processor: 512 KiB of them.
+const CACHED_PAGES: u64 = 1 << 19;
 
 /// What one card told.
 #[derive(Debug, Default)]
 pub(super) struct Card {
     pages: PageTable,
+    /// How addresses become places.
+    places: Box<Places>,
     banks: Banks,
     /// Digest of the memory description, once there was a report.
     digest: Option<u64>,
@@ -54,7 +54,7 @@ impl Card {
             FrameKind::Heartbeat => {}
             FrameKind::Info | FrameKind::End => self.report(body),
             FrameKind::Data => {
-                if self.pages.places().has_whole_pages() {
+                if self.places.has_whole_pages() {
                     self.data::<true>(body);
                 } else {
                     self.data::<false>(body);
@@ -74,7 +74,7 @@ impl Card {
         let burst_words = report.burst_length.unwrap_or(LONGEST_BURST);
         self.burst_bytes = u64::from(burst_words) << report.memory.bus_log2;
         if self.digest.replace(report.digest) != Some(report.digest) {
-            self.pages.set_places(Places::new(&report.memory.map));
+            *self.places = Places::new(&report.memory.map);
             self.banks = Banks::new(&report.memory.map);
         }
     }
@@ -83,9 +83,9 @@ impl Card {
         let mut words = body.words();
         let (Some(first), Some(second)) = (words.next(), words.next()) else { return };
         let sync = Sync::decode([first, second]);
-        let with_page = self.seen.accesses - self.seen.pageless;
         let mut block = Block::<WHOLE_PAGES> {
-            pages: self.pages.open(with_page > MAX_SLICE_ACCESSES - MAX_FRAME_ACCESSES),
+            pages: &mut self.pages,
+            places: &self.places,
             banks: &mut self.banks,
             tag_window: self.tag_window,
             is_scattered: self.last_pages > CACHED_PAGES,

@@ -4,15 +4,13 @@
 //! what its pieces contribute: a few small tables instead of a matrix. Invariant: the place is that
 //! of [`AddressMap::to_coordinates`].
 
-use hmtt_format::address_map::{AddressMap, MAX_BANK_BITS, MAX_RANK_BITS, MAX_ROW_BITS};
+use hmtt_format::address_map::{AddressMap, MAX_BANK_BITS, MAX_RANK_BITS};
 use hmtt_format::memory::PAGE_LOG2;
 
 /// Bits of a place that say rank and bank; the row is above.
 const BANK_BITS: u32 = (MAX_RANK_BITS + MAX_BANK_BITS) as u32;
 /// Banks that places tell apart.
 pub(super) const BANKS: usize = 1 << BANK_BITS;
-/// Bits of a place.
-pub(super) const PLACE_BITS: u32 = BANK_BITS + MAX_ROW_BITS as u32;
 
 /// Address bits of the page that one table takes; three tables take all.
 const PIECE_BITS: u32 = 10;
@@ -58,6 +56,7 @@ impl Places {
     }
 
     /// Place of the first byte of a page. `page`: its number.
+    #[inline(always)]
     pub fn of_page(&self, page: u64) -> u32 {
         let page = page as usize;
         self.pages[0][page % PIECE]
