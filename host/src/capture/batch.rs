@@ -1,6 +1,9 @@
-//! Frames that were captured together, owned: one buffer, and where in it each frame sits.
+//! Frames that were captured together: bytes, owned or on loan from the ring, and where in them each
+//! frame sits.
 
 use std::time::Duration;
+
+use super::ring::Block;
 
 /// A frame as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +27,10 @@ pub(super) struct Span {
 /// Frames in arrival order.
 #[derive(Debug, Default)]
 pub struct Batch {
-    pub(super) bytes: Vec<u8>,
-    pub(super) spans: Vec<Span>,
+    own: Vec<u8>,
+    /// Takes the place of `own` where there is one.
+    lent: Option<Block>,
+    spans: Vec<Span>,
 }
 
 impl Batch {
@@ -41,22 +46,46 @@ impl Batch {
 
     /// The frames.
     pub fn frames(&self) -> impl Iterator<Item = Captured<'_>> {
+        let bytes = self.bytes();
         self.spans.iter().map(|span| Captured {
             time: span.time,
             original_len: span.original_len,
-            bytes: &self.bytes[span.at..span.at + span.len],
+            bytes: &bytes[span.at..span.at + span.len],
         })
     }
 
-    /// Appends a frame.
+    /// Appends a frame to bytes that are owned.
     pub fn push(&mut self, time: Duration, original_len: u32, frame: &[u8]) {
-        self.spans.push(Span { time, original_len, at: self.bytes.len(), len: frame.len() });
-        self.bytes.extend_from_slice(frame);
+        self.spans.push(Span { time, original_len, at: self.own.len(), len: frame.len() });
+        self.own.extend_from_slice(frame);
     }
 
-    /// Forgets the frames, keeps the memory.
+    /// Takes the frames of a block, which it is to `keep` until it is cleared or else copies.
+    pub(super) fn take(&mut self, block: Block, keep: bool, walk: fn(&[u8], &mut Vec<Span>)) {
+        if keep {
+            self.lent = Some(block);
+        } else {
+            self.own.extend_from_slice(block.bytes());
+        }
+        let bytes = self.lent.as_ref().map_or(&self.own[..], Block::bytes);
+        walk(bytes, &mut self.spans);
+    }
+
+    /// Becomes a copy of another batch.
+    pub fn copy_from(&mut self, other: &Batch) {
+        self.clear();
+        self.own.extend_from_slice(other.bytes());
+        self.spans.extend_from_slice(&other.spans);
+    }
+
+    /// Forgets the frames, keeps the memory it owns.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.own.clear();
+        self.lent = None;
         self.spans.clear();
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.lent.as_ref().map_or(&self.own, Block::bytes)
     }
 }

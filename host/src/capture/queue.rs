@@ -99,9 +99,11 @@ impl Queue {
         (self.waiting.load(Ordering::Relaxed), self.capacity)
     }
 
-    /// Where batches of a source go to be filled again, after [`Batch::clear`].
-    pub fn empties(&self) -> Vec<Sender<Batch>> {
-        self.sources.iter().map(|source| source.empty.clone()).collect()
+    /// Gives a batch back to its source, to be filled again.
+    pub fn recycle(&self, source: usize, mut batch: Batch) {
+        batch.clear();
+        // An ended source needs no more batches.
+        let _ = self.sources[source].empty.send(batch);
     }
 
     /// What a source has counted, a moment ago.

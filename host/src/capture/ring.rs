@@ -14,8 +14,10 @@
 //!
 //! `block_status` says who owns a block. The kernel writes it last when it hands a block over, and
 //! we write it last when we give the block back, so it is read with Acquire and written with
-//! Release. Between the two a block is copied whole into owned memory; its headers are then walked in
-//! the copy, by checked slices: whatever stands there, nothing outside the copy is read.
+//! Release. Between the two a block is on loan to the batch of its frames, or copied into it once half
+//! of the ring is: frames are written straight from the ring while that has room, and a slow disk does
+//! not keep the kernel out of it. Headers are walked by checked slices: whatever stands there, nothing
+//! outside the block is read.
 //!
 //! Order of set-up: the socket is made with protocol 0, so that nothing queues before the ring and
 //! the binding are in place; the card's destination is nobody's, so the interface listens
@@ -28,11 +30,13 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 
 use super::batch::Span;
+pub(super) use mapping::Block;
 use mapping::Mapping;
 use socket::{bind, find_interface, get_option, packet_socket, set_option, wait};
 
@@ -48,7 +52,9 @@ const FRAME_SLOT_BYTES: usize = 2048;
 
 /// The kernel hands over a block that is not full after one to two of its timeouts; who waits
 /// longer and sees nothing knows that nothing had come before the wait.
-const POLL_MILLIS: c_int = 3 * WAIT_MILLIS as c_int;
+const PATIENCE: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
+/// The kernel calls a ring readable while its last block is on loan; then this long is slept instead.
+const NAP: Duration = Duration::from_millis(2);
 
 const BLOCK_HEADER: usize = offset_of!(tpacket_block_desc, hdr);
 const BLOCK_STATUS: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, block_status);
@@ -60,7 +66,7 @@ const BLOCK_LENGTH: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, blk_len);
 pub struct Ring {
     interface: Interface,
     socket: OwnedFd,
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     blocks: usize,
     current: usize,
     received: u64,
@@ -86,8 +92,7 @@ impl Ring {
             .map_err(system("choose ring version 3"))?;
         set_option(&socket, libc::PACKET_RX_RING, &ring_request(blocks))
             .map_err(system("make a ring"))?;
-        let mapping =
-            Mapping::new(&socket, blocks * BLOCK_BYTES).map_err(system("map the ring"))?;
+        let mapping = Mapping::new(&socket, blocks).map_err(system("map the ring"))?;
         let membership = libc::packet_mreq {
             mr_ifindex: index as c_int,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -100,11 +105,28 @@ impl Ring {
         set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &yes)
             .map_err(system("ignore outgoing frames"))?;
         bind(&socket, index).map_err(system("bind"))?;
+        let mapping = Arc::new(mapping);
         Ok(Ring { interface, socket, mapping, blocks, current: 0, received: 0, kernel_drops: 0 })
     }
 
     fn system(&self, operation: &'static str) -> impl Fn(io::Error) -> CaptureError {
         move |error| CaptureError::system(operation, &self.interface, error)
+    }
+
+    /// Waits for the next block the kernel has filled.
+    fn next_block(&self) -> io::Result<Option<Block>> {
+        let begin = Instant::now();
+        loop {
+            if let Some(block) = self.mapping.lend(self.current) {
+                return Ok(Some(block));
+            }
+            let Some(patience) = PATIENCE.checked_sub(begin.elapsed()) else { return Ok(None) };
+            if self.mapping.lent() == 0 {
+                wait(&self.socket, patience)?;
+            } else {
+                std::thread::sleep(NAP);
+            }
+        }
     }
 
     /// PACKET_STATISTICS is reset by reading it, and its counts have 32 bits: add them up.
@@ -120,17 +142,11 @@ impl Ring {
 
 impl Source for Ring {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError> {
-        if !self.mapping.is_ours(self.current) {
-            self.count()?;
-            wait(&self.socket).map_err(self.system("wait for frames"))?;
-            if !self.mapping.is_ours(self.current) {
-                return Ok(());
-            }
+        if let Some(block) = self.next_block().map_err(self.system("wait for frames"))? {
+            self.current = (self.current + 1) % self.blocks;
+            let keep = self.mapping.lent() * 2 <= self.blocks;
+            batch.take(block, keep, walk);
         }
-        self.mapping.copy_block(self.current, &mut batch.bytes);
-        self.mapping.give_back(self.current);
-        self.current = (self.current + 1) % self.blocks;
-        walk(&batch.bytes, &mut batch.spans);
         Ok(())
     }
 

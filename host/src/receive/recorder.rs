@@ -113,7 +113,7 @@ impl Recorder {
         let checks: Vec<Check> = setup.interfaces.into_iter().map(check).collect();
         let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
         let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
-        let observer = Observer::start(setup.observer, setup.observer_share, setup.queue.empties());
+        let observer = Observer::start(setup.observer, setup.observer_share);
         Ok(Recorder {
             queue: setup.queue,
             checks,
@@ -181,7 +181,8 @@ impl Recorder {
             self.write(link, &frame, hurry);
             self.checks[link].frame(link, &frame);
         }
-        self.observer.pass(link, batch);
+        self.observer.pass(link, &batch);
+        self.queue.recycle(link, batch);
         // Where frames trickle, nothing waits for more of them for long.
         if !hurry && self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush();

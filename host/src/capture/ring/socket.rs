@@ -6,10 +6,9 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use hmtt_format::frame::ETHER_TYPE;
-
-use super::POLL_MILLIS;
 
 pub(super) fn packet_socket() -> io::Result<OwnedFd> {
     // SAFETY: makes a descriptor, touches no memory.
@@ -89,11 +88,12 @@ pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
 }
 
 /// Waits until the kernel hands over a block, at most [`POLL_MILLIS`].
-pub(super) fn wait(socket: &OwnedFd) -> io::Result<()> {
+pub(super) fn wait(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
+    let millis = c_int::try_from(patience.as_millis()).unwrap_or(c_int::MAX);
     let mut poll =
         libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
     // SAFETY: one pollfd, as stated.
-    let result = unsafe { libc::poll(&raw mut poll, 1, POLL_MILLIS) };
+    let result = unsafe { libc::poll(&raw mut poll, 1, millis) };
     match succeeded(result.min(0)) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
         other => other?,
