@@ -101,7 +101,8 @@ fn captures() -> Vec<Vec<u8>> {
         writer.write_frame(0, time, frame.len() as u32, frame).expect("memory takes all");
     }
     let statistics = InterfaceStatistics { received: Some(6), ..Default::default() };
-    writer.write_statistics(0, Duration::ZERO, &statistics, Some("hot")).expect("memory takes all");
+    let times = Duration::ZERO..Duration::from_secs(1);
+    writer.write_statistics(0, times, &statistics, Some("hot")).expect("memory takes all");
     let little = writer.into_output();
     vec![[&little[..], &little].concat(), big_endian()]
 }

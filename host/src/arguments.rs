@@ -79,7 +79,7 @@ pub struct Arguments {
     /// Serve Prometheus metrics at this loopback address, such as 127.0.0.1:9091
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
-    /// Say nothing until the end
+    /// Say nothing until the end, unless an interface fails
     #[arg(short, long)]
     pub quiet: bool,
 }

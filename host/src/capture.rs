@@ -10,6 +10,7 @@ mod interface;
 mod privileges;
 pub mod queue;
 pub mod ring;
+mod standing;
 
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 pub use batch::{Batch, Captured};
 pub use interface::Interface;
 pub use privileges::drop_privileges;
+pub use standing::Standing;
 
 use crate::pcapng::InterfaceStatistics;
 

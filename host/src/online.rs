@@ -14,5 +14,5 @@ pub mod status;
 pub mod tui;
 
 pub use activity::{Activity, BankUse, HotPage, RowUse, Seen};
-pub use second::{Losses, Memory, QueueFill, Rates, Second, Totals};
+pub use second::{Failed, Losses, Memory, QueueFill, Rates, Second, Totals};
 pub use statistics::{MAX_TRACKED_PAGES, Options, Statistics};

@@ -8,9 +8,11 @@
 //!
 //! Invariants: a frame is written before it is checked, and everything that was captured before the
 //! end was asked for is written, or counted as not written. The observer never holds up the
-//! recorder: what it has no time for is counted.
+//! recorder: what it has no time for is counted. An interface that fails ends nothing but itself,
+//! unless it is the last.
 
 mod capture_files;
+mod check;
 mod limits;
 mod observer;
 mod outcome;
@@ -29,8 +31,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::capture::CaptureError;
 use crate::capture::queue::Queue;
+use crate::capture::{CaptureError, Standing};
 use crate::files::WriteError;
 use recorder::Recorder;
 
@@ -58,6 +60,8 @@ pub struct Setup {
     pub files: Option<FilePlan>,
     /// When to stop by itself.
     pub limits: Limits,
+    /// Once it is set the capture ends, though whoever watches it is held up.
+    pub interrupted: Arc<AtomicBool>,
     /// Sees the frames when there is time for it.
     pub observer: Option<Observe>,
     /// Share of a processor that the observer may use, 0 to 1; what it has no share for it does not
@@ -71,6 +75,7 @@ pub struct Capture {
     thread: JoinHandle<Outcome>,
     requests: Sender<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
+    standings: Vec<Arc<Standing>>,
 }
 
 impl Capture {
@@ -78,8 +83,9 @@ impl Capture {
     pub fn start(setup: Setup) -> Result<Self, WriteError> {
         let (requests, asked): (_, Receiver<SyncSender<Snapshot>>) = channel();
         let stop = Arc::new(AtomicBool::new(false));
+        let standings = setup.queue.standings();
         let recorder = Recorder::new(setup, asked, Arc::clone(&stop))?;
-        Ok(Capture { thread: thread::spawn(|| recorder.run()), requests, stop })
+        Ok(Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings })
     }
 
     /// Asks it to take what has arrived, and to end.
@@ -90,6 +96,11 @@ impl Capture {
     /// Whether it has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Why interfaces failed, those that did, in the order of the sources.
+    pub fn failures(&self) -> Vec<Option<String>> {
+        self.standings.iter().map(|standing| standing.failure()).collect()
     }
 
     /// What it has brought so far; `None` when it has ended, or waits for the disk.

@@ -1,14 +1,16 @@
 //! Sources on threads of their own, and one bounded queue of batches from them to the writer.
 //!
 //! When the queue is full the sources wait, the kernel's rings fill, and what they drop is counted:
-//! frames are never lost in here. Batches travel back to be filled again.
+//! frames are never lost in here. Batches travel back to be filled again. A source that fails hands
+//! over what had arrived; the others go on.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::standing::Standing;
 use super::{Batch, CaptureError, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
 
@@ -45,7 +47,7 @@ pub struct Queue {
 #[derive(Debug)]
 struct Started {
     empty: Sender<Batch>,
-    statistics: Arc<Mutex<InterfaceStatistics>>,
+    standing: Arc<Standing>,
     thread: JoinHandle<Ending>,
 }
 
@@ -56,7 +58,7 @@ struct Feed {
     waiting: Arc<AtomicUsize>,
     reusable: Receiver<Batch>,
     stop: Arc<AtomicBool>,
-    statistics: Arc<Mutex<InterfaceStatistics>>,
+    standing: Arc<Standing>,
 }
 
 impl Queue {
@@ -67,16 +69,16 @@ impl Queue {
         let waiting = Arc::new(AtomicUsize::new(0));
         let start = |(number, source)| {
             let (empty, reusable) = channel();
-            let statistics = Arc::new(Mutex::new(InterfaceStatistics::default()));
+            let standing = Arc::new(Standing::default());
             let feed = Feed {
                 number,
                 filled: filled.clone(),
                 waiting: Arc::clone(&waiting),
                 reusable,
                 stop: Arc::clone(&stop),
-                statistics: Arc::clone(&statistics),
+                standing: Arc::clone(&standing),
             };
-            Started { empty, statistics, thread: thread::spawn(move || feed.run(source)) }
+            Started { empty, standing, thread: thread::spawn(move || feed.run(source)) }
         };
         let sources = sources.into_iter().enumerate().map(start).collect();
         Queue { batches, waiting, capacity, stop, sources }
@@ -106,9 +108,9 @@ impl Queue {
         let _ = self.sources[source].empty.send(batch);
     }
 
-    /// What a source has counted, a moment ago.
-    pub fn statistics(&self, source: usize) -> InterfaceStatistics {
-        *self.sources[source].statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How each source is doing, for as long as anyone wants to know.
+    pub fn standings(&self) -> Vec<Arc<Standing>> {
+        self.sources.iter().map(|source| Arc::clone(&source.standing)).collect()
     }
 
     /// Asks the sources to hand over what has arrived and then to stop.
@@ -130,26 +132,37 @@ impl Queue {
 impl Feed {
     fn run(self, mut source: Box<dyn Source>) -> Ending {
         let mut left = source.depth();
-        let error = loop {
-            let stopping = self.stop.load(Ordering::Relaxed);
+        let mut error = None;
+        loop {
+            let ending = error.is_some() || self.stop.load(Ordering::Relaxed);
             let mut batch = self.reusable.try_recv().unwrap_or_default();
-            if let Err(error) = source.next_batch(&mut batch) {
-                break Some(error);
+            match source.next_batch(&mut batch) {
+                Ok(()) => {}
+                // Known at once; what had arrived before is still taken.
+                Err(failed) if error.is_none() => {
+                    self.standing.fail(&failed);
+                    error = Some(failed);
+                    continue;
+                }
+                Err(_) => break,
             }
-            if stopping {
+            if ending {
                 left -= 1;
             }
             // Counted before it is handed over: nobody sees more frames than were received. What
             // cannot be read now is an error at the end.
             let _ = self.count(source.as_mut(), false);
-            let last = stopping && (batch.is_empty() || left == 0);
+            let last = ending && (batch.is_empty() || left == 0);
             if !self.deliver(batch) || last {
-                break None;
+                break;
             }
-        };
+        }
         match self.count(source.as_mut(), true) {
             Ok(statistics) => Ending { statistics, error },
             Err(unread) => {
+                if error.is_none() {
+                    self.standing.fail(&unread);
+                }
                 Ending { statistics: InterfaceStatistics::default(), error: error.or(Some(unread)) }
             }
         }
@@ -161,7 +174,7 @@ impl Feed {
         fresh: bool,
     ) -> Result<InterfaceStatistics, CaptureError> {
         let statistics = source.statistics(fresh)?;
-        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
+        self.standing.count(statistics);
         Ok(statistics)
     }
 

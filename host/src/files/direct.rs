@@ -15,6 +15,8 @@
 //! cut in two. Where the file is none on a disk (a pipe, a file system without direct writes), plain
 //! writes take their place.
 
+mod staging;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -23,11 +25,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::WriteError;
+use staging::{DRAIN_BYTES, PAGE_BYTES, Staging};
 
-/// What direct writes come in multiples of, and their memory is aligned to.
-const PAGE_BYTES: usize = 4096;
-/// Bytes staged before they are written: fewer, larger writes cost less.
-const DRAIN_BYTES: usize = 4 << 20;
 /// Reserved at a time, beyond what is written.
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Kept free of the reserve, so that a file on a full disk can still be finished.
@@ -35,47 +34,6 @@ const FINISH_BYTES: u64 = 64 << 10;
 
 /// What is too little to be tried in smaller pieces.
 const SMALL_BYTES: usize = 16 << 10;
-
-/// Bytes with an aligned start.
-#[derive(Debug, Default)]
-struct Staging {
-    memory: Vec<u8>,
-    start: usize,
-}
-
-impl Staging {
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..]
-    }
-
-    fn len(&self) -> usize {
-        self.memory.len() - self.start
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        if self.memory.capacity() - self.memory.len() < bytes.len() {
-            self.grow(bytes.len());
-        }
-        self.memory.extend_from_slice(bytes);
-    }
-
-    /// Moves to larger memory whose start is aligned anew.
-    fn grow(&mut self, more: usize) {
-        let room = (self.len() + more).max(DRAIN_BYTES).next_power_of_two() * 2;
-        let mut memory: Vec<u8> = Vec::with_capacity(room + PAGE_BYTES);
-        let start = memory.as_ptr().align_offset(PAGE_BYTES);
-        memory.resize(start, 0);
-        memory.extend_from_slice(self.bytes());
-        (self.memory, self.start) = (memory, start);
-    }
-
-    /// Forgets the first `count` bytes; the rest moves to the aligned start.
-    fn forget(&mut self, count: usize) {
-        let length = self.len() - count;
-        self.memory.copy_within(self.start + count.., self.start);
-        self.memory.truncate(self.start + length);
-    }
-}
 
 /// Units that did not reach a file that failed.
 #[derive(Debug, Default)]
@@ -332,74 +290,4 @@ impl Write for DiskFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
-        let folder = tempfile::tempdir().unwrap();
-        let file = DiskFile::create(&folder.path().join(name), false).unwrap();
-        (folder, file)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Whatever is written, drained and flushed, in pieces of any size, is in the file; after each
-        /// flush already.
-        #[test]
-        fn what_is_written_is_in_the_file(
-            steps in proptest::collection::vec((0usize..20_000, 0u8..4), 1..40),
-        ) {
-            let (_folder, mut file) = file("a");
-            let path = file.path().to_owned();
-            let mut expected = Vec::new();
-            for (length, action) in steps {
-                let bytes: Vec<u8> = (0..length).map(|i| (i + expected.len()) as u8).collect();
-                file.write_all(&bytes).unwrap();
-                file.mark(1);
-                expected.extend(bytes);
-                match action {
-                    0 => file.drain(false).unwrap(),
-                    1 => file.drain(true).unwrap(),
-                    2 => {
-                        DiskFile::flush(&mut file).unwrap();
-                        prop_assert!(std::fs::read(&path).unwrap() == expected);
-                    }
-                    _ => {}
-                }
-            }
-            prop_assert_eq!(file.finish().0, expected.len() as u64);
-            prop_assert!(std::fs::read(&path).unwrap() == expected);
-        }
-
-        /// What a file gave up and what stayed in it are together what was written, cut at a mark.
-        #[test]
-        fn a_reclaimed_file_ends_at_a_mark(
-            units in proptest::collection::vec((1usize..9000, 0u8..4), 1..30),
-        ) {
-            let (_folder, mut file) = file("b");
-            let path = file.path().to_owned();
-            let (mut expected, mut ends) = (Vec::new(), vec![0]);
-            for (length, action) in &units {
-                let bytes = vec![expected.len() as u8; *length];
-                file.write_all(&bytes).unwrap();
-                file.mark(1);
-                expected.extend(bytes);
-                ends.push(expected.len());
-                match action {
-                    0 => file.drain(false).unwrap(),
-                    1 => DiskFile::flush(&mut file).unwrap(),
-                    _ => {}
-                }
-            }
-            let leftover = file.reclaim().unwrap();
-            let length = file.finish().0 as usize;
-            prop_assert!(ends.contains(&length));
-            prop_assert_eq!(leftover.units as usize, ends.iter().filter(|end| **end > length).count());
-            let mut whole = std::fs::read(&path).unwrap();
-            prop_assert_eq!(whole.len(), length);
-            whole.extend(leftover.bytes);
-            prop_assert!(whole == expected);
-        }
-    }
-}
+mod tests;

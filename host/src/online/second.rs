@@ -41,6 +41,17 @@ pub struct Second {
     pub written_bytes: u64,
     /// Names of the interfaces, which `link` counts from 0.
     pub interfaces: Vec<String>,
+    /// Those of them that failed: nothing more comes from there.
+    pub failed: Vec<Failed>,
+}
+
+/// An interface that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Failed {
+    /// Index of the interface.
+    pub link: usize,
+    /// Why.
+    pub reason: String,
 }
 
 /// What happened, by the second.
@@ -159,13 +170,34 @@ impl Second {
             file: now.file.clone(),
             written_bytes: now.written_bytes,
             interfaces: now.links.iter().map(|link| link.interface.clone()).collect(),
+            failed: Failed::all(now),
         }
+    }
+
+    /// Whether nothing is known to be missing, and no interface has failed.
+    pub fn is_well(&self) -> bool {
+        self.losses.places().is_empty() && self.failed.is_empty()
+    }
+
+    /// Names of the interfaces that failed, for a terminal: an interface, too, may be named to move
+    /// its cursor.
+    pub fn failed_names(&self) -> String {
+        let name = |failed: &Failed| self.interfaces.get(failed.link).map_or("?", String::as_str);
+        let names: Vec<&str> = self.failed.iter().map(name).collect();
+        names.join(" ").replace(char::is_control, "?")
     }
 
     /// READs of 1 access, 0 to 1; `None` without accesses.
     pub fn read_share(&self) -> Option<f64> {
         let Rates { reads, writes, .. } = self.rates;
         (reads + writes > 0.0).then(|| reads / (reads + writes))
+    }
+}
+
+impl Failed {
+    fn all(snapshot: &Snapshot) -> Vec<Self> {
+        let failed = |(link, of): (usize, &Link)| Some(Failed { link, reason: of.failed.clone()? });
+        snapshot.links.iter().enumerate().filter_map(failed).collect()
     }
 }
 

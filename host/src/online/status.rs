@@ -51,26 +51,31 @@ fn width(parts: &[Part]) -> usize {
 fn parts(second: &Second) -> Vec<Part> {
     let part = |rank, text: String| Part { text, rank, alarming: false };
     let Second { rates, memory, queue, .. } = second;
+    let lost = !second.losses.places().is_empty();
     let mut parts = vec![
-        part(1, clock(second.elapsed)),
-        part(5, format!("{:.0} fps", rates.frames)),
-        part(2, with_unit(rates.accesses, "acc/s")),
-        part(3, with_unit(rates.moved_bytes, "B/s")),
-        part(4, format!("R {}", percent(second.read_share()))),
-        part(7, format!("pages {}", scaled(memory.pages as f64))),
-        part(8, format!("row hits {}", percent(memory.row_hit_rate))),
-        Part { text: losses(second), rank: 0, alarming: !second.losses.places().is_empty() },
-        part(9, format!("queue {}/{}", queue.waiting, queue.capacity)),
+        part(2, clock(second.elapsed)),
+        part(6, format!("{:.0} fps", rates.frames)),
+        part(3, with_unit(rates.accesses, "acc/s")),
+        part(4, with_unit(rates.moved_bytes, "B/s")),
+        part(5, format!("R {}", percent(second.read_share()))),
+        part(8, format!("pages {}", scaled(memory.pages as f64))),
+        part(9, format!("row hits {}", percent(memory.row_hit_rate))),
+        Part { text: losses(second), rank: 0, alarming: lost },
     ];
+    if !second.failed.is_empty() {
+        let text = format!("FAILED {}", second.failed_names());
+        parts.push(Part { text, rank: 1, alarming: true });
+    }
+    parts.push(part(10, format!("queue {}/{}", queue.waiting, queue.capacity)));
     if second.losses.skipped_frames != 0 {
         let skipped = scaled(second.losses.skipped_frames as f64);
-        parts.push(part(6, format!("statistics skipped {skipped}")));
+        parts.push(part(7, format!("statistics skipped {skipped}")));
     }
     if let Some(name) = second.file.as_ref().and_then(|file| file.file_name()) {
         // A file may be named to move a terminal's cursor.
         let name = name.to_string_lossy().replace(char::is_control, "?");
         let written = with_unit(second.written_bytes as f64, "B");
-        parts.push(part(10, format!("{name} {written}")));
+        parts.push(part(11, format!("{name} {written}")));
     }
     parts
 }

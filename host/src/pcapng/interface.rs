@@ -1,5 +1,7 @@
 //! What a capture says of an interface: its name, how its timestamps count, what it dropped.
 
+mod counted;
+
 use std::time::Duration;
 
 use pcap_file::pcapng::blocks::interface_description::{
@@ -10,6 +12,7 @@ use pcap_file::pcapng::blocks::interface_statistics::{
 };
 
 use super::InterfaceStatistics;
+use counted::{Capture, Counted};
 
 /// Resolution that needs no scaling, and the usual one.
 const NANOSECONDS: u8 = 9;
@@ -24,14 +27,13 @@ pub struct Interface {
     /// Comments its description has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
-    /// What was counted there, if the capture was finished; in all sections together.
+    /// What was counted there, if the capture was finished; in all captures together.
     pub statistics: Option<InterfaceStatistics>,
     /// The comment of the last statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics_comment: Option<String>,
-    /// What was counted in the sections before.
     #[serde(skip)]
-    earlier: InterfaceStatistics,
+    counted: Counted,
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
@@ -77,13 +79,16 @@ impl Interface {
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Takes note of its statistics; the last of a section are those of the section.
-    fn note(&mut self, block: &InterfaceStatisticsBlock<'_>) {
+    /// Takes note of its statistics as of `time`, in a section.
+    fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, time: u64, section: u64) {
+        let mut capture = Capture::Section(section);
         let mut statistics = InterfaceStatistics::default();
+        let mut comment = None;
         for option in &block.options {
             match option {
-                InterfaceStatisticsOption::Comment(text) => {
-                    self.statistics_comment = Some(text.to_string());
+                InterfaceStatisticsOption::Comment(text) => comment = Some(text),
+                InterfaceStatisticsOption::IsbStartTime(start) => {
+                    capture = Capture::Started(*start)
                 }
                 InterfaceStatisticsOption::IsbIfRecv(count) => statistics.received = Some(*count),
                 InterfaceStatisticsOption::IsbIfDrop(count) => {
@@ -95,16 +100,12 @@ impl Interface {
                 _ => {}
             }
         }
-        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.saturating_add(other)),
-            (one, other) => one.or(other),
-        };
-        self.statistics = Some(InterfaceStatistics {
-            received: sum(statistics.received, self.earlier.received),
-            interface_drops: sum(statistics.interface_drops, self.earlier.interface_drops),
-            interface_missed: None,
-            kernel_drops: sum(statistics.kernel_drops, self.earlier.kernel_drops),
-        });
+        if self.counted.note(capture, time, &statistics) {
+            self.statistics = Some(self.counted.total());
+            if let Some(comment) = comment {
+                self.statistics_comment = Some(comment.to_string());
+            }
+        }
     }
 }
 
@@ -114,6 +115,8 @@ pub(super) struct Interfaces {
     all: Vec<Interface>,
     /// Where those of the section are among all.
     section: Vec<usize>,
+    /// Sections before it.
+    sections: u64,
 }
 
 impl Interfaces {
@@ -130,9 +133,7 @@ impl Interfaces {
     /// A section begins.
     pub fn section(&mut self) {
         self.section.clear();
-        for interface in &mut self.all {
-            interface.earlier = interface.statistics.unwrap_or_default();
-        }
+        self.sections += 1;
     }
 
     /// The section describes its next interface.
@@ -157,11 +158,14 @@ impl Interfaces {
         self.section.push(index);
     }
 
-    /// The section states what was counted.
-    pub fn note(&mut self, block: &InterfaceStatisticsBlock<'_>) {
+    /// The section states what was counted. Its times are two words, high one first, in either byte
+    /// order; the block library reads them as one 64-bit integer.
+    pub fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, big_endian: bool) {
         let index = self.index(block.interface_id as usize);
         if let Some(interface) = self.all.get_mut(index) {
-            interface.note(block);
+            let time = block.timestamp;
+            let time = if big_endian { time } else { time.rotate_left(32) };
+            interface.note(block, time, self.sections);
         }
     }
 }

@@ -215,7 +215,9 @@ impl<R: Read> PcapngReader<R> {
                 self.interfaces.section();
             }
             Block::InterfaceDescription(description) => self.interfaces.describe(&description),
-            Block::InterfaceStatistics(statistics) => self.interfaces.note(&statistics),
+            Block::InterfaceStatistics(statistics) => {
+                self.interfaces.note(&statistics, self.big_endian);
+            }
             _ => {}
         }
         Ok(None)

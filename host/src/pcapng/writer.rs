@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::time::Duration;
 
 use pcap_file::pcapng::PcapNgWriter;
@@ -89,17 +90,20 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Appends what was counted at an interface, as of `time` since the epoch.
+    /// Appends what was counted at an interface from the start of the capture until now, both since
+    /// the epoch. By its start a reader knows which blocks are of the same capture.
     pub fn write_statistics(
         &mut self,
         interface: u32,
-        time: Duration,
+        times: Range<Duration>,
         statistics: &InterfaceStatistics,
         comment: Option<&str>,
     ) -> io::Result<()> {
-        let end = high_word_first(time.as_nanos() as u64);
+        let [start, end] =
+            [times.start, times.end].map(|time| high_word_first(time.as_nanos() as u64));
         let options = [
             comment.map(|text| InterfaceStatisticsOption::Comment(Cow::Borrowed(cut(text)))),
+            Some(InterfaceStatisticsOption::IsbStartTime(start)),
             Some(InterfaceStatisticsOption::IsbEndTime(end)),
             statistics.received.map(InterfaceStatisticsOption::IsbIfRecv),
             statistics.interface_drops.map(InterfaceStatisticsOption::IsbIfDrop),

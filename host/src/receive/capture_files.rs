@@ -3,12 +3,15 @@
 //! A full disk ends the capture, or in a ring of files costs the oldest ones. Invariant: every frame
 //! is in exactly one file or counted as unwritten, and every file explains itself.
 
+mod one;
+
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crate::capture::Captured;
-use crate::files::{DiskFile, Leftover, Output, Series, WriteError};
+use crate::files::{Leftover, Output, Series, WriteError};
 use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
+use one::{begin, discard, finish, now};
 
 /// The path that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -48,6 +51,8 @@ pub(super) struct CaptureFiles {
     plan: FilePlan,
     series: Option<Series>,
     writer: PcapngWriter<Output>,
+    /// Start of the capture, since the epoch: statistics count from there in every file.
+    started: Duration,
     begun: Instant,
     packets: u64,
     earlier_bytes: u64,
@@ -72,6 +77,7 @@ impl CaptureFiles {
             plan,
             series,
             writer,
+            started: now(),
             begun: Instant::now(),
             packets: 0,
             earlier_bytes: 0,
@@ -141,7 +147,7 @@ impl CaptureFiles {
     ) -> Result<(), WriteError> {
         let ended = std::mem::replace(&mut self.writer, next);
         (self.begun, self.packets, self.files) = (Instant::now(), 0, self.files + 1);
-        let (bytes, finished) = finish(ended, statistics);
+        let (bytes, finished) = finish(ended, self.started, statistics);
         self.earlier_bytes += bytes;
         finished
     }
@@ -243,88 +249,7 @@ impl CaptureFiles {
 
     /// Ends the last file; all bytes written come back.
     pub fn finish(self, statistics: &Statistics) -> (u64, Result<(), WriteError>) {
-        let (bytes, finished) = finish(self.writer, statistics);
+        let (bytes, finished) = finish(self.writer, self.started, statistics);
         (self.earlier_bytes + bytes, finished)
     }
-}
-
-fn begin(
-    plan: &FilePlan,
-    series: Option<&mut Series>,
-    interfaces: &[Description],
-) -> Result<PcapngWriter<Output>, WriteError> {
-    let Some(series) = series else {
-        let file = if plan.path == Path::new(STANDARD_OUTPUT) {
-            standard_output()?
-        } else {
-            DiskFile::create(&plan.path, plan.overwrite)?
-        };
-        return head(file, plan.zstd, interfaces);
-    };
-    let (path, file) = loop {
-        let path = series.next(SystemTime::now());
-        match DiskFile::create(&path, false) {
-            // Another capture of that name has taken the number.
-            Err(WriteError::Exists(_)) => series.forget(&path),
-            Err(error) => {
-                series.forget(&path);
-                return Err(error);
-            }
-            Ok(file) => break (path, file),
-        }
-    };
-    let begun = head(file, plan.zstd, interfaces);
-    if begun.is_err() {
-        discard(Some(series), &path);
-    }
-    begun
-}
-
-/// Removes a file of ours that could not be begun: what it was to hold goes elsewhere.
-fn discard(series: Option<&mut Series>, path: &Path) {
-    if let Some(series) = series {
-        series.forget(path);
-    }
-    // If it cannot be removed, the next attempt says why.
-    let _ = std::fs::remove_file(path);
-}
-
-/// Writes what comes before the first frame.
-fn head(
-    file: DiskFile,
-    level: Option<i32>,
-    interfaces: &[Description],
-) -> Result<PcapngWriter<Output>, WriteError> {
-    let path = file.path().to_owned();
-    let failed = |error| WriteError::at(&path, error);
-    let output = Output::new(file, level);
-    let mut writer = PcapngWriter::new(output, interfaces).map_err(failed)?;
-    // What comes before the first frame is no unit of its own.
-    writer.output().mark(0);
-    writer.output().flush().map_err(failed)?;
-    Ok(writer)
-}
-
-fn standard_output() -> Result<DiskFile, WriteError> {
-    use std::os::fd::AsFd;
-    let path = PathBuf::from("standard output");
-    let own = std::io::stdout().as_fd().try_clone_to_owned();
-    let own = own.map_err(|error| WriteError::at(&path, error))?;
-    Ok(DiskFile::stream(path, own.into()))
-}
-
-/// The file's length comes back, and what failed.
-fn finish(
-    mut writer: PcapngWriter<Output>,
-    statistics: &Statistics,
-) -> (u64, Result<(), WriteError>) {
-    let path = writer.output().path().to_owned();
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // Into memory: cannot fail.
-    for (link, (counts, comment)) in statistics.iter().enumerate() {
-        let _ = writer.write_statistics(link as u32, now, counts, Some(comment));
-        writer.output().mark(0);
-    }
-    let (bytes, finished) = writer.into_output().finish();
-    (bytes, finished.map_err(|error| WriteError::at(&path, error)))
 }

@@ -5,88 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime};
 
-use hmtt_format::frame::{END_REPEATS, FrameKind, MAC_HEADER_BYTES};
+use hmtt_format::frame::END_REPEATS;
 
 use super::capture_files::{CaptureFiles, Statistics};
+use super::check::{Check, statistics};
 use super::observer::Observer;
 use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
-use crate::decode::wire::WireCounts;
-use crate::decode::{Frame, Origin, Wire, earlier_report};
 use crate::files::WriteError;
-use crate::pcapng::{Description, InterfaceStatistics};
+use crate::pcapng::Description;
 
 /// Frames that came are in the file after this time, unless the disk is too slow for them.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// Gaps that the comment of a statistics block lists; the frames tell of all.
-const COMMENTED_GAPS: usize = 50;
-
-/// One interface's frames, checked.
-#[derive(Default)]
-struct Check {
-    interface: String,
-    captured: u64,
-    wire: Wire,
-    /// The last frame with a report.
-    report: Vec<u8>,
-}
-
-impl Check {
-    fn frame(&mut self, link: usize, frame: &Captured<'_>) {
-        self.captured += 1;
-        if is_report(frame.bytes) {
-            self.report.clear();
-            self.report.extend_from_slice(frame.bytes);
-        }
-        let (packet, time, link) = (self.captured, Some(frame.time), link as u16);
-        let origin = Origin { packet, offset: 0, time, link };
-        self.wire.count(origin, frame.bytes, &mut |_, _| {});
-    }
-
-    fn description(&self) -> Description {
-        let mut description = Description::of(&self.interface);
-        // Of several cards nobody could tell whose it is, and the wrong one is worse than none.
-        if !self.report.is_empty() && self.wire.cards().len() <= 1 {
-            description.comments.push(earlier_report::comment(&self.report));
-        }
-        description
-    }
-}
-
-/// Whether a card's report is in the frame. Looks closely only where it may be one.
-fn is_report(bytes: &[u8]) -> bool {
-    let kinds = [FrameKind::Info, FrameKind::End];
-    let code = bytes.get(MAC_HEADER_BYTES).map(|byte| byte & 15);
-    kinds.iter().any(|kind| code == Some(*kind as u8))
-        && Frame::parse(bytes)
-            .and_then(|frame| frame.kind())
-            .is_some_and(|kind| kinds.contains(&kind))
-}
-
-fn link(check: &Check, counted: WireCounts, statistics: InterfaceStatistics) -> Link {
-    let dropped = statistics.kernel_drops.unwrap_or(0);
-    let counts = counted.sum();
-    Link {
-        interface: check.interface.clone(),
-        captured: check.captured,
-        statistics,
-        missing_on_wire: counts.order.missing.saturating_sub(dropped),
-        counts,
-        cards: if counted.cards.len() > 1 { counted.cards } else { Vec::new() },
-    }
-}
-
-/// What is written at the end of a file.
-fn statistics(links: &[Link]) -> Statistics {
-    let comment = |link: &Link| {
-        let mut link = link.clone();
-        link.counts.gaps.truncate(COMMENTED_GAPS);
-        link.cards.iter_mut().for_each(|card| card.gaps.clear());
-        serde_json::to_string(&link).unwrap_or_default()
-    };
-    links.iter().map(|link| (link.statistics, comment(link))).collect()
-}
 
 /// The recorder's thread.
 pub(super) struct Recorder {
@@ -99,6 +30,7 @@ pub(super) struct Recorder {
     captured: u64,
     requests: Receiver<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
     error: Option<ReceiveError>,
     flushed: Instant,
 }
@@ -109,8 +41,9 @@ impl Recorder {
         requests: Receiver<SyncSender<Snapshot>>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WriteError> {
-        let check = |interface: String| Check { interface, ..Check::default() };
-        let checks: Vec<Check> = setup.interfaces.into_iter().map(check).collect();
+        let standings = setup.queue.standings();
+        let checks: Vec<Check> =
+            setup.interfaces.into_iter().zip(standings).map(Check::new).collect();
         let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
         let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
         let observer = Observer::start(setup.observer, setup.observer_share);
@@ -124,6 +57,7 @@ impl Recorder {
             captured: 0,
             requests,
             stop,
+            interrupted: setup.interrupted,
             error: None,
             flushed: Instant::now(),
         })
@@ -156,18 +90,16 @@ impl Recorder {
         let Limits { duration, bytes, .. } = self.limits;
         let written = self.files.as_mut().map_or(0, CaptureFiles::bytes);
         self.stop.load(Ordering::Relaxed)
+            || self.interrupted.load(Ordering::Relaxed)
             || self.error.is_some()
             || duration.is_some_and(|duration| self.begin.elapsed() >= duration)
             || bytes.is_some_and(|bytes| written >= bytes)
             || self.limits.until_end && self.each_ended(END_REPEATS.into())
     }
 
-    /// Whether every card has ended its capture, and said so as often as it does.
+    /// Whether every card has ended its capture, and said so this often.
     fn each_ended(&self, times: u64) -> bool {
-        self.checks.iter().all(|check| {
-            let cards = check.wire.cards().len().max(1) as u64;
-            check.wire.has_ended() && check.wire.ends() >= times * cards
-        })
+        self.checks.iter().all(|check| check.has_ended(times))
     }
 
     fn take(&mut self, link: usize, batch: Batch) {
@@ -255,10 +187,7 @@ impl Recorder {
     }
 
     fn links(&self) -> Vec<Link> {
-        let one = |(index, check): (usize, &Check)| {
-            link(check, check.wire.counted(), self.queue.statistics(index))
-        };
-        self.checks.iter().enumerate().map(one).collect()
+        self.checks.iter().map(Check::link).collect()
     }
 
     /// Gives whoever asks what is known now.
@@ -294,12 +223,11 @@ impl Recorder {
         let mut snapshot = self.snapshot(Vec::new());
         let endings = self.queue.finish();
         let mut error = self.error;
-        for (mut check, ending) in self.checks.into_iter().zip(endings) {
+        for (check, ending) in self.checks.into_iter().zip(endings) {
             if let Some(failed) = ending.error {
                 error.get_or_insert(failed.into());
             }
-            let counted = std::mem::take(&mut check.wire).finish_counted(&mut |_, _| {});
-            snapshot.links.push(link(&check, counted, ending.statistics));
+            snapshot.links.push(check.finish(ending.statistics));
         }
         if let Some(files) = self.files {
             let (bytes, finished) = files.finish(&statistics(&snapshot.links));

@@ -13,6 +13,9 @@ use crate::pcapng::InterfaceStatistics;
 pub struct Link {
     /// Its name.
     pub interface: String,
+    /// Why nothing more comes from it, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Frames captured, foreign ones included.
     pub captured: u64,
     /// What kernel and interface counted.

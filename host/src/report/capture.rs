@@ -33,6 +33,9 @@ fn write_link(link: &Link, output: &mut dyn Write) -> io::Result<()> {
     let known =
         |count: Option<u64>| count.map_or("not known".to_owned(), |count| count.to_string());
     let statistics = &link.statistics;
+    if let Some(reason) = &link.failed {
+        writeln!(output, "FAILED                    {reason}")?;
+    }
     writeln!(output, "dropped by the kernel     {}", known(statistics.kernel_drops))?;
     writeln!(output, "dropped by the interface  {}", known(statistics.interface_drops))?;
     if let Some(missed @ 1..) = statistics.interface_missed {

@@ -156,9 +156,25 @@ fn malformed_frames_are_named_and_skipped() {
 fn a_capture_is_never_its_own_output() {
     let file = capture_file("own-output.pcapng", &sample());
     let before = fs::read(&file).unwrap();
-    let output = hmtt(&["decode", text(&file), "-o", text(&file)]);
+    let output = hmtt(&["decode", text(&file), "-f", "-o", text(&file)]);
     assert_eq!(output.status.code(), Some(1));
     assert!(fs::read(&file).unwrap() == before);
+}
+
+#[test]
+fn decode_overwrites_only_when_it_is_told_to() {
+    let file = capture_file("overwrite.pcapng", &sample());
+    let existing = scratch("overwrite.csv");
+    fs::write(&existing, "precious").unwrap();
+    let refused = hmtt(&["decode", text(&file), "-o", text(&existing)]);
+    let expected = format!("hmtt: {} exists; give -f to overwrite it\n", existing.display());
+    assert_eq!(String::from_utf8(refused.stderr).unwrap(), expected);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(fs::read_to_string(&existing).unwrap(), "precious");
+    let forced = hmtt(&["decode", text(&file), "-f", "-o", text(&existing)]);
+    assert_eq!(forced.status.code(), Some(3));
+    let printed = hmtt(&["decode", text(&file), "--format", "csv"]).stdout;
+    assert!(fs::read(&existing).unwrap() == printed);
 }
 
 #[test]

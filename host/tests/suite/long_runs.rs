@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::live::{Play, Received, SEND_ALL, frames_of, perform, receive, session};
-use crate::{scratch, skipped};
+use crate::{hmtt, scratch, skipped};
 
 /// An empty folder of the test `name`.
 fn folder(name: &str) -> PathBuf {
@@ -70,6 +70,34 @@ fn files_in_turn_hold_every_frame_and_explain_themselves() {
         let holds = bytes.windows(report.len()).any(|window| window == report.as_bytes());
         assert_eq!(holds, index != 0, "{}: the report before the file", file.display());
     }
+}
+
+#[test]
+fn what_a_series_lost_is_counted_once_when_its_files_are_joined() {
+    let frames = session(6000);
+    let folder = folder("joined");
+    // As in `live`: a stopped receiver leaves 9 MB to a ring of 2 MB.
+    let play =
+        r#"kill -STOP $receiver; send "$FIRST"; kill -CONT $receiver; sleep 1; send "$LAST""#;
+    let base = folder.join("trace.pcapng");
+    let own = ["veth1", "--json", "--until-end", "-w", base.to_str().unwrap()];
+    let arguments = [&own[..], &["--ring-mb", "2", "-b", "packets:300"]].concat();
+    let play = Play { play, ..Play::default() };
+    let Some(received) = perform("joined", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 3, "{}", received.log);
+    let files = files(&folder);
+    assert!(files.len() > 2, "{files:?}");
+    let joined = scratch("joined.pcapng");
+    let bytes: Vec<u8> = files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
+    std::fs::write(&joined, bytes).unwrap();
+    let told = hmtt(&["info", "--json", joined.to_str().unwrap()]).stdout;
+    let told: Value = serde_json::from_slice(&told).unwrap();
+    let statistics = &told["interfaces"][0]["statistics"];
+    assert!(statistics["kernel_drops"].as_u64().unwrap() > 1000, "{statistics}");
+    for name in ["kernel_drops", "interface_drops", "received"] {
+        assert_eq!(statistics[name], received.summary[name], "{name}");
+    }
+    assert_eq!(told["counts"]["missing"], received.summary["kernel_drops"]);
 }
 
 #[test]

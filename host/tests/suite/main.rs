@@ -6,6 +6,7 @@ mod completions;
 mod convert;
 mod damage;
 mod dissector;
+mod failing;
 mod gaps;
 mod goes_on;
 mod hostile;
@@ -53,7 +54,8 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
         interface_missed: None,
         kernel_drops: Some(0),
     };
-    writer.write_statistics(0, Duration::from_secs(1_700_000_001), &statistics, None).unwrap();
+    let times = Duration::from_secs(1_700_000_000)..Duration::from_secs(1_700_000_001);
+    writer.write_statistics(0, times, &statistics, None).unwrap();
     writer.into_output()
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use hmtt_format::PhysAddr;
-use hmtt_host::online::{Activity, BankUse, HotPage, RowUse, Second, Seen, status};
+use hmtt_host::online::{Activity, BankUse, Failed, HotPage, RowUse, Second, Seen, status};
 use hmtt_host::receive::{Link, Snapshot};
 use proptest::prelude::*;
 
@@ -86,6 +86,14 @@ pub fn lossy(seconds: u64) -> Second {
     Second::new(&snapshot(seconds - 1), &now, &activity(seconds))
 }
 
+/// The same with nothing lost, and an interface that failed.
+pub fn failing(seconds: u64) -> Second {
+    let mut now = snapshot(seconds);
+    now.links.push(Link { interface: "eth2".into(), ..Link::default() });
+    now.links[1].failed = Some("interface eth2 is down".into());
+    Second::new(&snapshot(seconds - 1), &now, &activity(seconds))
+}
+
 /// Compares with a file of `tests/snapshots`.
 pub fn golden(name: &str, told: &str) {
     insta::with_settings!({
@@ -98,6 +106,7 @@ pub fn golden(name: &str, told: &str) {
 #[test]
 fn a_second_is_a_line_of_json() {
     let mut second = lossy(727);
+    second.failed.push(Failed { link: 0, reason: "interface eth1 is down".into() });
     second.memory.hot_pages.truncate(1);
     second.memory.banks.truncate(1);
     let line = serde_json::to_string(&second).unwrap();
@@ -108,7 +117,7 @@ fn a_second_is_a_line_of_json() {
 #[test]
 fn every_field_of_the_json_line_is_documented() {
     let page = include_str!("../../../docs/recv.md");
-    let json = serde_json::to_value(lossy(9)).unwrap();
+    let json = serde_json::to_value(failing(9)).unwrap();
     let mut names = Vec::new();
     fields(&json, "", &mut names);
     assert!(names.len() > 40, "{names:?}");
@@ -172,6 +181,13 @@ fn the_status_line_says_what_matters() {
         status::line(&second(727), 80, false),
         "00:12:07  81274 fps  30.1 Macc/s  1.92 GB/s  R 71 %  pages 12.3 k  lost 0"
     );
+    assert_eq!(
+        status::line(&failing(727), 200, true),
+        "00:12:07  81274 fps  30.1 Macc/s  1.92 GB/s  R 71 %  pages 12.3 k  row hits 63 %  lost 0\
+         \x1b[1;31m  FAILED eth2\x1b[0m  queue 3/64  cap_00003.pcapng 872 MB"
+    );
+    assert_eq!(status::line(&failing(727), 30, false), "00:12:07  lost 0  FAILED eth2");
+    assert_eq!(status::line(&failing(727), 20, false), "lost 0  FAILED eth2");
     assert_eq!(status::line(&second(727), 20, false), "00:12:07  lost 0");
     assert_eq!(status::line(&lossy(727), 20, false), "LOST card 67.9 k wir");
 }
@@ -191,4 +207,11 @@ fn a_file_name_cannot_move_the_cursor() {
     let mut second = second(1);
     second.file = Some("a\x1b[2J.pcapng".into());
     assert!(!status::line(&second, 300, false).contains('\x1b'));
+}
+
+#[test]
+fn an_interfaces_name_cannot_move_the_cursor() {
+    let mut second = failing(1);
+    second.interfaces[1] = "e\x1b[2J".into();
+    assert!(status::line(&second, 300, false).contains("FAILED e?[2J"));
 }

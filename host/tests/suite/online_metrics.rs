@@ -115,6 +115,7 @@ fn names_and_types_are_as_promtool_wants_them() {
     let mut second = snapshot.links[0].clone();
     second.interface = "a \"quoted\"\nname\\".into();
     second.statistics.kernel_drops = None;
+    second.failed = Some("it is gone".into());
     snapshot.links.push(second);
     let told = text(&snapshot, &activity(727));
     golden("online-metrics", &told);

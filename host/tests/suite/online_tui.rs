@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 
-use crate::online::{golden, lossy, second};
+use crate::online::{failing, golden, lossy, second};
 
 /// A view after some minutes of a rate that rises and falls.
 fn view() -> View {
@@ -67,6 +67,17 @@ fn losses_are_red_and_their_absence_is_green() {
     golden("online-tui-losses", &after.backend().to_string());
     let tiny = draw(&view, 34, 3);
     assert_eq!(colours(&tiny, "LOST")[0], Color::Red);
+}
+
+#[test]
+fn an_interface_that_failed_is_red_before_all_losses() {
+    let mut view = view();
+    view.push(failing(728));
+    let wide = draw(&view, 110, 32);
+    assert_eq!(colours(&wide, "FAILED eth2  lost"), [Color::Red; 17]);
+    assert_eq!(colours(&wide, "wire 0")[5], Color::Green);
+    let tiny = draw(&view, 34, 3);
+    assert_eq!(colours(&tiny, "lost 0  FAILED eth2")[0], Color::Red);
 }
 
 #[test]

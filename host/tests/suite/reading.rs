@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hmtt_host::pcapng::{InterfaceStatistics, PcapngReader};
+use hmtt_host::pcapng::{Description, InterfaceStatistics, PcapngReader, PcapngWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -111,6 +111,49 @@ fn sections_keep_interfaces_of_different_names_apart() {
     let drops = InterfaceStatistics { kernel_drops: Some(8), ..Default::default() };
     assert_eq!(three.statistics, Some(drops), "3 in the first section, 5 in the second");
     assert_eq!((one.statistics, five.statistics), (None, None));
+}
+
+/// A section of a capture from `start` to `end`, in seconds.
+fn of_capture(start: u64, end: u64, drops: u64) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("veth1")]).unwrap();
+    let counts = InterfaceStatistics { kernel_drops: Some(drops), ..Default::default() };
+    let times = Duration::from_secs(start)..Duration::from_secs(end);
+    writer.write_statistics(0, times, &counts, Some(&format!("until {end}"))).unwrap();
+    writer.into_output()
+}
+
+/// The same in the other byte order.
+fn of_capture_elsewhere(start: u64, end: u64, drops: u64) -> Vec<u8> {
+    let mut writer = section(Endianness::Big, &["veth1"]);
+    let [start, end] = [start, end].map(|seconds| seconds * 1_000_000_000);
+    let options = vec![
+        InterfaceStatisticsOption::IsbStartTime(start),
+        InterfaceStatisticsOption::IsbOsDrop(drops),
+    ];
+    let block = InterfaceStatisticsBlock { interface_id: 0, timestamp: end, options };
+    writer.write_pcapng_block(block).unwrap();
+    writer.into_inner()
+}
+
+#[test]
+fn the_files_of_one_capture_count_once_and_those_of_several_add_up() {
+    let joined = |files: &[Vec<u8>]| {
+        let file = files.concat();
+        let mut reader = PcapngReader::new(&file[..]).unwrap();
+        assert!(read(&mut reader).is_empty());
+        let [interface] = reader.interfaces() else { panic!("{:?}", reader.interfaces()) };
+        let drops = interface.statistics.and_then(|counts| counts.kernel_drops).unwrap();
+        (drops, interface.statistics_comment.clone().unwrap_or_default())
+    };
+    // 2^32 ns are 4.3 s: the times differ in both their words.
+    let (first, second) = (of_capture(1000, 1001, 3), of_capture(1000, 1010, 5));
+    let other = of_capture(2000, 2001, 7);
+    assert_eq!(joined(std::slice::from_ref(&first)), (3, "until 1001".into()));
+    assert_eq!(joined(&[first.clone(), second.clone()]), (5, "until 1010".into()));
+    assert_eq!(joined(&[second.clone(), first.clone()]), (5, "until 1010".into()));
+    assert_eq!(joined(&[first, other, second]), (12, "until 1010".into()));
+    let elsewhere = [of_capture_elsewhere(1000, 1010, 5), of_capture_elsewhere(1000, 1001, 3)];
+    assert_eq!(joined(&elsewhere).0, 5);
 }
 
 #[test]

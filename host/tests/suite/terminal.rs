@@ -1,6 +1,9 @@
 //! `hmtt-recv` on a real pseudo-terminal, made by `script` of util-linux.
 
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::skipped;
 
@@ -8,12 +11,9 @@ use crate::skipped;
 const TAKE: &str = "\x1b[?1049h";
 const GIVE_BACK: &str = "\x1b[?1049l";
 
-/// What a receiver wrote to its terminal in a few seconds without traffic; `None` when skipped.
-fn on_terminal(arguments: &str) -> Option<String> {
-    let recv = env!("CARGO_BIN_EXE_hmtt-recv");
-    let inside = format!(
-        "stty rows 24 cols 100; unshare -Urn sh -c 'ip link set lo up && {recv} lo {arguments}'"
-    );
+/// Starts shell words in a namespace of their own, on a terminal; `None` when skipped.
+fn start(words: &str) -> Option<Child> {
+    let inside = format!("stty rows 24 cols 100; unshare -Urn sh -c '{words}'");
     let child = Command::new("script")
         .args(["-qec", &inside, "/dev/null"])
         .env("TERM", "xterm")
@@ -22,13 +22,11 @@ fn on_terminal(arguments: &str) -> Option<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => {
-            skipped(format_args!("script: {error}"));
-            return None;
-        }
-    };
+    child.map_err(|error| skipped(format_args!("script: {error}"))).ok()
+}
+
+/// What was written to the terminal; `None` when skipped.
+fn finish(mut child: Child) -> Option<String> {
     let open = child.stdin.take();
     let output = child.wait_with_output().unwrap();
     drop(open);
@@ -39,6 +37,12 @@ fn on_terminal(arguments: &str) -> Option<String> {
     }
     assert_eq!(output.status.code(), Some(0), "{text}");
     Some(text)
+}
+
+/// What a receiver wrote to its terminal in a few seconds without traffic; `None` when skipped.
+fn on_terminal(arguments: &str) -> Option<String> {
+    let recv = env!("CARGO_BIN_EXE_hmtt-recv");
+    finish(start(&format!("ip link set lo up && {recv} lo {arguments}"))?)
 }
 
 #[test]
@@ -61,4 +65,44 @@ fn the_full_screen_is_taken_shown_and_given_back() {
     assert!(take < give && give < end, "{text:?}");
     let screen = &text[take..give];
     assert!(screen.contains("lost") || screen.contains("Lost"), "{screen:?}");
+}
+
+/// What Ctrl-S and Ctrl-Q send.
+const STOP: &[u8] = b"\x13";
+const GO_ON: &[u8] = b"\x11";
+
+#[test]
+fn a_terminal_that_is_stopped_delays_neither_signals_nor_the_end_of_the_capture() {
+    let [file, copy] = ["terminal-stopped", "terminal-stopped-copy"].map(crate::scratch);
+    // Nobody else may write to the terminal while it is stopped. The capture is finished when its
+    // statistics are known.
+    let words = format!(
+        r#"ip link set lo up; {recv} lo -w {file} & receiver=$!
+        sleep 3; kill -TERM $receiver
+        for try in $(seq 80); do
+            sleep 0.1
+            {hmtt} info --json {file} 2>/dev/null | grep -q "\"kernel_drops\": *0" || continue
+            kill -0 $receiver && cp {file} {copy}
+            break
+        done
+        wait $receiver"#,
+        recv = env!("CARGO_BIN_EXE_hmtt-recv"),
+        hmtt = env!("CARGO_BIN_EXE_hmtt"),
+        file = file.display(),
+        copy = copy.display(),
+    );
+    let Some(mut child) = start(&words) else { return };
+    let terminal = child.stdin.as_mut().unwrap();
+    sleep(Duration::from_millis(1500));
+    terminal.write_all(STOP).unwrap();
+    let begin = Instant::now();
+    while !copy.exists() && begin.elapsed() < Duration::from_secs(15) {
+        sleep(Duration::from_millis(50));
+    }
+    let is_finished = copy.exists();
+    // If `script` has ended it has been skipped.
+    let _ = terminal.write_all(GO_ON);
+    let Some(text) = finish(child) else { return };
+    assert!(is_finished, "the capture waited for the terminal: {text:?}");
+    assert!(text.contains("frames captured in"), "{text:?}");
 }

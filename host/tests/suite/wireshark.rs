@@ -51,3 +51,13 @@ fn tshark_sees_addresses_times_and_kinds() {
     assert_eq!(lines.len(), frames.len());
     assert_eq!(lines[1], "1700000000.000001000\t02:00:00:00:00:01\t0x88b5\t1514");
 }
+
+#[test]
+fn tshark_sees_when_the_capture_of_the_statistics_started() {
+    let file = capture_file("tshark-blocks.pcapng", &[]);
+    let arguments = ["-X", "read_format:MIME Files Format", "-V", "-r"];
+    let Some(told) = run("tshark", &arguments, &file) else { return };
+    let (_, statistics) = told.split_once("Block: Interface Statistics Block").expect("a block");
+    assert!(statistics.contains("Option: Start Time"), "{told}");
+    assert!(statistics.contains("Option: End Time"), "{told}");
+}

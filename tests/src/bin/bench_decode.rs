@@ -74,7 +74,7 @@ fn in_memory() {
 
 fn to_parquet(name: &str, capture: &std::path::Path, table: &std::path::Path) -> Result<()> {
     let mut decode = Command::new(program("hmtt"));
-    let taken = measure(decode.arg("decode").arg(capture).arg("-o").arg(table))?;
+    let taken = measure(decode.arg("decode").arg(capture).arg("-fo").arg(table))?;
     ensure!(taken.code == Some(0), "hmtt decode: {taken:?}");
     let mut info = Command::new(program("hmtt"));
     let info = measure(info.arg("info").arg("--json").arg(capture))?;

@@ -1,5 +1,6 @@
 //! `hmtt-recv`: captures the frames of cards. The only program here that needs a privilege.
 
+mod lines;
 mod signals;
 mod watch;
 
@@ -13,9 +14,8 @@ use hmtt_host::capture::fallback::Fallback;
 use hmtt_host::capture::queue::Queue;
 use hmtt_host::capture::ring::{BLOCK_BYTES, Ring};
 use hmtt_host::capture::{CaptureError, Interface, Source, drop_privileges};
-use hmtt_host::receive::{Capture, Outcome, Setup};
-use hmtt_host::report::capture::write_outcome;
-use watch::{Line, Watch};
+use hmtt_host::receive::{Capture, Outcome, ReceiveError, Setup};
+use watch::Watch;
 
 const EXIT_ERROR: u8 = 1;
 const EXIT_LOSS: u8 = 3;
@@ -53,6 +53,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         interfaces: interfaces.clone(),
         files: arguments.files(),
         limits: arguments.limits(),
+        interrupted: signals.interruption(),
         observer: watch.observer(),
         observer_share: f64::from(arguments.statistics_cpu) / 100.0,
     })?;
@@ -65,14 +66,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
         capture.stop();
     }
     let mut outcome = capture.finish();
-    match print(&outcome, arguments.json) {
+    match watch.finish(&outcome, &signals) {
         // Nobody reads it.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         printed => printed.context("cannot print the summary")?,
     }
     shown.context("the capture ended early")?;
     match outcome.error.take() {
-        Some(error) => Err(anyhow!(error).context("the capture ended early")),
+        Some(error) => {
+            let how = how_it_failed(&error, &outcome);
+            Err(anyhow!(error).context(how))
+        }
         None => Ok(outcome.has_loss()),
     }
 }
@@ -86,10 +90,12 @@ fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureE
     Ok(Box::new(Ring::open(interface, blocks)?))
 }
 
-fn print(outcome: &Outcome, json: bool) -> std::io::Result<()> {
-    write_outcome(outcome, &mut std::io::stderr().lock())?;
-    if json {
-        Line { kind: "summary", value: outcome }.print()?;
+/// Not every error ends a capture.
+fn how_it_failed(error: &ReceiveError, outcome: &Outcome) -> &'static str {
+    let is_of_interface = matches!(error, ReceiveError::Capture(_));
+    if is_of_interface && outcome.links.iter().any(|link| link.failed.is_none()) {
+        "not every interface was captured to the end"
+    } else {
+        "the capture ended early"
     }
-    Ok(())
 }

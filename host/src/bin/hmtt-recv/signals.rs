@@ -20,6 +20,11 @@ impl Signals {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// What is set once the capture is to end.
+    pub fn interruption(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.interrupted)
+    }
+
     /// Asks for the summary again: there was none yet.
     pub fn ask_again(&self) {
         self.asked.store(true, Ordering::Relaxed);

@@ -12,11 +12,11 @@ use hmtt_host::online::tui::{Request, Screen};
 use hmtt_host::online::{Activity, Options, Second, Statistics, status};
 use hmtt_host::receive::{Capture, Observe, Outcome, Snapshot};
 use hmtt_host::report::capture::write_outcome;
-use serde::Serialize;
 
+use super::lines::Lines;
 use super::signals::Signals;
 
-/// How long a signal or a key may wait.
+/// How long a question or a key may wait.
 const TICK: Duration = Duration::from_millis(20);
 /// How often what is shown is renewed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,29 +25,12 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct Watch {
     statistics: Option<Arc<Mutex<Statistics>>>,
     status: bool,
-    json: bool,
+    lines: Option<Lines>,
     metrics: Option<Metrics>,
     screen: Option<Screen>,
     before: Option<Snapshot>,
-}
-
-/// A line of JSON that says what it is.
-#[derive(Serialize)]
-pub struct Line<'a, T> {
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    #[serde(flatten)]
-    pub value: &'a T,
-}
-
-impl<T: Serialize> Line<'_, T> {
-    /// Writes the line to standard output.
-    pub fn print(&self) -> io::Result<()> {
-        let mut output = io::stdout().lock();
-        serde_json::to_writer(&mut output, self)?;
-        writeln!(output)?;
-        output.flush()
-    }
+    /// The interfaces, and whether it was said that they failed.
+    links: Vec<(String, bool)>,
 }
 
 impl Watch {
@@ -62,10 +45,11 @@ impl Watch {
         Ok(Watch {
             statistics: watched.then(statistics),
             status,
-            json: arguments.json,
+            lines: arguments.json.then(Lines::start),
             metrics,
             screen: None,
             before: None,
+            links: arguments.interfaces().into_iter().map(|name| (name, false)).collect(),
         })
     }
 
@@ -99,9 +83,7 @@ impl Watch {
         self.before = capture.snapshot();
         let mut due = Instant::now() + EVERY;
         while !capture.is_finished() {
-            if signals.interrupted() {
-                capture.stop();
-            }
+            self.tell_failures(capture);
             if signals.asked() && !self.print_summary(capture) {
                 signals.ask_again();
             }
@@ -118,6 +100,36 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Says at once which interfaces failed while others go on. The last one ends the capture, whose
+    /// end says why.
+    fn tell_failures(&mut self, capture: &Capture) {
+        let failures = capture.failures();
+        // A screen shows it itself.
+        let is_covered = self.screen.is_some() && io::stderr().is_terminal();
+        if is_covered || failures.iter().all(Option::is_some) {
+            return;
+        }
+        for ((name, told), failure) in self.links.iter_mut().zip(failures) {
+            let Some(reason) = failure.filter(|_| !std::mem::replace(told, true)) else { continue };
+            let mut errors = io::stderr().lock();
+            let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
+            // Standard error that is closed loses what nobody reads.
+            let _ = cleared
+                .and_then(|()| writeln!(errors, "hmtt-recv: {name}: {reason}; the others go on"));
+        }
+    }
+
+    /// Prints what the capture came to. Who reads standard output may come back for it; a signal
+    /// ends the wait.
+    pub fn finish(self, outcome: &Outcome, signals: &Signals) -> io::Result<()> {
+        let told = write_outcome(outcome, &mut io::stderr().lock());
+        if let Some(lines) = self.lines {
+            let before = signals.interrupted();
+            lines.finish("summary", outcome, || !before && signals.interrupted())?;
+        }
+        told
     }
 
     /// Whether there was one; a recorder that waits for the disk has none.
@@ -140,8 +152,8 @@ impl Watch {
         let Some(before) = self.before.replace(now.clone()) else { return Ok(()) };
         let second = Second::new(&before, &now, &activity);
         // Who stops looking does not stop the capture.
-        if self.json && (Line { kind: "second", value: &second }).print().is_err() {
-            self.json = false;
+        if let Some(lines) = &mut self.lines {
+            lines.offer("second", &second);
         }
         if self.status && status::rewrite(&mut io::stderr(), &second).is_err() {
             self.status = false;

@@ -1,7 +1,7 @@
 //! `hmtt convert`: a trace from one format to another, with complaints on standard error.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufReader, ErrorKind};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +12,7 @@ use hmtt_host::table::parquet::ParquetReader;
 use hmtt_host::table::{Card, Entry, Reader, Writer};
 
 use super::capture_file::CaptureFile;
-use super::output::{BUFFER_BYTES, Format, Outcome, cause, is_same_file, write_capture};
+use super::output::{BUFFER_BYTES, Format, Outcome, cause, create, is_same_file, write_capture};
 
 const GIB_LOG2: u32 = 30;
 
@@ -147,22 +147,4 @@ fn convert_table(
         }
     };
     Outcome { read: read.map(|()| has_gaps), written: written.and_then(|()| writer.finish()) }
-}
-
-/// Creates a file; an existing one is refused unless `force`.
-pub fn create(path: &Path, force: bool) -> Result<File> {
-    let name = path.display();
-    let mut options = OpenOptions::new();
-    options.write(true).truncate(true);
-    if force {
-        options.create(true)
-    } else {
-        options.create_new(true)
-    };
-    match options.open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{name} exists; give -f to overwrite it")
-        }
-        opened => opened.with_context(|| format!("cannot create {name}")),
-    }
 }

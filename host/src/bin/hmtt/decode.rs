@@ -1,6 +1,5 @@
 //! `hmtt decode`: a capture to its accesses, as text, CSV, JSON lines or Parquet.
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use clap::ValueEnum;
 use hmtt_host::table::hmtt6::Hole;
 
 use super::capture_file::{CaptureFile, has_gaps};
-use super::output::{Format, Outcome, cause, is_same_file, write_capture};
+use super::output::{Format, Outcome, cause, create, is_same_file, write_capture};
 
 /// Turn a capture into its accesses, every gap stated
 #[derive(clap::Args)]
@@ -26,6 +25,9 @@ pub struct Arguments {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Overwrite FILE
+    #[arg(short, long)]
+    force: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -71,8 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             if is_same_file(path, &arguments.file) {
                 bail!("{name} is the capture itself; choose another output");
             }
-            let file = File::create(path).with_context(|| format!("cannot create {name}"))?;
-            (name, Box::new(file))
+            (name, Box::new(create(path, arguments.force)?))
         }
     };
     let cannot_write = || format!("cannot write to {name}");

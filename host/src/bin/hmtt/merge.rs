@@ -11,8 +11,7 @@ use hmtt_host::table::Items;
 use hmtt_host::table::hmtt6::Hole;
 use serde_json::json;
 
-use super::convert::create;
-use super::output::{Format, cause, is_same_file};
+use super::output::{Format, cause, create, is_same_file};
 
 /// Put the traces of several cards on one time base and into one order, with the error stated
 #[derive(clap::Args)]

@@ -1,9 +1,11 @@
 //! A format's name, and what is to be written in it, to its writer.
 
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hmtt_host::decode::Item;
 use hmtt_host::table::csv::Csv;
@@ -64,9 +66,27 @@ impl Format {
     }
 }
 
+/// Creates a file; an existing one is refused unless `force`.
+pub fn create(path: &Path, force: bool) -> Result<File> {
+    let name = path.display();
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    if force {
+        options.create(true)
+    } else {
+        options.create_new(true)
+    };
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{name} exists; give -f to overwrite it")
+        }
+        opened => opened.with_context(|| format!("cannot create {name}")),
+    }
+}
+
 /// What became of a trace. What could be read has been written also where reading failed.
 pub struct Outcome<T> {
-    pub read: anyhow::Result<T>,
+    pub read: Result<T>,
     pub written: Result<LeftOut, TableError>,
 }
 

@@ -61,11 +61,21 @@ pub fn text(snapshot: &Snapshot, activity: &Activity) -> String {
             family(&format!("{name}_total"), help, MetricType::COUNTER, metrics.collect())
         })
         .collect();
+    families.push(interfaces_up(snapshot));
     families.extend(of_statistics(snapshot, activity));
     families.extend(of_receiver(snapshot));
     families.retain(|family| !family.get_metric().is_empty());
     // The encoder refuses only families without name or metrics.
     TextEncoder::new().encode_to_string(&families).unwrap_or_default()
+}
+
+fn interfaces_up(snapshot: &Snapshot) -> MetricFamily {
+    let up = snapshot.links.iter().map(|link| {
+        let up = if link.failed.is_none() { 1.0 } else { 0.0 };
+        gauge(up, &[("interface", link.interface.clone())])
+    });
+    let help = "Whether frames are still captured there: 0 once the interface failed.";
+    family("interface_up", help, MetricType::GAUGE, up.collect())
 }
 
 fn of_statistics(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> {
@@ -117,7 +127,7 @@ fn of_statistics(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> 
 
 fn of_receiver(snapshot: &Snapshot) -> Vec<MetricFamily> {
     let (waiting, capacity) = snapshot.queue;
-    let one = |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value)]);
+    let one = |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value, &[])]);
     vec![
         family(
             "written_bytes_total",
@@ -147,21 +157,27 @@ fn family(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> Met
 }
 
 fn counter(value: u64, labels: &[(&str, String)]) -> Metric {
-    let labels = labels.iter().map(|(name, value)| {
-        let mut label = LabelPair::default();
-        label.set_name((*name).to_owned());
-        label.set_value(value.clone());
-        label
-    });
-    let mut metric = Metric::from_label(labels.collect());
+    let mut metric = Metric::from_label(pairs(labels));
     let mut counter = Counter::default();
     counter.set_value(value as f64);
     metric.set_counter(counter);
     metric
 }
 
-fn gauge(value: f64) -> Metric {
+fn gauge(value: f64, labels: &[(&str, String)]) -> Metric {
+    let mut metric = Metric::from_label(pairs(labels));
     let mut gauge = Gauge::default();
     gauge.set_value(value);
-    Metric::from_gauge(gauge)
+    metric.set_gauge(gauge);
+    metric
+}
+
+fn pairs(labels: &[(&str, String)]) -> Vec<LabelPair> {
+    let pair = |(name, value): &(&str, String)| {
+        let mut label = LabelPair::default();
+        label.set_name((*name).to_owned());
+        label.set_value(value.clone());
+        label
+    };
+    labels.iter().map(pair).collect()
 }

@@ -8,15 +8,19 @@ use ratatui::text::{Line, Span};
 use crate::online::quantity::scaled;
 use crate::online::second::Second;
 
-/// For all that says whether something was lost.
+/// For all that says whether all is well.
 pub(super) fn style(second: &Second) -> Style {
-    let lossless = second.losses.places().is_empty();
-    Style::new().fg(if lossless { Color::Green } else { Color::Red })
+    Style::new().fg(if second.is_well() { Color::Green } else { Color::Red })
 }
 
 pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
     let losses = &second.losses;
-    let mut spans = vec![Span::from(" lost").style(style(second)).bold()];
+    let mut spans = Vec::new();
+    if !second.failed.is_empty() {
+        let failed = format!(" FAILED {} ", second.failed_names());
+        spans.push(Span::from(failed).fg(Color::Red).bold());
+    }
+    spans.push(Span::from(" lost").style(style(second)).bold());
     // The worst comes first, where a narrow screen still shows it.
     for (place, count) in [
         ("card", Some(losses.card_records)),

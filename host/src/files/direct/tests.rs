@@ -1,0 +1,71 @@
+//! Bytes written, drained, flushed and given up, in any order, to what is in the file.
+
+use super::*;
+use proptest::prelude::*;
+
+fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = DiskFile::create(&folder.path().join(name), false).unwrap();
+    (folder, file)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever is written, drained and flushed, in pieces of any size, is in the file; after each
+    /// flush already.
+    #[test]
+    fn what_is_written_is_in_the_file(
+        steps in proptest::collection::vec((0usize..20_000, 0u8..4), 1..40),
+    ) {
+        let (_folder, mut file) = file("a");
+        let path = file.path().to_owned();
+        let mut expected = Vec::new();
+        for (length, action) in steps {
+            let bytes: Vec<u8> = (0..length).map(|i| (i + expected.len()) as u8).collect();
+            file.write_all(&bytes).unwrap();
+            file.mark(1);
+            expected.extend(bytes);
+            match action {
+                0 => file.drain(false).unwrap(),
+                1 => file.drain(true).unwrap(),
+                2 => {
+                    DiskFile::flush(&mut file).unwrap();
+                    prop_assert!(std::fs::read(&path).unwrap() == expected);
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(file.finish().0, expected.len() as u64);
+        prop_assert!(std::fs::read(&path).unwrap() == expected);
+    }
+
+    /// What a file gave up and what stayed in it are together what was written, cut at a mark.
+    #[test]
+    fn a_reclaimed_file_ends_at_a_mark(
+        units in proptest::collection::vec((1usize..9000, 0u8..4), 1..30),
+    ) {
+        let (_folder, mut file) = file("b");
+        let path = file.path().to_owned();
+        let (mut expected, mut ends) = (Vec::new(), vec![0]);
+        for (length, action) in &units {
+            let bytes = vec![expected.len() as u8; *length];
+            file.write_all(&bytes).unwrap();
+            file.mark(1);
+            expected.extend(bytes);
+            ends.push(expected.len());
+            match action {
+                0 => file.drain(false).unwrap(),
+                1 => DiskFile::flush(&mut file).unwrap(),
+                _ => {}
+            }
+        }
+        let leftover = file.reclaim().unwrap();
+        let length = file.finish().0 as usize;
+        prop_assert!(ends.contains(&length));
+        prop_assert_eq!(leftover.units as usize, ends.iter().filter(|end| **end > length).count());
+        let mut whole = std::fs::read(&path).unwrap();
+        prop_assert_eq!(whole.len(), length);
+        whole.extend(leftover.bytes);
+        prop_assert!(whole == expected);
+    }
+}

@@ -1,0 +1,108 @@
+//! Interface Statistics Blocks to what was counted at an interface in all its captures together.
+//!
+//! A block counts from the start of its capture, so of one capture only the latest holds; those of
+//! several captures add up. Blocks that state the same start are of one capture, in whatever sections
+//! they stand (the files of a series, one after the other); of those without, the ones of a section are.
+
+use std::collections::BTreeMap;
+
+use crate::pcapng::InterfaceStatistics;
+
+/// What tells captures at an interface apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capture {
+    /// By when it started.
+    Started(u64),
+    /// By the section it is in.
+    Section(u64),
+}
+
+/// The latest counts of each capture, and their sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// When they were taken, and the counts.
+    latest: BTreeMap<Capture, (u64, InterfaceStatistics)>,
+    received: Sum,
+    interface_drops: Sum,
+    kernel_drops: Sum,
+}
+
+impl Counted {
+    /// Takes note of counts of a capture as of `time`; whether they are its latest.
+    pub fn note(&mut self, capture: Capture, time: u64, counts: &InterfaceStatistics) -> bool {
+        let (noted, before) = self.latest.entry(capture).or_default();
+        if *noted > time {
+            return false;
+        }
+        *noted = time;
+        let before = std::mem::replace(before, *counts);
+        self.received.replace(before.received, counts.received);
+        self.interface_drops.replace(before.interface_drops, counts.interface_drops);
+        self.kernel_drops.replace(before.kernel_drops, counts.kernel_drops);
+        true
+    }
+
+    /// All captures together.
+    pub fn total(&self) -> InterfaceStatistics {
+        InterfaceStatistics {
+            received: self.received.value(),
+            interface_drops: self.interface_drops.value(),
+            interface_missed: None,
+            kernel_drops: self.kernel_drops.value(),
+        }
+    }
+}
+
+/// A sum of counts of which some are not known; wide enough for all that a file can state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    sum: u128,
+    known: u64,
+}
+
+impl Sum {
+    fn replace(&mut self, before: Option<u64>, now: Option<u64>) {
+        self.sum = self.sum + u128::from(now.unwrap_or(0)) - u128::from(before.unwrap_or(0));
+        self.known = self.known + u64::from(now.is_some()) - u64::from(before.is_some());
+    }
+
+    /// `None` if none of them is known.
+    fn value(self) -> Option<u64> {
+        (self.known != 0).then(|| u64::try_from(self.sum).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drops(count: u64) -> InterfaceStatistics {
+        InterfaceStatistics { kernel_drops: Some(count), ..Default::default() }
+    }
+
+    #[test]
+    fn the_latest_counts_of_a_capture_hold_in_any_order() {
+        let (one, other) = (Capture::Started(7), Capture::Started(8));
+        let mut counted = Counted::default();
+        assert!(counted.note(one, 20, &drops(5)));
+        assert!(!counted.note(one, 10, &drops(3)));
+        assert!(counted.note(other, 10, &drops(100)));
+        assert!(counted.note(one, 20, &drops(6)));
+        assert_eq!(counted.total(), drops(106));
+    }
+
+    #[test]
+    fn counts_that_no_capture_can_have_do_not_overflow() {
+        let mut counted = Counted::default();
+        for section in 0..3 {
+            counted.note(Capture::Section(section), 0, &drops(u64::MAX));
+        }
+        assert_eq!(counted.total(), drops(u64::MAX));
+        for section in 0..3 {
+            counted.note(Capture::Section(section), 0, &drops(section));
+        }
+        assert_eq!(counted.total(), drops(3));
+        counted.note(Capture::Section(0), 1, &InterfaceStatistics::default());
+        assert_eq!(counted.total(), drops(3));
+    }
+}

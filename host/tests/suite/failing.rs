@@ -1,0 +1,187 @@
+//! `hmtt-recv` when something beside it fails: an interface goes while others go on, a reader stalls. On
+//! real interfaces in a network namespace, as in `live`.
+
+use std::path::Path;
+
+use hmtt_host::pcapng::PcapngReader;
+use serde_json::Value;
+
+use crate::live::{Play, Received, frames_of, perform, session};
+use crate::scratch;
+
+/// Waits until a line with this is in the log, at most ten seconds, and says when it is.
+const AWAIT: &str = r#"
+await() {
+    for _ in $(seq 500); do grep -q "$1" "$LOG" && break; sleep 0.02; done
+    grep -q "$1" "$LOG" && echo "in time: $1" >&2
+}
+"#;
+
+/// The frames of each of two interfaces.
+type ByInterface = [Vec<Vec<u8>>; 2];
+
+fn by_interface(file: &Path) -> ByInterface {
+    let mut reader = PcapngReader::open(file).unwrap();
+    let mut frames = [Vec::new(), Vec::new()];
+    while let Some(packet) = reader.next_packet().unwrap() {
+        frames[packet.interface].push(packet.bytes.to_vec());
+    }
+    frames
+}
+
+/// Captures on veth1 and veth3, and does `failing` to veth3 between the frames of veth1.
+fn one_fails(
+    name: &str,
+    frames: &[Vec<u8>],
+    failing: &str,
+) -> Option<(Received, ByInterface, String)> {
+    let (file, metrics) = (scratch(&format!("{name}.pcapng")), scratch(&format!("{name}.txt")));
+    let play = format!(
+        r#"{AWAIT}
+        send "$FIRST"; send "$FIRST" veth2
+        {failing}
+        await 'the others go on'
+        sleep 2.2
+        exec 5<>/dev/tcp/127.0.0.1/9464
+        printf 'GET /metrics HTTP/1.1\r\n\r\n' >&5; cat <&5 >'{}'
+        send "$LAST""#,
+        metrics.display()
+    );
+    let prepare = "ip link set lo up";
+    let play = Play { prepare, play: &play, after: "" };
+    let arguments = ["veth1", "veth3", "--json", "--until-end", "--metrics", "127.0.0.1:9464"];
+    let arguments = [&arguments[..], &["-w", file.to_str().unwrap()]].concat();
+    let received = perform(name, frames, play, &arguments)?;
+    let metrics = std::fs::read_to_string(metrics).unwrap();
+    Some((received, by_interface(&file), metrics))
+}
+
+#[test]
+fn an_interface_that_fails_is_told_at_once_and_the_others_go_on() {
+    let frames = session(300);
+    let failing = [("down", "ip link set veth3 down"), ("gone", "ip link del veth2")];
+    for (name, failing) in failing {
+        let name = format!("one-fails-{name}");
+        let Some((received, kept, metrics)) = one_fails(&name, &frames, failing) else { return };
+        let Received { status, summary, seconds, log, .. } = received;
+        assert_eq!(status, 1, "{log}");
+        assert!(log.contains("in time: the others go on"), "{log}");
+        let told = "hmtt-recv: veth3: interface veth3 is down";
+        assert_eq!(log.matches(told).count(), 1, "{log}");
+        assert!(log.contains("\nFAILED                    interface veth3 is down"), "{log}");
+        let told =
+            "hmtt-recv: not every interface was captured to the end: interface veth3 is down";
+        assert!(log.contains(told), "{log}");
+        assert!(kept[0] == frames, "{log}");
+        assert!(kept[1] == frames[..frames.len() - 20], "{log}");
+        let last = seconds.last().expect("seconds were printed");
+        assert_eq!(last["failed"][0]["link"], 1, "{last}");
+        let reason = last["failed"][0]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("interface veth3 is down"), "{last}");
+        assert_eq!(last["failed"].as_array().unwrap().len(), 1, "{last}");
+        assert_eq!(summary["links"][0]["failed"], Value::Null);
+        assert_eq!(summary["links"][1]["failed"], reason);
+        assert!(metrics.contains("hmtt_interface_up{interface=\"veth1\"} 1\n"), "{metrics}");
+        assert!(metrics.contains("hmtt_interface_up{interface=\"veth3\"} 0\n"), "{metrics}");
+    }
+}
+
+#[test]
+fn the_last_interface_that_fails_ends_the_capture() {
+    let frames = session(50);
+    let file = scratch("all-fail.pcapng");
+    let play = format!(
+        r#"{AWAIT}
+        send "$ALL" veth2; ip link set veth3 down; await 'the others go on'
+        send "$ALL"; ip link del veth0"#
+    );
+    let play = Play { play: &play, ..Play::default() };
+    let arguments = ["veth1", "veth3", "--json", "-w", file.to_str().unwrap()];
+    let Some(received) = perform("all-fail", &frames, play, &arguments) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert_eq!(received.log.matches("go on").count(), 2, "once, and by the play: {}", received.log);
+    assert!(received.log.contains("hmtt-recv: the capture ended early: "), "{}", received.log);
+    let kept = by_interface(&file);
+    assert!(kept[0] == frames && kept[1] == frames, "{}", received.log);
+    for link in received.summary["links"].as_array().unwrap() {
+        assert!(link["failed"].as_str().unwrap().contains("is down"), "{link}");
+    }
+}
+
+/// A receiver whose standard output is a pipe that is full and that nobody reads; `then` follows when
+/// its capture has been finished, and copied. What is read from the pipe at last is in the second file.
+fn stalled(
+    name: &str,
+    frames: &[Vec<u8>],
+    then: &str,
+    extra: &[&str],
+) -> Option<(Received, String)> {
+    let [file, copy, read] = ["live", "copy", "read"].map(|of| scratch(&format!("{name}-{of}")));
+    let fifo = scratch(&format!("{name}.fifo"));
+    let prepare = format!(
+        r#"mkfifo '{fifo}'; exec 3<>'{fifo}' 6>&1; head -c 65536 /dev/zero | tr '\0' '\n' >&3
+        exec >&3"#,
+        fifo = fifo.display()
+    );
+    let play = format!(
+        r#"exec >&6
+        read_pipe() {{ timeout 10 cat <'{fifo}' >'{read}' & exec 3>&-; }}
+        {AWAIT}
+        send "$ALL"
+        {then}"#,
+        fifo = fifo.display(),
+        read = read.display(),
+    );
+    let play = play
+        .replace("$COPY", &copy.display().to_string())
+        .replace("$FILE", &file.display().to_string());
+    let play = Play { prepare: &prepare, play: &play, after: "wait" };
+    let arguments = [&["veth1", "--json", "-w", file.to_str().unwrap()], extra].concat();
+    let received = perform(name, frames, play, &arguments)?;
+    assert!(received.log.contains("in time: frames captured in"), "{}", received.log);
+    let read = std::fs::read_to_string(read).unwrap_or_default();
+    Some((Received { file: copy, ..received }, read))
+}
+
+#[test]
+fn a_reader_that_stalls_delays_neither_signals_nor_the_end_of_the_capture() {
+    let frames = session(1000);
+    // Three lines fit: one is being written, two wait.
+    let then = r#"sleep 7; kill -TERM $receiver; await 'frames captured in'
+        cp '$FILE' '$COPY'; kill -0 $receiver && echo 'it waits' >&2; read_pipe"#;
+    let Some((received, read)) = stalled("stalled", &frames, then, &[]) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(received.log.contains("it waits"), "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    let lines: Vec<Value> = read
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [seconds @ .., summary] = &lines[..] else { panic!("{read}") };
+    assert_eq!((seconds.len(), &summary["type"]), (3, &Value::from("summary")));
+    assert!(seconds.iter().all(|line| line["type"] == "second" && line["skipped_lines"] == 0));
+    assert!(summary["skipped_lines"].as_u64().unwrap() >= 1, "{summary}");
+    assert_eq!(summary["frames"], frames.len());
+}
+
+#[test]
+fn a_second_signal_aborts_the_wait_for_a_reader() {
+    let then = r#"kill -TERM $receiver; await 'frames captured in'; cp '$FILE' '$COPY'
+        sleep 0.2; kill -TERM $receiver"#;
+    let frames = session(20);
+    let Some((received, _)) = stalled("stalled-abort", &frames, then, &[]) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+}
+
+#[test]
+fn a_signal_ends_the_wait_after_a_capture_that_ended_by_itself() {
+    let then = r#"await 'frames captured in'; cp '$FILE' '$COPY'; sleep 0.2; kill -INT $receiver"#;
+    let frames = session(20);
+    let Some((received, _)) = stalled("stalled-ended", &frames, then, &["--until-end"]) else {
+        return;
+    };
+    assert_eq!(received.status, 0, "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+}
