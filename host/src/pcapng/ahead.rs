@@ -67,7 +67,8 @@ struct Filler {
 }
 
 impl Ahead {
-    /// Starts to read. A file without direct reads is read through the page cache.
+    /// Starts to read. Where the file system has no direct reads, the thread reads through the page
+    /// cache.
     ///
     /// # Errors
     /// Whatever forbids another thread.
@@ -207,7 +208,7 @@ impl Filler {
 
 /// Makes the reads of a file direct, or no longer so. Of the open file, not of its name: that may be
 /// another file's by now.
-fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
     let mut flags = fcntl_getfl(file)?;
     flags.set(OFlags::DIRECT, direct);
     Ok(fcntl_setfl(file, flags)?)

@@ -1,18 +1,18 @@
 //! A file, compressed or not, to a buffer that holds whole blocks.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use super::ReadError;
-use super::ahead::{Ahead, PIECE_BYTES};
+use super::ahead::{Ahead, PIECE_BYTES, set_direct};
 use super::cached::is_cached;
 use super::reader::MAX_BLOCK_BYTES;
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
-/// From here on a file is read past the page cache. What is smaller is read in no time either way, and
-/// whoever reads it again finds it in the cache.
+/// From here on a file is read past the page cache, and is not in it afterwards. What is smaller is read
+/// in a sixth of a second either way, and whoever reads it again finds it in the cache.
 const LARGE_BYTES: u64 = 64 << 20;
 /// How zstd frames begin (RFC 8878, 3.1.1), and all but the low half of a byte of its skippable ones.
 const ZSTD: u32 = 0xfd2f_b528;
@@ -44,7 +44,9 @@ impl Bytes {
     fn of(file: File, reading: Reading) -> io::Result<Bytes> {
         let piece_bytes = match reading {
             Reading::Ahead { piece_bytes } => piece_bytes,
-            Reading::Once if is_ahead_faster(&file) => PIECE_BYTES,
+            Reading::Once if is_ahead_faster(&file) && set_direct(&file, true).is_ok() => {
+                PIECE_BYTES
+            }
             _ => return Ok(Bytes::Cached(file)),
         };
         Ok(Bytes::Ahead(Ahead::start(file, piece_bytes)?))
@@ -53,8 +55,8 @@ impl Bytes {
 
 /// Whether to read a file past the page cache: no pipe or device, and not in the cache already.
 fn is_ahead_faster(file: &File) -> bool {
-    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file);
-    metadata.is_some_and(|file_is| file_is.len() >= LARGE_BYTES && !is_cached(file, file_is.len()))
+    let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
+    file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
 }
 
 impl Read for Bytes {
