@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
-use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Source};
+use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
 /// Reads one capture.
 pub struct CaptureReader {
@@ -38,7 +38,12 @@ impl Next<'_> {
 impl CaptureReader {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let reader = PcapngReader::open(path)?;
+        CaptureReader::open_as(path, Reading::Once)
+    }
+
+    /// Opens a file that is read in a certain way.
+    pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
+        let reader = PcapngReader::open_as(path, reading)?;
         Ok(CaptureReader { reader, links: Links::default(), described: 0 })
     }
 

@@ -3,6 +3,8 @@
 //! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed is readable to
 //! its last whole block. Knows neither sockets nor what frames mean.
 
+mod ahead;
+mod cached;
 mod interface;
 mod reader;
 mod source;
@@ -10,7 +12,7 @@ mod writer;
 
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader, ReadError};
-pub use source::Source;
+pub use source::{Reading, Source};
 pub use writer::{Description, PcapngWriter};
 
 /// What the capturing side counted, as an Interface Statistics Block holds it.

@@ -9,6 +9,7 @@ use super::{MergeError, Strand, TimeBase};
 use crate::capture_reader::CaptureReader;
 use crate::decode::clock::clock_of_mut;
 use crate::decode::{CardSink, Item};
+use crate::pcapng::Reading;
 
 /// The items of one card, on the common time base.
 pub(super) struct Feed<'a> {
@@ -45,7 +46,7 @@ impl<'a> Feed<'a> {
             path: strand.file.clone(),
             source: strand.source,
             card: strand.card,
-            reader: CaptureReader::open(&strand.file).map_err(failed)?,
+            reader: CaptureReader::open_as(&strand.file, Reading::Shared).map_err(failed)?,
             ended: false,
             strands: Vec::new(),
             session: 0,

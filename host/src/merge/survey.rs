@@ -13,7 +13,7 @@ use crate::capture_reader::CaptureReader;
 use crate::decode::Item;
 use crate::decode::columns::Columns;
 use crate::decode::wire::CardSink;
-use crate::pcapng::ReadError;
+use crate::pcapng::{ReadError, Reading};
 
 /// What one card sent between two restarts.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,8 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
 
 /// The strands of each card.
 fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
-    let mut reader = CaptureReader::open(path)?;
+    // Each of its cards reads it once more.
+    let mut reader = CaptureReader::open_as(path, Reading::Shared)?;
     let mut surveyor = Surveyor::default();
     while let Some(mut next) = reader.next_packet()? {
         next.decode(&mut surveyor);

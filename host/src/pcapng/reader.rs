@@ -14,7 +14,7 @@ use pcap_file::{Endianness, PcapError};
 
 use super::Interface;
 use super::interface::Interfaces;
-use super::source::{Buffer, Source};
+use super::source::{Buffer, Reading, Source};
 
 /// Longest block that is believed; Wireshark's limit.
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
@@ -98,8 +98,13 @@ pub struct PcapngReader<R> {
 impl PcapngReader<Source> {
     /// Opens a file, compressed with zstd or not.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let source = Source::open(path).map_err(|source| ReadError::Read { offset: 0, source })?;
-        PcapngReader::new(source)
+        PcapngReader::open_as(path, Reading::Once)
+    }
+
+    /// Opens a file that is read in a certain way.
+    pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
+        let unreadable = |source| ReadError::Read { offset: 0, source };
+        PcapngReader::new(Source::open(path, reading).map_err(unreadable)?)
     }
 }
 

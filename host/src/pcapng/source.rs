@@ -1,24 +1,79 @@
 //! A file, compressed or not, to a buffer that holds whole blocks.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use super::ReadError;
+use super::ahead::{Ahead, PIECE_BYTES, set_direct};
+use super::cached::is_cached;
 use super::reader::MAX_BLOCK_BYTES;
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
+/// From here on a file is read past the page cache, and is not in it afterwards. What is smaller is read
+/// in a sixth of a second either way, and whoever reads it again finds it in the cache.
+const LARGE_BYTES: u64 = 64 << 20;
 /// How zstd frames begin (RFC 8878, 3.1.1), and all but the low half of a byte of its skippable ones.
 const ZSTD: u32 = 0xfd2f_b528;
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 
+/// How the bytes of a file are come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// By one reader: past the page cache where that is faster.
+    Once,
+    /// By several readers, or again and again: through the page cache, which then reads once.
+    Shared,
+    /// Past the page cache, in pieces of this many bytes, whatever is faster.
+    Ahead {
+        /// Bytes of a piece; made up to whole pages.
+        piece_bytes: usize,
+    },
+}
+
+/// A file, and how it is read.
+pub enum Bytes {
+    /// Through the page cache.
+    Cached(File),
+    /// Past it.
+    Ahead(Ahead),
+}
+
+impl Bytes {
+    fn of(file: File, reading: Reading) -> io::Result<Bytes> {
+        let piece_bytes = match reading {
+            Reading::Ahead { piece_bytes } => piece_bytes,
+            Reading::Once if is_ahead_faster(&file) && set_direct(&file, true).is_ok() => {
+                PIECE_BYTES
+            }
+            _ => return Ok(Bytes::Cached(file)),
+        };
+        Ok(Bytes::Ahead(Ahead::start(file, piece_bytes)?))
+    }
+}
+
+/// Whether to read a file past the page cache: no pipe or device, and not in the cache already.
+fn is_ahead_faster(file: &File) -> bool {
+    let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
+    file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::Cached(file) => file.read(buffer),
+            Bytes::Ahead(ahead) => ahead.read(buffer),
+        }
+    }
+}
+
 /// The bytes of a capture file; its first bytes, not its name, say whether it is compressed.
 pub enum Source {
     /// As it is.
-    Plain(File),
+    Plain(Bytes),
     /// Compressed with zstd.
-    Zstd(Box<zstd::Decoder<'static, BufReader<File>>>),
+    Zstd(Box<zstd::Decoder<'static, BufReader<Bytes>>>),
 }
 
 impl Source {
@@ -26,27 +81,28 @@ impl Source {
     ///
     /// # Errors
     /// Whatever the file system says.
-    pub fn open(path: &Path) -> io::Result<Source> {
+    pub fn open(path: &Path, reading: Reading) -> io::Result<Source> {
         let mut file = File::open(path)?;
         let mut first = [0; size_of::<u32>()];
         // What cannot be read again, such as a pipe, is taken as it is.
         if file.stream_position().is_err() {
-            return Ok(Source::Plain(file));
+            return Ok(Source::Plain(Bytes::Cached(file)));
         }
         let read = file.read(&mut first)?;
         file.rewind()?;
         let magic = u32::from_le_bytes(first);
+        let bytes = Bytes::of(file, reading)?;
         if read == first.len() && (magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE) {
-            return Ok(Source::Zstd(Box::new(zstd::Decoder::new(file)?)));
+            return Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?)));
         }
-        Ok(Source::Plain(file))
+        Ok(Source::Plain(bytes))
     }
 }
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Source::Plain(file) => file.read(buffer),
+            Source::Plain(bytes) => bytes.read(buffer),
             Source::Zstd(decoder) => decoder.read(buffer),
         }
     }

@@ -20,6 +20,7 @@ mod online_statistics;
 mod online_tui;
 mod order;
 mod reading;
+mod reading_ahead;
 mod terminal;
 mod wire;
 mod wireshark;

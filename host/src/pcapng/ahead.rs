@@ -1,0 +1,229 @@
+//! A file to its bytes, read ahead by a thread of its own, past the page cache.
+//!
+//! For a file that is not in the page cache, reading through it takes about twice as long as the disk
+//! does, all of it processor time: each page is found a place, filled and copied. A direct read costs
+//! next to nothing, but its caller waits for the disk; hence the thread.
+//!
+//! ```text
+//!            empty:  pieces to fill
+//! reader  -------------------------->  thread   direct reads, one piece after the other
+//!         <--------------------------
+//!            full:  pieces in the file's order, then perhaps an error; closed at the end
+//! ```
+//!
+//! [`PIECES`] pieces go round, so a reader holds 16 MiB of them and neither side ever waits to send.
+//! Direct reads begin at whole pages, in the file and in memory. Where the file ends within a page, or
+//! its file system takes no direct reads after all, the rest is read through the page cache, to
+//! whatever end the file has by then.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// What direct reads come in multiples of, and their memory is aligned to.
+const PAGE_BYTES: usize = 4096;
+/// Read at once: enough for a disk's full speed.
+pub const PIECE_BYTES: usize = 4 << 20;
+/// One that is filled, one that is read from, and two for what makes either of them late.
+const PIECES: usize = 4;
+
+/// The bytes of a file from its beginning.
+pub struct Ahead {
+    /// None once there is nothing more to come.
+    thread: Option<Thread>,
+    piece: Piece,
+    /// Bytes of the piece that were read.
+    taken: usize,
+    /// Why it ended before the file did.
+    failed: Option<io::ErrorKind>,
+}
+
+/// Bytes with an aligned start.
+#[derive(Default)]
+struct Piece {
+    memory: Vec<u8>,
+    start: usize,
+    filled: usize,
+}
+
+/// The thread, seen from the reader.
+struct Thread {
+    full: Receiver<io::Result<Piece>>,
+    empty: SyncSender<Piece>,
+    handle: JoinHandle<()>,
+}
+
+/// What the thread reads.
+struct Filler {
+    file: File,
+    direct: bool,
+    /// File offset of the next read.
+    at: u64,
+}
+
+impl Ahead {
+    /// Starts to read. Where the file system has no direct reads, the thread reads through the page
+    /// cache.
+    ///
+    /// # Errors
+    /// Whatever forbids another thread.
+    pub fn start(file: File, piece_bytes: usize) -> io::Result<Ahead> {
+        let direct = set_direct(&file, true).is_ok();
+        let filler = Filler { file, direct, at: 0 };
+        let (to_full, full) = sync_channel(PIECES);
+        let (empty, from_empty) = sync_channel(PIECES);
+        for _ in 0..PIECES {
+            // There is room for all of them, and the other end is in this function.
+            let _ = empty.send(Piece::new(piece_bytes));
+        }
+        let work = move || filler.run(&from_empty, &to_full);
+        let handle = thread::Builder::new().name("read-ahead".into()).spawn(work)?;
+        let thread = Some(Thread { full, empty, handle });
+        Ok(Ahead { thread, piece: Piece::default(), taken: 0, failed: None })
+    }
+
+    /// Exchanges the piece for the next one; whether there is one comes back.
+    fn turn(&mut self) -> io::Result<bool> {
+        let Some(thread) = &self.thread else {
+            return self.failed.map_or(Ok(false), |kind| Err(kind.into()));
+        };
+        self.taken = 0;
+        let read = std::mem::take(&mut self.piece);
+        if !read.memory.is_empty() {
+            // A thread that has ended needs no more pieces.
+            let _ = thread.empty.send(read);
+        }
+        match thread.full.recv() {
+            Ok(Ok(piece)) => {
+                self.piece = piece;
+                Ok(true)
+            }
+            Ok(Err(error)) => {
+                self.failed = Some(error.kind());
+                self.end();
+                Err(error)
+            }
+            Err(_) => {
+                self.end();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Waits for the thread, which is at most one read away from its end. It has no reason to panic;
+    /// if it does, so does the reader.
+    fn end(&mut self) {
+        let Some(Thread { full, empty, handle }) = self.thread.take() else { return };
+        drop((full, empty));
+        if let Err(panic) = handle.join()
+            && !thread::panicking()
+        {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.taken == self.piece.filled {
+            if !self.turn()? {
+                return Ok(0);
+            }
+        }
+        let rest = &self.piece.bytes()[self.taken..self.piece.filled];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Piece {
+    fn new(bytes: usize) -> Piece {
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
+        let mut memory = vec![0; bytes + PAGE_BYTES];
+        let start = memory.as_ptr().align_offset(PAGE_BYTES);
+        memory.truncate(start + bytes);
+        Piece { memory, start, filled: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+}
+
+impl Filler {
+    /// Fills pieces until the file ends or cannot be read, or nobody takes them.
+    fn run(mut self, empty: &Receiver<Piece>, full: &SyncSender<io::Result<Piece>>) {
+        for mut piece in empty {
+            let filled = self.read(&mut piece.memory[piece.start..]);
+            let is_last = filled.is_err();
+            match filled {
+                Ok(0) => return,
+                Ok(count) => piece.filled = count,
+                Err(_) => {}
+            }
+            if full.send(filled.map(|_| piece)).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.direct && !self.at.is_multiple_of(PAGE_BYTES as u64) {
+            self.go_through_cache()?;
+        }
+        loop {
+            match self.file.read_at(bytes, self.at) {
+                Ok(count) => {
+                    self.at += count as u64;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Not every file system that opens a file for direct reads takes them.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.direct => {
+                    self.go_through_cache()?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn go_through_cache(&mut self) -> io::Result<()> {
+        self.direct = false;
+        set_direct(&self.file, false)
+    }
+}
+
+/// Makes the reads of a file direct, or no longer so. Of the open file, not of its name: that may be
+/// another file's by now.
+pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, direct);
+    Ok(fcntl_setfl(file, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_says_so_each_time() {
+        let unreadable = File::create(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
+        let mut ahead = Ahead::start(unreadable, PAGE_BYTES).unwrap();
+        for _ in 0..2 {
+            assert!(ahead.read(&mut [0]).is_err());
+        }
+    }
+}
