@@ -53,6 +53,7 @@ impl Columns {
         self.captures.append(output, properties, (capture, rows), |column| {
             write::<Int32Type>(column, &vec![capture as i32; rows], None)
         })?;
+        self.pages.group(rows)?;
         self.pages.timestamps(output, &group.timestamps)?;
         if group.is_plain() {
             self.kinds.append(output, properties, ((), rows), |column| {

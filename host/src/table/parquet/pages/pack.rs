@@ -1,4 +1,4 @@
-//! Values to the bytes of a page, in three of Parquet's encodings.
+//! Values to the bytes of a page, in some of Parquet's encodings.
 
 /// Values of a block of differences, and of each of its parts, which have a width of their own.
 const BLOCK: usize = PART * PARTS;
@@ -19,6 +19,11 @@ pub(super) fn bits(values: &[bool], page: &mut Vec<u8>) {
         let bits = rest.iter().zip(0..).map(|(value, at)| u8::from(*value) << at);
         page.push(bits.sum());
     }
+}
+
+/// PLAIN: 8 bytes each, the lowest first.
+pub(super) fn plain(values: &[i64], page: &mut Vec<u8>) {
+    page.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
 /// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on. `greatest`: none
