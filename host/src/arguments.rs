@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub queue_mb: u32,
     /// Most of a processor that the online statistics may use; frames beyond are counted as skipped
-    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub statistics_cpu: u32,
     /// Capture through pnet instead of the ring: portable, but slower, and kernel drops are unknown
     #[arg(long)]
