@@ -6,6 +6,7 @@ mod completions;
 mod convert;
 mod damage;
 mod dissector;
+mod flips;
 mod gaps;
 mod goes_on;
 mod hostile;
