@@ -98,8 +98,9 @@ impl Trace {
         let Some(distance) = end.leads_to(sync, missing) else { return false };
         waiting.is_none_or(|(other, other_end)| {
             let other_distance = end.leads_to(other, missing);
-            let is_before = apart(other_end.clock, sync.clock) <= CLOCK_SLACK
-                && other_end.leads_to(sync, missing.saturating_sub(1)).is_some();
+            let is_before = missing != 0
+                && apart(other_end.clock, sync.clock) <= CLOCK_SLACK
+                && other_end.leads_to(sync, missing - 1).is_some();
             other_distance.is_none()
                 || is_before
                 || missing == 0 && distance == (0, 0) && other_distance != Some((0, 0))

@@ -51,12 +51,10 @@ impl Trace {
         frame: &Frame<'_>,
         sink: &mut impl Sink,
     ) {
-        self.note(bytes, frame);
         if self.is_certain(frame) {
-            let decoder = &mut self.decoder;
-            self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
-            return;
+            return self.certain(origin, bytes, frame, sink);
         }
+        self.note(bytes, frame);
         if let Place::Taken(counter) = self.sequencer.place(frame, bytes)
             && self.usurps(counter, frame)
             && let Some(evicted) = self.sequencer.evict(counter)
@@ -65,6 +63,19 @@ impl Trace {
         }
         let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
         self.sequencer.push(origin, bytes, frame, &mut |step| doubt.step(step, decoder, sink));
+    }
+
+    /// Takes the next captured frame, which [is certain](Trace::is_certain).
+    pub(super) fn certain(
+        &mut self,
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        sink: &mut impl Sink,
+    ) {
+        self.note(bytes, frame);
+        let decoder = &mut self.decoder;
+        self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
     }
 
     /// Takes a frame that has counts or a counter of this card, but does not fit: it is a copy, late or

@@ -86,7 +86,13 @@ impl Wire {
         self.frames += 1;
         self.ends += u64::from(frame.kind() == Some(FrameKind::End));
         match self.owner(&frame, bytes) {
-            Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
+            Owner::Certain(card) if self.held.is_empty() => {
+                self.last = card;
+                self.cards[card].certain(origin, bytes, &frame, &mut OfCard(card, sink));
+            }
+            Owner::Certain(card) | Owner::Card(card) => {
+                self.take(card, origin, bytes, &frame, sink);
+            }
             Owner::Held(at) => {
                 self.held[at].push(origin, bytes, &frame, self.frames);
                 self.decide(sink);

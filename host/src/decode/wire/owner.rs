@@ -10,6 +10,8 @@ use crate::decode::trace::Trace;
 
 /// Who a frame belongs to.
 pub(super) enum Owner {
+    /// A card, whose next frame it is without any doubt.
+    Certain(usize),
     Card(usize),
     Held(usize),
     Parked(usize),
@@ -24,7 +26,7 @@ impl Wire {
         let certain = |card: &usize| self.cards[*card].is_certain(frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
         if let Some(card) = last_first.into_iter().find(certain) {
-            return Owner::Card(card);
+            return Owner::Certain(card);
         }
         let best = |traces: &mut dyn Iterator<Item = &Trace>| {
             traces.enumerate().filter_map(|(at, t)| Some((t.fit(frame, bytes)?, at))).min()
@@ -100,7 +102,7 @@ impl Wire {
 
     /// Whether several cards could have lost frames before this one, which says what it counts.
     fn fits_several(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
-        let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(..)));
+        let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(missing, _)) if missing < WINDOW);
         let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
         counts && self.cards.iter().filter(near).count() > 1
     }
