@@ -1,7 +1,7 @@
 //! Captured frames to the items of a trace: accesses and other events in time order, gaps explicit.
 //!
 //! [`frame`] reads one frame's headers, [`sequence`] puts frames back in counter order and names the
-//! missing ones, [`Trace`] reads the records of one card and states what each gap cost, as items, as
+//! missing ones, `doubt` leaves out those whose counts contradict the others, [`Trace`] reads the records of one card and states what each gap cost, as items, as
 //! [`columns`] or counted only; [`wire`] tells the cards on one wire apart, [`Links`] has all wires of a
 //! capture. No sockets, no files.
 
@@ -9,6 +9,7 @@ pub(crate) mod clock;
 pub mod columns;
 mod counts;
 mod decoder;
+mod doubt;
 pub mod earlier_report;
 mod fit;
 pub mod frame;

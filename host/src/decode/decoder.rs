@@ -1,13 +1,17 @@
 //! Frames that are in order to the items of their session.
 
+mod records;
+
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::frame::{
     ACCESSES_MASK, FrameKind, Heartbeat, LOST_MASK, SYNC_WORDS, Sync, TRANSMIT_CLOCK_NS,
 };
-use hmtt_format::{Block, Cycles, Event, Report, Tally};
+use hmtt_format::record::CLOCK_MASK;
+use hmtt_format::{Block, Cycles, Event, Report};
 
 use super::clock::LongClock;
 use super::counts::Counts;
+use super::fit::end::{FRAME_ACCESSES, is_fine};
 use super::frame::{Body, Frame, Origin};
 use super::gap::Gap;
 use super::item::{DdrClock, Item, Malformation, Sink};
@@ -21,6 +25,8 @@ pub(super) struct Reached {
     pub lost: u32,
     /// The frame that led here.
     pub origin: Origin,
+    /// Accesses and clock that it stated.
+    entered: (u64, u64),
 }
 
 impl Reached {
@@ -29,6 +35,17 @@ impl Reached {
     fn is_after(self, sync: Sync) -> bool {
         sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK > ACCESSES_MASK / 2
             || sync.lost.wrapping_sub(self.lost) & LOST_MASK > LOST_MASK / 2
+    }
+
+    /// Accesses that the last frame read cannot have had, if a sync counts less than it led to, but not
+    /// less than it stated itself. A card that starts anew states nothing.
+    fn excess(self, sync: Sync) -> Option<u64> {
+        let since = |count: u64| count.wrapping_sub(self.entered.0) & ACCESSES_MASK;
+        let clocks = sync.clock.wrapping_sub(self.entered.1) & CLOCK_MASK;
+        let excess = since(self.accesses).checked_sub(since(sync.accesses))?;
+        let is_first = (sync.accesses, sync.clock) == (0, 0);
+        let possible = !is_first && sync.lost == self.lost && clocks <= CLOCK_MASK / 2;
+        (possible && excess != 0).then_some(excess)
     }
 }
 
@@ -101,12 +118,33 @@ impl Decoder {
                     .map_err(Malformation::from)
                     .and_then(|body| self.body(origin, &body, sink));
                 if let Err(error) = read {
-                    self.pending.damaged_frames += 1;
-                    self.counts.malformed += 1;
-                    sink.item(Item::Malformed { origin, error });
+                    self.leave_out(origin, error, sink);
                 }
             }
         }
+    }
+
+    /// Takes note of a frame in its place that was not read, or not to its end.
+    pub fn leave_out(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+        self.pending.damaged_frames += 1;
+        self.note_malformed(origin, error, sink);
+    }
+
+    /// Counts a damaged frame.
+    pub fn note_malformed(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+        self.counts.malformed += 1;
+        sink.item(Item::Malformed { origin, error });
+    }
+
+    /// Whether the last frame read may have been damaged so that a sync, which does not go on where it
+    /// led, is right nevertheless.
+    pub fn may_be_misled(&self, sync: Sync) -> bool {
+        self.reached.is_some_and(|reached| {
+            let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;
+            let most = if is_fine(sync) { FRAME_ACCESSES } else { ACCESSES_MASK / 2 };
+            let lost_some = reached.accesses != reached.entered.0 && more <= most;
+            reached.excess(sync).is_some() || lost_some && reached.lost == sync.lost
+        })
     }
 
     fn body(
@@ -145,7 +183,8 @@ impl Decoder {
         let clocks = self.counts.clocks.get_or_insert((entered, entered));
         clocks.1 = if body.kind == FrameKind::Data { clock.0 } else { entered };
         let accesses = sync.accesses.wrapping_add(accesses) & ACCESSES_MASK;
-        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin });
+        let entered = (sync.accesses, sync.clock);
+        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin, entered });
         result
     }
 
@@ -167,7 +206,12 @@ impl Decoder {
 
     /// States what is missing between what was reached and a sync.
     fn compare(&mut self, origin: Origin, sync: Sync, slice: Option<Cycles>, sink: &mut impl Sink) {
-        if self.reached.is_some_and(|reached| reached.is_after(sync)) {
+        if let Some(reached) = self.reached
+            && let Some(excess) = reached.excess(sync)
+        {
+            self.note_malformed(reached.origin, Malformation::Excess(excess), sink);
+            self.reached = Some(Reached { accesses: sync.accesses, ..reached });
+        } else if self.reached.is_some_and(|reached| reached.is_after(sync)) {
             self.restart(sink);
         }
         let mut gap = std::mem::take(&mut self.pending);
@@ -199,69 +243,6 @@ impl Decoder {
         self.last_slice = Cycles(0);
         self.clock = LongClock::default();
         sink.item(Item::Restart);
-    }
-
-    /// Reads the records of a data frame the way the sink wants them.
-    fn records<S: Sink>(
-        &mut self,
-        body: &Body<'_>,
-        sink: &mut S,
-    ) -> Result<(Tally, Result<(), Malformation>), Malformation> {
-        let fast = match sink.columns() {
-            Some(columns) => {
-                let clock = body.sync().map(|sync| self.clock.extend(Cycles(sync.clock)));
-                clock.and_then(|clock| columns.append(body.bytes(), clock))
-            }
-            None if S::EVENTS => None,
-            None => Tally::of_halves(body.bytes()),
-        };
-        let (tally, result) = match fast {
-            Some(tally) => (tally, Ok(())),
-            None => self.events(body, sink)?,
-        };
-        self.counts.records(&tally, self.burst_bytes);
-        Ok((tally, result))
-    }
-
-    fn events<S: Sink>(
-        &mut self,
-        body: &Body<'_>,
-        sink: &mut S,
-    ) -> Result<(Tally, Result<(), Malformation>), Malformation> {
-        let mut block = Block::new(body.words())?;
-        let mut tally = Tally::new(block.sync());
-        let mut result = Ok(());
-        for event in &mut block {
-            let event = match event {
-                Ok(event) => self.clock.extend_event(event),
-                Err(error) => {
-                    result = Err(error.into());
-                    break;
-                }
-            };
-            tally.note(&event);
-            match (event, S::EVENTS) {
-                (Event::Access(access), true) => match sink.columns() {
-                    Some(columns) => columns.push(access),
-                    None => sink.item(Item::Event(event)),
-                },
-                (_, true) => {
-                    self.note(&event);
-                    sink.item(Item::Event(event));
-                }
-                (_, false) => self.note(&event),
-            }
-        }
-        tally.clock = block.clock();
-        Ok((tally, result))
-    }
-
-    fn note(&mut self, event: &Event) {
-        match event {
-            Event::Slice { clock, .. } => self.last_slice = *clock,
-            Event::Fault { kind, .. } => *self.counts.faults.entry(kind.name()).or_default() += 1,
-            _ => {}
-        }
     }
 
     fn report(

@@ -3,23 +3,22 @@
 //!
 //! A frame that has the next counter and states exactly the accesses that were reached is near-certain
 //! to be the same card's: two cards that agree in both by chance agree again in no frame that follows.
-//! Everything else is judged by whether the counts could have become what the frame states.
+//! Everything else is judged by whether the counts could have become what the frame states. One frame
+//! among those that came may itself be damaged: what contradicts only that one fits.
 
-use hmtt_format::Tally;
-use hmtt_format::block::UNIT_NONE;
-use hmtt_format::frame::{ACCESSES_MASK, FrameKind, LOST_MASK, MAX_WORDS, SYNC_WORDS, Sync};
-use hmtt_format::memory::PAGE_LOG2;
+pub mod end;
+
+use hmtt_format::frame::{ACCESSES_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
-use super::decoder::Reached;
 use super::frame::{Body, Frame};
-use super::sequence::{FARTHEST_DETOUR, Place, WINDOW};
+use super::sequence::{FARTHEST_DETOUR, FIRST_FRAMES, Place, WINDOW};
 use super::trace::Trace;
+use end::{CLOCK_SLACK, End, FRAME_ACCESSES, apart, is_fine};
 
-/// Most accesses of a frame whose records are lines or bursts.
-const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// How far a sync's clock may be behind what came before: slices and reports run ahead of records.
-const CLOCK_SLACK: u64 = 1 << 32;
+/// Most accesses and lost records by which a frame out of place is ahead of its card.
+const NEAR_ACCESSES: u64 = 1 << 24;
+const NEAR_LOST: u32 = 1 << 16;
 
 /// How well a frame fits a trace, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,28 +40,15 @@ impl Fit {
     }
 }
 
-/// Where a frame has led.
-#[derive(Clone, Copy, Debug)]
-struct End {
-    accesses: u64,
-    lost: u32,
-    clock: u64,
-    /// It could not be read to its end.
-    damaged: bool,
-}
+/// The last two frames that say where they have led, the latest first, each with how many of those
+/// after it were not read.
+type Bases = [Option<(End, u64)>; 2];
 
-/// Where a frame leads by itself; none if it cannot be read or has no sync.
-fn end_of(body: &Body<'_>) -> Option<End> {
-    let sync = body.sync()?;
-    let (tally, damaged) = match body.kind {
-        FrameKind::Data => {
-            let tally = Tally::of(body.bytes()).ok()?;
-            (tally, tally.error.is_some())
-        }
-        _ => (Tally::new(sync), false),
-    };
-    let accesses = sync.accesses.wrapping_add(tally.accesses) & ACCESSES_MASK;
-    Some(End { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
+fn note(bases: &mut Bases, end: End, unseen: &mut u64) {
+    if let Some(free) = bases.iter_mut().find(|base| base.is_none()) {
+        *free = Some((end, *unseen));
+    }
+    *unseen += 1;
 }
 
 impl Trace {
@@ -73,6 +59,7 @@ impl Trace {
             return false;
         };
         self.sequencer.is_in_order(frame.counter)
+            && self.doubt.is_empty()
             && self.decoder.reached.is_some_and(|reached| {
                 let clock = reached.clock.0 & CLOCK_MASK;
                 (reached.accesses, reached.lost) == (sync.accesses, sync.lost)
@@ -84,9 +71,10 @@ impl Trace {
     pub(super) fn fit(&self, frame: &Frame<'_>, bytes: &[u8]) -> Option<Fit> {
         let counter = match self.sequencer.place(frame, bytes) {
             Place::Ahead(counter) if self.sequencer.distance(counter) < WINDOW => counter,
+            Place::Taken(counter) if self.usurps(counter, frame) => counter,
             Place::Duplicate => return Some(Fit::Copy),
             Place::Late => return self.is_past(frame).then_some(Fit::Late),
-            Place::Ahead(_) | Place::Restart => return None,
+            Place::Ahead(_) | Place::Taken(_) | Place::Restart => return None,
         };
         let Ok(body) = &frame.body else {
             return Some(Fit::Near(self.sequencer.distance(counter), 0));
@@ -97,74 +85,149 @@ impl Trace {
         }
     }
 
+    /// Whether a frame has the better claim to the place of one that waits with the same counter: what
+    /// waits there contradicts the frames around, or is one of those missing before.
+    pub(super) fn usurps(&self, counter: u64, frame: &Frame<'_>) -> bool {
+        let Ok(body) = &frame.body else { return false };
+        let Some((end, missing)) = self.bases(counter)[0] else { return false };
+        let waiting = self.sequencer.held_at(counter).and_then(End::of_bytes);
+        let Some(sync) = body.sync() else {
+            let contradicts = |(other, _)| end.leads_to(other, missing).is_none();
+            return body.heartbeat().is_some() && waiting.is_some_and(contradicts);
+        };
+        let Some(distance) = end.leads_to(sync, missing) else { return false };
+        waiting.is_none_or(|(other, other_end)| {
+            let other_distance = end.leads_to(other, missing);
+            let is_before = missing != 0
+                && apart(other_end.clock, sync.clock) <= CLOCK_SLACK
+                && other_end.leads_to(sync, missing - 1).is_some();
+            other_distance.is_none()
+                || is_before
+                || missing == 0 && distance == (0, 0) && other_distance != Some((0, 0))
+        })
+    }
+
     /// Whether a frame could be this card's after a long gap.
     pub(super) fn could_reach(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         let Place::Ahead(counter) = self.sequencer.place(frame, bytes) else { return false };
         let sync = frame.body.ok().and_then(|body| body.sync());
-        let (Some((base, missing)), Some(sync)) = (self.base(counter), sync) else { return true };
-        forward(base, sync, missing).is_some()
+        let (Some((base, missing)), Some(sync)) = (self.bases(counter)[0], sync) else {
+            return true;
+        };
+        base.leads_to(sync, missing).is_some()
     }
 
-    /// Whether a frame has a counter that this card could use now, whatever else it says.
+    /// Whether a frame has a counter or counts that this card could use now, whatever else it says.
     pub(super) fn is_near(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        self.is_counter_near(frame, bytes) || self.are_counts_near(frame)
+    }
+
+    /// Whether a frame has counts that this card could use now, but the counter of none to come.
+    pub(super) fn is_misplaced(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        self.are_counts_near(frame) && !self.waits_for(frame, bytes)
+    }
+
+    /// Whether a frame has the counter of one that could come now.
+    pub(super) fn waits_for(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         match self.sequencer.place(frame, bytes) {
             Place::Ahead(counter) => self.sequencer.distance(counter) < WINDOW,
             _ => false,
         }
     }
 
-    fn is_past(&self, frame: &Frame<'_>) -> bool {
+    fn is_counter_near(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        let taken = |counter| self.sequencer.distance(counter) < WINDOW;
+        self.waits_for(frame, bytes)
+            || matches!(self.sequencer.place(frame, bytes), Place::Taken(counter) if taken(counter))
+    }
+
+    fn are_counts_near(&self, frame: &Frame<'_>) -> bool {
         let sync = frame.body.ok().and_then(|body| body.sync());
-        let (Some(sync), Some(reached)) = (sync, self.decoder.reached) else { return true };
-        let behind = reached.accesses.wrapping_sub(sync.accesses) & ACCESSES_MASK;
+        // Where nothing has counted yet, a card that starts again states the same.
+        let starts = |sync: &Sync| sync.accesses == 0 && frame.counter < FIRST_FRAMES;
+        let Some(sync) = sync.filter(|sync| !starts(sync)) else { return false };
+        let near = |(accesses, lost)| accesses <= NEAR_ACCESSES && lost <= NEAR_LOST;
+        self.bases(self.sequencer.newest() + 1).into_iter().flatten().any(|(end, missing)| {
+            apart(sync.clock, end.clock) <= CLOCK_SLACK
+                && end.leads_to(sync, missing + WINDOW).is_some_and(near)
+        })
+    }
+
+    /// Whether a frame would be left out as late.
+    pub(super) fn is_late(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        matches!(self.sequencer.place(frame, bytes), Place::Late)
+    }
+
+    /// Whether a frame goes on exactly from the last that came, though not by its counter.
+    pub(super) fn counts_exactly(&self, frame: &Frame<'_>) -> bool {
+        let sync = frame.body.ok().and_then(|body| body.sync());
+        let last = self.bases(self.sequencer.newest() + 1)[0];
+        sync.zip(last).is_some_and(|(sync, (end, _))| end.is_exactly(sync))
+    }
+
+    /// Whether a frame counts no more than was reached.
+    pub(super) fn is_past(&self, frame: &Frame<'_>) -> bool {
+        let end = frame.body.ok().and_then(|body| Some((body.sync()?, End::of(&body)?)));
+        let (Some((sync, end)), Some(reached)) = (end, self.decoder.reached) else { return true };
+        let behind = reached.accesses.wrapping_sub(end.accesses) & ACCESSES_MASK;
         behind <= if is_fine(sync) { FARTHEST_DETOUR * FRAME_ACCESSES } else { ACCESSES_MASK / 2 }
     }
 
-    /// Where the frames before `counter` have led, as far as they came, and how many of those between
-    /// were not read.
-    fn base(&self, counter: u64) -> Option<(End, u64)> {
-        let (mut unseen, mut reached_to) = (0, counter);
+    fn bases(&self, counter: u64) -> Bases {
+        let (mut bases, mut unseen, mut reached_to) = ([None; 2], 0, counter);
         for (held, bytes) in self.sequencer.held_before(counter) {
             unseen += reached_to - held - 1;
             reached_to = held;
-            match Frame::parse(bytes)?.body {
-                Ok(body) => match end_of(&body) {
-                    Some(end) => return Some((end, unseen + u64::from(end.damaged))),
-                    None => continue,
-                },
-                Err(_) => unseen += 1,
+            match Frame::parse(bytes).map(|frame| frame.body) {
+                Some(Ok(body)) => {
+                    if let Some(end) = End::of(&body) {
+                        note(&mut bases, end, &mut unseen);
+                    }
+                }
+                _ => unseen += 1,
+            }
+            if bases[1].is_some() {
+                return bases;
             }
         }
-        let reached = self.decoder.reached?;
         unseen += reached_to.saturating_sub(self.sequencer.next());
-        unseen += self.decoder.pending.frames + self.decoder.pending.damaged_frames;
-        let Reached { accesses, lost, clock, .. } = reached;
-        Some((End { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }, unseen))
+        for (end, not_read) in self.doubt.ends() {
+            unseen += not_read;
+            end.into_iter().for_each(|end| note(&mut bases, end, &mut unseen));
+        }
+        if let Some(reached) = self.decoder.reached {
+            unseen += self.decoder.pending.frames + self.decoder.pending.damaged_frames;
+            note(&mut bases, reached.into(), &mut unseen);
+        }
+        bases
     }
 
     fn fit_sync(&self, counter: u64, sync: Sync, body: &Body<'_>) -> Option<Fit> {
-        // The frame after it must be able to follow.
+        // The frame after it must be able to follow, unless its counter is wrong and it came before.
         let mut exact_after = false;
         if let Some((next, bytes)) = self.sequencer.held_after(counter)
-            && let Some(after) = Frame::parse(bytes)?.body.ok().and_then(|body| body.sync())
+            && let Some((after, after_end)) = End::of_bytes(bytes)
         {
-            let end = end_of(body)?;
-            let distance = forward(end, after, next - counter - 1 + u64::from(end.damaged))?;
-            exact_after = next == counter + 1 && distance == (0, 0);
+            match End::of(body)?.leads_to(after, next - counter - 1) {
+                Some(distance) => exact_after = next == counter + 1 && distance == (0, 0),
+                None => _ = after_end.leads_to(sync, WINDOW)?,
+            }
         }
-        let Some((base, missing)) = self.base(counter) else {
+        let [Some(last), before] = self.bases(counter) else {
             // Only what came after it speaks for it, unless nothing has counted yet.
             return Some(if exact_after { Fit::Next(0) } else { Fit::Near(WINDOW, 0) });
         };
-        let distance = forward(base, sync, missing)?;
+        let mut bases = std::iter::once(last).chain(before);
+        let (base, missing, distance) = bases
+            .find_map(|(base, missing)| Some((base, missing, base.leads_to(sync, missing)?)))?;
         let clocks = match body.kind {
             FrameKind::Data => apart(sync.clock, base.clock),
             _ => 0,
         };
-        Some(if exact_after || missing == 0 && distance == (0, 0) {
+        Some(if exact_after || missing == 0 && base.is_exactly(sync) && distance == (0, 0) {
             Fit::Next(clocks)
         } else {
-            Fit::Near(missing, clocks)
+            Fit::Near(missing + u64::from(base.damaged), clocks)
         })
     }
 
@@ -172,37 +235,11 @@ impl Trace {
         let (now, before) = (body.heartbeat()?, self.decoder.heartbeat);
         let passed = now.transmit_clocks.wrapping_sub(before.transmit_clocks) & CLOCK_MASK;
         let missing = self.sequencer.missing_before(counter);
-        (passed <= CLOCK_MASK / 2).then_some(match missing {
+        Some(match missing {
+            // The clock of one of the two is damaged, or it is another card's, which then claims it.
+            _ if passed > CLOCK_MASK / 2 => Fit::Near(WINDOW, passed),
             0 => Fit::Next(passed),
             missing => Fit::Near(missing, passed),
         })
     }
-}
-
-/// Whether records name lines or bursts, so that each stands for one access.
-fn is_fine(sync: Sync) -> bool {
-    sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
-}
-
-/// How far apart two clocks of frames are.
-fn apart(one: u64, other: u64) -> u64 {
-    let ahead = one.wrapping_sub(other) & CLOCK_MASK;
-    ahead.min((CLOCK_MASK + 1) - ahead)
-}
-
-/// Accesses and records lost from `base` to `sync`, if `missing` frames between them could have held
-/// what is not in the records lost.
-fn forward(base: End, sync: Sync, missing: u64) -> Option<(u64, u32)> {
-    let accesses = sync.accesses.wrapping_sub(base.accesses) & ACCESSES_MASK;
-    let lost = sync.lost.wrapping_sub(base.lost) & LOST_MASK;
-    let back = base.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
-    let most = match (is_fine(sync), missing, lost) {
-        (_, 0, 0) => 0,
-        (true, ..) => missing.saturating_mul(FRAME_ACCESSES).saturating_add(lost.into()),
-        (false, ..) => ACCESSES_MASK / 2,
-    };
-    let possible = accesses <= most.min(ACCESSES_MASK / 2)
-        && lost <= LOST_MASK / 2
-        && (back > CLOCK_MASK / 2 || back <= CLOCK_SLACK);
-    possible.then_some((accesses, lost))
 }

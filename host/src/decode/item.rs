@@ -21,6 +21,12 @@ pub enum Malformation {
     /// The report it carries.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// The frames around it follow each other without it, and it does not fit between them.
+    #[error("frame counter or counts contradict those of the frames around")]
+    Contradiction,
+    /// The frame was read, with records that it cannot have had.
+    #[error("records stand for {0} accesses more than the next frame tells of")]
+    Excess(u64),
 }
 
 /// One element of a trace.

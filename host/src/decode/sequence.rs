@@ -7,11 +7,16 @@
 //! Invariant: every counter between the first frame of a session and the last is passed on exactly
 //! once or named missing exactly once. A session ends where the card starts to count anew.
 
+mod fingerprint;
+mod order;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind, MAC_HEADER_BYTES};
+use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 
 use super::frame::{Frame, Origin};
+use fingerprint::fingerprint;
+pub use order::Order;
 
 /// How many counts a frame may be behind the newest and still be put in order.
 pub const WINDOW: u64 = 64;
@@ -19,12 +24,9 @@ pub const WINDOW: u64 = 64;
 pub(super) const FARTHEST_DETOUR: u64 = 1024;
 /// A frame below this that is further behind than the window is a restarted card too: its first
 /// frames, perhaps after a few that were lost.
-const FIRST_FRAMES: u64 = 16;
+pub(super) const FIRST_FRAMES: u64 = 16;
 /// A report with counter 0 this far ahead is a restarted card, not a gap.
 const FARTHEST_GAP: u64 = 1 << 20;
-/// Payload bytes that tell a copy of a frame from another frame with its counter: the payload
-/// header, the sync and the first records.
-const FINGERPRINT_BYTES: usize = 64;
 
 /// What the sequencer passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,32 +42,6 @@ pub enum Step<'a> {
     },
     /// The card counts from the start again; nothing is known of the time between.
     Restart,
-}
-
-/// What happened to the order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Order {
-    /// Frames that did not come in time.
-    pub missing: u64,
-    /// Copies of frames, dropped.
-    pub duplicates: u64,
-    /// Frames that came after a later one.
-    pub reordered: u64,
-    /// Those of `reordered` that came too late to be put back; they are in `missing`.
-    pub late: u64,
-    /// Times the card started to count anew.
-    pub restarts: u64,
-}
-
-impl Order {
-    pub(super) fn combine(&mut self, other: &Order, with: fn(u64, u64) -> u64) {
-        let Order { missing, duplicates, reordered, late, restarts } = *other;
-        self.missing = with(self.missing, missing);
-        self.duplicates = with(self.duplicates, duplicates);
-        self.reordered = with(self.reordered, reordered);
-        self.late = with(self.late, late);
-        self.restarts = with(self.restarts, restarts);
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +76,8 @@ pub(super) enum Place {
     Duplicate,
     /// Its place was given up.
     Late,
+    /// Another frame waits at this unwrapped counter.
+    Taken(u64),
     /// In another session, or to another card.
     Restart,
 }
@@ -139,10 +117,8 @@ impl Sequencer {
                 self.order.reordered += 1;
                 self.order.late += 1;
             }
-            Place::Restart => {
-                self.finish(pass);
-                self.order.restarts += 1;
-                pass(Step::Restart);
+            Place::Restart | Place::Taken(_) => {
+                self.restart(pass);
                 self.open_session(frame);
                 self.take(self.next, fingerprint, origin, bytes, pass);
             }
@@ -167,6 +143,21 @@ impl Sequencer {
     /// The frames that wait before an unwrapped counter, the nearest first.
     pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, &[u8])> {
         self.held.range(..counter).rev().map(|(before, held)| (*before, &held.bytes[..]))
+    }
+
+    /// The frame that waits at an unwrapped counter.
+    pub(super) fn held_at(&self, counter: u64) -> Option<&[u8]> {
+        self.held.get(&counter).map(|held| &held.bytes[..])
+    }
+
+    /// Takes away the frame that waits at an unwrapped counter, which is not its own.
+    pub(super) fn evict(&mut self, counter: u64) -> Option<Origin> {
+        self.held.remove(&counter).map(|held| held.origin)
+    }
+
+    /// The highest unwrapped counter that came.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// The next unwrapped counter to be passed on.
@@ -196,10 +187,18 @@ impl Sequencer {
         }
     }
 
+    /// Ends the session: the next frame begins another.
+    pub(super) fn restart(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        self.finish(pass);
+        self.order.restarts += 1;
+        pass(Step::Restart);
+        self.open = false;
+    }
+
     fn open_session(&mut self, first: &Frame<'_>) {
         self.open = true;
         self.ended = false;
-        self.next = first.counter + (1 << COUNTER_BITS);
+        self.next = first_place(first);
         self.newest = self.next;
         self.started = first.opens_session();
         self.passed.clear();
@@ -214,6 +213,9 @@ impl Sequencer {
 
     /// Where a frame belongs, which is what `bytes` hold.
     pub(super) fn place(&self, frame: &Frame<'_>, bytes: &[u8]) -> Place {
+        if !self.open {
+            return Place::Ahead(first_place(frame));
+        }
         self.place_of(frame, fingerprint(bytes))
     }
 
@@ -237,7 +239,8 @@ impl Sequencer {
         };
         match seen {
             Some(seen) if seen == fingerprint => Place::Duplicate,
-            Some(_) => Place::Restart,
+            Some(_) if behind => Place::Restart,
+            Some(_) => Place::Taken(counter),
             None if behind && self.started => Place::Late,
             None => Place::Ahead(counter),
         }
@@ -300,13 +303,7 @@ impl Sequencer {
     }
 }
 
-fn fingerprint(bytes: &[u8]) -> u64 {
-    let payload = bytes.get(MAC_HEADER_BYTES..).unwrap_or_default();
-    let start = &payload[..payload.len().min(FINGERPRINT_BYTES)];
-    start.chunks(size_of::<u64>()).fold(payload.len() as u64, |hash, chunk| {
-        let mut word = [0; size_of::<u64>()];
-        word[..chunk.len()].copy_from_slice(chunk);
-        // An odd multiplier with well spread bits (2^64 / golden ratio).
-        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+/// The unwrapped counter of the first frame of a session.
+fn first_place(frame: &Frame<'_>) -> u64 {
+    frame.counter + (1 << COUNTER_BITS)
 }

@@ -10,14 +10,16 @@ use hmtt_format::{Cycles, Report};
 
 use super::counts::Counts;
 use super::decoder::Decoder;
+use super::doubt::Doubt;
 use super::frame::{Frame, Origin};
-use super::item::{Counted, Item, Items, Sink};
-use super::sequence::{Order, Sequencer};
+use super::item::{Counted, Item, Items, Malformation, Sink};
+use super::sequence::{Order, Place, Sequencer};
 
 /// Decodes the frames of one card as they come.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(super) sequencer: Sequencer,
+    pub(super) doubt: Doubt,
     pub(super) decoder: Decoder,
 }
 
@@ -49,11 +51,55 @@ impl Trace {
         frame: &Frame<'_>,
         sink: &mut impl Sink,
     ) {
+        if self.is_certain(frame) {
+            return self.certain(origin, bytes, frame, sink);
+        }
+        self.note(bytes, frame);
+        if let Place::Taken(counter) = self.sequencer.place(frame, bytes)
+            && self.usurps(counter, frame)
+            && let Some(evicted) = self.sequencer.evict(counter)
+        {
+            self.decoder.note_malformed(evicted, Malformation::Contradiction, sink);
+        }
+        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
+        self.sequencer.push(origin, bytes, frame, &mut |step| doubt.step(step, decoder, sink));
+    }
+
+    /// Takes the next captured frame, which [is certain](Trace::is_certain).
+    pub(super) fn certain(
+        &mut self,
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        sink: &mut impl Sink,
+    ) {
+        self.note(bytes, frame);
+        let decoder = &mut self.decoder;
+        self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
+    }
+
+    /// Takes a frame that has counts or a counter of this card, but does not fit: it is a copy, late or
+    /// damaged.
+    pub(super) fn stray(
+        &mut self,
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        sink: &mut impl Sink,
+    ) {
+        match self.sequencer.place(frame, bytes) {
+            Place::Late | Place::Duplicate => self.frame(origin, bytes, frame, sink),
+            Place::Ahead(_) | Place::Taken(_) | Place::Restart => {
+                self.note(bytes, frame);
+                self.decoder.note_malformed(origin, Malformation::Contradiction, sink);
+            }
+        }
+    }
+
+    fn note(&mut self, bytes: &[u8], frame: &Frame<'_>) {
         self.decoder.counts.frames += 1;
         self.decoder.counts.bytes += bytes.len() as u64;
         self.decoder.counts.ends += u64::from(frame.kind() == Some(FrameKind::End));
-        let decoder = &mut self.decoder;
-        self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
     }
 
     /// Goes on from what the card reported before the capture, which counts as nothing that came.
@@ -78,10 +124,22 @@ impl Trace {
         }
     }
 
+    /// Begins another session.
+    pub(super) fn restart(&mut self, sink: &mut impl Sink) {
+        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
+        self.sequencer.restart(&mut |step| doubt.step(step, decoder, sink));
+    }
+
+    /// Whether no frame with counts was decoded yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.decoder.reached.is_none()
+    }
+
     /// Decodes what still waits; the session goes on.
     pub(super) fn flush(&mut self, sink: &mut impl Sink) {
-        let decoder = &mut self.decoder;
-        self.sequencer.finish(&mut |step| decoder.step(step, sink));
+        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
+        self.sequencer.finish(&mut |step| doubt.step(step, decoder, sink));
+        self.doubt.finish(&mut self.decoder, sink);
     }
 
     /// Takes back what was counted up to `earlier`, which has turned out to be another card's, and the
@@ -129,8 +187,7 @@ impl Trace {
 
     /// Decodes what still waits and closes the trace; the sink says how it wants what is in it.
     pub fn finish_to(mut self, sink: &mut impl Sink) -> Counts {
-        let decoder = &mut self.decoder;
-        self.sequencer.finish(&mut |step| decoder.step(step, sink));
+        self.flush(sink);
         self.decoder.close_session(sink);
         self.decoder.counts.order = self.order();
         self.decoder.counts

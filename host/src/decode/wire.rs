@@ -7,6 +7,7 @@
 //! card on the wire that trace has what [`Trace`] alone makes of the frames; memory is bounded.
 
 mod held;
+mod owner;
 mod sink;
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use super::frame::{Frame, Origin};
 use super::item::Item;
 use super::trace::Trace;
 use held::Held;
+use owner::Owner;
 use sink::OfCard;
 pub use sink::{CardSink, WireCounts};
 pub(super) use sink::{Counted, Items};
@@ -40,16 +42,6 @@ struct Parked {
     restarted: bool,
     /// What the first frame after it says of what was before.
     opening: Sync,
-}
-
-/// Who a frame belongs to.
-enum Owner {
-    Card(usize),
-    Held(usize),
-    Parked(usize),
-    /// A copy of, or late for, what came before a card's restart.
-    Past(usize, Fit),
-    Nobody,
 }
 
 /// Tells the cards on a wire apart and decodes the frames of each.
@@ -94,7 +86,13 @@ impl Wire {
         self.frames += 1;
         self.ends += u64::from(frame.kind() == Some(FrameKind::End));
         match self.owner(&frame, bytes) {
-            Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
+            Owner::Certain(card) if self.held.is_empty() => {
+                self.last = card;
+                self.cards[card].certain(origin, bytes, &frame, &mut OfCard(card, sink));
+            }
+            Owner::Certain(card) | Owner::Card(card) => {
+                self.take(card, origin, bytes, &frame, sink);
+            }
             Owner::Held(at) => {
                 self.held[at].push(origin, bytes, &frame, self.frames);
                 self.decide(sink);
@@ -143,77 +141,15 @@ impl Wire {
 
     /// As [`Wire::finish`]; the sink says how it wants what is in the frames.
     pub fn finish_to(mut self, sink: &mut impl CardSink) -> WireCounts {
-        while !self.held.is_empty() {
-            self.settle(0, sink);
+        while let Some(held) = self.held.first() {
+            match held.strayed_from(true) {
+                Some(card) => self.stray(0, card, sink),
+                None => self.settle(0, sink),
+            }
         }
         let numbered = self.cards.into_iter().enumerate();
         let cards = numbered.map(|(card, trace)| trace.finish_to(&mut OfCard(card, sink)));
         WireCounts { cards: cards.collect(), foreign: self.foreign }
-    }
-
-    /// Whose frame it is.
-    fn owner(&self, frame: &Frame<'_>, bytes: &[u8]) -> Owner {
-        let certain = |card: &usize| self.cards[*card].is_certain(frame);
-        let last_first = (self.last..self.cards.len()).chain(0..self.last);
-        if let Some(card) = last_first.into_iter().find(certain) {
-            return Owner::Card(card);
-        }
-        let best = |traces: &mut dyn Iterator<Item = &Trace>| {
-            traces.enumerate().filter_map(|(at, t)| Some((t.fit(frame, bytes)?, at))).min()
-        };
-        let card = best(&mut self.cards.iter());
-        let held = best(&mut self.held.iter().map(Held::trace));
-        let held = held.map(|best| self.latest_near(best, frame, bytes));
-        let parked = best(&mut self.parked.iter().map(|parked| &parked.trace));
-        let is_data = frame.kind() == Some(FrameKind::Data);
-        match (card, held, parked) {
-            // Before it a card that only seemed to be another; not by counts alone, since two sessions
-            // of full frames count alike, but by the clock too.
-            (card, held, Some((Fit::Next(0), at)))
-                if is_data && [card, held].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
-            {
-                Owner::Parked(at)
-            }
-            // A card that does again what it did before its restart sends what looks like copies, and
-            // what could be near by chance.
-            (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(..), at)), _)
-                if self.held[at].is_silent(card) =>
-            {
-                Owner::Held(at)
-            }
-            (Some((fit, card)), held, _) if held.is_none_or(|(other, _)| fit <= other) => match fit
-            {
-                Fit::Near(..) if self.fits_several(frame, bytes) => Owner::Nobody,
-                _ => Owner::Card(card),
-            },
-            (_, Some((_, at)), _) => Owner::Held(at),
-            (_, _, Some((fit, at))) if fit.goes_on() => Owner::Parked(at),
-            (_, _, Some((fit, at))) => Owner::Past(self.parked[at].card, fit),
-            _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Card(self.last),
-            _ => Owner::Nobody,
-        }
-    }
-
-    /// Of strings that wait and could be followed by a frame, the latest that came wholly after the
-    /// best: more likely the same card once more than two by chance.
-    fn latest_near(&self, best: (Fit, usize), frame: &Frame<'_>, bytes: &[u8]) -> (Fit, usize) {
-        if matches!(best.0, Fit::Next(_)) {
-            return best;
-        }
-        let fits = |at: usize| Some((self.held[at].trace().fit(frame, bytes)?, at));
-        let later = (best.1 + 1..self.held.len()).rev();
-        later
-            .filter(|at| self.held[best.1].is_before(&self.held[*at]))
-            .find_map(fits)
-            .filter(|(fit, _)| *fit != Fit::Late)
-            .unwrap_or(best)
-    }
-
-    /// Whether several cards could have lost frames before this one, which says what it counts.
-    fn fits_several(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
-        let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(..)));
-        let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
-        counts && self.cards.iter().filter(near).count() > 1
     }
 
     /// Gives a frame to its card, and sees what that says of the frames that wait.
@@ -227,7 +163,9 @@ impl Wire {
     ) {
         let Some(trace) = self.cards.get_mut(card) else { return };
         if !self.held.is_empty() && trace.fit(frame, bytes).is_some_and(Fit::goes_on) {
-            self.held.iter_mut().for_each(|held| held.card_goes_on(card));
+            let counts = frame.kind() != Some(FrameKind::Heartbeat);
+            let speaks = |held: &&mut Held| counts || !held.is_suspect(card);
+            self.held.iter_mut().filter(speaks).for_each(|held| held.card_goes_on(card));
         }
         trace.frame(origin, bytes, frame, &mut OfCard(card, sink));
         self.last = card;
@@ -258,10 +196,14 @@ impl Wire {
         loop {
             let found = self.held.iter().enumerate();
             let found = found.filter_map(|(at, held)| Some((at, held.found(&self.cards)?))).next();
-            let ready = |held: &Held| held.is_card() || held.is_full() || held.is_stray();
+            let stray = self.held.iter().enumerate();
+            let stray = stray.filter_map(|(at, held)| Some((at, held.strayed_from(false)?))).next();
+            let ready = |held: &Held| held.is_card() || held.is_full();
             if let Some((at, card)) = found {
                 let held = self.held.remove(at);
                 self.give(card, held, sink);
+            } else if let Some((at, card)) = stray {
+                self.stray(at, card, sink);
             } else if let Some(at) = self.held.iter().position(ready) {
                 // What came wholly before it, it may go on from.
                 let before = |held: &Held| held.is_before(&self.held[at]);
@@ -276,10 +218,16 @@ impl Wire {
     fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
         let held = self.held.remove(at);
         match held.parent(self.last) {
-            Some(card) if held.is_stray() => self.give(card, held, sink),
+            // Its place is still open, and what waits behind it speaks for it or against it.
+            Some(card) if held.fills_place(&self.cards[card]) => self.give(card, held, sink),
             Some(card) => {
+                let was_new = self.cards[card].is_new();
                 self.park(card, &held, sink);
                 let restarts = self.cards[card].restarts();
+                // A first frame alone does not make all others late.
+                if held.is_falsely_late(&self.cards[card], was_new) {
+                    self.cards[card].restart(&mut OfCard(card, sink));
+                }
                 self.give(card, held, sink);
                 let restarted = self.cards[card].restarts() != restarts;
                 if let Some(parked) = self.parked.back_mut() {
@@ -291,6 +239,17 @@ impl Wire {
                 self.give(self.cards.len() - 1, held, sink);
             }
             None => self.give(self.last, held, sink),
+        }
+    }
+
+    /// Leaves out a frame that waited alone and turned out to be a card's, damaged, late or a copy.
+    fn stray(&mut self, at: usize, card: usize, sink: &mut impl CardSink) {
+        let held = self.held.remove(at);
+        for waiting in held.frames() {
+            if let Some(frame) = Frame::parse(&waiting.bytes) {
+                let sink = &mut OfCard(card, sink);
+                self.cards[card].stray(waiting.origin, &waiting.bytes, &frame, sink);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod convert;
 mod damage;
 mod dissector;
 mod failing;
+mod flips;
 mod gaps;
 mod goes_on;
 mod hostile;

@@ -1,6 +1,6 @@
 //! Frames that go on from no card's trace, until they show whose they are.
 
-use hmtt_format::frame::Sync;
+use hmtt_format::frame::{FrameKind, Sync};
 
 use crate::decode::fit::Fit;
 use crate::decode::frame::{Frame, Origin};
@@ -40,8 +40,11 @@ pub(super) struct Held {
 struct Seen {
     /// The frames could be its own after a long gap; if not, after a restart.
     could_reach: bool,
-    /// The counter is one the card could be about to use: a damaged frame, more likely than a card.
+    /// The counter is one the card could be about to use, or the counts are: a damaged frame, more
+    /// likely than a card.
     near: bool,
+    /// The counts are such as well, and the counter is not.
+    misplaced: bool,
     /// Its frames since the first one.
     frames: u32,
     /// Its frames since the second one.
@@ -51,7 +54,8 @@ struct Seen {
 impl Seen {
     fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
         let could_reach = trace.could_reach(frame, bytes);
-        Seen { could_reach, near: trace.is_near(frame, bytes), ..Seen::default() }
+        let misplaced = trace.is_misplaced(frame, bytes);
+        Seen { could_reach, near: trace.is_near(frame, bytes), misplaced, ..Seen::default() }
     }
 
     /// Whether the card goes on beside the frames.
@@ -108,6 +112,22 @@ impl Held {
         }
     }
 
+    /// Whether the first of these frames has a place that a card's trace waits for.
+    pub fn fills_place(&self, trace: &Trace) -> bool {
+        self.is_first(|frame, bytes| trace.waits_for(frame, bytes))
+    }
+
+    /// Whether a card would leave out these frames as late, though they are not of its past.
+    pub fn is_falsely_late(&self, trace: &Trace, was_new: bool) -> bool {
+        let more = was_new && self.frames.len() > 1;
+        self.is_first(|frame, bytes| trace.is_late(frame, bytes) && (more || !trace.is_past(frame)))
+    }
+
+    fn is_first(&self, is: impl Fn(&Frame<'_>, &[u8]) -> bool) -> bool {
+        let first = self.frames.first().map(|first| &first.bytes[..]);
+        first.is_some_and(|bytes| Frame::parse(bytes).is_some_and(|frame| is(&frame, bytes)))
+    }
+
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -129,10 +149,36 @@ impl Held {
         self.cards.get(card).is_some_and(|seen| seen.frames == 0)
     }
 
-    /// Whether this is a frame alone whose counter a card has long used itself: a damaged one.
-    pub fn is_stray(&self) -> bool {
-        let used = |seen: &Seen| seen.near && seen.frames >= MAX_FRAMES as u32;
-        self.frames.len() == 1 && self.cards.iter().any(used)
+    /// The card that has gone on, at least by so many frames, beside a frame alone that has a counter or
+    /// counts of its own: a damaged one.
+    fn left_behind(&self, frames: u32) -> Option<usize> {
+        let used = |seen: &Seen| seen.near && seen.frames >= frames;
+        self.cards.iter().position(used).filter(|_| self.frames.len() == 1)
+    }
+
+    /// The card whose damaged frame this is, because the card has long used its counter and counts.
+    /// `all`: no more frames come, so that a report out of place can be left out, which has no accesses.
+    pub fn strayed_from(&self, all: bool) -> Option<usize> {
+        let is_report = |frame: &Frame<'_>, _: &[u8]| {
+            matches!(frame.kind(), Some(FrameKind::Info | FrameKind::End))
+        };
+        match all {
+            true => self.left_behind(1).or_else(|| {
+                let card = self.cards.iter().position(|seen| seen.misplaced);
+                card.filter(|card| self.is_misplaced(*card) && self.is_first(is_report))
+            }),
+            false => self.left_behind(MAX_FRAMES as u32),
+        }
+    }
+
+    /// Whether this is a frame alone that could be a card's, damaged.
+    pub fn is_suspect(&self, card: usize) -> bool {
+        self.frames.len() == 1 && self.cards.get(card).is_some_and(|seen| seen.near)
+    }
+
+    /// Whether this is a frame alone that only lacks the right counter to be a card's.
+    pub fn is_misplaced(&self, card: usize) -> bool {
+        self.frames.len() == 1 && self.cards.get(card).is_some_and(|seen| seen.misplaced)
     }
 
     /// Takes note of a frame of a card.

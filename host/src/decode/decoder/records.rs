@@ -1,0 +1,71 @@
+//! The records of one data frame to a sink, as events, as columns or counted only.
+
+use hmtt_format::{Block, Cycles, Event, Tally};
+
+use super::Decoder;
+use crate::decode::frame::Body;
+use crate::decode::item::{Item, Malformation, Sink};
+
+/// What a frame's records came to, and why they could not be read to the end.
+pub(super) type Read = (Tally, Result<(), Malformation>);
+
+impl Decoder {
+    /// Reads the records of a data frame the way the sink wants them.
+    pub(super) fn records<S: Sink>(
+        &mut self,
+        body: &Body<'_>,
+        sink: &mut S,
+    ) -> Result<Read, Malformation> {
+        let fast = match sink.columns() {
+            Some(columns) => {
+                let clock = body.sync().map(|sync| self.clock.extend(Cycles(sync.clock)));
+                clock.and_then(|clock| columns.append(body.bytes(), clock))
+            }
+            None if S::EVENTS => None,
+            None => Tally::of_halves(body.bytes()),
+        };
+        let (tally, result) = match fast {
+            Some(tally) => (tally, Ok(())),
+            None => self.events(body, sink)?,
+        };
+        self.counts.records(&tally, self.burst_bytes);
+        Ok((tally, result))
+    }
+
+    fn events<S: Sink>(&mut self, body: &Body<'_>, sink: &mut S) -> Result<Read, Malformation> {
+        let mut block = Block::new(body.words())?;
+        let mut tally = Tally::new(block.sync());
+        let mut result = Ok(());
+        for event in &mut block {
+            let event = match event {
+                Ok(event) => self.clock.extend_event(event),
+                Err(error) => {
+                    result = Err(error.into());
+                    break;
+                }
+            };
+            tally.note(&event);
+            match (event, S::EVENTS) {
+                (Event::Access(access), true) => match sink.columns() {
+                    Some(columns) => columns.push(access),
+                    None => sink.item(Item::Event(event)),
+                },
+                (_, true) => {
+                    self.note(&event);
+                    sink.item(Item::Event(event));
+                }
+                (_, false) => self.note(&event),
+            }
+        }
+        tally.clock = block.clock();
+        Ok((tally, result))
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Slice { clock, .. } => self.last_slice = *clock,
+            Event::Fault { kind, .. } => *self.counts.faults.entry(kind.name()).or_default() += 1,
+            _ => {}
+        }
+    }
+}

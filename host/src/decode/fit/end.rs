@@ -1,0 +1,91 @@
+//! A frame to where its counts lead, and to whether another frame can follow there.
+
+use hmtt_format::Tally;
+use hmtt_format::block::UNIT_NONE;
+use hmtt_format::frame::{ACCESSES_MASK, FrameKind, LOST_MASK, MAX_WORDS, SYNC_WORDS, Sync};
+use hmtt_format::memory::PAGE_LOG2;
+use hmtt_format::record::CLOCK_MASK;
+
+use crate::decode::decoder::Reached;
+use crate::decode::frame::{Body, Frame};
+
+/// Most accesses of a frame whose records are lines or bursts.
+pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
+/// How far a sync's clock may be behind what came before: slices and reports run ahead of records.
+pub const CLOCK_SLACK: u64 = 1 << 32;
+
+/// Where a frame has led.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    pub accesses: u64,
+    pub lost: u32,
+    pub clock: u64,
+    /// It could not be read to its end.
+    pub damaged: bool,
+}
+
+impl From<Reached> for End {
+    fn from(reached: Reached) -> Self {
+        let Reached { accesses, lost, clock, .. } = reached;
+        End { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }
+    }
+}
+
+impl End {
+    /// Where a frame leads by itself; none if it cannot be read or has no sync.
+    pub fn of(body: &Body<'_>) -> Option<Self> {
+        let sync = body.sync()?;
+        let (tally, damaged) = match body.kind {
+            FrameKind::Data => {
+                let tally = Tally::of(body.bytes()).ok()?;
+                (tally, tally.error.is_some())
+            }
+            _ => (Tally::new(sync), false),
+        };
+        let accesses = sync.accesses.wrapping_add(tally.accesses) & ACCESSES_MASK;
+        Some(End { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
+    }
+
+    /// What the frame of these bytes states and where it leads.
+    pub fn of_bytes(bytes: &[u8]) -> Option<(Sync, Self)> {
+        let body = Frame::parse(bytes)?.body.ok()?;
+        Some((body.sync()?, Self::of(&body)?))
+    }
+
+    /// Whether a sync states exactly the counts that were reached.
+    pub fn is_exactly(&self, sync: Sync) -> bool {
+        !self.damaged && (self.accesses, self.lost) == (sync.accesses, sync.lost)
+    }
+
+    /// Accesses and records lost up to a sync, if `missing` frames between them, and what could not be
+    /// read of this one, could have held what is not in the records lost.
+    pub fn counts_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
+        let missing = missing + u64::from(self.damaged);
+        let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
+        let lost = sync.lost.wrapping_sub(self.lost) & LOST_MASK;
+        let most = match (is_fine(sync), missing, lost) {
+            (_, 0, 0) => 0,
+            (true, ..) => missing.saturating_mul(FRAME_ACCESSES).saturating_add(lost.into()),
+            (false, ..) => ACCESSES_MASK / 2,
+        };
+        let possible = accesses <= most.min(ACCESSES_MASK / 2) && lost <= LOST_MASK / 2;
+        possible.then_some((accesses, lost))
+    }
+
+    /// As [`End::counts_to`], if the clock, too, could have gone on to the sync's.
+    pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
+        let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
+        self.counts_to(sync, missing).filter(|_| back > CLOCK_MASK / 2 || back <= CLOCK_SLACK)
+    }
+}
+
+/// Whether records name lines or bursts, so that each stands for one access.
+pub fn is_fine(sync: Sync) -> bool {
+    sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
+}
+
+/// How far apart two clocks of frames are.
+pub fn apart(one: u64, other: u64) -> u64 {
+    let ahead = one.wrapping_sub(other) & CLOCK_MASK;
+    ahead.min((CLOCK_MASK + 1) - ahead)
+}

@@ -1,0 +1,109 @@
+//! A frame to the card, or the string of frames that wait, that it goes on from.
+
+use hmtt_format::frame::FrameKind;
+
+use super::{Held, Wire};
+use crate::decode::fit::Fit;
+use crate::decode::frame::Frame;
+use crate::decode::sequence::WINDOW;
+use crate::decode::trace::Trace;
+
+/// Who a frame belongs to.
+pub(super) enum Owner {
+    /// A card, whose next frame it is without any doubt.
+    Certain(usize),
+    Card(usize),
+    Held(usize),
+    Parked(usize),
+    /// A copy of, or late for, what came before a card's restart.
+    Past(usize, Fit),
+    Nobody,
+}
+
+impl Wire {
+    /// Whose frame it is.
+    pub(super) fn owner(&self, frame: &Frame<'_>, bytes: &[u8]) -> Owner {
+        let certain = |card: &usize| self.cards[*card].is_certain(frame);
+        let last_first = (self.last..self.cards.len()).chain(0..self.last);
+        if let Some(card) = last_first.into_iter().find(certain) {
+            return Owner::Certain(card);
+        }
+        let best = |traces: &mut dyn Iterator<Item = &Trace>| {
+            traces.enumerate().filter_map(|(at, t)| Some((t.fit(frame, bytes)?, at))).min()
+        };
+        let card = best(&mut self.cards.iter());
+        let held = best(&mut self.held.iter().map(Held::trace));
+        let held = held.map(|best| self.latest_near(best, frame, bytes));
+        let parked = best(&mut self.parked.iter().map(|parked| &parked.trace));
+        let is_data = frame.kind() == Some(FrameKind::Data);
+        let is_beat = frame.kind() == Some(FrameKind::Heartbeat);
+        match (card, held, parked) {
+            // Before it a card that only seemed to be another; not by counts alone, since two sessions
+            // of full frames count alike, but by the clock too.
+            (card, held, Some((Fit::Next(0), at)))
+                if is_data && [card, held].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
+            {
+                Owner::Parked(at)
+            }
+            // A heartbeat counts nothing: it does not speak for a frame that may be damaged.
+            (Some((fit, card)), Some((_, at)), _)
+                if is_beat && fit.goes_on() && self.held[at].is_suspect(card) =>
+            {
+                Owner::Card(card)
+            }
+            // Nor does a frame that does not go on exactly from it.
+            (Some((fit, card)), Some((Fit::Near(..), at)), _)
+                if fit.goes_on()
+                    && self.held[at].is_suspect(card)
+                    && !self.held[at].trace().counts_exactly(frame) =>
+            {
+                Owner::Card(card)
+            }
+            // Its own frame before has a damaged counter.
+            (Some((fit, card)), Some((Fit::Near(..), at)), _)
+                if fit.goes_on() && self.held[at].is_misplaced(card) =>
+            {
+                Owner::Card(card)
+            }
+            // A card that does again what it did before its restart sends what looks like copies, and
+            // what could be near by chance.
+            (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(missing, _), at)), _)
+                if missing < WINDOW && self.held[at].is_silent(card) =>
+            {
+                Owner::Held(at)
+            }
+            (Some((fit, card)), held, _) if held.is_none_or(|(other, _)| fit <= other) => match fit
+            {
+                Fit::Near(..) if self.fits_several(frame, bytes) => Owner::Nobody,
+                _ => Owner::Card(card),
+            },
+            (_, Some((_, at)), _) => Owner::Held(at),
+            (_, _, Some((fit, at))) if fit.goes_on() => Owner::Parked(at),
+            (_, _, Some((fit, at))) => Owner::Past(self.parked[at].card, fit),
+            _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Card(self.last),
+            _ => Owner::Nobody,
+        }
+    }
+
+    /// Of strings that wait and could be followed by a frame, the latest that came wholly after the
+    /// best: more likely the same card once more than two by chance.
+    fn latest_near(&self, best: (Fit, usize), frame: &Frame<'_>, bytes: &[u8]) -> (Fit, usize) {
+        if matches!(best.0, Fit::Next(_)) {
+            return best;
+        }
+        let fits = |at: usize| Some((self.held[at].trace().fit(frame, bytes)?, at));
+        let later = (best.1 + 1..self.held.len()).rev();
+        later
+            .filter(|at| self.held[best.1].is_before(&self.held[*at]))
+            .find_map(fits)
+            .filter(|(fit, _)| *fit != Fit::Late)
+            .unwrap_or(best)
+    }
+
+    /// Whether several cards could have lost frames before this one, which says what it counts.
+    fn fits_several(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(missing, _)) if missing < WINDOW);
+        let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
+        counts && self.cards.iter().filter(near).count() > 1
+    }
+}
