@@ -17,6 +17,7 @@ const LINE_RATE: u64 = 81_274;
 const LINE_FRAMES: u64 = 6_450_000;
 const FLAT_OUT_FRAMES: u64 = 1_500_000;
 const FLAT_OUT_RUNS: usize = 3;
+const SUMMARY_RUNS: usize = 5;
 const RING_MIB: &str = "64";
 /// Names the folder, inside of the namespace.
 const INSIDE: &str = "HMTT_BENCH_FOLDER";
@@ -106,20 +107,35 @@ fn at_line_rate(file: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Reads the capture past the page cache and sums it up, in turn: the disk's speed varies.
 fn summarised(file: &Path) -> Result<()> {
     let bytes = file.metadata()?.len();
     let mut disk = Command::new("dd");
     disk.arg(format!("if={}", file.display())).args(["of=/dev/null", "bs=4M", "iflag=direct"]);
-    let disk = measure(disk.stderr(std::process::Stdio::null()))?;
+    disk.stderr(std::process::Stdio::null());
     let mut info = Command::new(program("hmtt"));
-    let info = measure(info.arg("info").arg(file))?;
-    ensure!(info.code == Some(0), "hmtt info: {info:?}");
-    println!("| {:.1} GB capture | wall, s | GB/s | CPU, s | memory, MB |", bytes as f64 / 1e9);
-    println!("|---|---:|---:|---:|---:|");
-    for (name, taken) in [("the disk alone (dd, direct)", disk), ("hmtt info", info)] {
-        let speed = bytes as f64 / 1e9 / taken.wall;
-        let memory = taken.memory as f64 / 1e6;
-        println!("| {name} | {:.1} | {speed:.2} | {:.1} | {memory:.0} |", taken.wall, taken.cpu);
+    info.arg("info").arg(file);
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..SUMMARY_RUNS {
+        for (command, runs) in [&mut disk, &mut info].into_iter().zip(&mut runs) {
+            let taken = measure(command)?;
+            ensure!(taken.code == Some(0), "{taken:?}");
+            runs.push(taken);
+        }
+    }
+    println!(
+        "| {:.1} GB capture, median of {SUMMARY_RUNS} | wall, s | from .. to | GB/s | CPU, s | memory, MB |",
+        bytes as f64 / 1e9
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    for (name, mut runs) in ["the disk alone (dd, direct)", "hmtt info"].into_iter().zip(runs) {
+        runs.sort_by(|one, other| one.wall.total_cmp(&other.wall));
+        let Taken { wall, cpu, memory, .. } = &runs[runs.len() / 2];
+        let (speed, memory) = (bytes as f64 / 1e9 / wall, *memory as f64 / 1e6);
+        let (least, most) = (runs[0].wall, runs[runs.len() - 1].wall);
+        println!(
+            "| {name} | {wall:.1} | {least:.1} .. {most:.1} | {speed:.2} | {cpu:.1} | {memory:.0} |"
+        );
     }
     println!();
     Ok(())
