@@ -64,7 +64,8 @@ fn a_database_finds_statistics_and_metadata() {
     let most = truth.iter().map(|access| access.address.0).max().unwrap();
     let found = query(&python, &parquet, &format!("{sql} 'address'"));
     assert!(found[0].starts_with(&format!("0 {most} ")), "{found:?}");
-    assert!(found[0].contains("BYTE_STREAM_SPLIT"), "{found:?}");
+    // A short trace takes more effort than a long one, which splits bytes.
+    assert!(found[0].contains("PLAIN"), "{found:?}");
     let sql = "select decode(value) from parquet_kv_metadata(FILE) where decode(key) = ";
     for (key, value) in [("tck_ps", "10000"), ("unit_bytes", "64"), ("format_version", "2")] {
         assert_eq!(query(&python, &parquet, &format!("{sql} 'hmtt.{key}'")), [value]);
