@@ -83,6 +83,9 @@ pub trait Source: Send {
     /// The interface's own counts, which take long to read, may be a moment old unless `fresh`.
     fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError>;
 
+    /// Lets nothing more arrive, where it can; what has arrived is still handed over.
+    fn close(&mut self) -> Result<(), CaptureError>;
+
     /// Batches after which everything that had arrived before the first of them has been seen.
     fn depth(&self) -> usize;
 }

@@ -72,6 +72,11 @@ impl Source for Fallback {
         })
     }
 
+    /// The channel does not let us: what arrives meanwhile is handed over, too.
+    fn close(&mut self) -> Result<(), CaptureError> {
+        Ok(())
+    }
+
     fn depth(&self) -> usize {
         MAX_DRAIN_FRAMES
     }

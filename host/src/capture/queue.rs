@@ -132,9 +132,14 @@ impl Queue {
 impl Feed {
     fn run(self, mut source: Box<dyn Source>) -> Ending {
         let mut left = source.depth();
-        let mut error = None;
+        let (mut error, mut closed) = (None, false);
         loop {
             let ending = error.is_some() || self.stop.load(Ordering::Relaxed);
+            if ending && !closed {
+                // A source that cannot be closed ends after its depth.
+                let _ = source.close();
+                closed = true;
+            }
             let mut batch = self.reusable.try_recv().unwrap_or_default();
             match source.next_batch(&mut batch) {
                 Ok(()) => {}

@@ -38,7 +38,7 @@ use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 use super::batch::Span;
 pub(super) use mapping::Block;
 use mapping::Mapping;
-use socket::{bind, find_interface, get_option, packet_socket, set_option, wait};
+use socket::{bind, find_interface, get_option, packet_socket, refuse_all, set_option, wait};
 
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
@@ -159,6 +159,10 @@ impl Source for Ring {
             interface_missed: interface.missed,
             kernel_drops: Some(self.kernel_drops),
         })
+    }
+
+    fn close(&mut self) -> Result<(), CaptureError> {
+        refuse_all(&self.socket).map_err(self.system("stop listening"))
     }
 
     fn depth(&self) -> usize {

@@ -58,6 +58,11 @@ impl Output {
         if self.file.is_due() { self.file.drain(hurry) } else { Ok(()) }
     }
 
+    /// Frees what is reserved beyond what is in the file, but for what it takes to finish it.
+    pub fn trim(&mut self) -> io::Result<()> {
+        self.file.trim()
+    }
+
     /// Makes everything so far readable by others.
     pub fn flush(&mut self) -> io::Result<()> {
         self.compress()?;

@@ -206,17 +206,37 @@ impl DiskFile {
         if !self.can_reserve || needed <= self.reserved {
             return Ok(());
         }
-        let extend = |to: u64| {
-            fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.reserved, to - self.reserved)
-                .map_err(io::Error::from)
+        let extend = |file: &File, from: u64, to: u64| {
+            fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from).map_err(io::Error::from)
         };
-        let (ahead, enough) = (needed + RESERVE_BYTES, needed);
-        match extend(ahead).map(|()| ahead).or_else(|_| extend(enough).map(|()| enough)) {
-            Ok(reserved) => self.reserved = reserved,
-            Err(error) if is_full(&error) => return Err(error),
-            // Not every file system can reserve; writes then find out.
-            Err(_) => self.can_reserve = false,
+        for to in [needed + RESERVE_BYTES, needed] {
+            match extend(&self.file, self.reserved, to) {
+                Ok(()) => {
+                    self.reserved = to;
+                    return Ok(());
+                }
+                Err(error) if !is_full(&error) => {
+                    // Not every file system can reserve; writes then find out.
+                    self.can_reserve = false;
+                    return Ok(());
+                }
+                // ext4 keeps as much as there was.
+                Err(_) => self.trim()?,
+            }
         }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    /// Frees what is reserved beyond what is in the file, but for what it takes to finish it.
+    pub fn trim(&mut self) -> io::Result<()> {
+        if !self.can_reserve {
+            return Ok(());
+        }
+        let length = self.file.metadata()?.len();
+        self.file.set_len(length)?;
+        self.reserved = length;
+        // If not even that is free, finishing says so.
+        let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, FINISH_BYTES);
         Ok(())
     }
 

@@ -72,6 +72,7 @@ impl CaptureFiles {
             plan.path.as_mut_os_string().push(".zst");
         }
         let mut series = plan.rotation.map(|_| Series::open(&plan.path)).transpose()?;
+        keep_one_less(&plan, series.as_mut())?;
         let writer = begin(&plan, series.as_mut(), interfaces)?;
         Ok(CaptureFiles {
             plan,
@@ -117,11 +118,6 @@ impl CaptureFiles {
         self.packets != 0 && !self.failed && (bytes || packets || late())
     }
 
-    /// The file that is being written is the last.
-    pub fn rotate_no_more(&mut self) {
-        self.plan.rotation = None;
-    }
-
     /// Ends the file and begins another.
     pub fn rotate(
         &mut self,
@@ -130,11 +126,10 @@ impl CaptureFiles {
     ) -> Result<(), WriteError> {
         // What fails before the file is given up can be taken back.
         self.flush()?;
-        if let (Some(series), Some(rotation)) = (&mut self.series, self.plan.rotation)
-            && let Some(files) = rotation.files
-        {
-            series.keep(files.saturating_sub(1))?;
-        }
+        // The next file needs what this one has reserved and will not use.
+        let output = self.writer.output();
+        output.trim().map_err(|error| WriteError::at(output.path(), error))?;
+        keep_one_less(&self.plan, self.series.as_mut())?;
         let next = begin(&self.plan, self.series.as_mut(), interfaces)?;
         self.end_file(next, statistics)
     }
@@ -252,4 +247,13 @@ impl CaptureFiles {
         let (bytes, finished) = finish(self.writer, self.started, statistics);
         (self.earlier_bytes + bytes, finished)
     }
+}
+
+/// Makes room for another file where only so many are kept.
+fn keep_one_less(plan: &FilePlan, series: Option<&mut Series>) -> Result<(), WriteError> {
+    let files = plan.rotation.and_then(|rotation| rotation.files);
+    if let (Some(series), Some(files)) = (series, files) {
+        series.keep(files.saturating_sub(1))?;
+    }
+    Ok(())
 }

@@ -31,6 +31,8 @@ pub(super) struct Recorder {
     requests: Receiver<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
+    /// The last of the files that were asked for is full.
+    no_more_files: bool,
     error: Option<ReceiveError>,
     flushed: Instant,
 }
@@ -58,6 +60,7 @@ impl Recorder {
             requests,
             stop,
             interrupted: setup.interrupted,
+            no_more_files: false,
             error: None,
             flushed: Instant::now(),
         })
@@ -81,19 +84,23 @@ impl Recorder {
         self.finish()
     }
 
-    fn is_full(&self) -> bool {
-        self.limits.frames.is_some_and(|frames| self.captured >= frames)
+    /// Whether nothing more is to be captured, whatever waits.
+    fn is_full(&mut self) -> bool {
+        let Limits { frames, bytes, .. } = self.limits;
+        self.no_more_files
+            || frames.is_some_and(|frames| self.captured >= frames)
+            || bytes.is_some_and(|bytes| {
+                self.files.as_mut().is_some_and(|files| files.bytes() >= bytes)
+            })
     }
 
     /// Whether the sources are to stop.
     fn is_over(&mut self) -> bool {
-        let Limits { duration, bytes, .. } = self.limits;
-        let written = self.files.as_mut().map_or(0, CaptureFiles::bytes);
+        let duration = self.limits.duration;
         self.stop.load(Ordering::Relaxed)
             || self.interrupted.load(Ordering::Relaxed)
             || self.error.is_some()
             || duration.is_some_and(|duration| self.begin.elapsed() >= duration)
-            || bytes.is_some_and(|bytes| written >= bytes)
             || self.limits.until_end && self.each_ended(END_REPEATS.into())
     }
 
@@ -106,6 +113,7 @@ impl Recorder {
         let (waiting, capacity) = self.queue.fill();
         let hurry = waiting * 2 > capacity;
         for frame in batch.frames() {
+            self.rotate_if_due();
             if self.is_full() {
                 break;
             }
@@ -124,11 +132,6 @@ impl Recorder {
     #[inline]
     fn write(&mut self, link: usize, frame: &Captured<'_>, hurry: bool) {
         let Some(files) = &mut self.files else { return };
-        if files.is_due() {
-            let rotated = self.rotate();
-            self.settled(rotated);
-        }
-        let Some(files) = &mut self.files else { return };
         files.frame(link, frame);
         let settled = files.settle(hurry);
         self.settled(settled);
@@ -142,12 +145,18 @@ impl Recorder {
         }
     }
 
+    #[inline]
+    fn rotate_if_due(&mut self) {
+        if self.files.as_mut().is_some_and(CaptureFiles::is_due) {
+            let rotated = self.rotate();
+            self.settled(rotated);
+        }
+    }
+
     fn rotate(&mut self) -> Result<(), WriteError> {
         let Some(files) = &mut self.files else { return Ok(()) };
         if self.limits.files == Some(files.count()) {
-            // What still waits goes to the last file.
-            self.stop.store(true, Ordering::Relaxed);
-            files.rotate_no_more();
+            self.no_more_files = true;
             return Ok(());
         }
         let (descriptions, statistics) = self.frame_of_file();
@@ -173,10 +182,7 @@ impl Recorder {
         if self.limits.until_end && self.each_ended(1) {
             self.queue.stop();
         }
-        if self.files.as_mut().is_some_and(CaptureFiles::is_due) {
-            let rotated = self.rotate();
-            self.settled(rotated);
-        }
+        self.rotate_if_due();
         self.flush();
     }
 

@@ -136,8 +136,33 @@ fn a_capture_stops_after_its_last_file() {
     assert_eq!(received.status, 0, "{}", received.log);
     let files = files(&folder);
     assert_eq!(files.len(), 2, "{files:?}");
-    let kept = all_frames(&files);
-    assert!(kept.len() >= 200 && kept[..] == frames[..kept.len()]);
+    assert!(all_frames(&files)[..] == frames[..200]);
+}
+
+#[test]
+fn a_capture_stops_at_its_size() {
+    let frames = session(1000);
+    let arguments = ["-a", "filesize:300"];
+    let Some(received) = receive("size-limit", &frames, SEND_ALL, &arguments) else { return };
+    assert_eq!(received.status, 0, "{}", received.log);
+    let kept = frames_of(&received.file);
+    assert!(kept[..] == frames[..kept.len()]);
+    let packets: usize = kept.iter().map(Vec::len).sum();
+    assert!((290_000..302_000).contains(&packets), "{packets} bytes");
+}
+
+#[test]
+fn a_capture_stops_though_the_card_goes_on() {
+    // The loop ends by itself, long after the receiver should have; before, a ring had to fill.
+    let play = r#"for turn in $(seq 1000); do send "$LAST"; done & sender=$!
+        sleep 1; kill -INT $receiver; wait $receiver
+        kill $sender && echo "still sending" >&2; wait $sender || true"#;
+    let arguments = ["--ring-mb", "512"];
+    let Some(received) = receive("stops", &session(40), play, &arguments) else { return };
+    assert!(received.log.contains("still sending"), "{}", received.log);
+    let kept = frames_of(&received.file).len() as u64;
+    assert!(kept > 0 && received.summary["captured"] == kept, "{kept} frames");
+    assert_eq!(received.summary["kernel_drops"], 0);
 }
 
 #[test]

@@ -22,11 +22,15 @@ pub(super) fn packet_socket() -> io::Result<OwnedFd> {
 }
 
 pub(super) fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
+    set_option_at(socket, libc::SOL_PACKET, option, value)
+}
+
+fn set_option_at<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let (value, length) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
-    // SAFETY: the kernel reads `length` bytes, the size of the value behind the reference.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length as u32)
-    };
+    // SAFETY: the kernel reads `length` bytes, the size of the value behind the reference, and what
+    // that points to, which the caller keeps.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length as u32) };
     succeeded(result)
 }
 
@@ -85,6 +89,14 @@ pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let result =
         unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
     succeeded(result)
+}
+
+/// Lets no more frames in: a filter that takes none of their bytes.
+pub(super) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
+    let mut none =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let filter = libc::sock_fprog { len: 1, filter: &raw mut none };
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// Waits until the kernel hands over a block, at most [`POLL_MILLIS`].
