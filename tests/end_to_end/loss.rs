@@ -59,9 +59,8 @@ fn a_dropped_frame_costs_exactly_its_own_accesses() {
     let output = run("hmtt", &["decode", path(&cut), "--format", "text"]);
     assert_eq!(output.status.code(), Some(3), "finished with loss");
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = format!(
-        "1 frames, {accesses} accesses lost on the wire between clocks {before} and {after}"
-    );
+    let expected =
+        format!("1 frames missing, {accesses} accesses lost between clocks {before} and {after}");
     assert_eq!(comments(&text, "gap"), [expected]);
     let missing = all
         .iter()
@@ -116,11 +115,11 @@ fn what_the_card_loses_is_counted_and_placed() {
     let (mut at, mut lost) = (0, 0);
     for line in text.lines().skip(1) {
         if let Some(gap) = line.strip_prefix("# gap ") {
-            // N records, M accesses lost on the card between clocks A and B
+            // N records lost on the card, M accesses lost between clocks A and B
             let words: Vec<&str> = gap.split(' ').collect();
-            assert_eq!((words[1], words[4], words[7]), ("records,", "lost", "card"), "{line}");
+            assert_eq!((words[1], words[5], words[8]), ("records", "card,", "lost"), "{line}");
             let number = |at: usize| words[at].parse::<usize>().unwrap();
-            let (missing, after, before) = (number(2), number(10), number(12));
+            let (missing, after, before) = (number(6), number(11), number(13));
             assert_eq!(number(0), missing, "a burst is a record");
             let range = after as u64..=before as u64;
             assert!(truth[at..at + missing].iter().all(|line| range.contains(&clock(line))));

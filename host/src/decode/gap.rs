@@ -39,6 +39,14 @@ pub struct Gap {
     pub before_time: Option<Duration>,
 }
 
+impl Gap {
+    /// Whether something is missing between frames that came. What was before the first frame of a
+    /// session is not.
+    pub fn is_loss(&self) -> bool {
+        self.after.is_some() || self.frames != 0 || self.damaged_frames != 0
+    }
+}
+
 fn serialize_clock<S: Serializer>(
     clock: &Option<Cycles>,
     serializer: S,

@@ -39,6 +39,10 @@ const BIG_ENDIAN_MAGIC: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened or read.
+    /// The file cannot be opened.
+    #[error("cannot open the capture")]
+    Open(#[source] io::Error),
+    /// The file cannot be read on.
     #[error("cannot read the capture at offset {offset}")]
     Read {
         /// Byte offset reached.
@@ -103,8 +107,7 @@ impl PcapngReader<Source> {
 
     /// Opens a file that is read in a certain way.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
-        let unreadable = |source| ReadError::Read { offset: 0, source };
-        PcapngReader::new(Source::open(path, reading).map_err(unreadable)?)
+        PcapngReader::new(Source::open(path, reading).map_err(ReadError::Open)?)
     }
 }
 

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use crate::decode::{DdrClock, Gap, seconds};
 
-/// `gap FRAMES frames, ACCESSES accesses lost on the wire between clocks A and B`
+/// `gap FRAMES frames missing, ACCESSES accesses lost between clocks A and B`. Where missing frames were
+/// lost, on the wire or in the kernel, a trace does not say; the receiver's summary does.
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let causes = [
-            (self.frames, "frames", "on the wire"),
-            (self.records.into(), "records", "on the card"),
-            (self.damaged_frames, "damaged frames", "within frames"),
+            (self.frames, "frames missing"),
+            (self.records.into(), "records lost on the card"),
+            (self.damaged_frames, "damaged frames"),
         ];
-        let present = || causes.iter().filter(|(count, _, _)| *count != 0);
-        let join = |parts: Vec<String>| parts.join(" and ");
-        let what = join(present().map(|(count, what, _)| format!("{count} {what}")).collect());
-        let wherever = join(present().map(|(_, _, wherever)| (*wherever).to_owned()).collect());
+        let present = causes.iter().filter(|(count, _)| *count != 0);
+        let what: Vec<String> = present.map(|(count, what)| format!("{count} {what}")).collect();
+        let what = what.join(" and ");
         let accesses = match self.accesses {
             Some(accesses) => format!("{accesses} accesses"),
             None => "an unknown number of accesses".to_owned(),
@@ -25,7 +25,7 @@ impl fmt::Display for Gap {
         f.write_str(if self.after.is_none() { "gap at start: " } else { "gap " })?;
         match what.as_str() {
             "" => write!(f, "{accesses}")?,
-            what => write!(f, "{what}, {accesses} lost {wherever}")?,
+            what => write!(f, "{what}, {accesses} lost")?,
         }
         match (self.after, self.before) {
             (Some(after), Some(before)) => write!(f, " between clocks {after} and {before}"),

@@ -1,8 +1,10 @@
 //! Counts to the summary people read when a capture or a decoding ends.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use hmtt_format::frame::COUNTER_MASK;
+use time::OffsetDateTime;
 
 use super::gap::Place;
 use crate::decode::{Counts, Gap};
@@ -60,7 +62,30 @@ fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
         }
     }
     match Place(gap).to_string().as_str() {
-        "" => writeln!(output),
-        place => writeln!(output, ", {place}"),
+        "" => {}
+        place => write!(output, ", {place}")?,
+    }
+    match gap.after_time.or(gap.before_time).and_then(utc) {
+        Some(time) => writeln!(output, ", {time}"),
+        None => writeln!(output),
+    }
+}
+
+/// `2026-11-22 08:15:00 UTC`; a time that no calendar has is not said.
+fn utc(time: Duration) -> Option<String> {
+    let time = OffsetDateTime::from_unix_timestamp(time.as_secs().try_into().ok()?).ok()?;
+    let (hours, minutes, seconds) = time.to_hms();
+    Some(format!("{} {hours:02}:{minutes:02}:{seconds:02} UTC", time.date()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_if_the_calendar_has_it() {
+        let said = utc(Duration::from_secs(1_700_000_000));
+        assert_eq!(said.as_deref(), Some("2023-11-14 22:13:20 UTC"));
+        assert_eq!(utc(Duration::MAX), None);
     }
 }

@@ -76,7 +76,8 @@ fn the_sample_has_every_kind_and_gaps_of_every_sort() {
         assert!(lines(&csv).iter().any(starts), "no {kind}");
     }
     let csv = String::from_utf8(csv).unwrap();
-    for sort in ["on the wire", "on the card", "within frames", "at start", "an unknown number"] {
+    for sort in ["frames missing", "on the card", "damaged frames", "at start", "an unknown number"]
+    {
         assert!(csv.contains(sort), "no gap {sort}");
     }
     for slice in ["slice,7,,,1,2,,\n", "slice,500,,,3,4,100,\n", ",30,partial\n"] {

@@ -48,9 +48,8 @@ fn lost_frames_cost_exactly_their_accesses() {
     let after = truth[299].clock;
     let before = truth[599].clock;
     let (comments, accesses, counts) = comments(&frames);
-    let gap = format!(
-        "# gap 3 frames, 300 accesses lost on the wire between clocks {after} and {before}"
-    );
+    let gap =
+        format!("# gap 3 frames missing, 300 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
     assert_eq!((accesses, counts.order.missing, counts.lost_accesses), (700, 3, 300));
     assert_eq!(counts.gaps[0].first_frame, Some(4));
@@ -72,10 +71,11 @@ fn loss_on_the_card_is_told_from_loss_on_the_wire() {
     let fourth = card.clock;
     frames.extend([card.data(10).0, card.end()]);
     let (comments, accesses, counts) = comments(&frames);
-    let on_card =
-        format!("# gap 7 records, 4 accesses lost on the card between clocks {first} and {second}");
+    let on_card = format!(
+        "# gap 7 records lost on the card, 4 accesses lost between clocks {first} and {second}"
+    );
     let both = format!(
-        "# gap 1 frames and 2 records, 8 accesses lost on the wire and on the card between clocks \
+        "# gap 1 frames missing and 2 records lost on the card, 8 accesses lost between clocks \
          {third} and {fourth}"
     );
     assert_eq!(comments, [HEADING, &on_card, &both]);
@@ -87,9 +87,8 @@ fn a_lost_tail_shows_in_the_end_frame() {
     let (mut frames, truth) = Card::new().session(5, 100);
     frames.remove(5);
     let (after, before) = (truth[399].clock, truth[499].clock);
-    let gap = format!(
-        "# gap 1 frames, 100 accesses lost on the wire between clocks {after} and {before}"
-    );
+    let gap =
+        format!("# gap 1 frames missing, 100 accesses lost between clocks {after} and {before}");
     assert_eq!(comments(&frames).0, [HEADING, &gap]);
 }
 
@@ -152,9 +151,8 @@ fn clocks_go_on_when_48_bits_wrap() {
     let (comments, accesses, _) = comments(&frames);
     let (after, before) = (truth[399].clock, truth[499].clock);
     assert!(after.0 > CLOCK_MASK && accesses == 700);
-    let gap = format!(
-        "# gap 1 frames, 100 accesses lost on the wire between clocks {after} and {before}"
-    );
+    let gap =
+        format!("# gap 1 frames missing, 100 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
 }
 
@@ -164,9 +162,8 @@ fn an_unreadable_frame_is_not_a_missing_one() {
     frames[2][14] ^= 0xf0;
     let (comments, accesses, counts) = comments(&frames);
     let (after, before) = (truth[99].clock, truth[199].clock);
-    let gap = format!(
-        "# gap 1 damaged frames, 100 accesses lost within frames between clocks {after} and {before}"
-    );
+    let gap =
+        format!("# gap 1 damaged frames, 100 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
     assert_eq!((accesses, counts.malformed, counts.order.missing), (400, 1, 0));
 }
@@ -178,9 +175,8 @@ fn a_bad_word_costs_the_rest_of_its_frame_only() {
     frames[2][bad..bad + WORD_BYTES].fill(0xff);
     let (comments, accesses, _) = comments(&frames);
     let (after, before) = (truth[119].clock, truth[199].clock);
-    let gap = format!(
-        "# gap 1 damaged frames, 80 accesses lost within frames between clocks {after} and {before}"
-    );
+    let gap =
+        format!("# gap 1 damaged frames, 80 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
     assert_eq!(accesses, 220);
 }
@@ -256,7 +252,7 @@ fn heartbeats_tell_of_the_clock_and_count_in_no_gap() {
         said("lost and found again", 3),
     ];
     assert_eq!(comments[..4], expected);
-    assert!(comments[4].starts_with("# gap 1 frames, 0 accesses lost on the wire"), "{comments:?}");
+    assert!(comments[4].starts_with("# gap 1 frames missing, 0 accesses lost"), "{comments:?}");
     assert_eq!((comments.len(), accesses), (5, 200));
     assert_eq!((counts.heartbeats, counts.ddr_clock_losses, counts.ends), (5, 3, 1));
     assert!(counts.complete_tail, "a heartbeat after the end frame loses no tail");

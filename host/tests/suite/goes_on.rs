@@ -58,7 +58,7 @@ fn tags_and_slices_mean_what_the_report_before_the_file_says() {
     assert_eq!(rows[2], "slice,500,,,3,4,100,", "{csv}");
     let table = scratch("ring.csv");
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
-    assert_eq!(converted.status.code(), Some(3), "six accesses were before");
+    assert_eq!(converted.status.code(), Some(0), "what was before is in the file before");
     assert_eq!(std::fs::read_to_string(table).unwrap(), csv);
     let merged = told(&["merge", "--format", "csv"], &second);
     assert!(merged.contains("access,18,R,10000020,,,,\n"), "{merged}");

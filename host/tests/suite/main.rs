@@ -6,6 +6,7 @@ mod completions;
 mod convert;
 mod damage;
 mod dissector;
+mod exit_status;
 mod failing;
 mod flips;
 mod gaps;

@@ -53,6 +53,7 @@ fn a_status_line_is_rewritten_and_taken_away() {
     assert!(shown[0].contains("lost 0"), "{text:?}");
     let end = text.find("frames captured in").expect("a summary");
     assert!(!text[end..].contains(" fps "), "{text:?}");
+    assert!(text[end..].contains("no card was heard on lo"), "{text:?}");
     // Nobody asked for another screen.
     assert!(!text.contains(TAKE), "{text:?}");
 }
@@ -105,4 +106,48 @@ fn a_terminal_that_is_stopped_delays_neither_signals_nor_the_end_of_the_capture(
     let Some(text) = finish(child) else { return };
     assert!(is_finished, "the capture waited for the terminal: {text:?}");
     assert!(text.contains("frames captured in"), "{text:?}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_capture_and_the_file_is_whole() {
+    // In a session of its own the receiver gets no SIGHUP.
+    for session in ["", "setsid -w"] {
+        let [file, status] = ["terminal-gone", "terminal-gone-status"].map(crate::scratch);
+        let words = format!(
+            r#"trap "" HUP; ip link set lo up
+            timeout --foreground -s KILL 40 {session} {recv} lo --tui -w {file}
+            echo $? > {status}"#,
+            recv = env!("CARGO_BIN_EXE_hmtt-recv"),
+            file = file.display(),
+            status = status.display(),
+        );
+        let Some(mut child) = start(&words) else { return };
+        let begin = Instant::now();
+        while !file.exists() && begin.elapsed() < Duration::from_secs(10) {
+            sleep(Duration::from_millis(50));
+        }
+        sleep(Duration::from_millis(1500));
+        // `script` holds the other end of the terminal.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !file.exists() {
+            return skipped("no receiver was started");
+        }
+        let ended = || std::fs::read_to_string(&status).unwrap_or_default();
+        let begin = Instant::now();
+        while !ended().ends_with('\n') && begin.elapsed() < Duration::from_secs(20) {
+            sleep(Duration::from_millis(50));
+        }
+        assert_eq!(ended(), "0\n", "{session:?}");
+        let info = Command::new(env!("CARGO_BIN_EXE_hmtt"))
+            .args(["info", "--json"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        // Its statistics are the last block.
+        let text = String::from_utf8_lossy(&info.stdout);
+        assert!(info.status.success() && text.contains(r#""kernel_drops":0"#), "{text}");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::remove_file(&status).unwrap();
+    }
 }

@@ -29,7 +29,8 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::from(EXIT_LOSS),
         Ok(false) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hmtt-recv: {error:#}");
+            // Standard error may be gone; `eprintln` would panic.
+            let _ = writeln!(std::io::stderr(), "hmtt-recv: {error:#}");
             ExitCode::from(EXIT_ERROR)
         }
     }
@@ -58,7 +59,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         observer_share: f64::from(arguments.statistics_cpu) / 100.0,
     })?;
     if !arguments.quiet {
-        eprintln!("capturing on {}", interfaces.join(", "));
+        let _ = writeln!(std::io::stderr(), "capturing on {}", interfaces.join(", "));
     }
     let shown = if arguments.tui { watch.open_screen() } else { Ok(()) };
     let shown = shown.and_then(|()| watch.run(&capture, &signals));

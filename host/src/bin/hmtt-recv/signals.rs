@@ -36,12 +36,15 @@ impl Signals {
     }
 }
 
-/// The first SIGHUP, SIGINT or SIGTERM sets the flag; the second finds it set and ends the process.
+/// The first SIGHUP, SIGINT or SIGTERM sets the flag; a SIGINT or SIGTERM that finds it set ends the
+/// process. SIGHUP never does: of a terminal that goes away both its shell and the kernel tell.
 pub fn watch() -> std::io::Result<Signals> {
     let signals = Signals { interrupted: Arc::default(), asked: Arc::default() };
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        let flag = || Arc::clone(&signals.interrupted);
+    let flag = || Arc::clone(&signals.interrupted);
+    for signal in [SIGINT, SIGTERM] {
         register_conditional_shutdown(signal, EXIT_ERROR.into(), flag())?;
+    }
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
         register(signal, flag())?;
     }
     register(SIGUSR1, Arc::clone(&signals.asked))?;

@@ -74,7 +74,8 @@ impl Watch {
         // Whatever comes next is printed on the terminal as it was.
         self.screen = None;
         if self.status {
-            status::clear(&mut io::stderr())?;
+            // A terminal that is gone has no line to take away.
+            let _ = status::clear(&mut io::stderr());
         }
         shown
     }
@@ -91,12 +92,24 @@ impl Watch {
                 due = (due + EVERY).max(Instant::now());
                 self.show(capture)?;
             }
-            let Some(screen) = &mut self.screen else {
-                std::thread::sleep(TICK);
-                continue;
-            };
-            if screen.wait(TICK)? == Request::Stop {
+            self.wait(capture)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a key, if keys are asked for. A terminal that goes away ends the capture, as the
+    /// SIGHUP does that it may or may not send.
+    fn wait(&mut self, capture: &Capture) -> io::Result<()> {
+        match &mut self.screen {
+            None => std::thread::sleep(TICK),
+            Some(screen) if screen.is_gone() => {
+                self.screen = None;
                 capture.stop();
+            }
+            Some(screen) => {
+                if screen.wait(TICK)? == Request::Stop {
+                    capture.stop();
+                }
             }
         }
         Ok(())
@@ -125,11 +138,20 @@ impl Watch {
     /// ends the wait.
     pub fn finish(self, outcome: &Outcome, signals: &Signals) -> io::Result<()> {
         let told = write_outcome(outcome, &mut io::stderr().lock());
+        let silent = outcome.links.iter().filter(|link| link.counts.frames == 0);
+        for link in silent.filter(|link| link.failed.is_none()) {
+            // Said to nobody if nobody read the summary.
+            let _ = writeln!(io::stderr(), "no card was heard on {}", link.interface);
+        }
         if let Some(lines) = self.lines {
             let before = signals.interrupted();
             lines.finish("summary", outcome, || !before && signals.interrupted())?;
         }
-        told
+        match told {
+            // A terminal that is gone: nobody reads it.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(()),
+            told => told,
+        }
     }
 
     /// Whether there was one; a recorder that waits for the disk has none.

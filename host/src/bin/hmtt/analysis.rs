@@ -22,7 +22,7 @@ pub struct Arguments {
     top: usize,
 }
 
-/// Whether the capture has gaps.
+/// Whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut cards: Vec<Analysis> = Vec::new();
     let capture = CaptureFile::open(&arguments.file)?;
@@ -50,5 +50,5 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             write!(output, "{dump}")?;
         }
     }
-    Ok(incomplete || ending.has_gaps())
+    Ok(incomplete || ending.has_loss())
 }

@@ -38,18 +38,16 @@ pub struct Ending {
     pub counts: Counts,
     pub cards: Vec<CardCounts>,
     pub interfaces: Vec<Interface>,
+    /// The file ends within a block: its writer was killed, or the file was cut.
+    pub is_cut: bool,
 }
 
 impl Ending {
-    /// Whether accesses are known to be missing.
-    pub fn has_gaps(&self) -> bool {
-        has_gaps(&self.counts)
+    /// Whether anything from the first frame on is known to be missing. What was before it is of
+    /// another time, or in the file before.
+    pub fn has_loss(&self) -> bool {
+        self.is_cut || self.counts.has_loss()
     }
-}
-
-/// Whether accesses are known to be missing.
-pub fn has_gaps(counts: &Counts) -> bool {
-    counts.has_loss() || counts.accesses_before_start != 0
 }
 
 impl CaptureFile {
@@ -118,7 +116,10 @@ impl CaptureFile {
         let path = self.path.display();
         let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
-            None => Ok(Ending { counts, cards: counted.cards, interfaces }),
+            None => {
+                let is_cut = self.reader.truncated_at().is_some();
+                Ok(Ending { counts, cards: counted.cards, interfaces, is_cut })
+            }
             Some(error) => Err(error).with_context(|| {
                 format!("{path}: read up to packet {}", counts.frames + counts.foreign)
             }),

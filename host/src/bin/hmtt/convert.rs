@@ -49,7 +49,7 @@ fn format_of(path: &Path, option: &str) -> Result<Format> {
     Format::of(path).with_context(no_format)
 }
 
-/// Whether the trace has gaps.
+/// Whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { input, output, from, to, force, hole } = arguments;
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
@@ -104,12 +104,12 @@ impl Source {
         Ok(Source::Table { name, reader, cards })
     }
 
-    /// Whether the trace has gaps comes back.
+    /// Whether the trace has losses comes back.
     fn convert(self, writer: Box<dyn Writer>) -> Outcome<bool> {
         match self {
             Source::Capture(capture) => {
                 let Outcome { read, written } = write_capture(*capture, None, writer);
-                Outcome { read: read.map(|ending| ending.has_gaps()), written }
+                Outcome { read: read.map(|ending| ending.has_loss()), written }
             }
             Source::Table { name, reader, cards, .. } => {
                 convert_table(&name, reader, &cards, writer)
@@ -124,14 +124,14 @@ fn convert_table(
     cards: &[(u32, Card)],
     mut writer: Box<dyn Writer>,
 ) -> Outcome<bool> {
-    let mut has_gaps = false;
+    let mut has_loss = false;
     cards.iter().for_each(|(number, card)| writer.card(*number, card.clone()));
     let mut written = Ok(());
     let mut last = None;
     let read = loop {
         match reader.next_row() {
             Ok(Some(row)) => {
-                has_gaps |= matches!(row.entry, Entry::Gap(_));
+                has_loss |= matches!(&row.entry, Entry::Gap(gap) if gap.is_loss());
                 if last.replace(row.capture) != Some(row.capture)
                     && let Some(name) = reader.interface(row.capture)
                 {
@@ -146,5 +146,5 @@ fn convert_table(
             Err(error) => break Err(anyhow::Error::from(error).context(name.to_owned())),
         }
     };
-    Outcome { read: read.map(|()| has_gaps), written: written.and_then(|()| writer.finish()) }
+    Outcome { read: read.map(|()| has_loss), written: written.and_then(|()| writer.finish()) }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hmtt_host::table::hmtt6::Hole;
 
-use super::capture_file::{CaptureFile, has_gaps};
+use super::capture_file::CaptureFile;
 use super::output::{Format, Outcome, cause, create, is_same_file, write_capture};
 
 /// Turn a capture into its accesses, every gap stated
@@ -58,7 +58,7 @@ impl FormatName {
     }
 }
 
-/// Whether the capture has gaps.
+/// Whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
     let said = || arguments.output.as_deref().and_then(FormatName::of);
@@ -84,9 +84,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     written.map_err(cause).with_context(cannot_write)?;
     let ending = read?;
     match arguments.card {
-        None => Ok(ending.has_gaps()),
+        None => Ok(ending.has_loss()),
         Some(number) => match ending.cards.get(usize::from(number) - 1) {
-            Some(card) => Ok(has_gaps(&card.counts)),
+            Some(card) => Ok(ending.is_cut || card.counts.has_loss()),
             None => bail!("there is no card {number}; the capture has {}", ending.cards.len()),
         },
     }

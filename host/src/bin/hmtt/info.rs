@@ -19,7 +19,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Whether the capture has gaps.
+/// Whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut info = Info::default();
     let mut packets = Packets::default();
@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             }
         },
     )?;
-    let has_gaps = ending.has_gaps();
-    let Ending { counts, cards, interfaces } = ending;
+    let has_loss = ending.has_loss();
+    let Ending { counts, cards, interfaces, .. } = ending;
     let info = info.finish(packets, counts, cards, interfaces);
     let mut output = std::io::stdout().lock();
     if arguments.json {
@@ -44,5 +44,5 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     } else {
         write!(output, "{info}")?;
     }
-    Ok(has_gaps)
+    Ok(has_loss)
 }

@@ -20,8 +20,8 @@ const EXIT_LOSS: u8 = 3;
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but the capture \
-                  has gaps."
+    after_help = "Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but something \
+                  between the first frame and the last is missing, or the file is cut."
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -54,7 +54,7 @@ fn parse_offset(text: &str) -> Result<(usize, i64)> {
     Ok((source, clocks.parse().context("CLOCKS is a whole number")?))
 }
 
-/// Whether the trace has gaps.
+/// Whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let options = Options {
         offsets: arguments.offset.clone(),
@@ -107,9 +107,14 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     for (number, (strand, _)) in merge.strands().enumerate() {
         items.interface(number as u32, &strand.to_string());
     }
-    let (mut written, mut has_gaps) = (Ok(()), false);
+    let is_cut = merge.strands().any(|(strand, _)| strand.truncated_at.is_some());
+    let (mut written, mut has_loss) = (Ok(()), is_cut);
     let read = merge.run(|strand, item| {
-        has_gaps |= matches!(item, Item::Gap(_) | Item::Malformed { .. });
+        has_loss |= match &item {
+            Item::Gap(gap) => gap.is_loss(),
+            Item::Malformed { .. } => true,
+            _ => false,
+        };
         written = items.item(strand as u32, &item);
         written.is_ok()
     });
@@ -120,7 +125,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     if !left_out.is_nothing() {
         eprintln!("hmtt: warning: {name} does not hold: {left_out}");
     }
-    Ok(has_gaps)
+    Ok(has_loss)
 }
 
 /// One line for each strand.

@@ -1,12 +1,19 @@
 //! The terminal: keys to requests, a view to what is seen.
 //!
-//! Invariant: whatever ends the program but a signal that kills, the terminal is as it was before.
+//! Invariant: whatever ends the program but a signal that kills, the terminal is as it was before. A
+//! terminal that is gone (its window closed, its connection cut) is asked and told nothing: crossterm
+//! would read its end for ever.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::OwnedFd;
+use std::thread::sleep;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use super::view::{Key, Request, View};
 use crate::online::second::Second;
@@ -14,7 +21,11 @@ use crate::online::second::Second;
 /// A full screen, until it is dropped.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: DefaultTerminal,
+    terminal: Option<DefaultTerminal>,
+    /// Where keys come from, as crossterm has it, and where the view goes.
+    ends: [OwnedFd; 2],
+    /// A key was read, and crossterm may hold more that came with it.
+    more: bool,
     view: View,
 }
 
@@ -28,8 +39,13 @@ impl Screen {
                 "standard output is not a terminal",
             ));
         }
-        let terminal = ratatui::try_init()?;
-        let mut screen = Screen { terminal, view: View::default() };
+        let keys = match io::stdin() {
+            stdin if stdin.is_terminal() => rustix::io::dup(&stdin)?,
+            _ => File::open("/dev/tty")?.into(),
+        };
+        let ends = [keys, rustix::io::dup(io::stdout())?];
+        let terminal = Some(ratatui::try_init()?);
+        let mut screen = Screen { terminal, ends, more: false, view: View::default() };
         screen.draw()?;
         Ok(screen)
     }
@@ -42,7 +58,16 @@ impl Screen {
 
     /// Waits for keys, at most `timeout`, and does what they mean.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Request> {
-        if !poll(timeout)? {
+        // All waiting is done here: what hangs up within crossterm's `poll` would never come out of it.
+        let asked = if self.more { Duration::ZERO } else { timeout };
+        let is_worth_a_look = self.await_input(asked)? || self.more;
+        if !is_worth_a_look || self.is_gone() {
+            return Ok(Request::None);
+        }
+        self.more = poll(Duration::ZERO)?;
+        if !self.more {
+            // Crossterm is told of input once, and may have left some.
+            sleep(timeout);
             return Ok(Request::None);
         }
         let request = match read()? {
@@ -54,15 +79,44 @@ impl Screen {
         Ok(request)
     }
 
+    /// Whether the terminal is gone. Nothing more can be shown, and nobody can press a key.
+    pub fn is_gone(&self) -> bool {
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let mut ends = self.ends.each_ref().map(|end| PollFd::new(end, PollFlags::empty()));
+        let asked = rustix::event::poll(&mut ends, Some(&Timespec::default()));
+        asked.is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
+    }
+
+    /// Whether there may be something for crossterm to take: input, or a signal that says the
+    /// terminal's size is another.
+    fn await_input(&self, timeout: Duration) -> io::Result<bool> {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut keys = [PollFd::new(&self.ends[0], PollFlags::IN)];
+        match rustix::event::poll(&mut keys, Some(&timeout)) {
+            Ok(ready) => Ok(ready != 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn draw(&mut self) -> io::Result<()> {
-        self.terminal.draw(|frame| self.view.draw(frame)).map(|_| ())
+        let Screen { terminal: Some(terminal), view, .. } = self else { return Ok(()) };
+        let drawn = terminal.draw(|frame| view.draw(frame)).map(|_| ());
+        // Who shows asks whether the terminal is gone.
+        drawn.or_else(|error| if self.is_gone() { Ok(()) } else { Err(error) })
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // In a panic that has been done, and a second time would lose what was printed since.
-        if !std::thread::panicking() {
+        if self.is_gone() {
+            // At its end it would show the cursor, and complain on a standard error that is gone, too.
+            std::mem::forget(self.terminal.take());
+        } else if !std::thread::panicking() {
+            // In a panic that has been done, and a second time would lose what was printed since.
             ratatui::restore();
         }
     }

@@ -23,8 +23,8 @@ pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
     Some((dump.parse().ok()?, count.parse().ok()?, votes.parse().ok()?))
 }
 
-/// `gap [at start: ]CAUSES, N accesses lost WHERE [between clocks A and B][, PLACE]`, see [`Gap`]'s
-/// `Display` and [`crate::report::gap::Placed`].
+/// `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, see [`Gap`]'s
+/// `Display` and [`crate::report::gap::Placed`]. Tables of earlier versions say where they were lost.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -47,7 +47,7 @@ pub(super) fn gap(text: &str) -> Option<Gap> {
     let accesses = match what.split_once(", ") {
         Some((causes, lost)) => {
             causes.split(" and ").try_for_each(|text| cause(text, &mut gap))?;
-            lost.split_once(" lost ")?.0
+            lost.split_once(" lost")?.0
         }
         None => what,
     };
@@ -89,8 +89,8 @@ fn side(text: &str) -> Option<(Option<u64>, Option<Duration>)> {
 fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     let (count, what) = text.split_once(' ')?;
     match what {
-        "frames" => gap.frames = count.parse().ok()?,
-        "records" => gap.records = count.parse().ok()?,
+        "frames missing" | "frames" => gap.frames = count.parse().ok()?,
+        "records lost on the card" | "records" => gap.records = count.parse().ok()?,
         "damaged frames" => gap.damaged_frames = count.parse().ok()?,
         _ => return None,
     }

@@ -1,0 +1,57 @@
+//! What the exit status of `hmtt` says of a capture.
+
+use std::path::Path;
+
+use crate::card::Card;
+use crate::{capture, hmtt, scratch};
+
+/// The exit statuses of `info`, `decode`, `convert` and `merge`.
+fn statuses(name: &str, capture: &[u8]) -> [Option<i32>; 4] {
+    let file = scratch(&format!("{name}.pcapng"));
+    let table = scratch(&format!("{name}.csv"));
+    std::fs::write(&file, capture).unwrap();
+    let (file, table) = (text(&file), text(&table));
+    [&["info", file][..], &["decode", file], &["convert", file, table], &["merge", file]]
+        .map(|arguments| hmtt(arguments).status.code())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn what_was_before_the_first_frame_is_no_loss() {
+    let (frames, _) = Card::new().session(5, 100);
+    let bytes = capture(&frames[2..]);
+    assert_eq!(statuses("status-later", &bytes), [Some(0); 4]);
+    let info = hmtt(&["info", text(&scratch_of("status-later.pcapng"))]);
+    let info = String::from_utf8(info.stdout).unwrap();
+    assert!(info.contains("gap at start: 100 accesses before clock"), "{info}");
+    // Nor is it one in a table that was made of the capture.
+    let csv = scratch_of("status-later.csv");
+    let copy = scratch("status-later.jsonl");
+    assert_eq!(hmtt(&["convert", text(&csv), text(&copy)]).status.code(), Some(0));
+}
+
+#[test]
+fn what_is_missing_between_frames_is_a_loss() {
+    let (mut frames, _) = Card::new().session(5, 100);
+    frames.remove(3);
+    assert_eq!(statuses("status-gap", &capture(&frames)), [Some(3); 4]);
+    let csv = scratch_of("status-gap.csv");
+    let copy = scratch("status-gap.jsonl");
+    assert_eq!(hmtt(&["convert", text(&csv), text(&copy)]).status.code(), Some(3));
+}
+
+#[test]
+fn a_file_that_ends_within_a_block_is_cut() {
+    let (frames, _) = Card::new().session(5, 100);
+    let bytes = capture(&frames);
+    assert_eq!(statuses("status-whole", &bytes), [Some(0); 4]);
+    assert_eq!(statuses("status-cut", &bytes[..bytes.len() - 500]), [Some(3); 4]);
+}
+
+/// A file that a test has written.
+fn scratch_of(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
