@@ -71,8 +71,52 @@ impl Image {
     /// # Errors
     /// [`ElfError`]; a hostile file is no worse than a damaged one.
     pub fn read(path: &Path) -> Result<Image, ElfError> {
-        let _ = path;
-        todo!()
+        use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+        let bytes =
+            std::fs::read(path).map_err(|source| ElfError::Read { path: path.into(), source })?;
+        let not_elf = |error: object::Error| ElfError::NotElf {
+            path: path.into(),
+            reason: error.to_string(),
+        };
+        let file = object::File::parse(&*bytes).map_err(not_elf)?;
+        let mut functions: Vec<Function> = file
+            .symbols()
+            .chain(file.dynamic_symbols())
+            .filter(|symbol| {
+                symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() != 0
+            })
+            .map(|symbol| {
+                let name = symbol.name().unwrap_or_default().to_owned();
+                Function {
+                    symbols: vec![name.clone()],
+                    name,
+                    start: symbol.address(),
+                    size: symbol.size(),
+                }
+            })
+            .collect();
+        functions.sort_by_key(|function| function.start);
+        functions.dedup_by_key(|function| function.start);
+        let mut text = Vec::new();
+        for segment in file.segments() {
+            let object::SegmentFlags::Elf { p_flags } = segment.flags() else { continue };
+            if p_flags & 1 != 0 {
+                text.push(Text {
+                    start: segment.address(),
+                    offset: segment.file_range().0,
+                    bytes: segment.data().map_err(not_elf)?.to_vec(),
+                });
+            }
+        }
+        let _ = file.sections().next().map(|section| section.address());
+        Ok(Image {
+            path: path.into(),
+            functions,
+            text,
+            entry: file.entry(),
+            relocatable: file.kind() == object::ObjectKind::Dynamic,
+            dynamic: true,
+        })
     }
 
     /// The function that has an address.
