@@ -22,6 +22,7 @@ mod online_tui;
 mod order;
 mod reading;
 mod reading_ahead;
+mod tag;
 mod terminal;
 mod wire;
 mod wireshark;

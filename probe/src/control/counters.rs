@@ -16,13 +16,13 @@ use nix::unistd::Pid;
 
 use super::TagError;
 use super::loaded::Loaded;
-use crate::ptrace::Process;
+use crate::ptrace::{Mapping, Process, mappings};
 
 /// Threads that may have counters at once. Memory is taken where something is counted.
 const SLOTS: u64 = 1 << 12;
 const PAGE_BYTES: u64 = 4096;
 /// What the kernel calls the memory.
-const NAME: &[u8] = b"hmtt-tag\0";
+const NAME: &std::ffi::CStr = c"hmtt-tag";
 
 /// What one thread has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +60,15 @@ impl Counters {
         let pid = process.pid;
         let slot_bytes = (functions as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
         let bytes = slot_bytes * SLOTS;
-        let mut name = [0; NAME.len()];
-        process.read(scratch, &mut name)?;
-        process.write(scratch, NAME)?;
+        let name = NAME.to_bytes_with_nul();
+        let mut before = vec![0; name.len()];
+        process.read(scratch, &mut before)?;
+        process.write(scratch, name)?;
         let site = loaded.site();
         let create = (libc::SYS_memfd_create, "make memory for counters");
         let descriptor =
             process.call(site, create, [scratch, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0])?;
-        process.write(scratch, &name)?;
+        process.write(scratch, &before)?;
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let file = File::options().read(true).write(true).open(path);
         let file = file.and_then(|file| file.set_len(bytes).map(|()| file));
@@ -94,9 +95,8 @@ impl Counters {
     /// Gives a thread that stands still a slot.
     pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
         let mut registers = process.registers(thread)?;
-        let ours = self.start..self.start + self.slot_bytes * SLOTS;
         // A new thread has that of the one that started it.
-        if registers.gs_base != 0 && !ours.contains(&registers.gs_base) {
+        if registers.gs_base != 0 && !self.is_ours(registers.gs_base)? {
             return Err(TagError::GsInUse(self.pid));
         }
         let slot = self.free.pop().unwrap_or(self.next);
@@ -108,6 +108,19 @@ impl Counters {
         registers.gs_base = self.start + slot * self.slot_bytes;
         process.set_registers(thread, registers)?;
         Ok(())
+    }
+
+    /// Whether an address is that of counters, these or earlier ones: those stay when tags are taken out,
+    /// because a signal may have come just before a count.
+    fn is_ours(&self, address: u64) -> Result<bool, TagError> {
+        if (self.start..self.start + self.slot_bytes * SLOTS).contains(&address) {
+            return Ok(true);
+        }
+        let counters = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
+        let holds = |mapping: &Mapping| (mapping.start..mapping.end).contains(&address);
+        Ok(mappings(self.pid)?
+            .iter()
+            .any(|mapping| holds(mapping) && mapping.path.as_os_str() == counters.as_str()))
     }
 
     /// Whether a thread has a slot.

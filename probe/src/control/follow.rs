@@ -50,7 +50,8 @@ pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
 
 /// What has happened to any thread.
 fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
-    match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+    match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG))
+    {
         Ok(WaitStatus::StillAlive) => Ok(None),
         Ok(status) => Ok(Some(status)),
         Err(Errno::EINTR) => Ok(None),
