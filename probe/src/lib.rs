@@ -4,3 +4,4 @@
 //! instructions, `ptrace` reads and writes a live process.
 
 pub mod elf;
+pub mod selection;
