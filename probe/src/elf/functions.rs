@@ -1,7 +1,8 @@
 //! Symbols and unwind ranges to functions that do not overlap, and what belongs to them without being one.
 //!
 //! Symbols at one address are one function. An unwind range that no symbol covers is a function without
-//! a symbol, if it begins as called code does. What a symbol's size leaves open, the next symbol, the
+//! a symbol, if it begins as called code does; so do the cold parts, reached by jumps, of functions that
+//! keep nothing on the stack: without symbols, they are taken for functions. What a symbol's size leaves open, the next symbol, the
 //! unwind range or the section's end closes.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -22,10 +22,14 @@ impl Names {
     /// C++ names have parameters but no return types, Rust names no hashes.
     pub(super) fn name(&mut self, symbol: &str) -> String {
         let symbol = unversioned(symbol);
-        let longest = self.room.min(LONGEST);
-        let name = rust(symbol, longest).or_else(|| cpp(symbol, longest));
-        self.room = self.room.saturating_sub(name.as_ref().map_or(0, String::len));
-        name.unwrap_or_else(|| symbol.into())
+        let mut text = Bounded { text: String::new(), longest: self.room.min(LONGEST) };
+        let is_name = match rustc_demangle::try_demangle(symbol) {
+            Ok(name) => write!(text, "{name:#}").is_ok(),
+            Err(_) => cpp(symbol, &mut text).is_some(),
+        };
+        // What came to nothing took its time as well.
+        self.room -= text.text.len();
+        if is_name { text.text } else { symbol.into() }
     }
 }
 
@@ -42,41 +46,31 @@ pub(super) fn rank(symbol: &Symbol) -> impl Ord + use<> {
 }
 
 fn unversioned(symbol: &str) -> &str {
-    symbol.split_once('@').map_or(symbol, |(name, _)| name)
+    match symbol.split_once('@') {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => symbol,
+    }
 }
 
-fn rust(symbol: &str, longest: usize) -> Option<String> {
-    let name = rustc_demangle::try_demangle(symbol).ok()?;
-    let mut text = Bounded::new(longest);
-    write!(text, "{name:#}").ok()?;
-    Some(text.text)
-}
-
-fn cpp(symbol: &str, longest: usize) -> Option<String> {
+fn cpp(symbol: &str, text: &mut Bounded) -> Option<()> {
     // The library takes more for mangled than compilers make: a C function `i` would be an `int`.
     if !symbol.starts_with("_Z") {
         return None;
     }
     let (name, rest) = BorrowedSymbol::with_tail(symbol.as_bytes()).ok()?;
-    // Copies that the compiler made for some callers: `.constprop.0`.
-    let suffix =
-        std::str::from_utf8(rest).ok().filter(|rest| rest.is_empty() || rest.starts_with('.'))?;
-    let mut text = Bounded::new(longest);
-    name.structured_demangle(&mut text, &DemangleOptions::new().no_return_type()).ok()?;
-    text.write_str(suffix).ok()?;
-    Some(text.text)
+    let rest = std::str::from_utf8(rest).ok()?;
+    // A suffix of the compiler's is no part of the mangled name; anything else is no mangled name.
+    if !rest.is_empty() && !rest.starts_with('.') {
+        return None;
+    }
+    name.structured_demangle(text, &DemangleOptions::new().no_return_type()).ok()?;
+    text.write_str(rest).ok()
 }
 
 /// Text that gets no longer than it may.
 struct Bounded {
     text: String,
     longest: usize,
-}
-
-impl Bounded {
-    fn new(longest: usize) -> Bounded {
-        Bounded { text: String::new(), longest }
-    }
 }
 
 impl Write for Bounded {
