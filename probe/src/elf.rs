@@ -1,8 +1,8 @@
 //! ELF files to their functions.
 //!
-//! A file's bytes become its segments ([`layout`]), symbols ([`symbols`], of a separate file as well:
-//! [`debug_file`]) and unwind ranges ([`frames`]); those become functions ([`functions`]), which get
-//! [`names`]. Functions never overlap and lie in executable segments. Refused: what is no x86-64 program
+//! A file's bytes become its segments (`layout`), symbols (`symbols`, of a separate file as well:
+//! `debug_file`) and unwind ranges (`frames`); those become functions (`functions`), which get names
+//! (`names`). Functions never overlap and lie in executable segments. Refused: what is no x86-64 program
 //! or library, and what claims more than it holds.
 
 mod debug_file;
@@ -74,7 +74,9 @@ pub struct Text {
 pub struct Image {
     /// The file.
     pub path: PathBuf,
-    /// Its functions by address; none overlaps another.
+    /// Its functions by address; none overlaps another. The linker's stubs (`.plt`) are none. Without
+    /// symbols they are named `fn_` and their address, the one at the entry point `_start`; then code
+    /// that has no unwind information is missing.
     pub functions: Vec<Function>,
     /// Instructions that are reached by jumps from functions: `.cold` parts, what lies behind a function
     /// inside another one, and unwind ranges that begin with a frame already set up. By address; none

@@ -1,9 +1,9 @@
 //! Symbols and unwind ranges to functions that do not overlap, and what belongs to them without being one.
 //!
-//! Symbols at one address are one function. An unwind range that no symbol covers is a function without
-//! a symbol, if it begins as called code does; so do the cold parts, reached by jumps, of functions that
-//! keep nothing on the stack: without symbols, they are taken for functions. What a symbol's size leaves open, the next symbol, the
-//! unwind range or the section's end closes.
+//! Symbols at one address are one function. What a symbol's size leaves open, the next symbol, the unwind
+//! range or the section's end closes. An unwind range that no symbol covers is a function without a
+//! symbol if it begins as called code does. So do the cold parts, reached by jumps, of functions that keep
+//! nothing on the stack: without symbols, they are taken for functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -106,7 +106,8 @@ impl Programs {
         self.build("rustc", name, "rs", RUST, arguments)
     }
 
-    fn build(
+    /// Any source, its file ending in `extension`.
+    pub(super) fn build(
         &self,
         compiler: &str,
         name: &str,

@@ -119,3 +119,20 @@ fn kinds_of_files_are_told_apart() {
     let Some(object) = programs.c("object", &["-c"]) else { return };
     assert!(Image::read(&object).unwrap_err().to_string().contains("object file"));
 }
+
+/// Assembly often has labels without types, and sometimes none.
+#[test]
+fn unwind_ranges_without_function_symbols_are_functions() {
+    const SOURCE: &str = r#"
+        __asm__(".text\n.globl untyped\nuntyped: .cfi_startproc\nmov $2, %eax\nret\n.cfi_endproc\n"
+            ".cfi_startproc\nmov $3, %eax\nret\n.cfi_endproc\n");
+        int untyped(void);
+        int main(void) { return untyped(); }"#;
+    let programs = Programs::new();
+    let Some(path) = programs.build("cc", "untyped", "c", SOURCE, &["-O1"]) else { return };
+    let image = Image::read(&path).unwrap();
+    let untyped = image.functions.iter().find(|f| f.name == "untyped").unwrap();
+    let unnamed = image.function_at(untyped.start + 6).unwrap();
+    assert_eq!((untyped.size, unnamed.size), (6, 6));
+    assert_eq!(unnamed.name, format!("fn_{:x}", untyped.start + 6));
+}
