@@ -33,19 +33,19 @@ impl Heads {
     /// Reads all instructions of all functions.
     pub fn of(image: &Image) -> Heads {
         let mut heads = Heads::default();
-        for function in &image.functions {
-            let Some(bytes) = bytes_of(image, function.start, function.size) else { continue };
-            for instruction in instructions(bytes, function.start) {
-                if let Some(target) = branch_target(&instruction) {
-                    heads.note(image, function, target);
-                }
+        let functions = image.functions.iter().map(|function| (function.start, function.size));
+        let fragments = image.fragments.iter().map(|range| (range.start, range.end - range.start));
+        for (start, size) in functions.chain(fragments) {
+            let Some(bytes) = bytes_of(image, start, size) else { continue };
+            for target in instructions(bytes, start).filter_map(|one| branch_target(&one)) {
+                heads.note(image, start, target);
             }
         }
         heads
     }
 
-    fn note(&mut self, image: &Image, from: &Function, target: u64) {
-        if target == from.start {
+    fn note(&mut self, image: &Image, from: u64, target: u64) {
+        if target == from {
             self.loops.insert(target);
         } else if image.function_at(target).is_none_or(|to| target - to.start < HEAD_BYTES) {
             self.targets.insert(target);

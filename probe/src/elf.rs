@@ -1,6 +1,24 @@
 //! ELF files to their functions.
+//!
+//! A file's bytes become its segments (`layout`), symbols (`symbols`, of a separate file as well:
+//! `debug_file`) and unwind ranges (`frames`); those become functions (`functions`), which get names
+//! (`names`). Functions never overlap and lie in executable segments. Refused: what is no x86-64 program
+//! or library, and what claims more than it holds.
 
+mod debug_file;
+mod frames;
+mod functions;
+mod layout;
+mod names;
+mod start;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use layout::{File, Layout};
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +47,15 @@ pub enum ElfError {
 pub struct Function {
     /// Its name as the source has it: demangled.
     pub name: String,
-    /// All its symbols, as the file has them; none in a stripped file.
+    /// All its symbols, as the file has them, the one that named it first; none in a stripped file.
     pub symbols: Vec<String>,
     /// Address of its first instruction, in the file's own address space.
     pub start: u64,
     /// Bytes.
     pub size: u64,
+    /// Whether the symbol is an indirect function's: this is its resolver, which the dynamic linker
+    /// calls once to learn which function is meant.
+    pub ifunc: bool,
 }
 
 /// Instructions of a file, as they are loaded.
@@ -53,70 +74,64 @@ pub struct Text {
 pub struct Image {
     /// The file.
     pub path: PathBuf,
-    /// Its functions by address; none overlaps another.
+    /// Its functions by address; none overlaps another. The linker's stubs (`.plt`) are none. Without
+    /// symbols they are named `fn_` and their address, the one at the entry point `_start`; then code
+    /// that has no unwind information is missing.
     pub functions: Vec<Function>,
+    /// Instructions that are reached by jumps from functions: `.cold` parts, what lies behind a function
+    /// inside another one, and unwind ranges that begin with a frame already set up. By address; none
+    /// overlaps another or a function.
+    pub fragments: Vec<Range<u64>>,
     /// Executable segments by address.
     pub text: Vec<Text>,
     /// Where the program starts.
     pub entry: u64,
     /// Whether it is loaded wherever the kernel or the linker likes.
     pub relocatable: bool,
-    /// Whether it has a dynamic linker.
+    /// Whether it names a dynamic linker: dynamic programs do, libraries mostly do not.
     pub dynamic: bool,
 }
 
 impl Image {
-    /// Reads a file.
+    /// Reads a file, and the symbols of its separate debug file if there is one.
     ///
     /// # Errors
     /// [`ElfError`]; a hostile file is no worse than a damaged one.
     pub fn read(path: &Path) -> Result<Image, ElfError> {
-        use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
-        let bytes =
-            std::fs::read(path).map_err(|source| ElfError::Read { path: path.into(), source })?;
-        let not_elf = |error: object::Error| ElfError::NotElf {
-            path: path.into(),
-            reason: error.to_string(),
-        };
-        let file = object::File::parse(&*bytes).map_err(not_elf)?;
-        let mut functions: Vec<Function> = file
-            .symbols()
-            .chain(file.dynamic_symbols())
-            .filter(|symbol| {
-                symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() != 0
-            })
-            .map(|symbol| {
-                let name = symbol.name().unwrap_or_default().to_owned();
-                Function {
-                    symbols: vec![name.clone()],
-                    name,
-                    start: symbol.address(),
-                    size: symbol.size(),
-                }
-            })
-            .collect();
-        functions.sort_by_key(|function| function.start);
-        functions.dedup_by_key(|function| function.start);
-        let mut text = Vec::new();
-        for segment in file.segments() {
-            let object::SegmentFlags::Elf { p_flags } = segment.flags() else { continue };
-            if p_flags & 1 != 0 {
-                text.push(Text {
-                    start: segment.address(),
-                    offset: segment.file_range().0,
-                    bytes: segment.data().map_err(not_elf)?.to_vec(),
-                });
-            }
+        let read = |source| ElfError::Read { path: path.into(), source };
+        let bytes = debug_file::regular(path).map_err(read)?;
+        Image::from_bytes(&bytes, path, Some(Path::new(debug_file::ROOT)))
+    }
+
+    /// Reads a file's bytes, and nothing else; `path` is what they are called.
+    ///
+    /// # Errors
+    /// [`ElfError::NotElf`]
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Image, ElfError> {
+        Image::from_bytes(bytes, path, None)
+    }
+
+    /// With separate debug files beside the file and below `debug_root`, or without.
+    fn from_bytes(bytes: &[u8], path: &Path, debug_root: Option<&Path>) -> Result<Image, ElfError> {
+        let not_elf = |reason| ElfError::NotElf { path: path.into(), reason };
+        let file = File::parse(bytes).map_err(|error| not_elf(error.to_string()))?;
+        let layout = Layout::of(&file).map_err(not_elf)?;
+        let mut symbols = symbols::of(&file).map_err(not_elf)?;
+        if let Some(root) = debug_root {
+            symbols.extend(debug_file::symbols(&file, path, root));
         }
-        let _ = file.sections().next().map(|section| section.address());
-        Ok(Image {
-            path: path.into(),
-            functions,
-            text,
-            entry: file.entry(),
-            relocatable: file.kind() == object::ObjectKind::Dynamic,
-            dynamic: true,
-        })
+        let frames = frames::of(&file, &layout);
+        let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
+        let Layout { text, entry, relocatable, dynamic, .. } = layout;
+        Ok(Image { path: path.into(), functions, fragments, text, entry, relocatable, dynamic })
+    }
+
+    /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point
+    /// passes to the C library first.
+    pub fn main(&self) -> Option<u64> {
+        let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
+        let main = self.functions.iter().find(named).map(|function| function.start);
+        main.or_else(|| start::main(self))
     }
 
     /// The function that has an address.

@@ -8,4 +8,5 @@ pub mod control;
 pub mod disassembly;
 pub mod elf;
 pub mod ptrace;
+pub mod selection;
 pub mod stubs;

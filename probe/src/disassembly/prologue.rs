@@ -85,7 +85,9 @@ pub(super) fn of(heads: &Heads, image: &Image, function: &Function) -> Result<Pr
         }
         if !prologue.goes_on || ip >= end {
             // Behind the end of a short function.
-            let is_free = image.function_at(ip).is_none() && is_padding(&instruction);
+            let at = (ip - start) as usize;
+            let of_file = &bytes[at..at + instruction.len()];
+            let is_free = image.function_at(ip).is_none() && is_padding(&instruction, of_file);
             if !is_free || prologue.goes_on {
                 return Err(Refusal::TooShort);
             }
@@ -132,8 +134,9 @@ fn goes_on(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether an instruction is there to fill space.
-fn is_padding(instruction: &Instruction) -> bool {
+/// Whether an instruction is there to fill space; between sections that is zeros.
+fn is_padding(instruction: &Instruction, bytes: &[u8]) -> bool {
     instruction.mnemonic() == Mnemonic::Nop
+        || bytes.iter().all(|byte| *byte == 0)
         || matches!(instruction.code(), Code::Int3 | Code::Xchg_r16_AX)
 }

@@ -1,6 +1,7 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -8,6 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use hmtt_probe::control::{Ending, Tagged, ThreadCounts, follow, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
+use hmtt_probe::selection::{Effect, Selection};
 use hmtt_probe::stubs::Sink;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
@@ -33,6 +35,8 @@ struct List {
     /// A program, or the number of a process
     #[arg(value_name = "PROG|PID")]
     program: String,
+    #[command(flatten)]
+    which: Which,
 }
 
 /// Run a program with its functions tagged
@@ -65,12 +69,31 @@ struct How {
     /// What happens at the entry of a function
     #[arg(long, value_enum, default_value_t = SinkName::Count)]
     sink: SinkName,
-    /// Tag only functions of this name; may be said several times
-    #[arg(short, long, value_name = "NAME")]
-    function: Vec<String>,
+    #[command(flatten)]
+    which: Which,
     /// Write the counts to this file, as JSON, instead of a table to standard error
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
+}
+
+/// Rules; the last that matches a function decides, exclusions after inclusions.
+#[derive(clap::Args)]
+struct Which {
+    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, or list=FILE; all are
+    /// chosen if nothing is
+    #[arg(short, long, value_name = "RULE")]
+    include: Vec<String>,
+    /// Leave functions out; rules as for --include
+    #[arg(short = 'x', long, value_name = "RULE")]
+    exclude: Vec<String>,
+}
+
+impl Which {
+    fn selection(&self) -> Result<Selection> {
+        let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
+        let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
+        Ok(Selection::parse(include.chain(exclude))?)
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -84,7 +107,7 @@ enum SinkName {
 /// Whether something was lost: tags are not.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
-        Command::List(arguments) => list(&arguments.program),
+        Command::List(arguments) => list(arguments),
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
@@ -99,17 +122,22 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     .map(|()| false)
 }
 
-fn list(program: &str) -> Result<()> {
-    let path = match program.parse::<i32>() {
+fn list(arguments: &List) -> Result<()> {
+    let selection = arguments.which.selection()?;
+    let path = match arguments.program.parse::<i32>() {
         Ok(pid) => program_of(pid)?,
-        Err(_) => program.into(),
+        Err(_) => arguments.program.clone().into(),
     };
     let image = Image::read(&path)?;
+    let mut output = std::io::stdout().lock();
     for (function, refusal) in verdicts(&image) {
+        if !selection.matches(function) {
+            continue;
+        }
         let Function { name, start, size, .. } = function;
         match refusal {
-            None => println!("{start:x} {size} {name}"),
-            Some(refusal) => println!("{start:x} {size} {name}: not tagged: {refusal}"),
+            None => writeln!(output, "{start:x} {size} {name}")?,
+            Some(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
         }
     }
     Ok(())
@@ -132,9 +160,8 @@ fn block() -> Result<SigSet> {
 
 fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
     let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
-    let chosen = |function: &Function| {
-        how.function.is_empty() || how.function.iter().any(|name| *name == function.name)
-    };
+    let selection = how.which.selection()?;
+    let chosen = |function: &Function| selection.matches(function);
     let sink = match how.sink {
         SinkName::Count => Sink::Count,
         SinkName::None => Sink::None,
@@ -158,7 +185,7 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
     let total = |at: usize| counts.iter().map(|thread| thread.entries[at]).sum::<u64>();
     let mut rows: Vec<(u64, &Function)> =
         tagged.functions().enumerate().map(|(at, function)| (total(at), function)).collect();
-    rows.sort_by(|one, other| other.0.cmp(&one.0));
+    rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
     let Some(path) = output else {
         let called = rows.iter().filter(|(calls, _)| *calls != 0);
         called.for_each(|(calls, function)| eprintln!("{calls:>14} {}", function.name));
