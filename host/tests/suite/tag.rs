@@ -65,7 +65,8 @@ const FORKS: &str = r#"
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-__attribute__((noipa)) int step(int n) { __asm__ volatile(""); return n + 1; }
+static volatile int steps;
+__attribute__((noipa)) int step(int n) { steps++; return n + 1; }
 int main(void) {
     int n = 0, status;
     for (int i = 0; i < 10; i++) n = step(n);
