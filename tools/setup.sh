@@ -19,6 +19,7 @@ need zstd zstd
 need tcpdump tcpdump
 need ip iproute2
 need unshare util-linux
+need valgrind valgrind
 need python3 python3
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 

@@ -3,7 +3,7 @@
 //! Each module of [`targets`] takes an input and panics if what is under test does, or says something
 //! that a plain reading contradicts. The readers are compiled from their sources, without the programs
 //! around them: that builds in a fraction of the time. [`decode`] and [`pcapng`] are links to the host's,
-//! because their paths begin at the crate.
+//! because their paths begin at the crate; [`elf`] is one to the probe's.
 
 /// The simulator's readers, from their sources.
 #[path = "../../sim/src"]
@@ -18,6 +18,7 @@ mod sim {
 #[allow(missing_docs)]
 pub mod card;
 pub mod decode;
+pub mod elf;
 pub mod pcapng;
 pub mod plain;
 pub mod script;

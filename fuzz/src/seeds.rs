@@ -1,5 +1,7 @@
 //! The software card, the vectors' first lines and small texts to the inputs a fuzzer starts from.
 
+mod elf;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,6 +52,7 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),
         "trace" => scripts(),
         "pcapng" => captures(),
+        "elf" => elf::programs(),
         _ => texts(),
     }
 }

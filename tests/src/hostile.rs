@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// The targets.
-pub const TARGETS: [&str; 5] = ["frame", "record", "trace", "pcapng", "vector"];
+pub const TARGETS: [&str; 6] = ["frame", "record", "trace", "pcapng", "vector", "elf"];
 
 /// What makes the compiler count which edges an input takes and show what it is compared with.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \

@@ -8,6 +8,7 @@ mod decode;
 mod info;
 mod merge;
 mod output;
+mod tag;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ enum Command {
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
     Merge(merge::Arguments),
+    Tag(tag::Arguments),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Analysis(arguments) => analysis::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Tag(arguments) => tag::run(&arguments),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)
         }

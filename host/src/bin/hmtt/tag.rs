@@ -1,0 +1,200 @@
+//! `hmtt tag`: running programs to counts of how often each function was entered.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Subcommand, ValueEnum};
+use hmtt_probe::control::{Ending, Tagged, ThreadCounts, follow, verdicts};
+use hmtt_probe::elf::{Function, Image};
+use hmtt_probe::ptrace::{self, Process};
+use hmtt_probe::selection::{Effect, Selection};
+use hmtt_probe::stubs::Sink;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
+use serde_json::json;
+
+/// Count the calls of functions of a running program, without its source
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    List(List),
+    Run(Run),
+    Attach(Attach),
+}
+
+/// List the functions of a program, and which of them cannot be tagged, and why
+#[derive(clap::Args)]
+struct List {
+    /// A program, or the number of a process
+    #[arg(value_name = "PROG|PID")]
+    program: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Run a program with its functions tagged
+#[derive(clap::Args)]
+struct Run {
+    #[command(flatten)]
+    how: How,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROG",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    program: Vec<OsString>,
+}
+
+/// Tag the functions of a running process until Ctrl-C, or until it ends
+#[derive(clap::Args)]
+struct Attach {
+    #[command(flatten)]
+    how: How,
+    /// Number of the process
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
+#[derive(clap::Args)]
+struct How {
+    /// What happens at the entry of a function
+    #[arg(long, value_enum, default_value_t = SinkName::Count)]
+    sink: SinkName,
+    #[command(flatten)]
+    which: Which,
+    /// Write the counts to this file, as JSON, instead of a table to standard error
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+}
+
+/// Rules; the last that matches a function decides, exclusions after inclusions.
+#[derive(clap::Args)]
+struct Which {
+    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, or list=FILE; all are
+    /// chosen if nothing is
+    #[arg(short, long, value_name = "RULE")]
+    include: Vec<String>,
+    /// Leave functions out; rules as for --include
+    #[arg(short = 'x', long, value_name = "RULE")]
+    exclude: Vec<String>,
+}
+
+impl Which {
+    fn selection(&self) -> Result<Selection> {
+        let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
+        let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
+        Ok(Selection::parse(include.chain(exclude))?)
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SinkName {
+    /// Count, for each thread
+    Count,
+    /// Nothing, to measure what the jumps cost
+    None,
+}
+
+/// Whether something was lost: tags are not.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.command {
+        Command::List(arguments) => list(arguments),
+        Command::Run(arguments) => {
+            let signals = block()?;
+            let process = ptrace::launch(&arguments.program)?;
+            tag(process, &arguments.how, signals)
+        }
+        Command::Attach(arguments) => {
+            let signals = block()?;
+            let process = Process::attach(Pid::from_raw(arguments.pid))?;
+            tag(process, &arguments.how, signals)
+        }
+    }
+    .map(|()| false)
+}
+
+fn list(arguments: &List) -> Result<()> {
+    let selection = arguments.which.selection()?;
+    let path = match arguments.program.parse::<i32>() {
+        Ok(pid) => program_of(pid)?,
+        Err(_) => arguments.program.clone().into(),
+    };
+    let image = Image::read(&path)?;
+    let mut output = std::io::stdout().lock();
+    for (function, refusal) in verdicts(&image) {
+        if !selection.matches(function) {
+            continue;
+        }
+        let Function { name, start, size, .. } = function;
+        match refusal {
+            None => writeln!(output, "{start:x} {size} {name}")?,
+            Some(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
+        }
+    }
+    Ok(())
+}
+
+fn program_of(pid: i32) -> Result<PathBuf> {
+    let link = format!("/proc/{pid}/exe");
+    std::fs::read_link(&link).with_context(|| format!("process {pid}: cannot find its program"))
+}
+
+/// Signals that end the tagging are waited for, as are those of the process.
+fn block() -> Result<SigSet> {
+    let mut signals = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    let mut blocked = signals;
+    blocked.add(Signal::SIGCHLD);
+    blocked.thread_block().context("cannot block signals")?;
+    Ok(signals)
+}
+
+fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
+    let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
+    let selection = how.which.selection()?;
+    let chosen = |function: &Function| selection.matches(function);
+    let sink = match how.sink {
+        SinkName::Count => Sink::Count,
+        SinkName::None => Sink::None,
+    };
+    let mut tagged = Tagged::new(process, image, chosen, sink)?;
+    for (function, reason) in &tagged.refused {
+        eprintln!("hmtt: warning: {} is not tagged: {reason}", function.name);
+    }
+    let ending = follow(&mut tagged, signals)?;
+    let counts = tagged.counts()?;
+    write(&tagged, &counts, how.output.as_deref())?;
+    match ending {
+        Ending::Detached => Ok(tagged.restore()?),
+        Ending::Exited(0) | Ending::Replaced => Ok(()),
+        Ending::Exited(code) => std::process::exit(code),
+        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    }
+}
+
+fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
+    let total = |at: usize| counts.iter().map(|thread| thread.entries[at]).sum::<u64>();
+    let mut rows: Vec<(u64, &Function)> =
+        tagged.functions().enumerate().map(|(at, function)| (total(at), function)).collect();
+    rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
+    let Some(path) = output else {
+        let called = rows.iter().filter(|(calls, _)| *calls != 0);
+        called.for_each(|(calls, function)| eprintln!("{calls:>14} {}", function.name));
+        return Ok(());
+    };
+    let functions: Vec<_> = rows
+        .iter()
+        .map(|(calls, function)| json!({ "name": function.name, "calls": calls }))
+        .collect();
+    let text = serde_json::to_string_pretty(&json!({ "functions": functions }))?;
+    std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
+}

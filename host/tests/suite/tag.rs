@@ -1,0 +1,229 @@
+//! `hmtt tag` on real programs, built here: counts as callgrind has them, and programs that notice nothing.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::{scratch, skipped};
+
+/// Calls a function through a pointer from a library, and recurses.
+const FIB: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+static __attribute__((noinline)) int compare(const void *a, const void *b) { return *(int *)a - *(int *)b; }
+int main(void) {
+    int a[1000];
+    for (int i = 0; i < 1000; i++) a[i] = (i * 7919) % 1009;
+    qsort(a, 1000, sizeof a[0], compare);
+    printf("%ld %d\n", fib(18), a[5]);
+    return 3;
+}
+"#;
+
+/// Starts and joins threads that call a small function.
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) long leaf(long n) { __asm__ volatile(""); return n * 3 + 1; }
+__attribute__((noinline)) long work(long n) { long s = 0; for (long i = 0; i < n; i++) s += leaf(i); return s; }
+static void *run(void *turns) { long s = 0; for (long i = 0; i < (long)turns; i++) s += work(1000); return (void *)s; }
+int main(int count, char **words) {
+    long turns = count > 1 ? atol(words[1]) : 20;
+    pthread_t t[5];
+    puts("started"); fflush(stdout);
+    for (int round = 0; round < 3; round++) {
+        long s = 0;
+        for (int i = 0; i < 5; i++) pthread_create(&t[i], 0, run, (void *)turns);
+        for (int i = 0; i < 5; i++) { void *v; pthread_join(t[i], &v); s += (long)v; }
+        printf("%ld\n", s);
+    }
+    return 0;
+}
+"#;
+
+/// Throws through several frames with destructors.
+const THROWS: &str = r#"
+#include <cstdio>
+#include <stdexcept>
+__attribute__((noinline)) int thrower(int n) { if (n >= 0) throw std::runtime_error("x"); return n; }
+struct Local { int v; ~Local() { std::printf("%d ", v); } };
+__attribute__((noinline)) int middle(int n) { Local local{n}; return n > 0 ? middle(n - 1) + 1 : thrower(n); }
+int main() {
+    for (int i = 0; i < 4; i++) try { middle(i); } catch (std::exception &e) { std::printf("caught %s\n", e.what()); }
+    return 0;
+}
+"#;
+
+/// Forks, and starts another program.
+const FORKS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int steps;
+__attribute__((noipa)) int step(int n) { steps++; return n + 1; }
+int main(void) {
+    int n = 0, status;
+    for (int i = 0; i < 10; i++) n = step(n);
+    pid_t child = fork();
+    if (child == 0) { for (int i = 0; i < 1000; i++) n = step(n); _exit(n == 1010 ? 7 : 1); }
+    waitpid(child, &status, 0);
+    printf("%d %d\n", n, WEXITSTATUS(status)); fflush(stdout);
+    return system("echo from a shell");
+}
+"#;
+
+/// Builds a program; `None` when skipped.
+fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let is_cpp = source.contains("#include <c");
+    let (compiler, extension) = if is_cpp { ("g++", "cc") } else { ("cc", "c") };
+    let (file, program) = (scratch(&format!("{name}.{extension}")), scratch(name));
+    std::fs::write(&file, source).unwrap();
+    let mut command = Command::new(compiler);
+    let built =
+        command.args(["-O2", "-pthread", "-o"]).args([&program, &file]).args(flags).output();
+    match built {
+        Err(error) => skipped(format!("{compiler}: {error}")),
+        Ok(output) if !output.status.success() => panic!("{output:?}"),
+        Ok(_) => return Some(program),
+    }
+    None
+}
+
+fn hmtt_tag(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.arg("tag").args(arguments);
+    command
+}
+
+/// Runs a program tagged, and beside it untagged: the same but for the counts, which come back.
+fn run_tagged(name: &str, program: &Path) -> BTreeMap<String, u64> {
+    let counts = scratch(&format!("{name}.json"));
+    let plain = Command::new(program).output().unwrap();
+    let words = ["run", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
+    let tagged = hmtt_tag(&words).output().unwrap();
+    let seen = |output: &Output| (output.status.code(), output.stdout.clone());
+    assert_eq!(seen(&tagged), seen(&plain), "{}", String::from_utf8_lossy(&tagged.stderr));
+    calls(&counts)
+}
+
+fn calls(file: &Path) -> BTreeMap<String, u64> {
+    let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let functions = counts["functions"].as_array().unwrap().iter();
+    functions
+        .map(|function| {
+            (function["name"].as_str().unwrap().to_owned(), function["calls"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+/// Calls of each function, as callgrind counts them; `None` when skipped.
+fn callgrind(name: &str, program: &Path) -> Option<BTreeMap<String, u64>> {
+    let file = scratch(&format!("{name}.callgrind"));
+    let output = format!("--callgrind-out-file={}", file.display());
+    let mut command = Command::new("valgrind");
+    if let Err(error) = command.args(["--tool=callgrind", &output]).arg(program).output() {
+        skipped(format!("valgrind: {error}"));
+        return None;
+    }
+    let text = std::fs::read_to_string(file).unwrap();
+    let (mut names, mut calls, mut callee) = (BTreeMap::new(), BTreeMap::new(), String::new());
+    for line in text.lines() {
+        let (key, value) = line.split_once('=').unwrap_or_default();
+        if matches!(key, "fn" | "cfn") {
+            let (number, name) = value.split_once(' ').unwrap_or((value, ""));
+            if !name.is_empty() {
+                // A recursion's deeper levels are the same function.
+                names.insert(number.to_owned(), name.split('\'').next().unwrap().to_owned());
+            }
+            if key == "cfn" {
+                callee = names[number].clone();
+            }
+        } else if key == "calls" {
+            let count: u64 = value.split(' ').next().unwrap().parse().unwrap();
+            *calls.entry(callee.clone()).or_default() += count;
+        }
+    }
+    Some(calls)
+}
+
+#[test]
+fn counts_are_those_of_callgrind() {
+    for (name, flags) in
+        [("fib", &[][..]), ("fib-fixed", &["-no-pie"]), ("fib-static", &["-static"])]
+    {
+        let Some(program) = build(&format!("tag-{name}"), FIB, flags) else { return };
+        let counts = run_tagged(&format!("tag-{name}"), &program);
+        let Some(expected) = callgrind(name, &program) else { return };
+        for function in ["fib", "compare", "main"] {
+            assert_eq!(counts[function], expected[function], "{function} of {name}");
+        }
+    }
+}
+
+#[test]
+fn every_thread_counts_for_itself_and_none_is_lost() {
+    let Some(program) = build("tag-threads", THREADS, &[]) else { return };
+    let counts = run_tagged("tag-threads", &program);
+    let expected = [("leaf", 3 * 5 * 20 * 1000), ("work", 3 * 5 * 20), ("run", 3 * 5), ("main", 1)];
+    for (function, calls) in expected {
+        assert_eq!(counts[function], calls, "{function}");
+    }
+}
+
+#[test]
+fn exceptions_pass_through_tagged_functions() {
+    for (name, flags) in [("tag-throws", &[][..]), ("tag-throws-static", &["-static"])] {
+        let Some(program) = build(name, THROWS, flags) else { return };
+        let counts = run_tagged(name, &program);
+        let of = |part: &str| {
+            let found =
+                counts.iter().filter(|(name, _)| name.contains(part) && !name.contains("cold"));
+            found.map(|(_, calls)| calls).sum::<u64>()
+        };
+        assert_eq!((of("middle"), of("thrower")), (1 + 2 + 3 + 4, 4));
+    }
+}
+
+#[test]
+fn children_are_let_go_as_they_were() {
+    let Some(program) = build("tag-forks", FORKS, &[]) else { return };
+    assert_eq!(run_tagged("tag-forks", &program)["step"], 10);
+}
+
+#[test]
+fn a_running_program_is_tagged_and_let_go_and_notices_nothing() {
+    let Some(program) = build("tag-attached", THREADS, &[]) else { return };
+    const TURNS: &str = "60000";
+    let plain = Command::new(&program).arg(TURNS).output().unwrap();
+    let mut child = Command::new(&program).arg(TURNS).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    output.read_line(&mut text).unwrap();
+    let mut cycles = 0;
+    for cycle in 0..5 {
+        let counts = scratch(&format!("tag-attached-{cycle}.json"));
+        let words = ["attach", "-o", counts.to_str().unwrap(), &child.id().to_string()];
+        let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        // SAFETY: asks a child of ours to end.
+        unsafe { libc::kill(tag.id() as i32, libc::SIGINT) };
+        let tag = tag.wait_with_output().unwrap();
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        assert!(tag.status.success(), "{}", String::from_utf8_lossy(&tag.stderr));
+        cycles += u32::from(calls(&counts)["leaf"] > 0);
+    }
+    assert!(cycles > 0, "the program ended before it was tagged");
+    for line in output.lines() {
+        text = text + &line.unwrap() + "\n";
+    }
+    assert!(child.wait().unwrap().success());
+    assert_eq!(text, String::from_utf8(plain.stdout).unwrap());
+}

@@ -1,0 +1,143 @@
+//! A tagged process that runs to its end: new threads get counters, children are let go.
+//!
+//! Signals pass through. Signals to us come between the events of the process, never lost: they are
+//! blocked and waited for together with those of the process.
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::{TagError, Tagged, patch};
+use crate::ptrace::{Process, PtraceError, Standing, go_on};
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this status.
+    Exited(i32),
+    /// By a signal.
+    Signaled(Signal),
+    /// It has become another program, which is not tagged.
+    Replaced,
+    /// We were asked to leave it; it goes on without tags.
+    Detached,
+}
+
+/// Follows a process until it ends or one of the signals `detach`, which are blocked, comes. Its threads
+/// stand still when this begins.
+pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
+    let mut waited = detach;
+    waited.add(Signal::SIGCHLD);
+    for child in std::mem::take(&mut tagged.process.forked) {
+        let_go(tagged, child, libc::PTRACE_EVENT_FORK)?;
+    }
+    tagged.process.go_on()?;
+    loop {
+        while let Some(status) = next_event(tagged.process.pid)? {
+            if let Some(ending) = event(tagged, status)? {
+                return Ok(ending);
+            }
+        }
+        let signal = waited.wait().map_err(PtraceError::new(tagged.process.pid, "wait"))?;
+        if signal != Signal::SIGCHLD {
+            tagged.process.stop()?;
+            return Ok(Ending::Detached);
+        }
+    }
+}
+
+/// What has happened to any thread.
+fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
+    match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG))
+    {
+        Ok(WaitStatus::StillAlive) => Ok(None),
+        Ok(status) => Ok(Some(status)),
+        Err(Errno::EINTR) => Ok(None),
+        Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
+        Err(error) => Err(PtraceError::new(pid, "wait")(error)),
+    }
+}
+
+fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagError> {
+    let pid = tagged.process.pid;
+    match status {
+        WaitStatus::Exited(thread, code) => {
+            tagged.leave(thread)?;
+            return Ok((thread == pid).then_some(Ending::Exited(code)));
+        }
+        WaitStatus::Signaled(thread, signal, _) => {
+            tagged.leave(thread)?;
+            return Ok((thread == pid).then_some(Ending::Signaled(signal)));
+        }
+        WaitStatus::PtraceEvent(thread, signal, event) => {
+            return ptrace_event(tagged, thread, signal, event);
+        }
+        WaitStatus::Stopped(thread, signal) => go_on(thread, Some(signal))?,
+        other => {
+            if let Some(thread) = other.pid() {
+                go_on(thread, None)?;
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn ptrace_event(
+    tagged: &mut Tagged,
+    thread: Pid,
+    signal: Signal,
+    event: i32,
+) -> Result<Option<Ending>, TagError> {
+    match event {
+        libc::PTRACE_EVENT_CLONE => go_on(thread, None)?,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+            let child = ptrace::getevent(thread);
+            let child = child.map_err(PtraceError::new(thread, "find its child"))?;
+            let_go(tagged, Pid::from_raw(child as i32), event)?;
+            go_on(thread, None)?;
+        }
+        libc::PTRACE_EVENT_EXEC => {
+            tagged.process.threads.insert(thread, Standing::InCall);
+            return Ok(Some(Ending::Replaced));
+        }
+        // A thread that begins, or the process was stopped as a shell stops its jobs.
+        libc::PTRACE_EVENT_STOP if signal == Signal::SIGTRAP => {
+            if !tagged.knows(thread) {
+                tagged.enter(thread)?;
+            }
+            go_on(thread, None)?;
+        }
+        libc::PTRACE_EVENT_STOP => listen(thread)?,
+        _ => go_on(thread, None)?,
+    }
+    Ok(None)
+}
+
+/// Leaves a thread stopped, but hears when it goes on.
+fn listen(thread: Pid) -> Result<(), PtraceError> {
+    // SAFETY: the request takes no memory.
+    let result = unsafe { libc::ptrace(libc::PTRACE_LISTEN, thread.as_raw(), 0, 0) };
+    match Errno::result(result) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map(drop).map_err(PtraceError::new(thread, "leave it stopped")),
+    }
+}
+
+/// Lets a child go, without tags; one that still has our process's memory keeps them, and counts for
+/// the thread that waits for it.
+fn let_go(tagged: &Tagged, child: Pid, event: i32) -> Result<(), TagError> {
+    match waitpid(child, Some(WaitPidFlag::__WALL)) {
+        Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => {}
+        _ => return Ok(()),
+    }
+    if event == libc::PTRACE_EVENT_FORK {
+        let process = Process::of(child)?;
+        patch::restore(|address, bytes| process.write(address, bytes), &tagged.patched)?;
+    }
+    match ptrace::detach(child, None) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => Ok(other.map_err(PtraceError::new(child, "let it go"))?),
+    }
+}

@@ -1,0 +1,70 @@
+//! A program and its process to where the one is in the other, and to free room beside it.
+
+use crate::elf::Image;
+use crate::ptrace::{Mapping, Process, mappings};
+
+use super::TagError;
+
+/// What a page is.
+const PAGE_BYTES: u64 = 4096;
+/// Left between the program and what we add: the heap begins behind a program that is not relocatable.
+const DISTANCE: u64 = 64 << 20;
+/// How far a jump from any function must reach, with room to spare (2 GiB it could).
+const REACH: u64 = 1 << 30;
+
+/// A program in the memory of a process.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub image: Image,
+    /// Added to all addresses of the image.
+    pub bias: u64,
+}
+
+impl Loaded {
+    /// Finds the program.
+    pub fn find(process: &Process, image: Image) -> Result<Self, TagError> {
+        let not_loaded = || TagError::NotLoaded { pid: process.pid, path: image.path.clone() };
+        let text = image.text.first().ok_or_else(not_loaded)?;
+        // Mappings begin with whole pages of the file.
+        let page = text.offset / PAGE_BYTES * PAGE_BYTES;
+        let is_text = |mapping: &&Mapping| {
+            mapping.executable && mapping.path == image.path && mapping.offset == page
+        };
+        let mappings = mappings(process.pid)?;
+        let mapping = mappings.iter().find(is_text).ok_or_else(not_loaded)?;
+        let bias = mapping.start.wrapping_sub(text.start - (text.offset - page));
+        Ok(Loaded { image, bias })
+    }
+
+    /// An address whose instructions no thread will be at: the program starts there once.
+    pub fn site(&self) -> u64 {
+        self.image.entry.wrapping_add(self.bias)
+    }
+
+    /// Maps memory for instructions near the program, not writable.
+    pub fn reserve(&self, process: &mut Process, bytes: u64) -> Result<u64, TagError> {
+        let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
+        let mappings = mappings(process.pid)?;
+        let no_room = TagError::NoRoom(process.pid, bytes);
+        let start = self.gap(&mappings, bytes).ok_or(no_room)?;
+        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        let call = (libc::SYS_mmap, "map memory for stubs");
+        let arguments = [start, bytes, protection, flags, u64::MAX, 0];
+        Ok(process.call(self.site(), call, arguments)?)
+    }
+
+    /// A gap below the program, or else above it.
+    fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<u64> {
+        let first = self.image.text.first()?.start.wrapping_add(self.bias);
+        let is_free = |start: &u64| {
+            let end = start + bytes;
+            *start >= PAGE_BYTES * 16
+                && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
+        };
+        let places = |step: u64| (1..REACH / step).map(move |n| n * step);
+        let below = places(DISTANCE).filter_map(|away| first.checked_sub(away + bytes));
+        let above = places(DISTANCE).rev().map(|away| first + away);
+        below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES).find(is_free)
+    }
+}

@@ -1,0 +1,143 @@
+//! ELF files to their functions.
+//!
+//! A file's bytes become its segments (`layout`), symbols (`symbols`, of a separate file as well:
+//! `debug_file`) and unwind ranges (`frames`); those become functions (`functions`), which get names
+//! (`names`). Functions never overlap and lie in executable segments. Refused: what is no x86-64 program
+//! or library, and what claims more than it holds.
+
+mod debug_file;
+mod frames;
+mod functions;
+mod layout;
+mod names;
+mod start;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use layout::{File, Layout};
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    /// It cannot be opened or read.
+    #[error("{path}: cannot read")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is no x86-64 program or library.
+    #[error("{path}: not an x86-64 ELF program or library: {reason}")]
+    NotElf {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A function: some instructions that are called by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name as the source has it: demangled.
+    pub name: String,
+    /// All its symbols, as the file has them, the one that named it first; none in a stripped file.
+    pub symbols: Vec<String>,
+    /// Address of its first instruction, in the file's own address space.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Whether the symbol is an indirect function's: this is its resolver, which the dynamic linker
+    /// calls once to learn which function is meant.
+    pub ifunc: bool,
+}
+
+/// Instructions of a file, as they are loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Address of the first byte, in the file's own address space.
+    pub start: u64,
+    /// Where that is in the file.
+    pub offset: u64,
+    /// The instructions.
+    pub bytes: Vec<u8>,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The file.
+    pub path: PathBuf,
+    /// Its functions by address; none overlaps another. The linker's stubs (`.plt`) are none. Without
+    /// symbols they are named `fn_` and their address, the one at the entry point `_start`; then code
+    /// that has no unwind information is missing.
+    pub functions: Vec<Function>,
+    /// Instructions that are reached by jumps from functions: `.cold` parts, what lies behind a function
+    /// inside another one, and unwind ranges that begin with a frame already set up. By address; none
+    /// overlaps another or a function.
+    pub fragments: Vec<Range<u64>>,
+    /// Executable segments by address.
+    pub text: Vec<Text>,
+    /// Where the program starts.
+    pub entry: u64,
+    /// Whether it is loaded wherever the kernel or the linker likes.
+    pub relocatable: bool,
+    /// Whether it names a dynamic linker: dynamic programs do, libraries mostly do not.
+    pub dynamic: bool,
+}
+
+impl Image {
+    /// Reads a file, and the symbols of its separate debug file if there is one.
+    ///
+    /// # Errors
+    /// [`ElfError`]; a hostile file is no worse than a damaged one.
+    pub fn read(path: &Path) -> Result<Image, ElfError> {
+        let read = |source| ElfError::Read { path: path.into(), source };
+        let bytes = debug_file::regular(path).map_err(read)?;
+        Image::from_bytes(&bytes, path, Some(Path::new(debug_file::ROOT)))
+    }
+
+    /// Reads a file's bytes, and nothing else; `path` is what they are called.
+    ///
+    /// # Errors
+    /// [`ElfError::NotElf`]
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Image, ElfError> {
+        Image::from_bytes(bytes, path, None)
+    }
+
+    /// With separate debug files beside the file and below `debug_root`, or without.
+    fn from_bytes(bytes: &[u8], path: &Path, debug_root: Option<&Path>) -> Result<Image, ElfError> {
+        let not_elf = |reason| ElfError::NotElf { path: path.into(), reason };
+        let file = File::parse(bytes).map_err(|error| not_elf(error.to_string()))?;
+        let layout = Layout::of(&file).map_err(not_elf)?;
+        let mut symbols = symbols::of(&file).map_err(not_elf)?;
+        if let Some(root) = debug_root {
+            symbols.extend(debug_file::symbols(&file, path, root));
+        }
+        let frames = frames::of(&file, &layout);
+        let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
+        let Layout { text, entry, relocatable, dynamic, .. } = layout;
+        Ok(Image { path: path.into(), functions, fragments, text, entry, relocatable, dynamic })
+    }
+
+    /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point
+    /// passes to the C library first.
+    pub fn main(&self) -> Option<u64> {
+        let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
+        let main = self.functions.iter().find(named).map(|function| function.start);
+        main.or_else(|| start::main(self))
+    }
+
+    /// The function that has an address.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = self.functions.get(after.checked_sub(1)?)?;
+        (address - function.start < function.size).then_some(function)
+    }
+}

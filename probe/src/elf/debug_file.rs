@@ -1,0 +1,60 @@
+//! A program's separate debug file to its symbols.
+//!
+//! Looked for silently where gdb looks: below the debug folder by the program's build identifier, then
+//! by the name in `.gnu_debuglink` beside the program, in `.debug` and below the debug folder. A file
+//! that does not match (another build identifier, another checksum) or is damaged is as none.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use object::Object;
+
+use super::layout::File;
+use super::symbols::{self, Symbol};
+
+/// Where distributions put debug files.
+pub(super) const ROOT: &str = "/usr/lib/debug";
+
+/// Symbols of the debug file of a program at `path`; none without one.
+pub(super) fn symbols(file: &File, path: &Path, root: &Path) -> Vec<Symbol> {
+    let found = by_build_id(file, root).or_else(|| by_link(file, path, root));
+    found.unwrap_or_default()
+}
+
+/// Reads a file; one that is no regular file may have no end.
+pub(super) fn regular(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file"));
+    }
+    fs::read(path)
+}
+
+fn by_build_id(file: &File, root: &Path) -> Option<Vec<Symbol>> {
+    let id = file.build_id().ok()??;
+    let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = root.join(format!(".build-id/{first:02x}/{rest}.debug"));
+    let bytes = regular(&path).ok()?;
+    let debug = File::parse(&*bytes).ok()?;
+    let same = debug.build_id().ok()?? == id;
+    symbols::of(&debug).ok().filter(|_| same)
+}
+
+fn by_link(file: &File, path: &Path, root: &Path) -> Option<Vec<Symbol>> {
+    let (name, checksum) = file.gnu_debuglink().ok()??;
+    let name = Path::new(std::str::from_utf8(name).ok()?);
+    // A name, and no way to somewhere else.
+    let mut parts = name.components();
+    if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+        return None;
+    }
+    let path = fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let global: PathBuf = root.join(folder.strip_prefix("/").ok()?);
+    [folder.to_owned(), folder.join(".debug"), global].iter().find_map(|folder| {
+        let bytes = regular(&folder.join(name)).ok()?;
+        let debug = (crc32fast::hash(&bytes) == checksum).then(|| File::parse(&*bytes))?.ok()?;
+        symbols::of(&debug).ok()
+    })
+}

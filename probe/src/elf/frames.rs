@@ -1,0 +1,128 @@
+//! Unwind information to the ranges of instructions it was made for.
+//!
+//! Compilers make one range for each function and one for each part of a function that lies apart, so
+//! ranges tell functions where symbols do not. Read from `.eh_frame`, or from where the segment
+//! `PT_GNU_EH_FRAME` says it is; what is damaged ends the reading and keeps what was read.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, CieOrFde,
+    CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, Pointer, Register, UnwindSection,
+    X86_64,
+};
+use object::elf::{PT_GNU_EH_FRAME, PT_LOAD};
+use object::read::elf::{ProgramHeader, SectionHeader};
+
+use super::layout::{ENDIAN, File, Layout};
+
+/// A range of instructions with unwind information.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Its addresses; not empty.
+    pub range: Range<u64>,
+    /// Whether the stack is as a call leaves it where the range begins: if not, it is part of a function.
+    pub called: bool,
+}
+
+type Bytes<'data> = EndianSlice<'data, gimli::LittleEndian>;
+/// A canonical frame address: register and offset; none if it is computed.
+type Cfa = Option<(Register, i64)>;
+/// The stack as a call leaves it.
+const CALLED: Cfa = Some((X86_64::RSP, 8));
+/// Bytes of an address.
+const ADDRESS_SIZE: u8 = 8;
+
+/// A kind of entry that ranges share, and its canonical frame address.
+type Common<'data> = HashMap<usize, (CommonInformationEntry<Bytes<'data>>, Cfa)>;
+
+/// Ranges by address, the linker's stubs left out.
+pub(super) fn of(file: &File, layout: &Layout) -> Vec<Frame> {
+    let Some((address, bytes)) = section(file).or_else(|| segment(file)) else { return Vec::new() };
+    let bases = BaseAddresses::default().set_eh_frame(address);
+    let mut section = EhFrame::new(bytes, gimli::LittleEndian);
+    section.set_address_size(ADDRESS_SIZE);
+    let mut frames = read(&section, &bases);
+    frames.retain(|frame| layout.is_code(frame.range.start));
+    frames.sort_by_key(|frame| (frame.range.start, frame.range.end));
+    frames.dedup_by_key(|frame| frame.range.start);
+    frames
+}
+
+fn read(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
+    let (mut frames, mut common) = (Vec::new(), Common::new());
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        match entry {
+            CieOrFde::Cie(entry) => {
+                let cfa = first_cfa(entry.instructions(section, bases), &entry, None);
+                common.insert(entry.offset(), (entry, cfa));
+            }
+            CieOrFde::Fde(partial) => {
+                // Only those that were met: each is read once, however many ranges name it.
+                let Some((cie, cfa)) = common.get(&partial.cie_offset().0) else { continue };
+                let Ok(fde) = partial.parse(|_, _, _| Ok(cie.clone())) else { continue };
+                let start = fde.initial_address();
+                let Some(end) = start.checked_add(fde.len()) else { continue };
+                if start < end {
+                    let cfa = first_cfa(fde.instructions(section, bases), cie, *cfa);
+                    let called = cfa == CALLED && !cie.is_signal_trampoline();
+                    frames.push(Frame { range: start..end, called });
+                }
+            }
+        }
+    }
+    frames
+}
+
+/// The canonical frame address at a range's first instruction.
+fn first_cfa<'data>(
+    mut instructions: CallFrameInstructionIter<Bytes<'data>>,
+    common: &CommonInformationEntry<Bytes<'data>>,
+    mut cfa: Cfa,
+) -> Cfa {
+    use CallFrameInstruction as I;
+    let factored = |offset: i64| offset.wrapping_mul(common.data_alignment_factor());
+    while let Ok(Some(instruction)) = instructions.next() {
+        cfa = match (instruction, cfa) {
+            (I::AdvanceLoc { .. } | I::SetLoc { .. }, _) => return cfa,
+            (I::DefCfa { register, offset }, _) => Some((register, offset.cast_signed())),
+            (I::DefCfaSf { register, factored_offset }, _) => {
+                Some((register, factored(factored_offset)))
+            }
+            (I::DefCfaRegister { register }, Some((_, offset))) => Some((register, offset)),
+            (I::DefCfaOffset { offset }, Some((register, _))) => {
+                Some((register, offset.cast_signed()))
+            }
+            (I::DefCfaOffsetSf { factored_offset }, Some((register, _))) => {
+                Some((register, factored(factored_offset)))
+            }
+            (I::DefCfaExpression { .. }, _) => None,
+            _ => cfa,
+        };
+    }
+    cfa
+}
+
+/// Address and bytes of the section.
+fn section<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
+    let (_, header) = file.elf_section_table().section_by_name(ENDIAN, b".eh_frame")?;
+    let bytes = header.data(ENDIAN, file.data()).ok()?;
+    Some((header.sh_addr(ENDIAN), bytes)).filter(|(_, bytes)| !bytes.is_empty())
+}
+
+/// The same without section headers: it goes on to the end of its segment, or to its terminator.
+fn segment<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
+    let segments = file.elf_program_headers();
+    let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_GNU_EH_FRAME)?;
+    let bytes = header.data(ENDIAN, file.data()).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(header.p_vaddr(ENDIAN));
+    let parsed = EhFrameHdr::new(bytes, gimli::LittleEndian).parse(&bases, ADDRESS_SIZE).ok()?;
+    let Pointer::Direct(address) = parsed.eh_frame_ptr() else { return None };
+    segments.iter().filter(|header| header.p_type(ENDIAN) == PT_LOAD).find_map(|header| {
+        let bytes = header.data(ENDIAN, file.data()).ok()?;
+        let skipped = usize::try_from(address.checked_sub(header.p_vaddr(ENDIAN))?).ok()?;
+        Some((address, bytes.get(skipped..)?)).filter(|(_, bytes)| !bytes.is_empty())
+    })
+}

@@ -1,0 +1,138 @@
+//! A file's headers to where its instructions are.
+
+use std::ops::Range;
+
+use object::LittleEndian;
+use object::elf::{
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_INTERP, PT_LOAD, SHF_ALLOC, SHF_EXECINSTR,
+    SHT_NOBITS,
+};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
+
+use super::Text;
+
+/// An x86-64 ELF file.
+pub(super) type File<'data> = ElfFile64<'data, LittleEndian>;
+/// Its header.
+pub(super) type Header = FileHeader64<LittleEndian>;
+/// Its byte order.
+pub(super) const ENDIAN: LittleEndian = LittleEndian;
+
+/// Where a file's instructions are; addresses are those of the file.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Executable segments by address; none overlaps another.
+    pub text: Vec<Text>,
+    /// Executable sections by address, empty ones left out.
+    pub sections: Vec<Section>,
+    /// The entry point.
+    pub entry: u64,
+    /// Whether it is an `ET_DYN`.
+    pub relocatable: bool,
+    /// Whether it names a dynamic linker.
+    pub dynamic: bool,
+}
+
+/// An executable section.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// Whether it holds the linker's stubs.
+    pub stubs: bool,
+}
+
+impl Layout {
+    /// Reads the headers. An error says why it is not an x86-64 program or library.
+    pub(super) fn of(file: &File) -> Result<Layout, String> {
+        let header = file.elf_header();
+        let kind = header.e_type(ENDIAN);
+        if header.e_machine(ENDIAN) != EM_X86_64 {
+            return Err("it is for another processor".into());
+        }
+        if kind != ET_EXEC && kind != ET_DYN {
+            return Err("it is an object file, a core dump or something else".into());
+        }
+        let mut segments = file.elf_program_headers().iter();
+        Ok(Layout {
+            text: text(file)?,
+            sections: sections(file)?,
+            entry: header.e_entry(ENDIAN),
+            relocatable: kind == ET_DYN,
+            dynamic: segments.any(|segment| segment.p_type(ENDIAN) == PT_INTERP),
+        })
+    }
+
+    /// The executable segment that has an address.
+    pub(super) fn segment_at(&self, address: u64) -> Option<Range<u64>> {
+        let after = self.text.partition_point(|text| text.start <= address);
+        let text = self.text.get(after.checked_sub(1)?)?;
+        let range = text.start..text.start + text.bytes.len() as u64;
+        range.contains(&address).then_some(range)
+    }
+
+    /// The executable section that has an address; overlapping ones are found by their starts.
+    pub(super) fn section_at(&self, address: u64) -> Option<&Section> {
+        let after = self.sections.partition_point(|section| section.range.start <= address);
+        let section = self.sections.get(after.checked_sub(1)?)?;
+        section.range.contains(&address).then_some(section)
+    }
+
+    /// Whether a function may begin at an address: it is executable and none of the linker's stubs.
+    pub(super) fn is_code(&self, address: u64) -> bool {
+        let stub = self.section_at(address).is_some_and(|section| section.stubs);
+        self.segment_at(address).is_some() && !stub
+    }
+}
+
+/// Copies the executable segments. Those that overlap are refused: of a file that claims many, all
+/// together could be far larger than the file.
+fn text(file: &File) -> Result<Vec<Text>, String> {
+    let mut all = Vec::new();
+    for header in file.elf_program_headers() {
+        if header.p_type(ENDIAN) != PT_LOAD || header.p_flags(ENDIAN) & PF_X == 0 {
+            continue;
+        }
+        let (start, (offset, size)) = (header.p_vaddr(ENDIAN), header.file_range(ENDIAN));
+        let bytes = header.data(ENDIAN, file.data());
+        let bytes = bytes.map_err(|()| format!("the segment at {start:#x} is cut off"))?;
+        let end = start.checked_add(size);
+        let end = end.ok_or_else(|| format!("the segment at {start:#x} has no end"))?;
+        all.push((start..end, offset, bytes));
+    }
+    all.sort_by_key(|(range, ..)| range.start);
+    let overlap = all.windows(2).find(|pair| pair[0].0.end > pair[1].0.start);
+    if let Some([_, (range, ..)]) = overlap {
+        return Err(format!("the segment at {:#x} overlaps another", range.start));
+    }
+    // Apart in memory, they may still be the same bytes of the file.
+    let bytes: u64 = all.iter().map(|(.., bytes)| bytes.len() as u64).sum();
+    if bytes > file.data().len() as u64 {
+        return Err("its segments are larger than the file".into());
+    }
+    let text = |(range, offset, bytes): (Range<u64>, u64, &[u8])| Text {
+        start: range.start,
+        offset,
+        bytes: bytes.to_vec(),
+    };
+    Ok(all.into_iter().map(text).collect())
+}
+
+fn sections(file: &File) -> Result<Vec<Section>, String> {
+    const CODE: u64 = (SHF_ALLOC | SHF_EXECINSTR) as u64;
+    let (table, mut all) = (file.elf_section_table(), Vec::new());
+    for header in table.iter() {
+        let (start, size) = (header.sh_addr(ENDIAN), header.sh_size(ENDIAN));
+        let code = header.sh_flags(ENDIAN) & CODE == CODE;
+        if !code || size == 0 || header.sh_type(ENDIAN) == SHT_NOBITS {
+            continue;
+        }
+        let end = start.checked_add(size);
+        let end = end.ok_or_else(|| format!("the section at {start:#x} has no end"))?;
+        let name = table.section_name(ENDIAN, header).map_err(|error| error.to_string())?;
+        let stubs = name.starts_with(b".plt") || name == b".iplt";
+        all.push(Section { range: start..end, stubs });
+    }
+    all.sort_by_key(|section| section.range.start);
+    Ok(all)
+}

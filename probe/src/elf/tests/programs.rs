@@ -1,0 +1,171 @@
+//! Small sources to programs of every kind, and tools to their output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Functions of every kind: local, aliased, indirect, of no known size, with a part apart.
+const C: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static int __attribute__((noinline)) local(int x) { return x * 3 + 1; }
+int global(int x) { return local(x) + 1; }
+int alias(int x) __attribute__((alias("global")));
+int __alias(int x) __attribute__((weak, alias("global")));
+typedef int binary(int, int);
+static int plus(int a, int b) { return a + b; }
+static binary *resolve(void) { return plus; }
+int chosen(int a, int b) __attribute__((ifunc("resolve")));
+__asm__(".text\n.globl sizeless\n.type sizeless,@function\nsizeless: mov $1, %eax\nret\n");
+int sizeless(void);
+int __attribute__((cold, noinline)) complain(const char *why) { fputs(why, stderr); return 2; }
+int __attribute__((noinline)) divided(int a, int b, char *s) {
+    if (__builtin_expect(b == 0, 0)) { strcpy(s, "b"); complain(s); exit(complain("zero")); }
+    return a / b + (int)strlen(s);
+}
+int main(int argc, char **argv) {
+    char s[64] = "x";
+    printf("%d\n", global(argc) + alias(2) + chosen(1, argc) + sizeless() + divided(8, argc, s));
+    return 0;
+}
+"#;
+/// Templates, constructors, lambdas, exceptions.
+const CXX: &str = r#"
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+namespace shapes {
+template <typename T> struct Box {
+    std::vector<T> all;
+    explicit Box(T one) : all{one} {}
+    virtual ~Box() {}
+    T &at(unsigned long i) { if (i >= all.size()) throw std::out_of_range("box"); return all[i]; }
+};
+template <typename T> __attribute__((noinline)) T twice(T x) { return x + x; }
+namespace { __attribute__((noinline)) int hidden(const char *s, int (&a)[3]) { return s[0] + a[1]; } }
+int operator*(const Box<int> &b, std::map<std::string, int> m) { return b.all[0] * m["x"]; }
+}
+int main(int argc, char **) {
+    int a[3] = {1, 2, argc};
+    shapes::Box<int> box(argc);
+    shapes::Box<std::string> texts("t");
+    auto lambda = [&](int x) { return x + box.at(0); };
+    try { box.at(7); } catch (const std::exception &e) { std::cout << e.what() << "\n"; }
+    std::cout << shapes::twice(std::string("a")) << shapes::twice(2) << lambda(3)
+              << shapes::hidden("q", a) << texts.at(0) << box * std::map<std::string, int>{} << "\n";
+}
+"#;
+const RUST: &str = r#"
+mod shapes {
+    pub trait Area { fn area(&self) -> u32; }
+    pub struct Square(pub u32);
+    impl Area for Square { #[inline(never)] fn area(&self) -> u32 { self.0 * self.0 } }
+    #[inline(never)] pub fn total<T: Area>(all: &[T]) -> u32 { all.iter().map(Area::area).sum() }
+}
+fn main() {
+    let all = vec![shapes::Square(std::env::args().count() as u32)];
+    println!("{}", shapes::total(&all));
+}
+"#;
+
+/// Ways to build the C source: name and arguments.
+pub(super) const WAYS: [(&str, &[&str]); 4] = [
+    ("pie", &["-O2", "-pie", "-fPIE"]),
+    ("no-pie", &["-O2", "-no-pie", "-fno-pie"]),
+    ("static", &["-O2", "-static"]),
+    ("library", &["-O2", "-shared", "-fPIC"]),
+];
+
+/// Programs in a folder of their own.
+pub(super) struct Programs {
+    pub folder: TempDir,
+}
+
+impl Programs {
+    pub(super) fn new() -> Programs {
+        Programs { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The C source, built with these arguments.
+    pub(super) fn c(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+        self.build("cc", name, "c", C, arguments)
+    }
+
+    /// The C++ source.
+    pub(super) fn cxx(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+        self.build("g++", name, "cc", CXX, arguments)
+    }
+
+    /// The Rust source.
+    pub(super) fn rust(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+        self.build("rustc", name, "rs", RUST, arguments)
+    }
+
+    /// Any source, its file ending in `extension`.
+    pub(super) fn build(
+        &self,
+        compiler: &str,
+        name: &str,
+        extension: &str,
+        text: &str,
+        arguments: &[&str],
+    ) -> Option<PathBuf> {
+        let program = self.folder.path().join(name);
+        let source = program.with_extension(extension);
+        fs::write(&source, text).unwrap();
+        let (source, output) = (source.to_str().unwrap(), program.to_str().unwrap());
+        run(compiler, &[&[source, "-o", output], arguments].concat())?;
+        Some(program)
+    }
+
+    /// A stripped copy of a program, in the folder.
+    pub(super) fn stripped(&self, program: &Path) -> Option<PathBuf> {
+        let output = self.folder.path().join(program.file_name()?).with_extension("stripped");
+        run("strip", &["-o", output.to_str()?, program.to_str()?])?;
+        Some(output)
+    }
+
+    /// Everything that can be built here, and some programs of the system.
+    pub(super) fn all(&self) -> Vec<PathBuf> {
+        let c = WAYS.into_iter().filter_map(|(name, arguments)| self.c(name, arguments));
+        let mut all: Vec<PathBuf> = c.collect();
+        all.extend(self.cxx("cxx", &["-O1"]));
+        all.extend(self.cxx("cxx-static", &["-O2", "-static"]));
+        all.extend(self.rust("rust", &["-O"]));
+        all.extend(system());
+        all
+    }
+}
+
+/// Programs and libraries of the system, all stripped where distributions strip.
+pub(super) fn system() -> Vec<PathBuf> {
+    let names = ["/usr/bin/bzip2", "/usr/bin/sqlite3", "/usr/lib/x86_64-linux-gnu/libc.so.6"];
+    let there = |path: &PathBuf| path.exists() || skip(&path.display(), "not there");
+    names.into_iter().map(PathBuf::from).filter(there).collect()
+}
+
+/// What a tool prints; none, visibly, if it is missing or fails.
+pub(super) fn run(tool: &str, arguments: &[&str]) -> Option<String> {
+    // Its output is read: in English.
+    let output = Command::new(tool).args(arguments).env("LC_ALL", "C").output();
+    let reason = match output {
+        // readelf also fails when it has printed everything and found something odd.
+        Ok(output) if output.status.success() || !output.stdout.is_empty() => {
+            return Some(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    skip(&format_args!("{tool} {arguments:?}"), &reason);
+    None
+}
+
+fn skip(what: &dyn std::fmt::Display, reason: &str) -> bool {
+    eprintln!("skipped: {what}: {reason}");
+    false
+}

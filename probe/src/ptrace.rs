@@ -1,0 +1,141 @@
+//! A live process to threads that stand still, whose registers and memory can be read and written.
+//!
+//! All of it is from one thread of ours: the kernel knows a tracer by its thread.
+
+mod inject;
+mod launch;
+mod maps;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+pub use launch::launch;
+pub use maps::{Mapping, mappings};
+pub(crate) use stop::go_on;
+
+/// Why a process cannot be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum PtraceError {
+    /// A step failed.
+    #[error("process {pid}: cannot {operation}")]
+    System {
+        /// Which.
+        pid: Pid,
+        /// What was tried.
+        operation: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The program cannot be started.
+    #[error("cannot run {program}")]
+    Launch {
+        /// Which.
+        program: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended meanwhile.
+    #[error("process {0} has ended")]
+    Ended(Pid),
+}
+
+impl PtraceError {
+    pub(crate) fn new(pid: Pid, operation: &'static str) -> impl Fn(Errno) -> PtraceError {
+        move |error| match error {
+            Errno::ESRCH => PtraceError::Ended(pid),
+            _ => PtraceError::System { pid, operation, source: error.into() },
+        }
+    }
+}
+
+/// How a thread stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Between two instructions.
+    Free,
+    /// So, and it gets this signal when it goes on.
+    Signal(Signal),
+    /// Within a system call, whose result is still to come.
+    InCall,
+}
+
+impl Standing {
+    /// What it gets when it goes on.
+    pub fn signal(self) -> Option<Signal> {
+        match self {
+            Standing::Signal(signal) => Some(signal),
+            _ => None,
+        }
+    }
+}
+
+/// A process that is traced; its threads stand still or are waited for by whoever follows it.
+#[derive(Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: Pid,
+    /// Its threads that stand still.
+    pub threads: BTreeMap<Pid, Standing>,
+    /// Children that were forked while it was stopped, and wait for us.
+    pub forked: Vec<Pid>,
+    memory: File,
+}
+
+impl Process {
+    /// A process that is traced already, of one thread that stands still.
+    pub(crate) fn of(pid: Pid) -> Result<Self, PtraceError> {
+        let path = format!("/proc/{pid}/mem");
+        let memory = File::options().read(true).write(true).open(path);
+        let memory = memory.map_err(|source| PtraceError::System {
+            pid,
+            operation: "open its memory",
+            source,
+        })?;
+        Ok(Process {
+            pid,
+            threads: BTreeMap::from([(pid, Standing::Free)]),
+            forked: Vec::new(),
+            memory,
+        })
+    }
+
+    /// Reads memory.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        let read = self.memory.read_exact_at(bytes, address);
+        read.map_err(|source| self.failed("read its memory", source))
+    }
+
+    /// Writes memory, whatever its protection.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), PtraceError> {
+        let written = self.memory.write_all_at(bytes, address);
+        written.map_err(|source| self.failed("write its memory", source))
+    }
+
+    fn failed(&self, operation: &'static str, source: io::Error) -> PtraceError {
+        PtraceError::System { pid: self.pid, operation, source }
+    }
+
+    /// Registers of a thread that stands still.
+    pub fn registers(&self, thread: Pid) -> Result<libc::user_regs_struct, PtraceError> {
+        ptrace::getregs(thread).map_err(PtraceError::new(thread, "read its registers"))
+    }
+
+    /// Sets them.
+    pub fn set_registers(
+        &self,
+        thread: Pid,
+        registers: libc::user_regs_struct,
+    ) -> Result<(), PtraceError> {
+        ptrace::setregs(thread, registers).map_err(PtraceError::new(thread, "set its registers"))
+    }
+}

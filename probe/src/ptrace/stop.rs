@@ -1,0 +1,140 @@
+//! Threads that run to threads that stand still.
+//!
+//! Any stop will do, as the kernel names them (ptrace(2)): a thread that was about to get a signal gets
+//! it when it goes on.
+
+use std::collections::BTreeSet;
+
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::{Process, PtraceError, Standing};
+
+/// What the kernel tells us of.
+pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
+    .union(Options::PTRACE_O_TRACEFORK)
+    .union(Options::PTRACE_O_TRACEVFORK)
+    .union(Options::PTRACE_O_TRACEEXEC);
+
+/// Waits until a child has become its program.
+pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
+    loop {
+        match waitpid(child, Some(WaitPidFlag::__WALL)).map_err(PtraceError::new(child, "wait"))? {
+            // Still within the call, which sets registers when it returns.
+            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXEC) => {
+                ptrace::interrupt(child).map_err(PtraceError::new(child, "stop it"))?;
+                go_on(child, None)?;
+            }
+            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_STOP) => return Ok(()),
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                return Err(PtraceError::Ended(child));
+            }
+            WaitStatus::Stopped(_, signal) => go_on(child, Some(signal))?,
+            _ => go_on(child, None)?,
+        }
+    }
+}
+
+/// The threads of a process, as far as they have not ended.
+fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let entries = entries.map_err(|_| PtraceError::Ended(pid))?;
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    Ok(entries.flatten().filter_map(number).map(Pid::from_raw).collect())
+}
+
+/// Lets a thread go on; one that is no more has gone.
+pub(crate) fn go_on(thread: Pid, signal: Option<Signal>) -> Result<(), PtraceError> {
+    match ptrace::cont(thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "continue")),
+    }
+}
+
+impl Process {
+    /// Traces a running process; all its threads stand still.
+    pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
+        let mut process = Process::of(pid)?;
+        process.threads.clear();
+        ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
+        process.stop()?;
+        Ok(process)
+    }
+
+    /// Stops all threads. Each may start others until it stands still itself, so they are looked for
+    /// until there are no new ones.
+    pub fn stop(&mut self) -> Result<(), PtraceError> {
+        self.threads.clear();
+        let mut seen = BTreeSet::new();
+        loop {
+            let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
+            if new.is_empty() {
+                break;
+            }
+            for thread in new {
+                seen.insert(thread);
+                if let Some(standing) = stand_still(thread, &mut self.forked)? {
+                    self.threads.insert(thread, standing);
+                }
+            }
+        }
+        if self.threads.is_empty() { Err(PtraceError::Ended(self.pid)) } else { Ok(()) }
+    }
+
+    /// Lets all threads go on, traced.
+    pub fn go_on(&mut self) -> Result<(), PtraceError> {
+        let threads = std::mem::take(&mut self.threads);
+        threads.into_iter().try_for_each(|(thread, standing)| go_on(thread, standing.signal()))
+    }
+
+    /// Lets all threads go on, traced no more.
+    pub fn detach(self) -> Result<(), PtraceError> {
+        self.threads.into_iter().try_for_each(|(thread, standing)| {
+            match ptrace::detach(thread, standing.signal()) {
+                Err(Errno::ESRCH) => Ok(()),
+                other => other.map_err(PtraceError::new(thread, "let it go")),
+            }
+        })
+    }
+}
+
+/// Stops a thread, which is traced from here on if it was not; `None` if it has ended. Children that it
+/// forks meanwhile are added to `forked`.
+fn stand_still(thread: Pid, forked: &mut Vec<Pid>) -> Result<Option<Standing>, PtraceError> {
+    match ptrace::seize(thread, OPTIONS) {
+        // Traced already, by us: nobody else can have been before us at the whole process.
+        Ok(()) | Err(Errno::EPERM) => {}
+        Err(Errno::ESRCH) => return Ok(None),
+        Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
+    }
+    match ptrace::interrupt(thread) {
+        Err(Errno::ESRCH) => return Ok(None),
+        other => other.map_err(PtraceError::new(thread, "stop it"))?,
+    }
+    loop {
+        match waitpid(thread, Some(WaitPidFlag::__WALL)) {
+            Ok(WaitStatus::PtraceEvent(_, _, event)) => {
+                if matches!(event, libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK) {
+                    let child = ptrace::getevent(thread);
+                    let child = child.map_err(PtraceError::new(thread, "find its child"))?;
+                    forked.push(Pid::from_raw(child as i32));
+                }
+                match event {
+                    libc::PTRACE_EVENT_STOP => return Ok(Some(Standing::Free)),
+                    // It waits for its child, which waits for us.
+                    libc::PTRACE_EVENT_VFORK => return Ok(Some(Standing::InCall)),
+                    _ => go_on(thread, None)?,
+                }
+            }
+            Ok(WaitStatus::Stopped(_, signal)) => return Ok(Some(Standing::Signal(signal))),
+            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return Ok(None),
+            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(None),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
+            Ok(_) => go_on(thread, None)?,
+        }
+    }
+}

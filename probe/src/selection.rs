@@ -1,0 +1,116 @@
+//! Rules to the functions they choose.
+//!
+//! Rules are tried in order and the last one that matches a function decides. Without a rule that
+//! includes, everything is included that no rule excludes. Rules are written so:
+//!
+//! | rule | matches |
+//! |---|---|
+//! | `NAME`, `name=NAME` | the function of that name or symbol |
+//! | `glob=PATTERN` | names or symbols that a glob matches as a whole; `NAME` with `*` or `?` is one too |
+//! | `regex=PATTERN` | names or symbols that have a match in them |
+//! | `size>=N`, `size<N`, `>=N`, `<N` | functions of at least, of less than N bytes |
+//! | `list=FILE` | names or symbols of a file: one a line; `#` and what follows is left out where it begins a line or comes after a space |
+//!
+//! C++ names have parameters: `f(int)`, which `glob=f(*` matches. Rules that need more than a function,
+//! `source=` (line tables) and `library=` (the controller chooses libraries), are refused here.
+
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use rule::Rule;
+
+use crate::elf::Function;
+
+/// What a rule does with the functions it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It chooses them.
+    Include,
+    /// It leaves them out.
+    Exclude,
+}
+
+/// What is wrong with a rule.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectionError {
+    /// It matches nothing.
+    #[error("rule `{rule}`: there is nothing to match")]
+    Empty {
+        /// The rule.
+        rule: String,
+    },
+    /// It cannot be decided for a function alone.
+    #[error("rule `{rule}`: functions are not chosen by {kind}")]
+    Unsupported {
+        /// The rule.
+        rule: String,
+        /// What by.
+        kind: &'static str,
+    },
+    /// No glob.
+    #[error("rule `{rule}`: no glob")]
+    Glob {
+        /// The rule.
+        rule: String,
+        /// Why.
+        #[source]
+        source: Box<globset::Error>,
+    },
+    /// No regular expression.
+    #[error("rule `{rule}`: no regular expression")]
+    Regex {
+        /// The rule.
+        rule: String,
+        /// Why.
+        #[source]
+        source: Box<regex::Error>,
+    },
+    /// No size.
+    #[error("rule `{rule}`: no number of bytes after `>=` or `<`")]
+    Size {
+        /// The rule.
+        rule: String,
+    },
+    /// No list.
+    #[error("rule `{rule}`: cannot read {path}")]
+    List {
+        /// The rule.
+        rule: String,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Which functions are meant; all of them by default.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    rules: Vec<(Effect, Rule)>,
+}
+
+impl Selection {
+    /// Reads rules, in the order in which they apply, and the files they name.
+    ///
+    /// # Errors
+    /// [`SelectionError`] for the first rule that is wrong.
+    pub fn parse<'a>(
+        rules: impl IntoIterator<Item = (Effect, &'a str)>,
+    ) -> Result<Selection, SelectionError> {
+        let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Rule::parse(rule)?)));
+        Ok(Selection { rules: rules.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a function is chosen.
+    pub fn matches(&self, function: &Function) -> bool {
+        let last = self.rules.iter().rev().find(|(_, rule)| rule.matches(function));
+        match last {
+            Some((effect, _)) => *effect == Effect::Include,
+            None => self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A rule's text to what it says of a function.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use globset::{Glob, GlobMatcher};
+use regex::Regex;
+
+use super::SelectionError;
+use crate::elf::Function;
+
+/// One condition; see the table above.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    Name(String),
+    Glob(GlobMatcher),
+    /// The name, or else the glob it may be meant as.
+    NameOrGlob(String, GlobMatcher),
+    Regex(Regex),
+    /// Bytes.
+    AtLeast(u64),
+    /// Bytes.
+    LessThan(u64),
+    List(HashSet<String>),
+}
+
+/// What a rule that is refused would choose by.
+const UNSUPPORTED: [(&str, &str); 2] = [("source=", "source file"), ("library=", "library")];
+
+impl Rule {
+    pub(super) fn parse(rule: &str) -> Result<Rule, SelectionError> {
+        let text = rule.trim();
+        if let Some((_, kind)) = UNSUPPORTED.iter().find(|(start, _)| text.starts_with(start)) {
+            return Err(SelectionError::Unsupported { rule: rule.into(), kind });
+        }
+        let size = text.strip_prefix("size").filter(|rest| rest.starts_with(['<', '>', '=']));
+        if let Some(size) = size.or_else(|| text.starts_with(['<', '>']).then_some(text)) {
+            return size_rule(rule, size);
+        }
+        let (kind, pattern) = match text.split_once('=') {
+            Some((kind @ ("name" | "glob" | "regex" | "list"), pattern)) => (kind, pattern),
+            _ => ("", text),
+        };
+        if pattern.is_empty() {
+            return Err(SelectionError::Empty { rule: rule.into() });
+        }
+        match kind {
+            "name" => Ok(Rule::Name(pattern.into())),
+            "glob" => Ok(Rule::Glob(glob(rule, pattern)?)),
+            "regex" => regex(rule, pattern),
+            "list" => list(rule, Path::new(pattern)),
+            _ if pattern.contains(['*', '?']) => Ok(name_or_glob(pattern)),
+            _ => Ok(Rule::Name(pattern.into())),
+        }
+    }
+
+    pub(super) fn matches(&self, function: &Function) -> bool {
+        let any = |matches: &dyn Fn(&str) -> bool| {
+            matches(&function.name) || function.symbols.iter().any(|symbol| matches(symbol))
+        };
+        match self {
+            Rule::Name(name) => any(&|it| it == name),
+            Rule::Glob(glob) => any(&|it| glob.is_match(it)),
+            Rule::NameOrGlob(name, glob) => any(&|it| it == name || glob.is_match(it)),
+            Rule::Regex(regex) => any(&|it| regex.is_match(it)),
+            Rule::AtLeast(bytes) => function.size >= *bytes,
+            Rule::LessThan(bytes) => function.size < *bytes,
+            Rule::List(names) => any(&|it| names.contains(it)),
+        }
+    }
+}
+
+fn size_rule(rule: &str, size: &str) -> Result<Rule, SelectionError> {
+    let number = |text: &str| text.trim().parse().ok();
+    let at_least = size.strip_prefix(">=").and_then(number).map(Rule::AtLeast);
+    let less_than = || size.strip_prefix('<').and_then(number).map(Rule::LessThan);
+    at_least.or_else(less_than).ok_or_else(|| SelectionError::Size { rule: rule.into() })
+}
+
+fn glob(rule: &str, pattern: &str) -> Result<GlobMatcher, SelectionError> {
+    let glob = Glob::new(pattern)
+        .map_err(|source| SelectionError::Glob { rule: rule.into(), source: Box::new(source) })?;
+    Ok(glob.compile_matcher())
+}
+
+/// C++ names have stars and brackets of their own (`f(char*)`): what is no glob can still be a name.
+fn name_or_glob(pattern: &str) -> Rule {
+    match glob(pattern, pattern) {
+        Ok(glob) => Rule::NameOrGlob(pattern.into(), glob),
+        Err(_) => Rule::Name(pattern.into()),
+    }
+}
+
+fn regex(rule: &str, pattern: &str) -> Result<Rule, SelectionError> {
+    let source = match Regex::new(pattern) {
+        Ok(regex) => return Ok(Rule::Regex(regex)),
+        Err(source) => Box::new(source),
+    };
+    Err(SelectionError::Regex { rule: rule.into(), source })
+}
+
+fn list(rule: &str, path: &Path) -> Result<Rule, SelectionError> {
+    let text = fs::read_to_string(path).map_err(|source| SelectionError::List {
+        rule: rule.into(),
+        path: path.into(),
+        source,
+    })?;
+    let names = text.lines().map(|line| uncommented(line).trim().to_owned());
+    Ok(Rule::List(names.filter(|name| !name.is_empty()).collect()))
+}
+
+/// Without its comment. A `#` inside a name begins none: lambdas have it (`main::{lambda()#1}`).
+fn uncommented(line: &str) -> &str {
+    let begins =
+        |(at, _): &(usize, _)| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
+    line.match_indices('#').find(begins).map_or(line, |(at, _)| &line[..at])
+}

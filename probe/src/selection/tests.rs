@@ -1,0 +1,102 @@
+//! Rules against made-up functions.
+
+use std::error::Error as _;
+
+use super::{Effect, Selection, SelectionError};
+use crate::elf::Function;
+use Effect::{Exclude, Include};
+
+fn function(name: &str, symbols: &[&str], size: u64) -> Function {
+    let symbols = symbols.iter().map(|symbol| symbol.to_string()).collect();
+    Function { name: name.into(), symbols, start: 0x1000, size, ifunc: false }
+}
+
+/// Some functions' names, with those that rules choose.
+fn chosen(rules: &[(Effect, &str)]) -> Vec<String> {
+    let all = [
+        function("main", &["main"], 100),
+        function("ns::f(char*)", &["_ZN2ns1fEPc"], 20),
+        function("ns::g(int)", &["_ZN2ns1gEi"], 64),
+        function("puts", &["puts", "_IO_puts@@V"], 63),
+        function("main::{lambda()#1}::operator()() const", &["_ZZ4mainENKUlvE_clEv"], 5),
+        function("fn_1000", &[], 7),
+    ];
+    let selection = Selection::parse(rules.iter().copied()).unwrap();
+    all.iter().filter(|f| selection.matches(f)).map(|f| f.name.clone()).collect()
+}
+
+#[test]
+fn no_rule_chooses_all() {
+    assert_eq!(chosen(&[]).len(), 6);
+    assert!(Selection::default().matches(&function("f", &[], 1)));
+}
+
+#[test]
+fn names_and_symbols_are_matched_whole() {
+    assert_eq!(chosen(&[(Include, "main")]), ["main"]);
+    assert_eq!(chosen(&[(Include, "_IO_puts@@V")]), ["puts"]);
+    assert_eq!(chosen(&[(Include, "name=ns::g(int)")]), ["ns::g(int)"]);
+    assert_eq!(chosen(&[(Include, "ns::f(char*)")]), ["ns::f(char*)"]);
+    assert_eq!(chosen(&[(Include, "name=ns::*")]), [""; 0]);
+}
+
+#[test]
+fn patterns_are_matched_whole_or_inside() {
+    assert_eq!(chosen(&[(Include, "ns::*")]), ["ns::f(char*)", "ns::g(int)"]);
+    assert_eq!(chosen(&[(Include, "glob=*uts")]), ["puts"]);
+    assert_eq!(chosen(&[(Include, "regex=^fn_|_ZZ")]).len(), 2);
+}
+
+#[test]
+fn sizes_have_a_closed_lower_and_an_open_upper_end() {
+    assert_eq!(chosen(&[(Include, ">=64")]), ["main", "ns::g(int)"]);
+    assert_eq!(chosen(&[(Exclude, "size>= 63"), (Exclude, "<7")]), ["ns::f(char*)", "fn_1000"]);
+    assert_eq!(chosen(&[(Include, "size<6")]).len(), 1);
+}
+
+#[test]
+fn the_last_rule_that_matches_decides() {
+    assert_eq!(chosen(&[(Include, "ns::*"), (Exclude, "<64")]), ["ns::g(int)"]);
+    assert_eq!(chosen(&[(Exclude, "*"), (Include, "main")]), ["main"]);
+    assert_eq!(chosen(&[(Include, "main"), (Exclude, "*")]), [""; 0]);
+    assert_eq!(chosen(&[(Exclude, "main")]).len(), 5);
+}
+
+#[test]
+fn lists_have_comments_and_lambdas() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "# all\n\n  main  # the first\nmain::{lambda()#1}::operator()() const\n#puts\n";
+    std::fs::write(&file, text).unwrap();
+    let rule = format!("list={}", file.path().display());
+    assert_eq!(chosen(&[(Include, &rule)]).len(), 2);
+    std::fs::write(&file, b"\xff\n").unwrap();
+    let error = Selection::parse([(Include, rule.as_str())]).unwrap_err();
+    assert!(matches!(error, SelectionError::List { .. }));
+}
+
+#[test]
+fn errors_name_the_rule() {
+    let wrong = [
+        "",
+        "  ",
+        "name=",
+        "glob=",
+        "glob=[",
+        "regex=(",
+        "size>=",
+        "size=4",
+        "size>3",
+        ">=x",
+        "<-1",
+        ">=99999999999999999999",
+        "list=/nowhere/at/all",
+        "source=a.c",
+        "library=libc.so.6",
+    ];
+    for rule in wrong {
+        let error = Selection::parse([(Include, "main"), (Exclude, rule)]).unwrap_err();
+        assert!(error.to_string().contains(&format!("`{rule}`")), "{error}");
+    }
+    let error = Selection::parse([(Include, "regex=(")]).unwrap_err();
+    assert!(error.source().is_some());
+}
