@@ -144,6 +144,13 @@ impl Tagged {
         Ok(())
     }
 
+    /// Lets a process go that has become another program.
+    pub fn release(self) -> Result<Pid, TagError> {
+        let pid = self.process.pid;
+        self.process.detach()?;
+        Ok(pid)
+    }
+
     /// The address of a function, where it is loaded.
     pub fn address(&self, function: &Function) -> u64 {
         function.start.wrapping_add(self.loaded.bias)

@@ -196,6 +196,36 @@ fn children_are_let_go_as_they_were() {
     assert_eq!(run_tagged("tag-forks", &program)["step"], 10);
 }
 
+/// Becomes another program.
+const BECOMES: &str = r#"
+#include <unistd.h>
+__attribute__((noinline)) int become(void) { return execl("/bin/sh", "sh", "-c", "sleep 0.2; echo another; exit 5", (char *)0); }
+int main(void) { return become(); }
+"#;
+
+#[test]
+fn a_program_that_becomes_another_is_waited_for() {
+    let Some(program) = build("tag-becomes", BECOMES, &["-fno-inline"]) else { return };
+    let counts = run_tagged("tag-becomes", &program);
+    assert_eq!(counts["main"], 1, "{counts:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_an_error() {
+    for (words, message) in [
+        (&["run", "--", "/nonexistent/program"][..], "cannot run /nonexistent/program"),
+        (&["run", "--", "/dev/null"], "cannot run /dev/null"),
+        (&["attach", "2147483647"], "process 2147483647"),
+        (&["list", "/dev/null"], "/dev/null"),
+        (&["list", "-i", "regex=(", "/bin/true"], "regex=("),
+    ] {
+        let output = hmtt_tag(words).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert!(text.contains(message), "{words:?}: {text}");
+    }
+}
+
 #[test]
 fn a_running_program_is_tagged_and_let_go_and_notices_nothing() {
     let Some(program) = build("tag-attached", THREADS, &[]) else { return };

@@ -17,7 +17,7 @@ use super::{Process, PtraceError};
 /// Exit status of a child that could not become the program, which nobody sees.
 const NOT_STARTED: i32 = 127;
 
-/// Starts a program, found as a shell finds it.
+/// Starts a program, found as a shell finds it. To be called while we have one thread.
 ///
 /// # Errors
 /// [`PtraceError::Launch`] if there is no such program.
@@ -31,7 +31,7 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
     let (go_read, go_write) = pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
     let (error_read, error_write) =
         pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
-    // SAFETY: the child calls nothing but read, sigprocmask, exec, write and _exit.
+    // SAFETY: we have one thread, so the child finds no lock that another one held.
     match unsafe { fork() }.map_err(|error| failed(error.into()))? {
         ForkResult::Child => become_program(&text, go_read, go_write, error_write),
         ForkResult::Parent { child } => {

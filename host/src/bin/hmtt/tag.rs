@@ -11,7 +11,8 @@ use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use hmtt_probe::stubs::Sink;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
@@ -111,7 +112,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
-            tag(process, &arguments.how, signals)
+            let pid = process.pid;
+            let ran = tag(process, &arguments.how, signals);
+            if ran.is_err() {
+                // It is ours, and nobody asked for it untagged.
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+            ran
         }
         Command::Attach(arguments) => {
             let signals = block()?;
@@ -167,17 +174,31 @@ fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
         SinkName::None => Sink::None,
     };
     let mut tagged = Tagged::new(process, image, chosen, sink)?;
-    for (function, reason) in &tagged.refused {
-        eprintln!("hmtt: warning: {} is not tagged: {reason}", function.name);
+    if !tagged.refused.is_empty() {
+        let (refused, all) =
+            (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
+        eprintln!(
+            "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
+        );
     }
     let ending = follow(&mut tagged, signals)?;
     let counts = tagged.counts()?;
     write(&tagged, &counts, how.output.as_deref())?;
     match ending {
         Ending::Detached => Ok(tagged.restore()?),
-        Ending::Exited(0) | Ending::Replaced => Ok(()),
+        Ending::Exited(0) => Ok(()),
+        Ending::Replaced => wait_for(tagged.release()?),
         Ending::Exited(code) => std::process::exit(code),
         Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    }
+}
+
+/// Waits for a program that a tagged one has become, if it is our child.
+fn wait_for(pid: Pid) -> Result<()> {
+    match waitpid(pid, None) {
+        Ok(WaitStatus::Exited(_, code)) if code != 0 => std::process::exit(code),
+        Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the program was ended by {signal}"),
+        _ => Ok(()),
     }
 }
 
