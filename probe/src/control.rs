@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use nix::unistd::Pid;
 
 use crate::disassembly::{Heads, Refusal};
-use crate::elf::{ElfError, Function, Image};
+use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError};
 use crate::stubs::Sink;
 
@@ -28,9 +28,6 @@ use patch::Patched;
 /// Why a process cannot be tagged.
 #[derive(Debug, thiserror::Error)]
 pub enum TagError {
-    /// Its program cannot be read.
-    #[error(transparent)]
-    Elf(#[from] ElfError),
     /// It cannot be traced.
     #[error(transparent)]
     Ptrace(#[from] PtraceError),
@@ -73,7 +70,6 @@ pub fn verdicts(image: &Image) -> Vec<(&Function, Option<Refusal>)> {
 #[derive(Debug)]
 pub struct Tagged {
     process: Process,
-    loaded: Loaded,
     patched: Vec<Patched>,
     /// Functions that were chosen and are not patched, with the reason.
     pub refused: Vec<(Function, String)>,
@@ -90,14 +86,18 @@ impl Tagged {
     ) -> Result<Self, TagError> {
         let loaded = Loaded::find(&process, image)?;
         let plan = patch::plan(&loaded.image, chosen);
-        let start = loaded.reserve(&mut process, plan.stub_bytes())?;
+        let room = plan.stub_bytes();
+        let start = loaded.reserve(&mut process, room)?;
         let (patched, refused, code) = plan.stubs(start, loaded.bias, sink);
+        if code.len() as u64 > room {
+            return Err(TagError::NoRoom(process.pid, code.len() as u64));
+        }
         process.write(start, &code)?;
         let counters = match sink {
             Sink::Count => Some(Counters::new(&mut process, &loaded, start, patched.len())?),
             Sink::None => None,
         };
-        let mut tagged = Tagged { process, loaded, patched, refused, counters };
+        let mut tagged = Tagged { process, patched, refused, counters };
         tagged.enter_threads()?;
         patch::tag(&tagged.process, &tagged.patched)?;
         Ok(tagged)
@@ -133,8 +133,8 @@ impl Tagged {
     }
 
     /// What each thread has counted.
-    pub fn counts(&mut self) -> Result<Vec<ThreadCounts>, TagError> {
-        self.counters.as_mut().map_or(Ok(Vec::new()), Counters::read)
+    pub fn counts(&self) -> Result<Vec<ThreadCounts>, TagError> {
+        self.counters.as_ref().map_or(Ok(Vec::new()), Counters::read)
     }
 
     /// Takes all tags out of a process whose threads all stand still, and lets it go.
@@ -149,10 +149,5 @@ impl Tagged {
         let pid = self.process.pid;
         self.process.detach()?;
         Ok(pid)
-    }
-
-    /// The address of a function, where it is loaded.
-    pub fn address(&self, function: &Function) -> u64 {
-        function.start.wrapping_add(self.loaded.bias)
     }
 }

@@ -58,6 +58,27 @@ impl PtraceError {
     }
 }
 
+/// A child that begins, and waits for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its number.
+    pub pid: Pid,
+    /// Its memory is its parent's, which waits until it has memory of its own.
+    pub shares_memory: bool,
+}
+
+impl Child {
+    /// The child that a thread that stands at this event has started; `None` at other events.
+    pub(crate) fn of(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
+        let shares_memory = event == libc::PTRACE_EVENT_VFORK;
+        if !shares_memory && event != libc::PTRACE_EVENT_FORK {
+            return Ok(None);
+        }
+        let pid = ptrace::getevent(thread).map_err(PtraceError::new(thread, "find its child"))?;
+        Ok(Some(Child { pid: Pid::from_raw(pid as i32), shares_memory }))
+    }
+}
+
 /// How a thread stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -86,8 +107,8 @@ pub struct Process {
     pub pid: Pid,
     /// Its threads that stand still.
     pub threads: BTreeMap<Pid, Standing>,
-    /// Children that were forked while it was stopped, and wait for us.
-    pub forked: Vec<Pid>,
+    /// Children that began while it was being stopped, and wait for us.
+    pub forked: Vec<Child>,
     memory: File,
 }
 

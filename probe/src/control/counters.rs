@@ -141,7 +141,7 @@ impl Counters {
     }
 
     /// What all threads have counted so far, those that ended first.
-    pub fn read(&mut self) -> Result<Vec<ThreadCounts>, TagError> {
+    pub fn read(&self) -> Result<Vec<ThreadCounts>, TagError> {
         let mut counts = self.ended.clone();
         for (thread, slot) in &self.slots {
             counts.push(self.of_slot(*thread, *slot)?);

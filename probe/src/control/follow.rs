@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::{TagError, Tagged, patch};
-use crate::ptrace::{Process, PtraceError, Standing, go_on};
+use crate::ptrace::{Child, Process, PtraceError, Standing, go_on};
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,7 @@ pub enum Ending {
 pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
     let mut waited = detach;
     waited.add(Signal::SIGCHLD);
-    for child in std::mem::take(&mut tagged.process.forked) {
-        let_go(tagged, child, libc::PTRACE_EVENT_FORK)?;
-    }
+    tagged.let_children_go()?;
     tagged.process.go_on()?;
     loop {
         while let Some(status) = next_event(tagged.process.pid)? {
@@ -43,6 +41,7 @@ pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
         let signal = waited.wait().map_err(PtraceError::new(tagged.process.pid, "wait"))?;
         if signal != Signal::SIGCHLD {
             tagged.process.stop()?;
+            tagged.let_children_go()?;
             return Ok(Ending::Detached);
         }
     }
@@ -90,14 +89,10 @@ fn ptrace_event(
     signal: Signal,
     event: i32,
 ) -> Result<Option<Ending>, TagError> {
+    if let Some(child) = Child::of(thread, event)? {
+        let_go(tagged, child)?;
+    }
     match event {
-        libc::PTRACE_EVENT_CLONE => go_on(thread, None)?,
-        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-            let child = ptrace::getevent(thread);
-            let child = child.map_err(PtraceError::new(thread, "find its child"))?;
-            let_go(tagged, Pid::from_raw(child as i32), event)?;
-            go_on(thread, None)?;
-        }
         libc::PTRACE_EVENT_EXEC => {
             tagged.process.threads.insert(thread, Standing::InCall);
             return Ok(Some(Ending::Replaced));
@@ -125,14 +120,22 @@ fn listen(thread: Pid) -> Result<(), PtraceError> {
     }
 }
 
+impl Tagged {
+    /// Lets those children go that began while the process was being stopped.
+    fn let_children_go(&mut self) -> Result<(), TagError> {
+        let children = std::mem::take(&mut self.process.forked);
+        children.into_iter().try_for_each(|child| let_go(self, child))
+    }
+}
+
 /// Lets a child go, without tags; one that still has our process's memory keeps them, and counts for
 /// the thread that waits for it.
-fn let_go(tagged: &Tagged, child: Pid, event: i32) -> Result<(), TagError> {
+fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result<(), TagError> {
     match waitpid(child, Some(WaitPidFlag::__WALL)) {
         Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => {}
         _ => return Ok(()),
     }
-    if event == libc::PTRACE_EVENT_FORK {
+    if !shares_memory {
         let process = Process::of(child)?;
         patch::restore(|address, bytes| process.write(address, bytes), &tagged.patched)?;
     }

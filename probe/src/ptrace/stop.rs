@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::{Process, PtraceError, Standing};
+use super::{Child, Process, PtraceError, Standing};
 
 /// What the kernel tells us of.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
@@ -103,7 +103,7 @@ impl Process {
 
 /// Stops a thread, which is traced from here on if it was not; `None` if it has ended. Children that it
 /// forks meanwhile are added to `forked`.
-fn stand_still(thread: Pid, forked: &mut Vec<Pid>) -> Result<Option<Standing>, PtraceError> {
+fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Option<Standing>, PtraceError> {
     match ptrace::seize(thread, OPTIONS) {
         // Traced already, by us: nobody else can have been before us at the whole process.
         Ok(()) | Err(Errno::EPERM) => {}
@@ -117,11 +117,7 @@ fn stand_still(thread: Pid, forked: &mut Vec<Pid>) -> Result<Option<Standing>, P
     loop {
         match waitpid(thread, Some(WaitPidFlag::__WALL)) {
             Ok(WaitStatus::PtraceEvent(_, _, event)) => {
-                if matches!(event, libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK) {
-                    let child = ptrace::getevent(thread);
-                    let child = child.map_err(PtraceError::new(thread, "find its child"))?;
-                    forked.push(Pid::from_raw(child as i32));
-                }
+                forked.extend(Child::of(thread, event)?);
                 match event {
                     libc::PTRACE_EVENT_STOP => return Ok(Some(Standing::Free)),
                     // It waits for its child, which waits for us.

@@ -99,7 +99,7 @@ pub(super) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// Waits until the kernel hands over a block, at most [`POLL_MILLIS`].
+/// Waits until the kernel hands over a block, but no longer than `patience`.
 pub(super) fn wait(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
     let millis = c_int::try_from(patience.as_millis()).unwrap_or(c_int::MAX);
     let mut poll =
