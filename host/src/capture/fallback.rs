@@ -3,6 +3,7 @@
 //! Sees every EtherType and keeps the card's only. The kernel's drops are unknown here.
 
 use std::io;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use hmtt_format::frame::{ETHER_TYPE, MAC_HEADER_BYTES, MAX_FRAME_BYTES};
@@ -50,7 +51,11 @@ impl Source for Fallback {
             {
                 return Ok(());
             }
-            Err(error) => return Err(CaptureError::system("read a frame", &self.interface, error)),
+            Err(error) => {
+                // An interface that is removed goes down first; the table has it a little longer.
+                thread::sleep(Duration::from_millis(WAIT_MILLIS.into()));
+                return Err(CaptureError::system("read a frame", &self.interface, error));
+            }
         };
         if frame.len() >= MAC_HEADER_BYTES
             && frame[MAC_HEADER_BYTES - 2..MAC_HEADER_BYTES] == ETHER_TYPE.to_be_bytes()

@@ -60,6 +60,11 @@ impl Interface {
         Ok(Interface { name: name.into(), before, now: before, read: Instant::now() })
     }
 
+    /// Whether there still is an interface of this name.
+    pub fn is_there(&self) -> bool {
+        Interface::names().contains(&self.name)
+    }
+
     /// A raw Ethernet channel through pnet.
     pub fn open_channel(
         &self,
