@@ -23,8 +23,10 @@ mod online_tui;
 mod order;
 mod reading;
 mod reading_ahead;
+mod standard;
 mod tag;
 mod terminal;
+mod usage;
 mod wire;
 mod wireshark;
 
