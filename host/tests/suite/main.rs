@@ -23,6 +23,7 @@ mod online_tui;
 mod order;
 mod reading;
 mod reading_ahead;
+mod series;
 mod standard;
 mod tag;
 mod terminal;
