@@ -126,12 +126,16 @@ fn an_only_interface_that_goes_down_ends_the_capture_with_an_error() {
 
 #[test]
 fn an_interface_that_is_gone_is_not_said_to_be_down() {
-    let play = Play { play: "ip link del veth0", ..Play::default() };
-    let Some(received) = perform("gone", &session(1), play, &["veth1"]) else { return };
-    assert_eq!(received.status, 1, "{}", received.log);
-    let told = "the capture ended early: interface veth1 is no more";
-    assert!(received.log.contains(told), "{}", received.log);
-    assert!(!received.log.contains("is down"), "{}", received.log);
+    for extra in [&[][..], &["--fallback"]] {
+        for (failing, why) in [("del veth0", "is no more"), ("set veth1 down", "is down")] {
+            let play = Play { play: &format!("ip link {failing}"), ..Play::default() };
+            let arguments = [&["veth1"], extra].concat();
+            let Some(received) = perform("gone", &session(1), play, &arguments) else { return };
+            assert_eq!(received.status, 1, "{}", received.log);
+            let told = format!("the capture ended early: interface veth1 {why}");
+            assert!(received.log.contains(&told), "{extra:?}: {}", received.log);
+        }
+    }
 }
 
 /// A receiver whose standard output is a pipe that is full and that nobody reads; `then` follows when
