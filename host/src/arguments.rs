@@ -1,9 +1,13 @@
 //! The command line of `hmtt-recv`, as its parser, help, completions and man page have it.
 
+mod interfaces;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+
+pub use interfaces::Interfaces;
 
 use crate::online::metrics::parse_address;
 use crate::receive::{Condition, FilePlan, Limits, Rotation};
@@ -20,16 +24,13 @@ use crate::receive::{Condition, FilePlan, Limits, Rotation};
                   Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but something was lost."
 )]
 pub struct Arguments {
-    /// Interfaces the cards are connected to
-    #[arg(value_name = "IFACE", required_unless_present_any = ["interface", "list_interfaces"])]
-    pub interfaces: Vec<String>,
-    /// Another interface, as other capture tools take it
-    #[arg(short, long, value_name = "IFACE")]
-    pub interface: Vec<String>,
+    /// Where the cards are connected
+    #[command(flatten)]
+    pub interfaces: Interfaces,
     /// List the interfaces there are, and end
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
-    /// Write the frames to this pcapng file; - is standard output
+    /// Write the frames to this pcapng file or named pipe; - is standard output
     #[arg(short, long, value_name = "FILE.pcapng")]
     pub write: Option<PathBuf>,
     /// Go on in another numbered file when a condition is met; with files:N only the last N are kept
@@ -50,7 +51,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "CONDITION")]
     pub autostop: Vec<Condition>,
     /// Stop after this many frames
-    #[arg(short, long, value_name = "FRAMES")]
+    #[arg(short, long, value_name = "FRAMES", value_parser = frames)]
     pub count: Option<u64>,
     /// Stop when the cards say that their captures ended
     #[arg(long)]
@@ -85,9 +86,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// All interfaces that were named.
+    /// All interfaces that were named, in that order.
     pub fn interfaces(&self) -> Vec<String> {
-        self.interfaces.iter().chain(&self.interface).cloned().collect()
+        self.interfaces.0.clone()
     }
 
     /// When the capture stops by itself.
@@ -146,9 +147,18 @@ impl Arguments {
         }
         let mut names = self.interfaces();
         names.sort();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return wrong("an interface is named twice");
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return wrong(&format!("interface {} is named twice", pair[0]));
         }
         Ok(())
+    }
+}
+
+/// A number of frames after which there is something to keep.
+fn frames(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("after 0 frames nothing is captured; it has to be above 0".into()),
+        Ok(frames) => Ok(frames),
+        Err(error) => Err(format!("expected a number of frames: {error}")),
     }
 }

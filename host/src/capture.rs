@@ -39,6 +39,9 @@ pub enum CaptureError {
     /// The interface is down.
     #[error("interface {0} is down; bring it up: sudo ip link set {0} up")]
     InterfaceDown(String),
+    /// The interface was there, and is not any more.
+    #[error("interface {0} is no more: it was removed, renamed or moved to another namespace")]
+    InterfaceGone(String),
     /// Raw sockets need a capability.
     #[error(
         "not permitted to capture; allow this program to: sudo setcap cap_net_raw+ep {}",
@@ -67,7 +70,15 @@ impl CaptureError {
             io::ErrorKind::PermissionDenied => CaptureError::NotPermitted {
                 program: std::env::current_exe().unwrap_or_else(|_| "hmtt-recv".into()),
             },
-            io::ErrorKind::NetworkDown => CaptureError::InterfaceDown(interface.name.clone()),
+            io::ErrorKind::NetworkDown if interface.is_there() => {
+                CaptureError::InterfaceDown(interface.name.clone())
+            }
+            io::ErrorKind::NetworkDown | io::ErrorKind::NotFound => {
+                CaptureError::InterfaceGone(interface.name.clone())
+            }
+            _ if matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
+                CaptureError::InterfaceGone(interface.name.clone())
+            }
             _ => CaptureError::System { operation, interface: interface.name.clone(), source },
         }
     }

@@ -3,6 +3,7 @@
 //! Joins `pcapng` with `decode`. A file that goes on from others begins with what the card reported
 //! before it ([`crate::decode::earlier_report`]).
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
@@ -43,8 +44,16 @@ impl CaptureReader {
 
     /// Opens a file that is read in a certain way.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
-        let reader = PcapngReader::open_as(path, reading)?;
-        Ok(CaptureReader { reader, links: Links::default(), described: 0 })
+        Ok(CaptureReader::of(PcapngReader::open_as(path, reading)?))
+    }
+
+    /// Reads what is open already, such as a pipe.
+    pub fn stream(file: File) -> Result<Self, ReadError> {
+        Ok(CaptureReader::of(PcapngReader::stream(file)?))
+    }
+
+    fn of(reader: PcapngReader<Source>) -> Self {
+        CaptureReader { reader, links: Links::default(), described: 0 }
     }
 
     /// The next packet; `None` at the end of the file.

@@ -20,6 +20,12 @@ pub enum WriteError {
     /// The file is there already.
     #[error("{0} exists; give -f to overwrite it")]
     Exists(PathBuf),
+    /// It is a folder.
+    #[error("{0} is a directory; name a file in it")]
+    Directory(PathBuf),
+    /// It is a named pipe, which cannot be followed by another file.
+    #[error("{0} is a named pipe: it takes one capture, so there is no -b")]
+    Pipe(PathBuf),
     /// It cannot be created.
     #[error("cannot create {0}")]
     Create(PathBuf, #[source] io::Error),

@@ -14,6 +14,7 @@
 mod capture_files;
 mod check;
 mod limits;
+mod mirrors;
 mod observer;
 mod outcome;
 mod recorder;

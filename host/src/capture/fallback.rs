@@ -39,6 +39,16 @@ impl Fallback {
             _ => Err(system(io::Error::other("not an Ethernet interface"))),
         }
     }
+
+    /// Why no more frames come: the channel says no more than that it failed.
+    fn failure(&self, error: io::Error) -> CaptureError {
+        let name = self.interface.name.clone();
+        match self.interface.is_up() {
+            None => CaptureError::InterfaceGone(name),
+            Some(false) => CaptureError::InterfaceDown(name),
+            Some(true) => CaptureError::system("read a frame", &self.interface, error),
+        }
+    }
 }
 
 impl Source for Fallback {
@@ -50,7 +60,7 @@ impl Source for Fallback {
             {
                 return Ok(());
             }
-            Err(error) => return Err(CaptureError::system("read a frame", &self.interface, error)),
+            Err(error) => return Err(self.failure(error)),
         };
         if frame.len() >= MAC_HEADER_BYTES
             && frame[MAC_HEADER_BYTES - 2..MAC_HEADER_BYTES] == ETHER_TYPE.to_be_bytes()

@@ -1,6 +1,6 @@
 //! An interface's name to what it dropped.
 //!
-//! Reads the kernel's files only: no socket is opened here.
+//! Reads the kernel's files only; what goes through pnet, for the fallback, opens sockets.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -58,6 +58,18 @@ impl Interface {
         }
         let before = Counts::read(name);
         Ok(Interface { name: name.into(), before, now: before, read: Instant::now() })
+    }
+
+    /// Whether there still is an interface of this name.
+    pub fn is_there(&self) -> bool {
+        Interface::names().contains(&self.name)
+    }
+
+    /// Whether it is up, if there still is one of this name; asked through pnet.
+    pub fn is_up(&self) -> Option<bool> {
+        let interfaces = pnet_datalink::interfaces();
+        let interface = interfaces.iter().find(|interface| interface.name == self.name)?;
+        Some(interface.is_up())
     }
 
     /// A raw Ethernet channel through pnet.

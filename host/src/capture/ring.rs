@@ -38,7 +38,10 @@ use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 use super::batch::Span;
 pub(super) use mapping::Block;
 use mapping::Mapping;
-use socket::{bind, find_interface, get_option, packet_socket, refuse_all, set_option, wait};
+use socket::{
+    bind, find_interface, get_option, listen_promiscuously, packet_socket, refuse_all, set_option,
+    wait,
+};
 
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
 use crate::pcapng::InterfaceStatistics;
@@ -65,6 +68,8 @@ const BLOCK_LENGTH: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, blk_len);
 /// An open ring.
 pub struct Ring {
     interface: Interface,
+    /// The kernel's number for it.
+    index: u32,
     socket: OwnedFd,
     mapping: Arc<Mapping>,
     blocks: usize,
@@ -93,24 +98,34 @@ impl Ring {
         set_option(&socket, libc::PACKET_RX_RING, &ring_request(blocks))
             .map_err(system("make a ring"))?;
         let mapping = Mapping::new(&socket, blocks).map_err(system("map the ring"))?;
-        let membership = libc::packet_mreq {
-            mr_ifindex: index as c_int,
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
-            .map_err(system("listen promiscuously"))?;
+        listen_promiscuously(&socket, index).map_err(system("listen promiscuously"))?;
         let yes: c_int = 1;
         set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &yes)
             .map_err(system("ignore outgoing frames"))?;
         bind(&socket, index).map_err(system("bind"))?;
         let mapping = Arc::new(mapping);
-        Ok(Ring { interface, socket, mapping, blocks, current: 0, received: 0, kernel_drops: 0 })
+        Ok(Ring {
+            interface,
+            index,
+            socket,
+            mapping,
+            blocks,
+            current: 0,
+            received: 0,
+            kernel_drops: 0,
+        })
     }
 
     fn system(&self, operation: &'static str) -> impl Fn(io::Error) -> CaptureError {
         move |error| CaptureError::system(operation, &self.interface, error)
+    }
+
+    /// Why no more frames come. One that is removed goes down first and is told of then, so the table
+    /// of interfaces may still have it; this option waits for the lock that whoever removes it holds.
+    fn failure(&self, error: io::Error) -> CaptureError {
+        let is_down = error.kind() == io::ErrorKind::NetworkDown;
+        let settled = if is_down { listen_promiscuously(&self.socket, self.index) } else { Ok(()) };
+        self.system("wait for frames")(settled.err().unwrap_or(error))
     }
 
     /// Waits for the next block the kernel has filled.
@@ -142,7 +157,7 @@ impl Ring {
 
 impl Source for Ring {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError> {
-        if let Some(block) = self.next_block().map_err(self.system("wait for frames"))? {
+        if let Some(block) = self.next_block().map_err(|error| self.failure(error))? {
             self.current = (self.current + 1) % self.blocks;
             let keep = self.mapping.lent() * 2 <= self.blocks;
             batch.take(block, keep, walk);

@@ -9,6 +9,7 @@
 
 mod fingerprint;
 mod order;
+mod place;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,6 +18,7 @@ use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 use super::frame::{Frame, Origin};
 use fingerprint::fingerprint;
 pub use order::Order;
+pub(super) use place::Place;
 
 /// How many counts a frame may be behind the newest and still be put in order.
 pub const WINDOW: u64 = 64;
@@ -25,8 +27,6 @@ pub(super) const FARTHEST_DETOUR: u64 = 1024;
 /// A frame below this that is further behind than the window is a restarted card too: its first
 /// frames, perhaps after a few that were lost.
 pub(super) const FIRST_FRAMES: u64 = 16;
-/// A report with counter 0 this far ahead is a restarted card, not a gap.
-const FARTHEST_GAP: u64 = 1 << 20;
 
 /// What the sequencer passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,20 +66,6 @@ pub struct Sequencer {
     held: BTreeMap<u64, Held>,
     /// Counters passed on lately, ascending, with their fingerprints.
     passed: VecDeque<(u64, u64)>,
-}
-
-/// Where a frame belongs.
-pub(super) enum Place {
-    /// Among the frames still to be passed on, at this unwrapped counter.
-    Ahead(u64),
-    /// It came before.
-    Duplicate,
-    /// Its place was given up.
-    Late,
-    /// Another frame waits at this unwrapped counter.
-    Taken(u64),
-    /// In another session, or to another card.
-    Restart,
 }
 
 impl Sequencer {
@@ -202,48 +188,6 @@ impl Sequencer {
         self.newest = self.next;
         self.started = first.opens_session();
         self.passed.clear();
-    }
-
-    /// The unwrapped counter nearest to the next one expected.
-    fn unwrapped(&self, counter: u64) -> u64 {
-        let ahead = counter.wrapping_sub(self.next) & COUNTER_MASK;
-        let half = 1 << (COUNTER_BITS - 1);
-        if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
-    }
-
-    /// Where a frame belongs, which is what `bytes` hold.
-    pub(super) fn place(&self, frame: &Frame<'_>, bytes: &[u8]) -> Place {
-        if !self.open {
-            return Place::Ahead(first_place(frame));
-        }
-        self.place_of(frame, fingerprint(bytes))
-    }
-
-    fn place_of(&self, frame: &Frame<'_>, fingerprint: u64) -> Place {
-        let counter = self.unwrapped(frame.counter);
-        let oldest = if self.started { self.next } else { self.newest };
-        let behind = counter < self.next;
-        if counter + FARTHEST_DETOUR < oldest
-            || frame.counter < FIRST_FRAMES && counter + WINDOW + FIRST_FRAMES < oldest
-            || !self.started && counter + WINDOW < oldest
-            || frame.opens_session() && behind && self.ended
-            || frame.opens_session() && counter > self.next + FARTHEST_GAP
-        {
-            return Place::Restart;
-        }
-        let seen = if behind {
-            let at = self.passed.binary_search_by_key(&counter, |(passed, _)| *passed).ok();
-            at.map(|at| self.passed[at].1)
-        } else {
-            self.held.get(&counter).map(|held| held.fingerprint)
-        };
-        match seen {
-            Some(seen) if seen == fingerprint => Place::Duplicate,
-            Some(_) if behind => Place::Restart,
-            Some(_) => Place::Taken(counter),
-            None if behind && self.started => Place::Late,
-            None => Place::Ahead(counter),
-        }
     }
 
     fn take(

@@ -15,6 +15,7 @@
 //! cut in two. Where the file is none on a disk (a pipe, a file system without direct writes), plain
 //! writes take their place.
 
+mod reserve;
 mod staging;
 
 use std::fs::{File, OpenOptions};
@@ -22,15 +23,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
-
 use super::WriteError;
 use staging::{DRAIN_BYTES, PAGE_BYTES, Staging};
-
-/// Reserved at a time, beyond what is written.
-const RESERVE_BYTES: u64 = 64 << 20;
-/// Kept free of the reserve, so that a file on a full disk can still be finished.
-const FINISH_BYTES: u64 = 64 << 10;
 
 /// What is too little to be tried in smaller pieces.
 const SMALL_BYTES: usize = 16 << 10;
@@ -197,46 +191,6 @@ impl DiskFile {
         }
         self.pass_marks(self.len());
         self.flushed = self.len();
-        Ok(())
-    }
-
-    /// Makes sure that there is room up to `end`, and to finish the file after it.
-    fn reserve(&mut self, end: u64) -> io::Result<()> {
-        let needed = if self.finishing { end } else { end + FINISH_BYTES };
-        if !self.can_reserve || needed <= self.reserved {
-            return Ok(());
-        }
-        let extend = |file: &File, from: u64, to: u64| {
-            fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from).map_err(io::Error::from)
-        };
-        for to in [needed + RESERVE_BYTES, needed] {
-            match extend(&self.file, self.reserved, to) {
-                Ok(()) => {
-                    self.reserved = to;
-                    return Ok(());
-                }
-                Err(error) if !is_full(&error) => {
-                    // Not every file system can reserve; writes then find out.
-                    self.can_reserve = false;
-                    return Ok(());
-                }
-                // ext4 keeps as much as there was.
-                Err(_) => self.trim()?,
-            }
-        }
-        Err(io::ErrorKind::StorageFull.into())
-    }
-
-    /// Frees what is reserved beyond what is in the file, but for what it takes to finish it.
-    pub fn trim(&mut self) -> io::Result<()> {
-        if !self.can_reserve {
-            return Ok(());
-        }
-        let length = self.file.metadata()?.len();
-        self.file.set_len(length)?;
-        self.reserved = length;
-        // If not even that is free, finishing says so.
-        let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, FINISH_BYTES);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! Enhanced packet blocks, nearly all of a capture, are read here: through the library, which also
 //! makes a vector of each one's options, reading took several times as long. All others go through it.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +39,6 @@ const BIG_ENDIAN_MAGIC: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 /// Why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file cannot be opened or read.
     /// The file cannot be opened.
     #[error("cannot open the capture")]
     Open(#[source] io::Error),
@@ -108,6 +108,11 @@ impl PcapngReader<Source> {
     /// Opens a file that is read in a certain way.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
         PcapngReader::new(Source::open(path, reading).map_err(ReadError::Open)?)
+    }
+
+    /// Reads what is open already, such as a pipe, compressed with zstd or not.
+    pub fn stream(file: File) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
 }
 

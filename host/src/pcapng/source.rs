@@ -1,7 +1,7 @@
 //! A file, compressed or not, to a buffer that holds whole blocks.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufReader, Chain, Cursor, IsTerminal, Read, Seek};
 use std::path::Path;
 
 use super::ReadError;
@@ -38,6 +38,8 @@ pub enum Bytes {
     Cached(File),
     /// Past it.
     Ahead(Ahead),
+    /// As they come, from what cannot be read again; its first bytes have been looked at.
+    Stream(Chain<Cursor<Vec<u8>>, File>),
 }
 
 impl Bytes {
@@ -64,6 +66,7 @@ impl Read for Bytes {
         match self {
             Bytes::Cached(file) => file.read(buffer),
             Bytes::Ahead(ahead) => ahead.read(buffer),
+            Bytes::Stream(stream) => stream.read(buffer),
         }
     }
 }
@@ -83,20 +86,42 @@ impl Source {
     /// Whatever the file system says.
     pub fn open(path: &Path, reading: Reading) -> io::Result<Source> {
         let mut file = File::open(path)?;
-        let mut first = [0; size_of::<u32>()];
-        // What cannot be read again, such as a pipe, is taken as it is.
         if file.stream_position().is_err() {
-            return Ok(Source::Plain(Bytes::Cached(file)));
+            return Source::stream(file);
         }
-        let read = file.read(&mut first)?;
+        let first = first_bytes(&mut file)?;
         file.rewind()?;
-        let magic = u32::from_le_bytes(first);
-        let bytes = Bytes::of(file, reading)?;
-        if read == first.len() && (magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE) {
-            return Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?)));
-        }
-        Ok(Source::Plain(bytes))
+        Source::of(&first, Bytes::of(file, reading)?)
     }
+
+    /// Reads what is open already, such as a pipe, from where it is.
+    ///
+    /// # Errors
+    /// It cannot be read, or it is a terminal.
+    pub fn stream(mut file: File) -> io::Result<Source> {
+        if file.is_terminal() {
+            return Err(io::Error::other("it is a terminal; pipe or redirect a capture to it"));
+        }
+        let first = first_bytes(&mut file)?;
+        Source::of(&first, Bytes::Stream(Cursor::new(first.clone()).chain(file)))
+    }
+
+    fn of(first: &[u8], bytes: Bytes) -> io::Result<Source> {
+        let magic = first.try_into().map(u32::from_le_bytes);
+        match magic {
+            Ok(magic) if magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE => {
+                Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?)))
+            }
+            _ => Ok(Source::Plain(bytes)),
+        }
+    }
+}
+
+/// What says whether a file is compressed, or as much as there is. A pipe may give it in pieces.
+fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    file.take(size_of::<u32>() as u64).read_to_end(&mut first)?;
+    Ok(first)
 }
 
 impl Read for Source {

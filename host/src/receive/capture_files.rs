@@ -4,23 +4,24 @@
 //! is in exactly one file or counted as unwritten, and every file explains itself.
 
 mod one;
+mod target;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::capture::Captured;
 use crate::files::{Leftover, Output, Series, WriteError};
 use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 use one::{begin, discard, finish, now};
+use target::Target;
 
-/// The path that stands for standard output.
-const STANDARD_OUTPUT: &str = "-";
 const COMPRESSED: &str = "zst";
 
 /// Where frames go.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// The file, or the name that those of a series are made from; `-` is standard output.
+    /// The file or named pipe, or the name that the files of a series are made from; `-` is standard
+    /// output.
     pub path: PathBuf,
     /// An existing file may be replaced; those of a series never are.
     pub overwrite: bool,
@@ -65,10 +66,11 @@ pub(super) struct CaptureFiles {
 impl CaptureFiles {
     /// Begins the first file.
     pub fn open(mut plan: FilePlan, interfaces: &[Description]) -> Result<Self, WriteError> {
+        let target = Target::of(&plan)?;
         let is_zst = plan.path.extension().is_some_and(|extension| extension == COMPRESSED);
         if is_zst {
             plan.zstd.get_or_insert(zstd::DEFAULT_COMPRESSION_LEVEL);
-        } else if plan.zstd.is_some() && plan.path != Path::new(STANDARD_OUTPUT) {
+        } else if plan.zstd.is_some() && !target.is_stream() {
             plan.path.as_mut_os_string().push(".zst");
         }
         let mut series = plan.rotation.map(|_| Series::open(&plan.path)).transpose()?;

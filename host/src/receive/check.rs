@@ -76,6 +76,7 @@ impl Check {
         Link {
             interface: self.interface.clone(),
             failed: self.standing.failure(),
+            same_frames_as: None,
             captured: self.captured,
             statistics,
             missing_on_wire: counts.order.missing.saturating_sub(dropped),

@@ -40,6 +40,9 @@ pub enum ParseConditionError {
     /// Not a number above 0.
     #[error("expected a {0} above 0")]
     Value(&'static str),
+    /// Met before the first frame.
+    #[error("{0}:0 is met before the first frame, so that nothing is kept; it has to be above 0")]
+    Zero(&'static str),
 }
 
 impl FromStr for Condition {
@@ -47,28 +50,33 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Self, ParseConditionError> {
         let (name, value) = text.split_once(':').ok_or(ParseConditionError::Name)?;
-        let count = || {
-            let count = value.parse().ok().filter(|count| *count > 0);
-            count.ok_or(ParseConditionError::Value("number"))
+        let count = |name| {
+            let count = value.parse().map_err(|_| ParseConditionError::Value("number"))?;
+            above_zero(name, count)
         };
         match name {
             "duration" => {
-                let seconds: Option<f64> = value.parse().ok().filter(|seconds| *seconds > 0.0);
+                let seconds: Option<f64> = value.parse().ok().filter(|seconds| *seconds >= 0.0);
                 let duration = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
-                duration
-                    .map(Condition::Duration)
-                    .ok_or(ParseConditionError::Value("time in seconds"))
+                let wrong = ParseConditionError::Value("time in seconds");
+                above_zero("duration", duration.ok_or(wrong)?).map(Condition::Duration)
             }
             "filesize" => {
-                let size = size(value).filter(|size| *size > 0);
-                size.map(Condition::FileSize)
-                    .ok_or(ParseConditionError::Value("size, such as 100000, 500M or 2G,"))
+                let wrong = ParseConditionError::Value("size, such as 100000, 500M or 2G,");
+                above_zero("filesize", size(value).ok_or(wrong)?).map(Condition::FileSize)
             }
-            "files" => count().map(Condition::Files),
-            "packets" => count().map(Condition::Packets),
+            "files" => count("files").map(Condition::Files),
+            "packets" => count("packets").map(Condition::Packets),
             _ => Err(ParseConditionError::Name),
         }
     }
+}
+
+fn above_zero<T: Default + PartialEq>(
+    name: &'static str,
+    value: T,
+) -> Result<T, ParseConditionError> {
+    if value == T::default() { Err(ParseConditionError::Zero(name)) } else { Ok(value) }
 }
 
 /// A number of thousands of bytes, or one with a unit behind it: k, M, G, T count powers of 1000,
@@ -128,5 +136,16 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_condition_that_is_met_at_once_says_why_it_is_refused() {
+        for name in ["duration", "filesize", "files", "packets"] {
+            let refused = format!("{name}:0").parse::<Condition>();
+            assert_eq!(refused, Err(ParseConditionError::Zero(name)));
+        }
+        // Less than the clock can tell from nothing.
+        let refused = "duration:1e-300".parse::<Condition>();
+        assert_eq!(refused, Err(ParseConditionError::Zero("duration")));
     }
 }

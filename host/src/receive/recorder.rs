@@ -9,6 +9,7 @@ use hmtt_format::frame::END_REPEATS;
 
 use super::capture_files::{CaptureFiles, Statistics};
 use super::check::{Check, statistics};
+use super::mirrors::{self, Sample};
 use super::observer::Observer;
 use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
@@ -23,6 +24,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Recorder {
     queue: Queue,
     checks: Vec<Check>,
+    /// Of each interface, where there are several.
+    samples: Vec<Sample>,
     files: Option<CaptureFiles>,
     observer: Observer,
     limits: Limits,
@@ -49,8 +52,11 @@ impl Recorder {
         let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
         let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
         let observer = Observer::start(setup.observer, setup.observer_share);
+        let samples = checks.iter().map(|_| Sample::default());
+        let samples = if checks.len() > 1 { samples.collect() } else { Vec::new() };
         Ok(Recorder {
             queue: setup.queue,
+            samples,
             checks,
             files,
             observer,
@@ -120,6 +126,9 @@ impl Recorder {
             self.captured += 1;
             self.write(link, &frame, hurry);
             self.checks[link].frame(link, &frame);
+            if let Some(sample) = self.samples.get_mut(link) {
+                sample.frame(frame.bytes);
+            }
         }
         self.observer.pass(link, &batch);
         self.queue.recycle(link, batch);
@@ -235,6 +244,7 @@ impl Recorder {
             }
             snapshot.links.push(check.finish(ending.statistics));
         }
+        mirrors::find(&mut snapshot.links, &self.samples);
         if let Some(files) = self.files {
             let (bytes, finished) = files.finish(&statistics(&snapshot.links));
             snapshot.written_bytes = bytes;

@@ -16,6 +16,9 @@ pub struct Link {
     /// Why nothing more comes from it, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// The interface whose frames are the same, known at the end only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_frames_as: Option<String>,
     /// Frames captured, foreign ones included.
     pub captured: u64,
     /// What kernel and interface counted.

@@ -26,6 +26,11 @@ pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()
         }
         write_link(link, output)?;
     }
+    for Link { interface, same_frames_as, .. } in &outcome.links {
+        if let Some(other) = same_frames_as {
+            writeln!(output, "{interface} carries the same frames as {other}: a mirror port?")?;
+        }
+    }
     Ok(())
 }
 

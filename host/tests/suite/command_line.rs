@@ -203,6 +203,7 @@ fn wrong_usage_has_its_own_exit_code() {
         &["lo", "-w", "x.pcapng", "-b", "files:3"],
         &["lo", "-w", "-", "--json"],
         &["lo", "lo"],
+        &["lo", "-i", "lo"],
     ] {
         assert_eq!(hmtt_recv(wrong).status.code(), Some(2), "{wrong:?}");
     }

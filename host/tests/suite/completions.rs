@@ -81,6 +81,7 @@ fn man_pages_are_without_warnings() {
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
     }
+    fs::create_dir(&folder).unwrap();
     let output = hmtt(&["man", folder.to_str().unwrap()]);
     assert!(output.status.success());
     let mut names: Vec<String> = fs::read_dir(&folder)

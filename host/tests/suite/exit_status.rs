@@ -43,6 +43,23 @@ fn what_is_missing_between_frames_is_a_loss() {
     assert_eq!(hmtt(&["convert", text(&csv), text(&copy)]).status.code(), Some(3));
 }
 
+/// Why it is none: docs/recv.md.
+#[test]
+fn what_was_before_the_first_frame_after_a_restart_is_stated_and_no_loss() {
+    let (first, _) = Card::new().session(100, 10);
+    let (second, _) = Card::new().session(50, 7);
+    let frames = [&first[..90], &second[3..]].concat();
+    // There is no merge: nothing relates the clocks before and after.
+    assert_eq!(statuses("status-restart", &capture(&frames))[..3], [Some(0); 3]);
+    let decoded = hmtt(&["decode", text(&scratch_of("status-restart.pcapng"))]);
+    let trace = String::from_utf8(decoded.stdout).unwrap();
+    let comments: Vec<&str> = trace.lines().filter(|line| line.starts_with("# ")).collect();
+    let [_, no_end, restarted, gap] = comments[..] else { panic!("{comments:?}") };
+    assert!(no_end.starts_with("# no end frame"), "{no_end}");
+    assert_eq!(restarted, "# card restarted");
+    assert!(gap.starts_with("# gap at start: 14 accesses before clock"), "{gap}");
+}
+
 #[test]
 fn a_file_that_ends_within_a_block_is_cut() {
     let (frames, _) = Card::new().session(5, 100);

@@ -6,7 +6,7 @@ use std::path::Path;
 use hmtt_host::pcapng::PcapngReader;
 use serde_json::Value;
 
-use crate::live::{Play, Received, frames_of, perform, session};
+use crate::live::{Play, Received, frames_of, perform, receive, session};
 use crate::scratch;
 
 /// Waits until a line with this is in the log, at most ten seconds, and says when it is.
@@ -59,25 +59,26 @@ fn one_fails(
 #[test]
 fn an_interface_that_fails_is_told_at_once_and_the_others_go_on() {
     let frames = session(300);
-    let failing = [("down", "ip link set veth3 down"), ("gone", "ip link del veth2")];
-    for (name, failing) in failing {
+    let failing = [
+        ("down", "ip link set veth3 down", "interface veth3 is down"),
+        ("gone", "ip link del veth2", "interface veth3 is no more"),
+    ];
+    for (name, failing, why) in failing {
         let name = format!("one-fails-{name}");
         let Some((received, kept, metrics)) = one_fails(&name, &frames, failing) else { return };
         let Received { status, summary, seconds, log, .. } = received;
         assert_eq!(status, 1, "{log}");
         assert!(log.contains("in time: the others go on"), "{log}");
-        let told = "hmtt-recv: veth3: interface veth3 is down";
-        assert_eq!(log.matches(told).count(), 1, "{log}");
-        assert!(log.contains("\nFAILED                    interface veth3 is down"), "{log}");
-        let told =
-            "hmtt-recv: not every interface was captured to the end: interface veth3 is down";
-        assert!(log.contains(told), "{log}");
+        assert_eq!(log.matches(&format!("hmtt-recv: veth3: {why}")).count(), 1, "{log}");
+        assert!(log.contains(&format!("\nFAILED                    {why}")), "{log}");
+        let told = format!("hmtt-recv: not every interface was captured to the end: {why}");
+        assert!(log.contains(&told), "{log}");
         assert!(kept[0] == frames, "{log}");
         assert!(kept[1] == frames[..frames.len() - 20], "{log}");
         let last = seconds.last().expect("seconds were printed");
         assert_eq!(last["failed"][0]["link"], 1, "{last}");
         let reason = last["failed"][0]["reason"].as_str().unwrap();
-        assert!(reason.starts_with("interface veth3 is down"), "{last}");
+        assert!(reason.starts_with(why), "{last}");
         assert_eq!(last["failed"].as_array().unwrap().len(), 1, "{last}");
         assert_eq!(summary["links"][0]["failed"], Value::Null);
         assert_eq!(summary["links"][1]["failed"], reason);
@@ -103,8 +104,37 @@ fn the_last_interface_that_fails_ends_the_capture() {
     assert!(received.log.contains("hmtt-recv: the capture ended early: "), "{}", received.log);
     let kept = by_interface(&file);
     assert!(kept[0] == frames && kept[1] == frames, "{}", received.log);
-    for link in received.summary["links"].as_array().unwrap() {
-        assert!(link["failed"].as_str().unwrap().contains("is down"), "{link}");
+    for (link, why) in [(0, "veth1 is no more"), (1, "veth3 is down")] {
+        let link = &received.summary["links"][link];
+        assert!(link["failed"].as_str().unwrap().contains(why), "{link}");
+    }
+}
+
+#[test]
+fn an_only_interface_that_goes_down_ends_the_capture_with_an_error() {
+    let frames = session(50);
+    // What came last is in a block that the kernel has not handed over.
+    let play = r#"send "$ALL"; ip link set veth1 down"#;
+    let Some(received) = receive("live-down", &frames, play, &[]) else { return };
+    assert_eq!(received.status, 1, "{}", received.log);
+    let told = "hmtt-recv: the capture ended early: interface veth1 is down";
+    assert!(received.log.contains(told), "{}", received.log);
+    assert!(!received.log.contains("go on"), "{}", received.log);
+    assert!(frames_of(&received.file) == frames, "{}", received.log);
+    assert_eq!(received.summary["frames"], 52);
+}
+
+#[test]
+fn an_interface_that_is_gone_is_not_said_to_be_down() {
+    for extra in [&[][..], &["--fallback"]] {
+        for (failing, why) in [("del veth0", "is no more"), ("set veth1 down", "is down")] {
+            let play = Play { play: &format!("ip link {failing}"), ..Play::default() };
+            let arguments = [&["veth1"], extra].concat();
+            let Some(received) = perform("gone", &session(1), play, &arguments) else { return };
+            assert_eq!(received.status, 1, "{}", received.log);
+            let told = format!("the capture ended early: interface veth1 {why}");
+            assert!(received.log.contains(&told), "{extra:?}: {}", received.log);
+        }
     }
 }
 

@@ -23,8 +23,11 @@ mod online_tui;
 mod order;
 mod reading;
 mod reading_ahead;
+mod series;
+mod standard;
 mod tag;
 mod terminal;
+mod usage;
 mod wire;
 mod wireshark;
 

@@ -11,7 +11,7 @@ use super::capture_file::CaptureFile;
 /// Say what the card's analysis found: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The capture
+    /// The capture; - is standard input
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// Print one JSON object a dump

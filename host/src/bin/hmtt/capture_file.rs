@@ -2,7 +2,7 @@
 
 mod waiting;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use hmtt_host::capture_reader::CaptureReader;
@@ -11,12 +11,14 @@ use hmtt_host::pcapng::{Interface, Packet, ReadError};
 use hmtt_host::table::Accesses;
 use waiting::Waiting;
 
+use super::standard::{input, is_standard, name_of_input};
+
 /// Malformed frames that are named one by one.
 const NAMED_FRAMES: u64 = 20;
 
 /// An open capture.
 pub struct CaptureFile {
-    path: PathBuf,
+    name: String,
     reader: CaptureReader,
 }
 
@@ -51,10 +53,15 @@ impl Ending {
 }
 
 impl CaptureFile {
-    /// Opens a capture.
+    /// Opens a capture; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
-        let reader = CaptureReader::open(path).with_context(|| path.display().to_string())?;
-        Ok(CaptureFile { path: path.into(), reader })
+        let name = name_of_input(path);
+        let reader = if is_standard(path) {
+            CaptureReader::stream(input().with_context(|| name.clone())?)
+        } else {
+            CaptureReader::open(path)
+        };
+        Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
     }
 
     /// Reads to the end, or to what cannot be read: that is then an error, after everything before
@@ -113,7 +120,6 @@ impl CaptureFile {
     fn end(self, counted: LinkCounts, unreadable: Option<ReadError>) -> Result<Ending> {
         let counts = counted.sum();
         self.warn(&counts);
-        let path = self.path.display();
         let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
             None => {
@@ -121,20 +127,20 @@ impl CaptureFile {
                 Ok(Ending { counts, cards: counted.cards, interfaces, is_cut })
             }
             Some(error) => Err(error).with_context(|| {
-                format!("{path}: read up to packet {}", counts.frames + counts.foreign)
+                format!("{}: read up to packet {}", self.name, counts.frames + counts.foreign)
             }),
         }
     }
 
     fn warn(&self, counts: &Counts) {
-        let path = self.path.display();
+        let name = &self.name;
         if let Some(offset) = self.reader.truncated_at() {
             eprintln!(
-                "hmtt: warning: {path}: ends within the block at offset {offset}; read up to there"
+                "hmtt: warning: {name}: ends within the block at offset {offset}; read up to there"
             );
         }
         if counts.frames == 0 {
-            eprintln!("hmtt: warning: {path}: no frame of a card among {} frames", counts.foreign);
+            eprintln!("hmtt: warning: {name}: no frame of a card among {} frames", counts.foreign);
         }
     }
 }

@@ -1,11 +1,10 @@
 //! `hmtt completions` and `hmtt man`: what the command line accepts to shell completions and man
 //! pages.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap_complete::Shell;
 
 /// Print a shell's completions
@@ -33,7 +32,7 @@ enum ShellName {
 /// Write the man pages of all programs and subcommands
 #[derive(clap::Args)]
 pub struct Man {
-    /// Where to write them; in a folder man1 of $MANPATH they are found
+    /// A folder that is there, to write them to; in a folder man1 of $MANPATH they are found
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
 }
@@ -58,7 +57,11 @@ pub fn complete(arguments: &Completions, programs: Vec<clap::Command>) -> Result
 /// Writes the man pages of `programs` and of their subcommands, and prints their names.
 pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
     let folder = &arguments.folder;
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // A name that was mistyped would become a folder nobody looks for.
+    if !folder.is_dir() {
+        let folder = folder.display();
+        bail!("{folder} is no folder that is there; make it first: mkdir -p {folder}");
+    }
     for program in programs {
         let mut program = program.disable_help_subcommand(true);
         program.build();

@@ -12,7 +12,9 @@ use hmtt_host::table::parquet::ParquetReader;
 use hmtt_host::table::{Card, Entry, Reader, Writer};
 
 use super::capture_file::CaptureFile;
-use super::output::{BUFFER_BYTES, Format, Outcome, cause, create, is_same_file, write_capture};
+use super::format::{BUFFER_BYTES, Format, readable, writable};
+use super::output::{Outcome, cause, is_same_file, open, write_capture};
+use super::standard::{input, is_standard, name_of_input};
 
 const GIB_LOG2: u32 = 30;
 
@@ -24,17 +26,17 @@ const GIB_LOG2: u32 = 30;
     group's published 6-byte records. What a format cannot hold is counted on standard error."
 )]
 pub struct Arguments {
-    /// The trace
+    /// The trace; - is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Where to write it
+    /// Where to write it; - is standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Format of IN, if its extension does not say
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_parser = readable(), value_name = "FORMAT")]
     from: Option<Format>,
     /// Format of OUT, if its extension does not say
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_parser = writable(), value_name = "FORMAT")]
     to: Option<Format>,
     /// Overwrite OUT
     #[arg(short, long)]
@@ -62,13 +64,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if to == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds a card's frames, which no other format keeps");
     }
-    let file = create(output, *force)?;
-    let cannot_write = || format!("cannot write to {}", output.display());
-    let writer = to.writer(file, hole).map_err(cause).with_context(cannot_write)?;
+    let (name, output) = open(Some(output), to, *force)?;
+    let cannot_write = || format!("cannot write to {name}");
+    let writer = to.writer(output, hole).map_err(cause).with_context(cannot_write)?;
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {
-        eprintln!("hmtt: warning: {} does not hold: {left_out}", output.display());
+        eprintln!("hmtt: warning: {name} does not hold: {left_out}");
     }
     read
 }
@@ -84,8 +86,12 @@ impl Source {
         if format == Format::Pcapng {
             return Ok(Source::Capture(Box::new(CaptureFile::open(path)?)));
         }
-        let name = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+        let name = name_of_input(path);
+        if is_standard(path) && format == Format::Parquet {
+            bail!("Parquet begins at its end, which standard input does not have; name a file");
+        }
+        let file = if is_standard(path) { input() } else { File::open(path) };
+        let file = file.with_context(|| format!("{name}: cannot open"))?;
         let buffered = |file| BufReader::with_capacity(BUFFER_BYTES, file);
         let mut cards = Vec::new();
         let reader: Box<dyn Reader> = match format {

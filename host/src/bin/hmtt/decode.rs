@@ -1,6 +1,5 @@
 //! `hmtt decode`: a capture to its accesses, as text, CSV, JSON lines or Parquet.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -8,12 +7,13 @@ use clap::ValueEnum;
 use hmtt_host::table::hmtt6::Hole;
 
 use super::capture_file::CaptureFile;
-use super::output::{Format, Outcome, cause, create, is_same_file, write_capture};
+use super::format::Format;
+use super::output::{Outcome, cause, is_same_file, open, write_capture};
 
 /// Turn a capture into its accesses, every gap stated
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The capture
+    /// The capture; - is standard input
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// How to write accesses; if it is not said, as the extension of the output has it, or text
@@ -63,19 +63,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
     let said = || arguments.output.as_deref().and_then(FormatName::of);
     let format = arguments.format.or_else(said).unwrap_or(FormatName::Text).format();
-    let (name, output): (String, Box<dyn Write + Send>) = match &arguments.output {
-        None if format == Format::Parquet && io::stdout().is_terminal() => {
-            bail!("Parquet is not for terminals; give -o FILE.parquet");
-        }
-        None => ("standard output".into(), Box::new(io::stdout())),
-        Some(path) => {
-            let name = path.display().to_string();
-            if is_same_file(path, &arguments.file) {
-                bail!("{name} is the capture itself; choose another output");
-            }
-            (name, Box::new(create(path, arguments.force)?))
-        }
-    };
+    let path = arguments.output.as_deref();
+    if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
+        bail!("{} is the capture itself; choose another output", path.display());
+    }
+    let (name, output) = open(path, format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
     let writer =
         format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;

@@ -11,7 +11,7 @@ use super::capture_file::{CaptureFile, Ending};
 /// Say what a capture is: card, memory, settings, time covered, gaps
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The capture
+    /// The capture; - is standard input
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// Print one JSON object

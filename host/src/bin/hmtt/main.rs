@@ -5,9 +5,11 @@ mod capture_file;
 mod completions;
 mod convert;
 mod decode;
+mod format;
 mod info;
 mod merge;
 mod output;
+mod standard;
 mod tag;
 
 use std::process::ExitCode;

@@ -1,6 +1,5 @@
 //! `hmtt merge`: captures of several cards to one trace, with the time base of each on standard error.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -11,7 +10,9 @@ use hmtt_host::table::Items;
 use hmtt_host::table::hmtt6::Hole;
 use serde_json::json;
 
-use super::output::{Format, cause, create, is_same_file};
+use super::format::{Format, writable};
+use super::output::{cause, is_same_file, open};
+use super::standard::is_standard;
 
 /// Put the traces of several cards on one time base and into one order, with the error stated
 #[derive(clap::Args)]
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How to write the trace; if it is not said, as the extension of the output has it, or text
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = writable())]
     format: Option<Format>,
     /// Overwrite FILE
     #[arg(short, long)]
@@ -61,6 +62,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         skew_nanos: f64::from(arguments.skew),
         latency_nanos: f64::from(arguments.latency) * 1e3,
     };
+    if arguments.files.iter().any(|file| is_standard(file)) {
+        bail!(
+            "captures are read more than once to be merged, and standard input is not; name a file"
+        );
+    }
     if let Some(output) = &arguments.output
         && arguments.files.iter().any(|file| is_same_file(file, output))
     {
@@ -93,13 +99,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     if format == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds the frames of cards as they came");
     }
-    let (name, output): (String, Box<dyn Write + Send>) = match &arguments.output {
-        None => ("standard output".into(), Box::new(io::stdout())),
-        Some(path) => {
-            let file: File = create(path, arguments.force)?;
-            (path.display().to_string(), Box::new(file))
-        }
-    };
+    let (name, output) = open(arguments.output.as_deref(), format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
     let writer =
         format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;

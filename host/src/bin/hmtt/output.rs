@@ -1,73 +1,36 @@
-//! A format's name, and what is to be written in it, to its writer.
+//! Where a trace is to go, and what is to be written there, to its writer.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use hmtt_host::decode::Item;
-use hmtt_host::table::csv::Csv;
-use hmtt_host::table::hmtt6::{Hmtt6, Hole};
-use hmtt_host::table::jsonl::Jsonl;
-use hmtt_host::table::parquet::ParquetWriter;
-use hmtt_host::table::text::Text;
 use hmtt_host::table::{Items, LeftOut, TableError, Writer};
 
 use super::capture_file::{CaptureFile, Ending, Found};
+use super::format::Format;
+use super::standard::{self, is_standard};
 
-pub const BUFFER_BYTES: usize = 1 << 20;
-
-/// A format of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Pcapng,
-    Parquet,
-    Csv,
-    Jsonl,
-    Text,
-    Hmtt6,
-}
-
-impl Format {
-    /// The format that a file's name says it has.
-    pub fn of(path: &Path) -> Option<Format> {
-        let name = path.file_name()?.to_string_lossy().to_lowercase();
-        let (stem, extension) = name.rsplit_once('.')?;
-        Some(match extension {
-            "pcapng" => Format::Pcapng,
-            "zst" if stem.ends_with(".pcapng") => Format::Pcapng,
-            "parquet" => Format::Parquet,
-            "csv" => Format::Csv,
-            "jsonl" | "ndjson" => Format::Jsonl,
-            "txt" => Format::Text,
-            "trace" => Format::Hmtt6,
-            _ => return None,
-        })
-    }
-
-    /// Its writer; captures, which cannot be written, become text.
-    pub fn writer(
-        self,
-        output: impl Write + Send + 'static,
-        hole: Hole,
-    ) -> Result<Box<dyn Writer>, TableError> {
-        if self == Format::Parquet {
-            return Ok(Box::new(ParquetWriter::new(output)?));
+/// Where a trace goes, and its name for people. An existing file is refused unless `force`; no path, or
+/// `-`, is standard output.
+pub fn open(
+    path: Option<&Path>,
+    format: Format,
+    force: bool,
+) -> Result<(String, Box<dyn Write + Send>)> {
+    let Some(path) = path.filter(|path| !is_standard(path)) else {
+        if format == Format::Parquet && io::stdout().is_terminal() {
+            bail!("Parquet is not for terminals; name a file");
         }
-        let output = BufWriter::with_capacity(BUFFER_BYTES, output);
-        Ok(match self {
-            Format::Csv => Box::new(Csv::new(output)?),
-            Format::Jsonl => Box::new(Jsonl::new(output)?),
-            Format::Hmtt6 => Box::new(Hmtt6::new(output, hole)),
-            Format::Text | Format::Pcapng | Format::Parquet => Box::new(Text::new(output)?),
-        })
-    }
+        return Ok(("standard output".into(), Box::new(io::stdout())));
+    };
+    Ok((path.display().to_string(), Box::new(create(path, force)?)))
 }
 
 /// Creates a file; an existing one is refused unless `force`.
-pub fn create(path: &Path, force: bool) -> Result<File> {
+fn create(path: &Path, force: bool) -> Result<File> {
     let name = path.display();
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);
@@ -77,6 +40,9 @@ pub fn create(path: &Path, force: bool) -> Result<File> {
         options.create_new(true)
     };
     match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
+            bail!("{name} is a directory; name a file in it")
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!("{name} exists; give -f to overwrite it")
         }
@@ -132,8 +98,14 @@ pub fn cause(error: TableError) -> anyhow::Error {
     }
 }
 
-/// Whether both paths lead to one file, links of either sort followed.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
-    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+/// Whether an input is the file that is to be written, links of either sort followed.
+pub fn is_same_file(from: &Path, to: &Path) -> bool {
+    let read = if is_standard(from) {
+        standard::input().and_then(|input| input.metadata())
+    } else {
+        from.metadata()
+    };
+    let identity = |file: Metadata| (file.dev(), file.ino());
+    let (read, written) = (read.map(identity), to.metadata().map(identity));
+    !is_standard(to) && matches!((read, written), (Ok(read), Ok(written)) if read == written)
 }

@@ -74,6 +74,17 @@ pub(super) fn find_interface(socket: &OwnedFd, name: &str) -> io::Result<(u32, b
     Ok((index as u32, c_int::from(flags) & libc::IFF_UP != 0))
 }
 
+/// Listens to frames for anybody on the interface with this number.
+pub(super) fn listen_promiscuously(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: index as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
 pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,

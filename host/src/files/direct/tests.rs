@@ -1,5 +1,6 @@
 //! Bytes written, drained, flushed and given up, in any order, to what is in the file.
 
+use super::reserve::RESERVE_BYTES;
 use super::*;
 use proptest::prelude::*;
 

@@ -1,9 +1,10 @@
 //! One file of a capture: from its plan to the blocks before the first frame, and to those after the last.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{FilePlan, STANDARD_OUTPUT, Statistics};
+use super::target::Target;
+use super::{FilePlan, Statistics};
 use crate::files::{DiskFile, Output, Series, WriteError};
 use crate::pcapng::{Description, PcapngWriter};
 
@@ -14,12 +15,7 @@ pub(super) fn begin(
     interfaces: &[Description],
 ) -> Result<PcapngWriter<Output>, WriteError> {
     let Some(series) = series else {
-        let file = if plan.path == Path::new(STANDARD_OUTPUT) {
-            standard_output()?
-        } else {
-            DiskFile::create(&plan.path, plan.overwrite)?
-        };
-        return head(file, plan.zstd, interfaces);
+        return head(Target::open(plan)?, plan.zstd, interfaces);
     };
     let (path, file) = loop {
         let path = series.next(SystemTime::now());
@@ -63,14 +59,6 @@ fn head(
     writer.output().mark(0);
     writer.output().flush().map_err(failed)?;
     Ok(writer)
-}
-
-fn standard_output() -> Result<DiskFile, WriteError> {
-    use std::os::fd::AsFd;
-    let path = PathBuf::from("standard output");
-    let own = std::io::stdout().as_fd().try_clone_to_owned();
-    let own = own.map_err(|error| WriteError::at(&path, error))?;
-    Ok(DiskFile::stream(path, own.into()))
 }
 
 /// Since the epoch.
