@@ -1,14 +1,20 @@
-//! Moved instructions to stubs: count the entry, do what stood at the function's start, go on behind it.
+//! Moved instructions to stubs: say that the function was entered, do what stood at its start, go on behind
+//! it.
 //!
 //! ```text
-//! function   jmp stub | ...the rest                 stub   inc qword gs:[8 * number]
+//! function   jmp stub | ...the rest                 stub   tag
 //!                     ^-----------------------------------  moved instructions, jmp
 //! ```
 //!
 //! `gs` is a register that programs on Linux leave alone: each thread's holds the address of its own
-//! counters. No other register, no stack and no memory of the program is touched, and flags, which no
-//! function expects anything of at its entry. Stubs hold no calls, so nothing ever returns into one: a
-//! moved call pushes the return address it would have pushed, and jumps.
+//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing
+//! ever returns into one: a moved call pushes the return address it would have pushed, and jumps.
+
+pub mod layout;
+mod switch;
+pub mod tags;
+#[cfg(test)]
+mod tests;
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock,
@@ -16,20 +22,10 @@ use iced_x86::{
 };
 
 use crate::disassembly::Prologue;
+pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
 const ALIGNMENT: usize = 16;
-/// `inc qword gs:[disp32]`.
-const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
-
-/// What a stub does beside what it must.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sink {
-    /// Counts, for each thread by itself.
-    Count,
-    /// Nothing: the cost of the jumps.
-    None,
-}
 
 /// Why a stub cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -56,19 +52,26 @@ pub struct Stub {
 #[derive(Clone, Debug)]
 pub struct Stubs {
     start: u64,
-    sink: Sink,
+    tags: Tags,
     code: Vec<u8>,
 }
 
 impl Stubs {
-    /// None yet. `start`: where they will be, within 2 GiB of all functions.
-    pub fn new(start: u64, sink: Sink) -> Self {
-        Stubs { start, sink, code: Vec::new() }
+    /// None yet, and at most so many tags. `start`: where they will be, within 2 GiB of all functions.
+    ///
+    /// # Errors
+    /// [`StubError`] if what tags share cannot be made.
+    pub fn new(start: u64, sink: Sink, at_most: usize) -> Result<Self, StubError> {
+        let tags = Tags::new(sink, start, at_most)?;
+        let code = vec![0xcc; tags.prelude_bytes()];
+        Ok(Stubs { start, tags, code })
     }
 
     /// What is to be at their start.
-    pub fn code(&self) -> &[u8] {
-        &self.code
+    pub fn code(&self) -> Vec<u8> {
+        let prelude = self.tags.prelude();
+        let stubs = &self.code[prelude.len()..];
+        [&prelude[..], stubs].concat()
     }
 
     /// Adds the stub of a function whose instructions are as they run (not as they are in the file).
@@ -79,11 +82,7 @@ impl Stubs {
     pub fn add(&mut self, prologue: &Prologue, number: u32) -> Result<Stub, StubError> {
         let begin = self.code.len().next_multiple_of(ALIGNMENT);
         let start = self.start + begin as u64;
-        let mut code = Vec::new();
-        if self.sink == Sink::Count {
-            code.extend(COUNT);
-            code.extend((8 * number).to_le_bytes());
-        }
+        let mut code = self.tags.code(&TagPlace::entry(number), start)?;
         let body = start + code.len() as u64;
         let Moved { instructions, constant } = moved(prologue);
         let (mut bytes, offsets) = encode(&instructions, body)?;

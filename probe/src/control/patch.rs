@@ -1,13 +1,15 @@
 //! Chosen functions to jumps at their entries, and back.
 
-use super::TagError;
+use super::{Overwritten, TagError};
 use crate::disassembly::{Heads, JUMP_BYTES, Prologue};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError};
-use crate::stubs::{Sink, Stub, Stubs};
+use crate::stubs::tags::TAG_BYTES;
+use crate::stubs::{Sink, Stub, StubError, Stubs};
 
-/// Room for any stub.
-const STUB_BYTES: u64 = 96;
+/// Room for any stub, with its tag's cold instructions, and for what tags share.
+const STUB_BYTES: u64 = 96 + TAG_BYTES as u64;
+const SHARED_BYTES: u64 = 1024;
 /// `jmp rel32`.
 const JUMP: u8 = 0xe9;
 
@@ -44,7 +46,7 @@ pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool) -> Plan {
 impl Plan {
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
-        self.prologues.len() as u64 * STUB_BYTES
+        self.prologues.len() as u64 * STUB_BYTES + SHARED_BYTES
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
@@ -53,9 +55,9 @@ impl Plan {
         start: u64,
         bias: u64,
         sink: Sink,
-    ) -> (Vec<Patched>, Vec<(Function, String)>, Vec<u8>) {
+    ) -> Result<(Vec<Patched>, Vec<(Function, String)>, Vec<u8>), StubError> {
         let Plan { prologues, mut refused } = self;
-        let mut stubs = Stubs::new(start, sink);
+        let mut stubs = Stubs::new(start, sink, prologues.len())?;
         let mut patched = Vec::new();
         for (function, prologue) in prologues {
             let loaded = prologue.loaded(bias);
@@ -64,7 +66,7 @@ impl Plan {
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
-        (patched, refused, stubs.code().to_vec())
+        Ok((patched, refused, stubs.code()))
     }
 }
 
@@ -77,6 +79,16 @@ impl Patched {
         let mut jump = [JUMP; JUMP_BYTES];
         jump[1..].copy_from_slice(&distance.to_le_bytes());
         Patched { function, address, original, jump, stub }
+    }
+
+    /// What stood where the jump is.
+    pub fn overwritten(&self) -> Overwritten {
+        Overwritten { address: self.address, bytes: self.original.to_vec() }
+    }
+
+    /// Where the function is in memory.
+    pub fn address(&self) -> u64 {
+        self.address
     }
 
     /// Where a thread that stands in what is overwritten is to go on; none if it stands elsewhere, or
