@@ -25,7 +25,7 @@ int main(void) {
 "#;
 
 /// Starts and joins threads that call a small function.
-const THREADS: &str = r#"
+pub const THREADS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ int main() {
 "#;
 
 /// Forks, and starts another program.
-const FORKS: &str = r#"
+pub const FORKS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -79,7 +79,7 @@ int main(void) {
 "#;
 
 /// Builds a program; `None` when skipped.
-fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+pub fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let is_cpp = source.contains("#include <c");
     let (compiler, extension) = if is_cpp { ("g++", "cc") } else { ("cc", "c") };
     let (file, program) = (scratch(&format!("{name}.{extension}")), scratch(name));
@@ -95,7 +95,7 @@ fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     None
 }
 
-fn hmtt_tag(arguments: &[&str]) -> Command {
+pub fn hmtt_tag(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
     command.arg("tag").args(arguments);
     command

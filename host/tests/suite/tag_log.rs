@@ -1,0 +1,470 @@
+//! `hmtt tag --sink log` and `card` on real programs, built here: every event is there, or counted as lost,
+//! and programs notice nothing.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use hmtt_format::tag_log::{
+    Chunk, ClockPair, Content, Ending, HEADER_BYTES, Header, LossReason, TagEvent,
+};
+use hmtt_probe::tag_map::TagMap;
+
+use crate::scratch;
+use crate::tag::{FORKS, THREADS, build, hmtt_tag};
+
+/// Two functions that call each other in a known order.
+const TREE: &str = r#"
+#include <stdio.h>
+long right(long n);
+__attribute__((noipa)) long left(long n) { long a = n < 2 ? n : left(n - 1); return n < 2 ? a : a + right(n - 2); }
+__attribute__((noipa)) long right(long n) { long a = n < 2 ? n : left(n - 1); return n < 2 ? a : a + right(n - 2); }
+int main(void) { printf("%ld\n", left(19)); return 3; }
+"#;
+
+/// Eight threads at once, the nth calling a function n * 20000 times.
+const EIGHT: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+__attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
+static void *run(void *turns) { long s = 0; for (long i = 0; i < (long)turns; i++) s += leaf(i); return (void *)s; }
+int main(void) {
+    pthread_t t[8]; long s = 0;
+    for (long i = 0; i < 8; i++) pthread_create(&t[i], 0, run, (void *)((i + 1) * 20000));
+    for (int i = 0; i < 8; i++) { void *v; pthread_join(t[i], &v); s += (long)v; }
+    printf("%ld\n", s);
+    return 0;
+}
+"#;
+
+/// Waits for a line, calls a function 200000 times, says so, waits for another.
+const ASKED: &str = r#"
+#include <stdio.h>
+__attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
+int main(void) {
+    long s = 0;
+    puts("started"); fflush(stdout); getchar();
+    for (long i = 0; i < 200000; i++) s += leaf(i);
+    printf("%ld\n", s); fflush(stdout); getchar();
+    return 0;
+}
+"#;
+
+/// A timer's handler calls a function while the program calls another, and so does the handler.
+const TIMER: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static volatile long ticks, steps;
+__attribute__((noipa)) void step(void) { steps++; }
+__attribute__((noipa)) void tick(void) { ticks++; }
+static void handler(int s) { (void)s; for (int i = 0; i < 5; i++) tick(); }
+int main(void) {
+    struct sigaction action = { .sa_handler = handler };
+    struct itimerval often = { { 0, 100 }, { 0, 100 } }, never = { 0 };
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    while (ticks < 10000) step();
+    setitimer(ITIMER_REAL, &never, 0);
+    printf("%ld %ld\n", steps, ticks);
+    return 0;
+}
+"#;
+
+/// Calls a function until a line comes, then 3000000 times more.
+const ENDLESS: &str = r#"
+#include <poll.h>
+#include <stdio.h>
+static volatile long s;
+__attribute__((noipa)) void leaf(long n) { s += n; }
+int main(void) {
+    struct pollfd line = { 0, POLLIN, 0 };
+    puts("started"); fflush(stdout);
+    while (poll(&line, 1, 0) == 0) for (int i = 0; i < 100; i++) leaf(1);
+    s = 0;
+    for (long i = 0; i < 3000000; i++) leaf(i);
+    printf("%ld\n", s);
+    return 7;
+}
+"#;
+
+/// Leaves a function by longjmp out of a handler, again and again.
+const JUMPS: &str = r#"
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static sigjmp_buf back;
+static volatile long jumps, steps;
+__attribute__((noipa)) void step(void) { steps++; }
+static struct itimerval often = { { 0, 100 }, { 0, 100 } }, never;
+static void handler(int s) { (void)s; if (++jumps == 2000) setitimer(ITIMER_REAL, &never, 0); siglongjmp(back, 1); }
+int main(void) {
+    struct sigaction action = { .sa_handler = handler };
+    sigaction(SIGALRM, &action, 0);
+    sigsetjmp(back, 1);
+    if (jumps == 0) setitimer(ITIMER_REAL, &often, 0);
+    while (jumps < 2000) step();
+    printf("%ld\n", steps);
+    return 0;
+}
+"#;
+
+/// What a log says.
+#[derive(Default)]
+struct Log {
+    is_timed: bool,
+    threads: BTreeMap<u32, Vec<TagEvent>>,
+    begun: usize,
+    ended: usize,
+    dropped: u64,
+    interrupted: u64,
+    clocks: Vec<ClockPair>,
+    ending: Option<Ending>,
+}
+
+impl Log {
+    fn read(path: &Path) -> Log {
+        let bytes = std::fs::read(path).unwrap();
+        let header = Header::decode(&bytes).unwrap();
+        let map = TagMap::load(&TagMap::path_beside(path)).unwrap();
+        assert_eq!(
+            (map.id, map.timed, map.tsc_hz),
+            (header.map_id, header.is_timed, header.tsc_hz)
+        );
+        let mut log = Log { is_timed: header.is_timed, ..Log::default() };
+        let mut rest = &bytes[HEADER_BYTES..];
+        while let Some((chunk, length)) = Chunk::decode(rest).unwrap() {
+            assert_eq!(log.ending, None);
+            rest = &rest[length..];
+            log.add(chunk);
+        }
+        assert!(rest.is_empty(), "{} bytes are left", rest.len());
+        log
+    }
+
+    fn add(&mut self, chunk: Chunk<'_>) {
+        match chunk.content {
+            Content::Events(events) => {
+                let events = events.decode(self.is_timed).map(Result::unwrap);
+                self.threads.entry(chunk.thread).or_default().extend(events);
+            }
+            Content::Lost { count, reason: LossReason::BufferFull } => self.dropped += count,
+            Content::Lost { count, .. } => self.interrupted += count,
+            Content::ThreadStart { .. } => self.begun += 1,
+            Content::ThreadEnd => self.ended += 1,
+            Content::Clocks(pair) => self.clocks.push(pair),
+            Content::End(ending) => self.ending = Some(ending),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Entries of a function, for each thread that entered it.
+    fn entries(&self, number: u32) -> Vec<u64> {
+        let of = |events: &Vec<TagEvent>| {
+            events.iter().filter(|event| event.number == number && !event.is_exit).count() as u64
+        };
+        self.threads.values().map(of).filter(|entries| *entries != 0).collect()
+    }
+
+    fn lost(&self) -> u64 {
+        self.dropped + self.interrupted
+    }
+}
+
+/// The number of a function in a log.
+fn number(log: &Path, name: &str) -> u32 {
+    let map = TagMap::load(&TagMap::path_beside(log)).unwrap();
+    map.functions.iter().find(|function| function.name == name).unwrap().number
+}
+
+fn log_words<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    [&["--sink", "log", "-o", file.to_str().unwrap()], more].concat()
+}
+
+/// Runs a program while its entries are logged.
+fn log_run(name: &str, program: &Path, more: &[&str]) -> (Output, PathBuf) {
+    let file = scratch(&format!("{name}.tags"));
+    let program = program.to_str().unwrap();
+    let words = [&["run"], &log_words(&file, more)[..], &["--", program]].concat();
+    (hmtt_tag(&words).output().unwrap(), file)
+}
+
+/// Runs it so, and beside it untagged: it does the same.
+fn log_same(name: &str, program: &Path, more: &[&str]) -> PathBuf {
+    let plain = Command::new(program).output().unwrap();
+    let (tagged, file) = log_run(name, program, more);
+    let seen = |output: &Output| (output.status.code(), output.stdout.clone());
+    assert_eq!(seen(&tagged), seen(&plain), "{}", String::from_utf8_lossy(&tagged.stderr));
+    file
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: a child of ours.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+fn tree(is_left: bool, n: i64, order: &mut Vec<bool>) {
+    order.push(is_left);
+    if n >= 2 {
+        tree(true, n - 1, order);
+        tree(false, n - 2, order);
+    }
+}
+
+#[test]
+fn every_entry_is_in_the_log_in_order() {
+    let Some(program) = build("tag-log-tree", TREE, &["-fno-optimize-sibling-calls"]) else {
+        return;
+    };
+    let mut expected = Vec::new();
+    tree(true, 19, &mut expected);
+    for more in [&[][..], &["--no-time"], &["--buffer-kb", "8", "--buffers", "2"]] {
+        let file = log_same("tag-log-tree", &program, more);
+        let log = Log::read(&file);
+        let (left, right) = (number(&file, "left"), number(&file, "right"));
+        let events = log.threads.values().next().unwrap().iter().filter(|event| !event.is_exit);
+        let events = events.filter(|event| [left, right].contains(&event.number));
+        assert!(events.clone().map(|event| event.number == left).eq(expected.iter().copied()));
+        assert_eq!((log.lost(), log.begun, log.ended), (0, 1, 1));
+        assert_eq!(log.ending, Some(Ending::Exited(3)));
+        if log.is_timed {
+            assert!(events.clone().map(|event| event.tsc).is_sorted());
+            let (first, last) = (log.clocks[0], log.clocks[log.clocks.len() - 1]);
+            assert!(events.clone().all(|event| (first.tsc..last.tsc).contains(&event.tsc)));
+        }
+    }
+}
+
+#[test]
+fn a_frame_has_one_stack_pointer() {
+    let Some(program) = build("tag-log-frames", TREE, &["-fno-optimize-sibling-calls"]) else {
+        return;
+    };
+    let file = log_same("tag-log-frames", &program, &["-i", "left", "-i", "right"]);
+    let log = Log::read(&file);
+    let entries = log.threads.values().next().unwrap().iter().filter(|event| !event.is_exit);
+    let pointers: Vec<u32> = entries.map(|event| event.sp).collect();
+    let mut distinct = pointers.clone();
+    distinct.sort_unstable_by(|a, b| b.cmp(a));
+    distinct.dedup();
+    // One for each depth, and the outermost first.
+    assert_eq!(distinct.len(), 19);
+    assert_eq!(pointers[0], distinct[0]);
+}
+
+#[test]
+fn threads_that_wait_for_buffers_lose_nothing() {
+    let Some(program) = build("tag-log-eight", EIGHT, &[]) else { return };
+    for more in [&["--buffer-kb", "8", "--buffers", "2"][..], &["--no-time", "--buffer-kb", "16"]] {
+        let file = log_same("tag-log-eight", &program, more);
+        let log = Log::read(&file);
+        let mut entries = log.entries(number(&file, "leaf"));
+        entries.sort_unstable();
+        assert_eq!(entries, (1..=8).map(|turns| turns * 20000).collect::<Vec<u64>>());
+        assert_eq!((log.lost(), log.begun, log.ended), (0, 9, 9));
+    }
+}
+
+#[test]
+fn threads_one_after_the_other_have_logs_of_their_own() {
+    let Some(program) = build("tag-log-threads", THREADS, &[]) else { return };
+    let file = log_same("tag-log-threads", &program, &["--buffer-kb", "8"]);
+    let log = Log::read(&file);
+    assert_eq!(log.entries(number(&file, "leaf")), [20 * 1000; 15]);
+    assert_eq!((log.lost(), log.begun, log.ended), (0, 16, 16));
+}
+
+/// A program that says that it has started, whose input and output are ours.
+struct Talking {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Talking {
+    fn start(mut command: Command) -> Talking {
+        let (input, output) = (Stdio::piped(), Stdio::piped());
+        let mut child = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut talking = Talking { child, output };
+        assert_eq!(talking.line(), "started\n");
+        talking
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn say(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+}
+
+#[test]
+fn what_is_dropped_is_counted() {
+    let Some(program) = build("tag-log-asked", ASKED, &[]) else { return };
+    let file = scratch("tag-log-asked.tags");
+    let small = ["-i", "leaf", "--full", "drop", "--buffer-kb", "8", "--buffers", "2"];
+    let words =
+        [&["run"], &log_words(&file, &small)[..], &["--", program.to_str().unwrap()]].concat();
+    let mut program = Talking::start(hmtt_tag(&words));
+    // While hmtt stands still, nobody empties buffers.
+    signal(&program.child, libc::SIGSTOP);
+    program.say();
+    let (line, expected) = (program.line(), (0..200_000u64).map(|n| n * 3 + 1).sum::<u64>());
+    assert_eq!(line, format!("{expected}\n"));
+    signal(&program.child, libc::SIGCONT);
+    program.say();
+    let ended = program.child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{text}");
+    let log = Log::read(&file);
+    let received: u64 = log.entries(number(&file, "leaf")).iter().sum();
+    let exits = log.threads.values().flatten().filter(|event| event.is_exit).count() as u64;
+    assert!(log.dropped >= 200_000 - 3 * 256, "{}", log.dropped);
+    // Each call is an entry, and an exit where exits are tagged.
+    let each = if exits == 0 { 1 } else { 2 };
+    assert_eq!((received + exits + log.dropped, log.interrupted), (each * 200_000, 0));
+    assert!(
+        text.contains(&format!("{} of {} events were dropped", log.dropped, each * 200_000)),
+        "{text}"
+    );
+}
+
+#[test]
+fn tags_of_signal_handlers_come_in_between() {
+    let Some(program) = build("tag-log-timer", TIMER, &[]) else { return };
+    for more in [&["--buffer-kb", "8", "--buffers", "4"][..], &["--no-time", "--buffer-kb", "8"]] {
+        let (output, file) = log_run("tag-log-timer", &program, more);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let counted: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let log = Log::read(&file);
+        let logged = ["step", "tick"].map(|name| log.entries(number(&file, name))[0]);
+        assert_eq!((logged.to_vec(), log.lost()), (counted, 0));
+    }
+}
+
+#[test]
+fn records_that_a_jump_left_unwritten_are_lost_and_nothing_waits_for_them() {
+    let Some(program) = build("tag-log-jumps", JUMPS, &[]) else { return };
+    let more = ["-i", "step", "-i", "handler", "--buffer-kb", "8", "--buffers", "2"];
+    let (output, file) = log_run("tag-log-jumps", &program, &more);
+    let steps: u64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+    let log = Log::read(&file);
+    let [entries, handled] = ["step", "handler"].map(|name| log.entries(number(&file, name))[0]);
+    assert_eq!((handled, log.dropped), (2000, 0));
+    // Some were entered, and left before they did anything.
+    assert!((steps..=steps + 2000).contains(&(entries + log.interrupted)), "{steps} {entries}");
+    assert_eq!(output.status.code(), Some(if log.interrupted == 0 { 0 } else { 3 }));
+}
+
+#[test]
+fn a_program_goes_on_when_hmtt_is_killed() {
+    let Some(program) = build("tag-log-endless", ENDLESS, &[]) else { return };
+    let file = scratch("tag-log-endless.tags");
+    let mut running = Talking::start(Command::new(&program));
+    let pid = running.child.id().to_string();
+    let words = [&["attach"], &log_words(&file, &["--buffer-kb", "8"])[..], &[&pid]].concat();
+    let mut hmtt = hmtt_tag(&words).spawn().unwrap();
+    wait_for_events(&file);
+    hmtt.kill().unwrap();
+    hmtt.wait().unwrap();
+    running.say();
+    let expected = (0..3_000_000u64).sum::<u64>();
+    assert_eq!(running.line(), format!("{expected}\n"));
+    assert_eq!(running.child.wait().unwrap().code(), Some(7));
+}
+
+/// Waits until a log has events.
+fn wait_for_events(file: &Path) {
+    while std::fs::metadata(file).map_or(0, |about| about.len()) < 4096 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_log_of_a_part_of_a_run_is_whole() {
+    let Some(program) = build("tag-log-part", ENDLESS, &[]) else { return };
+    let mut running = Talking::start(Command::new(&program));
+    let pid = running.child.id().to_string();
+    for cycle in 0..5 {
+        let file = scratch(&format!("tag-log-part-{cycle}.tags"));
+        let words = [&["attach"], &log_words(&file, &[])[..], &[&pid]].concat();
+        let hmtt = hmtt_tag(&words).spawn().unwrap();
+        wait_for_events(&file);
+        signal(&hmtt, libc::SIGINT);
+        let ended = hmtt.wait_with_output().unwrap();
+        let log = Log::read(&file);
+        assert_eq!(log.ending, Some(Ending::Detached));
+        // At most the one that was being written when the thread was stopped.
+        assert!(log.dropped == 0 && log.interrupted <= 1);
+        assert_eq!(ended.status.code(), Some(if log.interrupted == 0 { 0 } else { 3 }));
+        assert!(log.entries(number(&file, "leaf"))[0] > 0);
+    }
+    running.say();
+    let mut text = String::new();
+    running.output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, format!("{}\n", (0..3_000_000u64).sum::<u64>()));
+    assert_eq!(running.child.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn children_leave_nothing_in_the_log() {
+    let Some(program) = build("tag-log-forks", FORKS, &[]) else { return };
+    let file = log_same("tag-log-forks", &program, &[]);
+    let log = Log::read(&file);
+    assert_eq!((log.entries(number(&file, "step")), log.lost()), (vec![10], 0));
+}
+
+#[test]
+fn a_card_sees_every_function_at_an_address_of_its_own() {
+    let Some(program) = build("tag-card", TREE, &[]) else { return };
+    let (window, map) = (scratch("tag-card.window"), scratch("tag-card.tags"));
+    std::fs::write(&window, vec![0; 3 << 12]).unwrap();
+    let place = format!("{}:0x1000", window.display());
+    let map = map.to_str().unwrap();
+    let tags = ["--sink", "card", "--window", &place, "--window-base", "0x380000000", "-o", map];
+    let run = [&["run"], &tags[..], &["--", program.to_str().unwrap()]].concat();
+    let output = hmtt_tag(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let map = TagMap::load(&TagMap::path_beside(Path::new(map))).unwrap();
+    let of_map = map.window.unwrap();
+    assert_eq!((of_map.base, of_map.stride, of_map.bytes), (0x3_8000_0000, 64, 2 << 12));
+    let bytes = std::fs::read(&window).unwrap();
+    assert!(bytes[..0x1000].iter().all(|byte| *byte == 0));
+    for function in &map.functions {
+        let at = 0x1000 + 64 * 2 * function.number as usize;
+        let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let expected = 1 + 2 * function.number;
+        assert!(word == expected || word == 0, "{}: {word}", function.name);
+        assert!(word != 0 || !["main", "left", "right"].contains(&function.name.as_str()));
+    }
+}
+
+#[test]
+fn what_cannot_be_logged_is_an_error() {
+    let Some(program) = build("tag-log-refused", TREE, &[]) else { return };
+    let window = scratch("tag-log-refused.window");
+    std::fs::write(&window, vec![0; 128]).unwrap();
+    let (small, odd) = (window.display().to_string(), format!("{}:64", window.display()));
+    for (words, status, message) in [
+        (&["--sink", "log"][..], 1, "-o FILE"),
+        (&["--sink", "log", "-o", "/nonexistent/file"], 1, "/nonexistent/file"),
+        (&["--sink", "log", "-o", "/dev/full"], 1, "cannot write"),
+        (&["--sink", "log", "--buffer-kb", "24"], 2, "power of two"),
+        (&["--sink", "card"], 1, "--window"),
+        (&["--sink", "card", "--window", "/nonexistent/file"], 1, "/nonexistent/file"),
+        (&["--sink", "card", "--window", &small], 1, "128 are there"),
+        (&["--sink", "card", "--window", &odd], 1, "a multiple of 4096"),
+    ] {
+        let run = [&["run"], words, &["--", program.to_str().unwrap()]].concat();
+        let output = hmtt_tag(&run).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {text}");
+        assert!(text.contains(message), "{words:?}: {text}");
+    }
+}
