@@ -85,6 +85,17 @@ impl Shared {
         Ok(shared)
     }
 
+    /// Memory that no process has.
+    #[cfg(test)]
+    fn of_nobody(shape: Shape, slots: u64) -> Self {
+        let (slots_at, slot_bytes) = (PAGE_BYTES.max(shape.alignment), shape.slot_bytes);
+        let bytes = slots_at + slots * slot_bytes + PAGE_BYTES;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        let memory = Memory::map(&file, bytes).unwrap();
+        Shared { start: 1 << 40, memory, slots_at, slot_bytes, bytes }
+    }
+
     /// Fills the header in.
     fn describe(&self, overwritten: &[Overwritten]) {
         for (number, Overwritten { address, bytes }) in overwritten.iter().enumerate() {

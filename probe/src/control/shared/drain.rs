@@ -26,6 +26,8 @@ pub struct Drain {
     number: u64,
     /// Records it had dropped before the last of them.
     dropped: u64,
+    /// Copies of records.
+    records: Vec<u8>,
 }
 
 impl Drain {
@@ -43,7 +45,7 @@ impl Drain {
         memory.write(first + chunk::STATE, chunk::FILLING);
         shared.set(first + chunk::LOST, 0);
         shared.set(at + slot::POINTER, shared.start + first + chunk::GUARD_BYTES);
-        Drain { thread, slot, at, number: 0, dropped: 0 }
+        Drain { thread, slot, at, number: 0, dropped: 0, records: Vec::new() }
     }
 
     /// Makes a slot one whose threads never wait, and whose records nobody reads.
@@ -95,6 +97,13 @@ impl Drain {
         self.say_dropped(dropped, writer);
     }
 
+    /// Gives the memory of records back, of a process that goes on without tags: what a thread was about to
+    /// write it may still write.
+    pub fn release(&self, shared: &Shared, shape: &LogShape) {
+        let first = self.at + chunk::GUARD_BYTES;
+        shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
+    }
+
     /// Places that are reserved in a chunk if the thread fills it.
     fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> u64 {
         let pointer = shared.get(self.at + slot::POINTER);
@@ -108,9 +117,9 @@ impl Drain {
     fn write(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer, reserved: u64) {
         let at = self.at + shape.chunk_at(self.number);
         self.say_dropped(shared.get(at + chunk::LOST), writer);
-        let mut records = vec![0; (reserved * shape.record_bytes()) as usize];
-        shared.memory.copy_to(at + chunk::GUARD_BYTES, &mut records);
-        writer.records(self.thread, shape, &records);
+        self.records.resize((reserved * shape.record_bytes()) as usize, 0);
+        shared.memory.copy_to(at + chunk::GUARD_BYTES, &mut self.records);
+        writer.records(self.thread, shape, &self.records);
     }
 
     fn say_dropped(&mut self, dropped: u64, writer: &mut Writer) {
@@ -133,6 +142,9 @@ impl Drain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Whether a full chunk has a place that is not written yet.
 fn has_holes(shared: &Shared, shape: &LogShape, at: u64) -> bool {

@@ -190,8 +190,7 @@ impl Writing {
             }
             Message::Ended(slot) => {
                 if let Some(at) = drains.iter().position(|drain| drain.slot == slot) {
-                    let drain = drains.swap_remove(at);
-                    self.end(drain);
+                    self.end(&mut drains.swap_remove(at));
                     self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
                 }
             }
@@ -199,13 +198,18 @@ impl Writing {
         }
     }
 
-    fn end(&mut self, mut drain: Drain) {
+    fn end(&mut self, drain: &mut Drain) {
         drain.finish(&self.shared, &self.shape, &mut self.writer);
         self.writer.say(drain.thread, Content::ThreadEnd);
     }
 
-    fn finish(mut self, drains: Vec<Drain>, ending: Ending) -> io::Result<LogSummary> {
-        drains.into_iter().for_each(|drain| self.end(drain));
+    fn finish(mut self, mut drains: Vec<Drain>, ending: Ending) -> io::Result<LogSummary> {
+        for drain in &mut drains {
+            self.end(drain);
+            if ending == Ending::Detached {
+                drain.release(&self.shared, &self.shape);
+            }
+        }
         self.writer.finish(ending)
     }
 }
