@@ -205,9 +205,12 @@ impl Writing {
 
     fn finish(mut self, mut drains: Vec<Drain>, ending: Ending) -> io::Result<LogSummary> {
         for drain in &mut drains {
-            self.end(drain);
-            if ending == Ending::Detached {
-                drain.release(&self.shared, &self.shape);
+            match ending {
+                Ending::Detached => {
+                    drain.finish(&self.shared, &self.shape, &mut self.writer);
+                    drain.release(&self.shared, &self.shape);
+                }
+                _ => self.end(drain),
             }
         }
         self.writer.finish(ending)
