@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Heads, Refusal};
+use crate::disassembly::{Disassembly, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError};
 use crate::stubs::Sink;
@@ -59,10 +59,10 @@ pub enum TagError {
     },
 }
 
-/// Functions of a program, each with why it cannot be tagged, if so.
-pub fn verdicts(image: &Image) -> Vec<(&Function, Option<Refusal>)> {
-    let heads = Heads::of(image);
-    let verdict = |function| (function, heads.prologue(image, function).err());
+/// Functions of a program, each with what would be changed, or why it cannot be tagged.
+pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
+    let disassembly = Disassembly::of(image);
+    let verdict = |function| (function, disassembly.rewrite(function, true));
     image.functions.iter().map(verdict).collect()
 }
 
@@ -85,10 +85,10 @@ impl Tagged {
         sink: Sink,
     ) -> Result<Self, TagError> {
         let loaded = Loaded::find(&process, image)?;
-        let plan = patch::plan(&loaded.image, chosen);
+        let plan = patch::plan(&loaded.image, chosen, sink);
         let room = plan.stub_bytes();
         let start = loaded.reserve(&mut process, room)?;
-        let (patched, refused, code) = plan.stubs(start, loaded.bias, sink);
+        let (patched, refused, code) = plan.stubs(start, loaded.bias, &loaded.image);
         if code.len() as u64 > room {
             return Err(TagError::NoRoom(process.pid, code.len() as u64));
         }
