@@ -61,9 +61,9 @@ pub enum TagError {
 
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
-    let disassembly = Disassembly::of(image);
-    let verdict = |function| (function, disassembly.rewrite(function, true));
-    image.functions.iter().map(verdict).collect()
+    let functions: Vec<&Function> = image.functions.iter().collect();
+    let rewrites = Disassembly::of(image).rewrites(&functions, true);
+    functions.into_iter().zip(rewrites).collect()
 }
 
 /// A process whose functions are tagged.

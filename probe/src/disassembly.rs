@@ -5,23 +5,27 @@
 
 mod body;
 mod flow;
+mod islands;
 mod leaving;
 mod marks;
 mod refusal;
 mod region;
 mod rewrite;
+#[cfg(test)]
+mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
-pub use flow::Flow;
+use flow::Flow;
+use islands::Neighbours;
 pub use leaving::Leaving;
 pub use refusal::Refusal;
-pub use rewrite::{Region, Rewrite, SHORT_BYTES};
+pub use rewrite::{Jump, Region, Rewrite, SHORT_BYTES};
 
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
@@ -47,13 +51,30 @@ impl<'a> Disassembly<'a> {
         Disassembly { image, flow, parts }
     }
 
-    /// What must be changed in a function so that its entries can be seen, and its exits if asked.
-    ///
-    /// # Errors
-    /// [`Refusal`]: why its entries cannot be seen.
-    pub fn rewrite(&self, function: &Function, exits: bool) -> Result<Rewrite, Refusal> {
-        let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
-        rewrite::of(self.image, &self.flow, function, parts, exits)
+    /// What must be changed in functions so that their entries can be seen, and their exits if asked; for
+    /// each, or why its entries cannot be seen.
+    pub fn rewrites(&self, functions: &[&Function], exits: bool) -> Vec<Result<Rewrite, Refusal>> {
+        let (image, flow) = (self.image, &self.flow);
+        let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
+        let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
+        for function in functions {
+            let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
+            let rewrite = rewrite::of(image, flow, function, parts, exits);
+            all.push(rewrite.map(|(rewrite, free)| {
+                neighbours.free.extend(free);
+                let regions = rewrite.regions.iter();
+                neighbours.taken.extend(regions.map(|region| (region.start(), region.room)));
+                rewrite
+            }));
+        }
+        neighbours.free.sort_by_key(|range| range.start);
+        for rewrite in &mut all {
+            let completed = rewrite.as_mut().map(|rewrite| neighbours.complete(rewrite));
+            if let Ok(Err(refusal)) = completed {
+                *rewrite = Err(refusal);
+            }
+        }
+        all
     }
 }
 

@@ -14,7 +14,7 @@ mod reached;
 mod start;
 mod symbols;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use iced_x86::{
     InstructionBlock, MemoryOperand, Register,
 };
 
-use crate::disassembly::{JUMP_BYTES, Leaving, Region, Rewrite, SHORT_BYTES, goes_on};
+use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on};
 
 /// What stubs begin at multiples of: what processors fetch at once.
 const ALIGNMENT: usize = 16;
@@ -151,9 +151,12 @@ impl Stubs {
         for region in &rewrite.regions {
             let stub = self.region(region, context, changes)?;
             changes.regions.push((region.start(), region.room));
-            match region.island {
-                None => changes.edits.push((region.start(), jump(region.start(), stub).into())),
-                Some(island) => {
+            match region.jump {
+                Jump::Near => {
+                    changes.edits.push((region.start(), jump(region.start(), stub).into()))
+                }
+                Jump::Missing => {}
+                Jump::Island(island) => {
                     let distance = island.wrapping_sub(region.start() + SHORT_BYTES) as u8;
                     changes.edits.push((region.start(), vec![SHORT_JUMP, distance]));
                     changes.edits.push((island, jump(island, stub).into()));

@@ -3,7 +3,7 @@
 use super::TagError;
 use crate::disassembly::{Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
-use crate::ptrace::{Process, PtraceError};
+use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::{Changes, Sink, Stubs};
 
 /// A function with jumps to stubs.
@@ -36,12 +36,13 @@ pub(super) struct Plan {
 
 /// Looks at the chosen functions.
 pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink) -> Plan {
-    let disassembly = Disassembly::of(image);
+    let chosen: Vec<&Function> = image.functions.iter().filter(|one| chosen(one)).collect();
+    let rewrites = Disassembly::of(image).rewrites(&chosen, sink.exits());
     let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), sink };
-    for function in image.functions.iter().filter(|function| chosen(function)) {
-        match disassembly.rewrite(function, sink.exits()) {
-            Ok(rewrite) => plan.rewrites.push((function.clone(), rewrite)),
-            Err(refusal) => plan.refused.push((function.clone(), refusal.to_string())),
+    for (function, rewrite) in chosen.into_iter().cloned().zip(rewrites) {
+        match rewrite {
+            Ok(rewrite) => plan.rewrites.push((function, rewrite)),
+            Err(refusal) => plan.refused.push((function, refusal.to_string())),
         }
     }
     plan
@@ -104,23 +105,35 @@ impl Patched {
     }
 }
 
+fn counterpart(patched: &[Patched], rip: u64) -> Option<Option<u64>> {
+    patched.iter().find_map(|patched| patched.counterpart(rip))
+}
+
 /// Puts the jumps in; all threads stand still.
 ///
 /// # Errors
 /// [`TagError::InTheWay`] if a thread stands where it cannot be moved from; nothing was changed.
 pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError> {
-    let mut moves = Vec::new();
+    let mappings = mappings(process.pid)?;
+    let (mut moves, mut returns) = (Vec::new(), Vec::new());
     for thread in process.threads.keys() {
         let registers = process.registers(*thread)?;
-        let counterpart = patched.iter().find_map(|patched| patched.counterpart(registers.rip));
-        match counterpart {
-            None => {}
-            Some(None) => return Err(TagError::InTheWay(*thread, registers.rip)),
-            Some(Some(rip)) => moves.push((*thread, libc::user_regs_struct { rip, ..registers })),
+        let in_the_way = |rip| TagError::InTheWay(*thread, rip);
+        if let Some(rip) = counterpart(patched, registers.rip) {
+            let rip = rip.ok_or_else(|| in_the_way(registers.rip))?;
+            moves.push((*thread, libc::user_regs_struct { rip, ..registers }));
+        }
+        for Interrupted { rip, place } in process.interrupted(*thread, &mappings)? {
+            if let Some(new) = counterpart(patched, rip) {
+                returns.push((place, new.ok_or_else(|| in_the_way(rip))?));
+            }
         }
     }
     for (thread, registers) in moves {
         process.set_registers(thread, registers)?;
+    }
+    for (place, rip) in returns {
+        process.write(place, &rip.to_le_bytes())?;
     }
     let mut edits = patched.iter().flat_map(|patched| &patched.edits);
     Ok(edits.try_for_each(|edit| process.write(edit.address, &edit.new))?)

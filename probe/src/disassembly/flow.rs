@@ -14,7 +14,7 @@ use super::{branch_target, bytes_of, instructions, is_call};
 use crate::elf::{Image, Text};
 
 /// Longest jump table that is read, in entries.
-const TABLE: usize = 1 << 16;
+const TABLE: u64 = 1 << 16;
 
 /// Where control may arrive.
 #[derive(Debug)]
@@ -30,9 +30,18 @@ impl Flow {
         let mut flow = Flow { fixed: Marks::new(image), owners: HashMap::new() };
         image.reached.iter().for_each(|address| flow.fixed.set(*address));
         let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
+        let mut tables = Vec::new();
         for range in functions.chain(image.fragments.iter().cloned()) {
             flow.fixed.set(range.start);
-            flow.read(image, range);
+            flow.read(image, range, &mut tables);
+        }
+        // A table ends before the next thing that is named.
+        let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
+        named.sort_unstable();
+        for (range, address) in tables {
+            let next = named.partition_point(|other| *other <= address);
+            let end = named.get(next).copied().unwrap_or(u64::MAX);
+            flow.table(image, &range, address, end);
         }
         flow
     }
@@ -42,7 +51,7 @@ impl Flow {
         self.fixed.has(address)
     }
 
-    fn read(&mut self, image: &Image, range: Range<u64>) {
+    fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
         for instruction in instructions(bytes, range.start) {
             match branch_target(&instruction) {
@@ -51,7 +60,7 @@ impl Flow {
                     self.own(image, range.start, target);
                 }
                 Some(_) => {}
-                None => self.note(image, &range, &instruction),
+                None => tables.extend(self.note(image, &instruction).map(|at| (range.clone(), at))),
             }
         }
     }
@@ -75,29 +84,27 @@ impl Flow {
         self.owners.iter().map(|(part, function)| (*part, *function))
     }
 
-    /// Takes note of what an instruction that is no branch to a known place says.
-    fn note(&mut self, image: &Image, range: &Range<u64>, instruction: &Instruction) {
+    /// Takes note of what an instruction that is no branch to a known place says. It may name a table.
+    fn note(&mut self, image: &Image, instruction: &Instruction) -> Option<u64> {
         if is_call(instruction) {
             self.fixed.set(instruction.near_branch_target());
             self.fixed.set(instruction.next_ip());
-        }
-        if instruction.is_ip_rel_memory_operand() {
-            let address = instruction.ip_rel_memory_address();
-            self.fixed.set(address);
-            if instruction.mnemonic() == Mnemonic::Lea {
-                self.table(image, range, address);
-            }
         }
         let immediate = [OpKind::Immediate32, OpKind::Immediate32to64, OpKind::Immediate64];
         if !image.relocatable && immediate.contains(&instruction.op1_kind()) {
             self.fixed.set(instruction.immediate(1));
         }
+        let address = || instruction.ip_rel_memory_address();
+        let named = instruction.is_ip_rel_memory_operand().then(address)?;
+        self.fixed.set(named);
+        (instruction.mnemonic() == Mnemonic::Lea).then_some(named)
     }
 
     /// Reads a table of distances from itself, for as long as they lead into the function.
-    fn table(&mut self, image: &Image, range: &Range<u64>, address: u64) {
+    fn table(&mut self, image: &Image, range: &Range<u64>, address: u64, end: u64) {
         let Some(bytes) = data_at(image, address) else { return };
-        for distance in bytes.as_chunks().0.iter().take(TABLE) {
+        let longest = ((end - address) / 4).min(TABLE) as usize;
+        for distance in bytes.as_chunks().0.iter().take(longest) {
             let distance = i64::from(i32::from_le_bytes(*distance));
             let target = address.wrapping_add_signed(distance);
             if !range.contains(&target) && fragment_at(image, target).is_none() {

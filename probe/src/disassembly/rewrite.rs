@@ -10,6 +10,7 @@ use iced_x86::Instruction;
 
 use super::body::Body;
 use super::flow::Flow;
+use super::islands::island;
 use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
 use super::{JUMP_BYTES, Refusal};
@@ -35,8 +36,19 @@ pub struct Region {
     pub leavings: Vec<(usize, Leaving)>,
     /// Address behind what may be overwritten.
     pub room: u64,
-    /// Where a jump of two bytes leads, if there is room for no more: to five free bytes.
-    pub island: Option<u64>,
+    /// How the jump to the stub is made.
+    pub jump: Jump,
+}
+
+/// A jump to a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jump {
+    /// It reaches it.
+    Near,
+    /// There is room for two bytes only, which lead to five free ones at this address.
+    Island(u64),
+    /// There is room for two bytes only, and no five free ones are known.
+    Missing,
 }
 
 impl Region {
@@ -59,8 +71,8 @@ pub struct Rewrite {
     pub hidden: Vec<(u64, Refusal)>,
 }
 
-/// Finds out what to change in a function, and in its parts that lie apart. `exits`: whether ways out
-/// matter.
+/// Finds out what to change in a function, and in its parts that lie apart, and which bytes nothing needs
+/// then. `exits`: whether ways out matter.
 ///
 /// # Errors
 /// [`Refusal`]: why its entry cannot be seen.
@@ -70,25 +82,25 @@ pub(super) fn of(
     function: &Function,
     parts: &[Range<u64>],
     exits: bool,
-) -> Result<Rewrite, Refusal> {
+) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
     let range = function.start..function.start + function.size;
     let mut rewrite = Rewrite::default();
     let body = Body::read(image, range.clone(), range.clone())?;
     let mut planner = Planner::new(image, flow, &body, exits);
     planner.entry()?;
     planner.exits();
-    planner.finish(&mut rewrite)?;
+    let mut free = planner.finish(&mut rewrite);
     for part in parts.iter().filter(|_| exits) {
         match Body::read(image, part.clone(), range.clone()) {
             Ok(body) => {
                 let mut planner = Planner::new(image, flow, &body, exits);
                 planner.exits();
-                planner.finish(&mut rewrite)?;
+                free.extend(planner.finish(&mut rewrite));
             }
             Err(refusal) => rewrite.hidden.push((part.start, refusal)),
         }
     }
-    Ok(rewrite)
+    Ok((rewrite, free))
 }
 
 struct Planner<'a> {
@@ -130,8 +142,9 @@ impl<'a> Planner<'a> {
     fn entry(&mut self) -> Result<(), Refusal> {
         let body = self.ground.body;
         let all = body.instructions.len();
-        let whole = body.range.end - body.range.start <= WHOLE;
-        if let Some(span) = whole.then(|| self.ground.close(0, all).ok()).flatten()
+        let small = body.range.end - body.range.start <= WHOLE;
+        let whole = small.then(|| self.ground.close(0, all).ok()).flatten();
+        if let Some(span) = whole
             && self.bytes(&span) >= JUMP_BYTES as u64
         {
             self.spans.push(span);
@@ -140,8 +153,9 @@ impl<'a> Planner<'a> {
         let (span, short) = match self.first_span(JUMP_BYTES as u64) {
             Ok(span) => (self.with_loops(span)?, false),
             Err(refusal) => {
-                let span = self.first_span(SHORT_BYTES).map_err(|_| refusal)?;
-                (self.with_loops(span)?, true)
+                let whole = whole.filter(|span| self.bytes(span) >= SHORT_BYTES);
+                let span = whole.map_or_else(|| self.first_span(SHORT_BYTES), Ok);
+                (self.with_loops(span.map_err(|_| refusal)?)?, true)
             }
         };
         let all = if short { &mut self.short } else { &mut self.spans };
@@ -289,30 +303,24 @@ impl<'a> Planner<'a> {
         false
     }
 
-    /// Finds islands, and says what is changed.
-    ///
-    /// # Errors
-    /// [`Refusal`] if there is none for the entry.
-    fn finish(mut self, rewrite: &mut Rewrite) -> Result<(), Refusal> {
+    /// Finds islands, and says what is changed, and what is free then.
+    fn finish(mut self, rewrite: &mut Rewrite) -> Vec<Range<u64>> {
         let mut free = self.free();
-        let mut regions = Vec::new();
+        let mut short = Vec::new();
         for span in std::mem::take(&mut self.short) {
             let start = self.start(&span);
             let island = island(&mut free, start).or_else(|| {
-                self.make_room(start, &mut free).then(|| island(&mut free, start)).flatten()
+                free.push(self.make_room(start)?);
+                island(&mut free, start)
             });
-            match island {
-                Some(address) => regions.push((span, Some(address))),
-                None if self.is_entry(&span) => return Err(Refusal::TooShort),
-                None => self.hide(&span),
-            }
+            short.push((span, island.map_or(Jump::Missing, Jump::Island)));
         }
-        self.spans.sort_by_key(|span| span.first);
-        let near = self.spans.iter().map(|span| (*span, None));
-        let all: Vec<_> = near.chain(regions).map(|(span, at)| self.region(&span, at)).collect();
+        let near = self.spans.iter().map(|span| (*span, Jump::Near));
+        let all: Vec<_> = near.chain(short).map(|(span, jump)| self.region(&span, jump)).collect();
         rewrite.regions.extend(all);
         rewrite.regions.sort_by_key(|region| !region.entry);
-        rewrite.detours.extend(self.detours.iter().map(|span| self.region(span, None)));
+        let detours = self.detours.iter().map(|span| self.region(span, Jump::Near));
+        rewrite.detours.extend(detours);
         let stays = |instruction: &Instruction| {
             let same = |other: &Instruction| other.ip() == instruction.ip();
             let holds = |region: &Region| region.instructions.iter().any(same);
@@ -321,20 +329,13 @@ impl<'a> Planner<'a> {
         let redirects: Vec<_> = self.redirects.into_iter().filter(stays).collect();
         rewrite.redirects.extend(redirects);
         rewrite.hidden.extend(self.hidden);
-        Ok(())
+        free
     }
 
     /// Whether a region begins with the function's first instruction.
     fn is_entry(&self, span: &Span) -> bool {
         let body = self.ground.body;
         span.first == 0 && body.range.start == body.function.start
-    }
-
-    fn hide(&mut self, span: &Span) {
-        let inside = |(index, _): &&(usize, Leaving)| (span.first..span.end).contains(index);
-        let hidden = self.leavings.iter().filter(inside);
-        let hidden = hidden.map(|(index, _)| self.ground.body.address(*index));
-        self.hidden.extend(hidden.map(|address| (address, Refusal::TooShort)));
     }
 
     /// Bytes that nothing needs once the regions have moved.
@@ -352,29 +353,16 @@ impl<'a> Planner<'a> {
         free
     }
 
-    /// Moves instructions that need not be, so that an island is free within reach of an address.
-    fn make_room(&mut self, at: u64, free: &mut Vec<Range<u64>>) -> bool {
-        let body = self.ground.body;
-        let least = 2 * JUMP_BYTES as u64;
-        let near = |index: &usize| body.address(*index).abs_diff(at) < REACH;
-        let candidates: Vec<usize> = (0..body.instructions.len()).filter(near).collect();
-        for first in candidates {
-            for end in first + 1..(first + AROUND).min(body.instructions.len()) {
-                let Ok(span) = self.ground.close(first, end) else { break };
-                let (start, room) = (self.start(&span), span.room);
-                let apart = |other: &Span| room <= self.start(other) || other.room <= start;
-                let enough = room - start >= least && start > body.range.start;
-                if enough && self.spans.iter().chain(&self.short).all(apart) {
-                    self.spans.push(span);
-                    free.push(start + JUMP_BYTES as u64..room);
-                    return true;
-                }
-            }
-        }
-        false
+    /// Moves instructions that need not be, so that bytes are free within reach of an address.
+    fn make_room(&mut self, at: u64) -> Option<Range<u64>> {
+        let taken = self.spans.iter().chain(&self.short);
+        let taken: Vec<_> = taken.map(|span| self.start(span)..span.room).collect();
+        let span = self.ground.spare(at, &taken)?;
+        self.spans.push(span);
+        Some(self.start(&span) + JUMP_BYTES as u64..span.room)
     }
 
-    fn region(&self, span: &Span, island: Option<u64>) -> Region {
+    fn region(&self, span: &Span, jump: Jump) -> Region {
         let body = self.ground.body;
         let inside = |(index, _): &&(usize, Leaving)| (span.first..span.end).contains(index);
         let leavings = self.leavings.iter().filter(inside);
@@ -383,25 +371,7 @@ impl<'a> Planner<'a> {
             entry: self.is_entry(span),
             leavings: leavings.map(|(index, how)| (index - span.first, *how)).collect(),
             room: span.room,
-            island,
+            jump,
         }
     }
-}
-
-/// Distances that a jump of two bytes surely reaches.
-const REACH: u64 = 110;
-
-/// Takes five free bytes within reach of a jump of two bytes.
-fn island(free: &mut [Range<u64>], from: u64) -> Option<u64> {
-    let behind = from + SHORT_BYTES;
-    let reaches = |at: u64| i8::try_from(at.wrapping_sub(behind).cast_signed()).is_ok();
-    for range in free {
-        let first = range.start.max(behind.saturating_sub(128));
-        if reaches(first) && first + JUMP_BYTES as u64 <= range.end {
-            // What is before it is lost, and seldom missed.
-            range.start = first + JUMP_BYTES as u64;
-            return Some(first);
-        }
-    }
-    None
 }
