@@ -1,14 +1,16 @@
-//! A process and chosen functions to a process that counts their entries, and back.
+//! A process and chosen functions to a process that says when it enters them, and back.
 //!
 //! Every entry of a function goes through its first instruction, so a jump there misses none: calls,
 //! calls through pointers, tail calls, calls from code nobody knows. Invariant: text is changed only
 //! while all threads stand still, and a thread that stands in what is changed is moved to where the same
 //! instruction is then.
 
-mod counters;
+mod collector;
 mod follow;
 mod loaded;
+mod map;
 mod patch;
+mod shared;
 
 use std::path::PathBuf;
 
@@ -17,13 +19,18 @@ use nix::unistd::Pid;
 use crate::disassembly::{Disassembly, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError};
-use crate::stubs::Sink;
+use crate::stubs::StubError;
 
-use counters::Counters;
-pub use counters::ThreadCounts;
+use collector::Collector;
+pub use collector::Output;
 pub use follow::{Ending, follow};
 use loaded::Loaded;
 use patch::Patched;
+use shared::Overwritten;
+pub use shared::counts::ThreadCounts;
+pub use shared::log::LogOutput;
+pub use shared::window::{CardWindow, WindowError};
+pub use shared::writer::LogSummary;
 
 /// Why a process cannot be tagged.
 #[derive(Debug, thiserror::Error)]
@@ -43,20 +50,33 @@ pub enum TagError {
     #[error("process {0}: no room for {1} bytes within reach of its program")]
     NoRoom(Pid, u64),
     /// `gs` is in use.
-    #[error("process {0}: it uses the register gs, which counters need; --sink none does not")]
+    #[error("process {0}: it uses the register gs, which tags need; those of --sink none do not")]
     GsInUse(Pid),
     /// A thread stands in what is to be overwritten, at an instruction that becomes several.
     #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
     InTheWay(Pid, u64),
-    /// Counters cannot be read.
-    #[error("process {pid}: cannot read its counters")]
-    Counters {
+    /// What tags share cannot be made.
+    #[error(transparent)]
+    Stub(#[from] StubError),
+    /// There is no memory to share.
+    #[error("process {pid}: cannot share memory with it")]
+    Shared {
         /// Which.
         pid: Pid,
         /// Why not.
         #[source]
         source: std::io::Error,
     },
+    /// The log cannot be written.
+    #[error("cannot write the log")]
+    Log {
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The card's window cannot be used.
+    #[error(transparent)]
+    Window(#[from] WindowError),
 }
 
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
@@ -73,7 +93,8 @@ pub struct Tagged {
     patched: Vec<Patched>,
     /// Functions that were chosen and are not patched, with the reason.
     pub refused: Vec<(Function, String)>,
-    counters: Option<Counters>,
+    collector: Collector,
+    program: PathBuf,
 }
 
 impl Tagged {
@@ -82,49 +103,37 @@ impl Tagged {
         mut process: Process,
         image: Image,
         chosen: impl Fn(&Function) -> bool,
-        sink: Sink,
+        output: Output,
     ) -> Result<Self, TagError> {
         let loaded = Loaded::find(&process, image)?;
-        let plan = patch::plan(&loaded.image, chosen, sink);
+        let plan = patch::plan(&loaded.image, chosen, output.sink());
         let room = plan.stub_bytes();
         let start = loaded.reserve(&mut process, room)?;
-        let (patched, refused, code) = plan.stubs(start, loaded.bias, &loaded.image);
+        let (patched, refused, code) = plan.stubs(start, loaded.bias, &loaded.image)?;
         if code.len() as u64 > room {
             return Err(TagError::NoRoom(process.pid, code.len() as u64));
         }
         process.write(start, &code)?;
-        let counters = match sink {
-            Sink::Count => Some(Counters::new(&mut process, &loaded, start, patched.len())?),
-            Sink::None => None,
-        };
-        let mut tagged = Tagged { process, patched, refused, counters };
+        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
+        let functions = patched.len();
+        let collector =
+            Collector::new(&mut process, &loaded, start, output, functions, &overwritten)?;
+        let program = loaded.image.path;
+        let mut tagged = Tagged { process, patched, refused, collector, program };
         tagged.enter_threads()?;
         patch::tag(&tagged.process, &tagged.patched)?;
         Ok(tagged)
     }
 
-    /// Gives all threads counters.
+    /// Gives all threads what their tags need.
     fn enter_threads(&mut self) -> Result<(), TagError> {
         let threads: Vec<Pid> = self.process.threads.keys().copied().collect();
         threads.into_iter().try_for_each(|thread| self.enter(thread))
     }
 
-    /// Gives a thread that stands still counters.
+    /// Gives it to a thread that stands still.
     fn enter(&mut self, thread: Pid) -> Result<(), TagError> {
-        match &mut self.counters {
-            Some(counters) => counters.enter(&self.process, thread),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a thread has counters, if threads have.
-    fn knows(&self, thread: Pid) -> bool {
-        self.counters.as_ref().is_none_or(|counters| counters.knows(thread))
-    }
-
-    /// Takes note that a thread has ended.
-    fn leave(&mut self, thread: Pid) -> Result<(), TagError> {
-        self.counters.as_mut().map_or(Ok(()), |counters| counters.leave(thread))
+        self.collector.enter(&self.process, thread)
     }
 
     /// The functions that are tagged, in the order of [`ThreadCounts::entries`].
@@ -133,8 +142,16 @@ impl Tagged {
     }
 
     /// What each thread has counted.
-    pub fn counts(&self) -> Result<Vec<ThreadCounts>, TagError> {
-        self.counters.as_ref().map_or(Ok(Vec::new()), Counters::read)
+    pub fn counts(&self) -> Vec<ThreadCounts> {
+        self.collector.counts()
+    }
+
+    /// Ends the log, if there is one, of a process that has ended or whose threads all stand still.
+    pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
+        match &mut self.collector {
+            Collector::Log(log) => log.finish(ending.into()).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Takes all tags out of a process whose threads all stand still, and lets it go.

@@ -6,48 +6,39 @@
 //!            ...      | jmp stub                    stub   moved instructions, exit tag, ret
 //! ```
 //!
-//! `gs` is a register that programs on Linux leave alone: each thread's holds the address of what is its
-//! own. Stubs hold no calls, so nothing ever returns into one: a moved call pushes the return address it
+//! `gs` is a register that programs on Linux leave alone: each thread's holds the address of its own
+//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing ever returns into one: a moved call pushes the return address it
 //! would have pushed, and jumps. Addresses are those of the file; how far it is moved when it is loaded
 //! matters only where an address is a value.
+
+pub mod layout;
+mod switch;
+pub mod tags;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Instruction,
-    InstructionBlock, MemoryOperand, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
 };
 
 use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on};
+use tags::TAG_BYTES;
+pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
 const ALIGNMENT: usize = 16;
-/// `inc qword gs:[disp32]`.
-const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
 /// `jmp rel32`, `jmp rel8`.
 const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
+/// Most bytes that one instruction of no meaning can stand for.
+const DECLARED_BYTES: usize = 16;
 /// Bytes of `push qword [rip+disp32]`.
 const PUSH_BYTES: usize = 6;
 /// Room for an instruction that is moved, and for what a stub has beside those: more than ever needed.
 const INSTRUCTION_BYTES: u64 = 32;
-const STUB_BYTES: u64 = 96;
-
-/// What a stub does beside what it must.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sink {
-    /// Counts entries, for each thread by itself.
-    Count,
-    /// Nothing: the cost of the jumps.
-    None,
-}
-
-impl Sink {
-    /// Whether exits matter.
-    pub fn exits(self) -> bool {
-        self == Sink::None
-    }
-}
+const STUB_BYTES: u64 = 48;
 
 /// Why a stub cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +66,7 @@ pub struct Changes {
 pub struct Stubs {
     start: u64,
     bias: u64,
-    sink: Sink,
+    tags: Tags,
     code: Vec<u8>,
 }
 
@@ -90,25 +81,37 @@ struct Context {
 
 impl Stubs {
     /// None yet. `start`: where they will be in memory, within 2 GiB of all functions; `bias`: added to
-    /// all addresses of the file.
-    pub fn new(start: u64, bias: u64, sink: Sink) -> Self {
-        Stubs { start: start.wrapping_sub(bias), bias, sink, code: Vec::new() }
+    /// all addresses of the file; `at_most`: how many tags there will be.
+    ///
+    /// # Errors
+    /// [`StubError`] if what tags share cannot be made.
+    pub fn new(start: u64, bias: u64, sink: Sink, at_most: usize) -> Result<Self, StubError> {
+        let start = start.wrapping_sub(bias);
+        let tags = Tags::new(sink, start, at_most)?;
+        let code = vec![0xcc; tags.prelude_bytes()];
+        Ok(Stubs { start, bias, tags, code })
     }
 
     /// What is to be at their start.
-    pub fn code(&self) -> &[u8] {
-        &self.code
+    pub fn code(&self) -> Vec<u8> {
+        let prelude = self.tags.prelude();
+        let stubs = &self.code[prelude.len()..];
+        [&prelude[..], stubs].concat()
+    }
+
+    /// How many tags a function's stubs have at most.
+    pub fn tags(rewrite: &Rewrite) -> usize {
+        let regions = rewrite.regions.iter().chain(&rewrite.detours);
+        let in_regions: usize = regions.map(|region| 1 + region.leavings.len()).sum();
+        in_regions + rewrite.redirects.len()
     }
 
     /// Room that a function's stubs need at most, in bytes.
     pub fn room(rewrite: &Rewrite) -> u64 {
-        let region = |region: &Region| {
-            let ways = 1 + region.leavings.len() as u64;
-            region.instructions.len() as u64 * INSTRUCTION_BYTES + ways * STUB_BYTES
-        };
-        let regions: u64 = rewrite.regions.iter().chain(&rewrite.detours).map(region).sum();
-        let jumps: usize = rewrite.regions.iter().map(|region| region.leavings.len()).sum();
-        regions + (jumps + rewrite.redirects.len()) as u64 * STUB_BYTES
+        let regions = rewrite.regions.iter().chain(&rewrite.detours);
+        let instructions: usize = regions.map(|region| region.instructions.len()).sum();
+        let all = (rewrite.regions.len() + rewrite.detours.len() + Stubs::tags(rewrite)) as u64;
+        instructions as u64 * INSTRUCTION_BYTES + all * (STUB_BYTES + TAG_BYTES as u64)
     }
 
     /// Adds a function's stubs. `start`: its own; `number`: of its counter.
@@ -180,10 +183,10 @@ impl Stubs {
     /// A jump to another function, with an exit tag before it.
     fn leaving(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
         let start = self.begin();
-        let mut instructions = self.exit_tag(context);
-        instructions.push(jump_to(target));
-        let (bytes, _) = encode(&instructions, start)?;
-        self.code.extend(bytes);
+        let code = self.tags.code(&TagPlace::exit(context.number), start)?;
+        let from = start.wrapping_add(code.len() as u64);
+        self.code.extend(code);
+        self.code.extend(jump(from, target));
         Ok(start)
     }
 
@@ -194,7 +197,7 @@ impl Stubs {
         changes: &mut Changes,
     ) -> Result<u64, StubError> {
         let start = self.begin();
-        let Moved { instructions, places, constant } = self.moved(region, context);
+        let Moved { instructions, places, tags, constant } = self.moved(region, context)?;
         let (mut bytes, offsets) = encode(&instructions, start)?;
         if let Some((value, at)) = constant {
             // Read by the push, and never reached.
@@ -203,6 +206,11 @@ impl Stubs {
             let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
             bytes.extend(value.to_le_bytes());
             bytes[push + 2..push + PUSH_BYTES].copy_from_slice(&displacement.to_le_bytes());
+        }
+        for (place, at) in tags {
+            let offset = offsets[at] as usize;
+            let code = self.tags.code(&place, start.wrapping_add(offset as u64))?;
+            bytes[offset..offset + code.len()].copy_from_slice(&code);
         }
         self.code.extend(bytes);
         // One that was rewritten as several has no counterpart.
@@ -215,24 +223,25 @@ impl Stubs {
         Ok(start)
     }
 
-    fn moved(&self, region: &Region, context: &Context) -> Moved {
-        let mut moved = Moved { instructions: Vec::new(), places: Vec::new(), constant: None };
+    fn moved(&self, region: &Region, context: &Context) -> Result<Moved, StubError> {
+        let mut moved = Moved::default();
         if region.entry {
-            moved.instructions.extend(self.entry_tag(context));
+            moved.add_tag(&self.tags, TagPlace::entry(context.number), 0)?;
         }
         for (index, instruction) in region.instructions.iter().enumerate() {
             moved.places.push((instruction.ip(), moved.instructions.len()));
             let leaving = region.leavings.iter().find(|(at, _)| *at == index);
-            self.add_moved(&mut moved, *instruction, leaving.map(|(_, how)| *how), context);
+            self.add_moved(&mut moved, *instruction, leaving.map(|(_, how)| *how), context)?;
         }
         let last = region.instructions.last().copied().unwrap_or_default();
         if last.is_call_near() || last.is_call_near_indirect() {
             moved.instructions.pop();
             moved.push_call(last, last.next_ip().wrapping_add(self.bias));
         } else if goes_on(&last) {
-            moved.instructions.push(jump_to(last.next_ip()));
+            let back = Instruction::with_branch(Code::Jmp_rel32_64, last.next_ip());
+            moved.instructions.push(back.unwrap_or_default());
         }
-        moved
+        Ok(moved)
     }
 
     fn add_moved(
@@ -241,16 +250,14 @@ impl Stubs {
         mut instruction: Instruction,
         leaving: Option<Leaving>,
         context: &Context,
-    ) {
+    ) -> Result<(), StubError> {
         match leaving {
             Some(Leaving::Return | Leaving::Computed) => {
-                let mut tag = self.exit_tag(context);
-                if let Some(first) = tag.first_mut() {
-                    // Branches to the exit lead to its tag.
-                    first.set_ip(instruction.ip());
+                // Branches to the exit lead to its tag.
+                let place = TagPlace::exit(context.number);
+                if moved.add_tag(&self.tags, place, instruction.ip())? {
                     instruction.set_ip(0);
                 }
-                moved.instructions.extend(tag);
             }
             _ => {
                 if let Some(to) = context.targets.get(&instruction.near_branch_target()) {
@@ -259,21 +266,7 @@ impl Stubs {
             }
         }
         moved.instructions.push(instruction);
-    }
-
-    fn entry_tag(&self, context: &Context) -> Vec<Instruction> {
-        match self.sink {
-            Sink::Count => {
-                let mut code = COUNT.to_vec();
-                code.extend((8 * context.number).to_le_bytes());
-                decoded(&code)
-            }
-            Sink::None => Vec::new(),
-        }
-    }
-
-    fn exit_tag(&self, _: &Context) -> Vec<Instruction> {
-        Vec::new()
+        Ok(())
     }
 }
 
@@ -290,15 +283,32 @@ fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// Instructions to be encoded elsewhere.
+#[derive(Default)]
 struct Moved {
     instructions: Vec<Instruction>,
     /// Where each of the region's instructions was, and its number among these.
     places: Vec<(u64, usize)>,
+    /// Tags, and the number of the first instruction that holds their place.
+    tags: Vec<(TagPlace, usize)>,
     /// A return address to be pushed, and the number of the instruction that does.
     constant: Option<(u64, usize)>,
 }
 
 impl Moved {
+    /// Keeps room for a tag, if there is to be one. `ip`: where it is found by branches.
+    fn add_tag(&mut self, tags: &Tags, place: TagPlace, ip: u64) -> Result<bool, StubError> {
+        let bytes = vec![0xcc; tags.bytes(&place)?];
+        if !bytes.is_empty() {
+            self.tags.push((place, self.instructions.len()));
+        }
+        for (index, piece) in bytes.chunks(DECLARED_BYTES).enumerate() {
+            let mut room = Instruction::with_declare_byte(piece).unwrap_or_default();
+            room.set_ip(if index == 0 { ip } else { 0 });
+            self.instructions.push(room);
+        }
+        Ok(!bytes.is_empty())
+    }
+
     /// A call that returns to where it would have.
     fn push_call(&mut self, call: Instruction, return_address: u64) {
         self.constant = Some((return_address, self.instructions.len()));
@@ -314,21 +324,9 @@ impl Moved {
     }
 }
 
-/// Code that is the same everywhere as instructions.
-fn decoded(code: &[u8]) -> Vec<Instruction> {
-    let mut all: Vec<Instruction> =
-        Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().collect();
-    all.iter_mut().for_each(|instruction| instruction.set_ip(0));
-    all
-}
-
-fn jump_to(target: u64) -> Instruction {
-    Instruction::with_branch(Code::Jmp_rel32_64, target).unwrap_or_default()
-}
-
 /// The bytes of a jump.
 fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
-    let distance = to.wrapping_sub(from + JUMP_BYTES as u64) as u32;
+    let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)) as u32;
     let mut bytes = [JUMP; JUMP_BYTES];
     bytes[1..].copy_from_slice(&distance.to_le_bytes());
     bytes

@@ -1,4 +1,4 @@
-//! A tagged process that runs to its end: new threads get counters, children are let go.
+//! A tagged process that runs to its end: new threads get what tags need, children are let go.
 //!
 //! Signals pass through. Signals to us come between the events of the process, never lost: they are
 //! blocked and waited for together with those of the process.
@@ -23,6 +23,17 @@ pub enum Ending {
     Replaced,
     /// We were asked to leave it; it goes on without tags.
     Detached,
+}
+
+impl From<Ending> for hmtt_format::tag_log::Ending {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Exited(status) => Self::Exited(status),
+            Ending::Signaled(signal) => Self::Signaled(signal as i32),
+            Ending::Replaced => Self::Replaced,
+            Ending::Detached => Self::Detached,
+        }
+    }
 }
 
 /// Follows a process until it ends or one of the signals `detach`, which are blocked, comes. Its threads
@@ -63,11 +74,11 @@ fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagE
     let pid = tagged.process.pid;
     match status {
         WaitStatus::Exited(thread, code) => {
-            tagged.leave(thread)?;
+            tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Exited(code)));
         }
         WaitStatus::Signaled(thread, signal, _) => {
-            tagged.leave(thread)?;
+            tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Signaled(signal)));
         }
         WaitStatus::PtraceEvent(thread, signal, event) => {
@@ -99,7 +110,7 @@ fn ptrace_event(
         }
         // A thread that begins, or the process was stopped as a shell stops its jobs.
         libc::PTRACE_EVENT_STOP if signal == Signal::SIGTRAP => {
-            if !tagged.knows(thread) {
+            if !tagged.collector.knows(thread) {
                 tagged.enter(thread)?;
             }
             go_on(thread, None)?;
@@ -138,6 +149,7 @@ fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result
     if !shares_memory {
         let process = Process::of(child)?;
         patch::restore(|address, bytes| process.write(address, bytes), &tagged.patched)?;
+        tagged.collector.disown(&process)?;
     }
     match ptrace::detach(child, None) {
         Err(Errno::ESRCH) => Ok(()),

@@ -1,15 +1,19 @@
 //! Chosen functions to jumps at their entries and exits, and back.
 
-use super::TagError;
+use super::{Overwritten, TagError};
 use crate::disassembly::{Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
-use crate::stubs::{Changes, Sink, Stubs};
+use crate::stubs::{Changes, Sink, StubError, Stubs};
+
+/// Room for what tags share.
+const SHARED_BYTES: u64 = 1024;
 
 /// A function with jumps to stubs.
 #[derive(Debug)]
 pub(super) struct Patched {
     pub function: Function,
+    address: u64,
     /// Exits that are not seen.
     pub hidden: usize,
     edits: Vec<Edit>,
@@ -51,7 +55,8 @@ pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink
 impl Plan {
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
-        self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite)).sum()
+        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite));
+        stubs.sum::<u64>() + SHARED_BYTES
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
@@ -60,9 +65,10 @@ impl Plan {
         start: u64,
         bias: u64,
         image: &Image,
-    ) -> (Vec<Patched>, Vec<(Function, String)>, Vec<u8>) {
+    ) -> Result<(Vec<Patched>, Vec<(Function, String)>, Vec<u8>), StubError> {
         let Plan { rewrites, mut refused, sink } = self;
-        let mut stubs = Stubs::new(start, bias, sink);
+        let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
+        let mut stubs = Stubs::new(start, bias, sink, tags)?;
         let mut patched = Vec::new();
         for (function, rewrite) in rewrites {
             match stubs.add(&rewrite, function.start, patched.len() as u32) {
@@ -70,7 +76,7 @@ impl Plan {
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
-        (patched, refused, stubs.code().to_vec())
+        Ok((patched, refused, stubs.code()))
     }
 }
 
@@ -88,12 +94,25 @@ impl Patched {
             Edit { address: there(address), original, new }
         };
         Patched {
+            address: there(function.start),
             function,
             hidden: rewrite.hidden.len(),
             edits: changes.edits.into_iter().map(edit).collect(),
             regions: changes.regions.into_iter().map(|(a, b)| (there(a) + 1, there(b))).collect(),
             moved: changes.moved.into_iter().map(|(a, b)| (there(a), there(b))).collect(),
         }
+    }
+
+    /// What stood where its jumps are.
+    pub fn overwritten(&self) -> impl Iterator<Item = Overwritten> + '_ {
+        self.edits
+            .iter()
+            .map(|edit| Overwritten { address: edit.address, bytes: edit.original.clone() })
+    }
+
+    /// Where the function is in memory.
+    pub fn address(&self) -> u64 {
+        self.address
     }
 
     /// Where a thread that stands in what is overwritten is to go on; none if it stands elsewhere, or

@@ -1,22 +1,23 @@
-//! `hmtt tag`: running programs to counts of how often each function was entered.
+//! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
+
+mod output;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use hmtt_probe::control::{Ending, Tagged, ThreadCounts, follow, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
-use hmtt_probe::stubs::Sink;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
-/// Count the calls of functions of a running program, without its source
+/// Count or log the calls of functions of a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -67,14 +68,10 @@ struct Attach {
 
 #[derive(clap::Args)]
 struct How {
-    /// What happens at the entry of a function
-    #[arg(long, value_enum, default_value_t = SinkName::Count)]
-    sink: SinkName,
     #[command(flatten)]
     which: Which,
-    /// Write the counts to this file, as JSON, instead of a table to standard error
-    #[arg(short, long, value_name = "FILE.json")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    to: output::To,
 }
 
 /// Rules; the last that matches a function decides, exclusions after inclusions.
@@ -97,18 +94,10 @@ impl Which {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum SinkName {
-    /// Count, for each thread
-    Count,
-    /// Nothing, to measure what the jumps cost
-    None,
-}
-
-/// Whether something was lost: tags are not.
+/// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
-        Command::List(arguments) => list(arguments),
+        Command::List(arguments) => list(arguments).map(|()| false),
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
@@ -126,7 +115,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             tag(process, &arguments.how, signals)
         }
     }
-    .map(|()| false)
 }
 
 fn list(arguments: &List) -> Result<()> {
@@ -172,15 +160,13 @@ fn block() -> Result<SigSet> {
     Ok(signals)
 }
 
-fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
+fn tag(process: Process, how: &How, signals: SigSet) -> Result<bool> {
     let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
     let selection = how.which.selection()?;
     let chosen = |function: &Function| selection.matches(function);
-    let sink = match how.sink {
-        SinkName::Count => Sink::Count,
-        SinkName::None => Sink::None,
-    };
-    let mut tagged = Tagged::new(process, image, chosen, sink)?;
+    let to = how.to.open()?;
+    let mut tagged = Tagged::new(process, image, chosen, to.output)?;
+    to.map.iter().try_for_each(|map| map.save(&tagged, None))?;
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
@@ -189,23 +175,45 @@ fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
         );
     }
     let ending = follow(&mut tagged, signals)?;
-    let counts = tagged.counts()?;
-    write(&tagged, &counts, how.output.as_deref())?;
-    match ending {
-        Ending::Detached => Ok(tagged.restore()?),
-        Ending::Exited(0) => Ok(()),
-        Ending::Replaced => wait_for(tagged.release()?),
-        Ending::Exited(code) => std::process::exit(code),
-        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    let summary = tagged.finish(ending);
+    if let (Some(map), Ok(Some(summary))) = (&to.map, &summary) {
+        map.save(&tagged, Some(summary))?;
+    }
+    if let output::Result::Counts(path) = &to.result {
+        write(&tagged, &tagged.counts(), path.as_deref())?;
+    }
+    let status = end(tagged, ending)?;
+    // The program comes first: it goes on, or its status is ours, whatever became of the log.
+    match summary {
+        Ok(summary) if status == 0 => Ok(output::tell(summary.as_ref())),
+        Ok(summary) => {
+            output::tell(summary.as_ref());
+            std::process::exit(status)
+        }
+        Err(error) => {
+            eprintln!("hmtt: {:#}", anyhow::Error::from(error));
+            std::process::exit(if status == 0 { 1 } else { status })
+        }
     }
 }
 
+/// Leaves the program; its status comes back.
+fn end(tagged: Tagged, ending: Ending) -> Result<i32> {
+    match ending {
+        Ending::Detached => tagged.restore()?,
+        Ending::Replaced => return wait_for(tagged.release()?),
+        Ending::Exited(code) => return Ok(code),
+        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    }
+    Ok(0)
+}
+
 /// Waits for a program that a tagged one has become, if it is our child.
-fn wait_for(pid: Pid) -> Result<()> {
+fn wait_for(pid: Pid) -> Result<i32> {
     match waitpid(pid, None) {
-        Ok(WaitStatus::Exited(_, code)) if code != 0 => std::process::exit(code),
+        Ok(WaitStatus::Exited(_, code)) => Ok(code),
         Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the program was ended by {signal}"),
-        _ => Ok(()),
+        _ => Ok(0),
     }
 }
 

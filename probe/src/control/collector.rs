@@ -1,0 +1,128 @@
+//! What tags leave to where it goes: one of the ways, chosen once.
+
+use nix::unistd::Pid;
+
+use super::TagError;
+use super::loaded::Loaded;
+use super::shared::Overwritten;
+use super::shared::counts::{Counts, ThreadCounts};
+use super::shared::log::{Log, LogOutput};
+use super::shared::slots::Slots;
+use super::shared::window::{CardWindow, Window};
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+
+/// Where what tags leave is to go.
+#[derive(Debug)]
+pub enum Output {
+    /// Nowhere: the cost of the jumps.
+    None,
+    /// Into counters.
+    Counts,
+    /// Into a file, through buffers.
+    Log(LogOutput),
+    /// Past a card.
+    Card(CardWindow),
+}
+
+impl Output {
+    /// What tags are to do.
+    pub fn sink(&self) -> Sink {
+        match self {
+            Output::None => Sink::None,
+            Output::Counts => Sink::Count,
+            Output::Log(log) => Sink::Log(log.shape),
+            Output::Card(_) => Sink::Card,
+        }
+    }
+}
+
+/// Where it goes.
+#[derive(Debug)]
+pub(super) enum Collector {
+    None,
+    Counts(Counts),
+    Log(Log),
+    Card(Window),
+}
+
+impl Collector {
+    /// Makes ready for functions whose tags stand where `overwritten` was. `scratch`: writable by us, and
+    /// not in use yet.
+    pub fn new(
+        process: &mut Process,
+        loaded: &Loaded,
+        scratch: u64,
+        output: Output,
+        functions: usize,
+        overwritten: &[Overwritten],
+    ) -> Result<Self, TagError> {
+        Ok(match output {
+            Output::None => Collector::None,
+            Output::Counts => {
+                Collector::Counts(Counts::new(process, loaded, scratch, functions, overwritten)?)
+            }
+            Output::Log(log) => {
+                Collector::Log(Log::new(process, loaded, scratch, log, overwritten)?)
+            }
+            Output::Card(window) => {
+                let events = 2 * functions as u64;
+                Collector::Card(Window::new(process, loaded, scratch, &window, events)?)
+            }
+        })
+    }
+
+    /// Gives a thread that stands still what its tags need.
+    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+        match self {
+            Collector::None => Ok(()),
+            Collector::Counts(counts) => counts.slots.enter(process, thread).map(drop),
+            Collector::Log(log) => log.enter(process, thread),
+            Collector::Card(window) => window.enter(process, thread),
+        }
+    }
+
+    /// Whether a thread has what it needs.
+    pub fn knows(&self, thread: Pid) -> bool {
+        match self {
+            Collector::None => true,
+            Collector::Card(window) => window.knows(thread),
+            _ => self.slots().is_some_and(|slots| slots.knows(thread)),
+        }
+    }
+
+    /// Takes note that a thread has ended.
+    pub fn leave(&mut self, thread: Pid) {
+        match self {
+            Collector::None => {}
+            Collector::Counts(counts) => counts.leave(thread),
+            Collector::Log(log) => log.leave(thread),
+            Collector::Card(window) => window.leave(thread),
+        }
+    }
+
+    /// Makes a child that has a copy of our process's registers and memory, and stands still, one that
+    /// leaves no trace, even if it began within a tag.
+    pub fn disown(&self, child: &Process) -> Result<(), TagError> {
+        let Some(slots) = self.slots() else { return Ok(()) };
+        let registers = child.registers(child.pid)?;
+        let gs_base = slots.of_nobody();
+        Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
+    }
+
+    fn slots(&self) -> Option<&Slots> {
+        match self {
+            Collector::Counts(counts) => Some(&counts.slots),
+            Collector::Log(log) => Some(&log.slots),
+            Collector::None | Collector::Card(_) => None,
+        }
+    }
+
+    /// What each thread has counted.
+    pub fn counts(&self) -> Vec<ThreadCounts> {
+        match self {
+            Collector::Counts(counts) => counts.read(),
+            _ => Vec::new(),
+        }
+    }
+}
