@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Heads, Refusal};
+use crate::disassembly::{Disassembly, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError};
 use crate::stubs::StubError;
@@ -79,11 +79,11 @@ pub enum TagError {
     Window(#[from] WindowError),
 }
 
-/// Functions of a program, each with why it cannot be tagged, if so.
-pub fn verdicts(image: &Image) -> Vec<(&Function, Option<Refusal>)> {
-    let heads = Heads::of(image);
-    let verdict = |function| (function, heads.prologue(image, function).err());
-    image.functions.iter().map(verdict).collect()
+/// Functions of a program, each with what would be changed, or why it cannot be tagged.
+pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
+    let functions: Vec<&Function> = image.functions.iter().collect();
+    let rewrites = Disassembly::of(image).rewrites(&functions, true);
+    functions.into_iter().zip(rewrites).collect()
 }
 
 /// A process whose functions are tagged.
@@ -106,15 +106,15 @@ impl Tagged {
         output: Output,
     ) -> Result<Self, TagError> {
         let loaded = Loaded::find(&process, image)?;
-        let plan = patch::plan(&loaded.image, chosen);
+        let plan = patch::plan(&loaded.image, chosen, output.sink());
         let room = plan.stub_bytes();
         let start = loaded.reserve(&mut process, room)?;
-        let (patched, refused, code) = plan.stubs(start, loaded.bias, output.sink())?;
+        let (patched, refused, code) = plan.stubs(start, loaded.bias, &loaded.image)?;
         if code.len() as u64 > room {
             return Err(TagError::NoRoom(process.pid, code.len() as u64));
         }
         process.write(start, &code)?;
-        let overwritten: Vec<Overwritten> = patched.iter().map(Patched::overwritten).collect();
+        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
         let functions = patched.len();
         let collector =
             Collector::new(&mut process, &loaded, start, output, functions, &overwritten)?;

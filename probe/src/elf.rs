@@ -10,10 +10,11 @@ mod frames;
 mod functions;
 mod layout;
 mod names;
+mod reached;
 mod start;
 mod symbols;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -58,14 +59,14 @@ pub struct Function {
     pub ifunc: bool,
 }
 
-/// Instructions of a file, as they are loaded.
+/// Instructions or data of a file, as they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Address of the first byte, in the file's own address space.
     pub start: u64,
     /// Where that is in the file.
     pub offset: u64,
-    /// The instructions.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -84,6 +85,10 @@ pub struct Image {
     pub fragments: Vec<Range<u64>>,
     /// Executable segments by address.
     pub text: Vec<Text>,
+    /// What is loaded and not executable, as far as the file has it, by address.
+    pub data: Vec<Text>,
+    /// Addresses of instructions that data hold, ascending: pointers, relocations, landing pads.
+    pub reached: Vec<u64>,
     /// Where the program starts.
     pub entry: u64,
     /// Whether it is loaded wherever the kernel or the linker likes.
@@ -122,8 +127,14 @@ impl Image {
         }
         let frames = frames::of(&file, &layout);
         let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
-        let Layout { text, entry, relocatable, dynamic, .. } = layout;
-        Ok(Image { path: path.into(), functions, fragments, text, entry, relocatable, dynamic })
+        let tables: Vec<(u64, u64)> = frames
+            .iter()
+            .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
+            .collect();
+        let reached = reached::of(&file, &layout, &layout.data, &tables);
+        let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
+        let path = path.into();
+        Ok(Image { path, functions, fragments, text, data, reached, entry, relocatable, dynamic })
     }
 
     /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point

@@ -2,6 +2,7 @@
 //!
 //! All of it is from one thread of ours: the kernel knows a tracer by its thread.
 
+mod handlers;
 mod inject;
 mod launch;
 mod maps;
@@ -17,6 +18,7 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+pub use handlers::Interrupted;
 pub use launch::launch;
 pub use maps::{Mapping, mappings};
 pub(crate) use stop::go_on;

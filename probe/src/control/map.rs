@@ -25,7 +25,11 @@ impl Tagged {
             object: self.program.clone(),
             start: patched.address(),
             size: patched.function.size,
-            exits: Exits::None,
+            exits: match (&self.collector, patched.hidden) {
+                (Collector::Counts(_), _) => Exits::None,
+                (_, 0) => Exits::All,
+                _ => Exits::Some,
+            },
             removed: None,
         });
         let refused = self.refused.iter().map(|(function, reason)| RefusedFunction {

@@ -123,7 +123,7 @@ impl Assembly<'_> {
 
     fn take_frames(&mut self) {
         let frames = self.frames;
-        for Frame { range, called } in frames {
+        for Frame { range, called, .. } in frames {
             if self.is_found(range.start) {
                 continue;
             }

@@ -15,8 +15,8 @@
 //! instructions of its own, the cold ones, which tell it where to go on. They are all at the start of the
 //! stubs, behind what they share, so that what runs often lies together. Nothing here is called.
 
+use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::layout::{LogShape, slot};
 use super::{StubError, switch};
@@ -40,6 +40,13 @@ pub enum Sink {
     Log(LogShape),
     /// Writes to an address of its own, which the card sees.
     Card,
+}
+
+impl Sink {
+    /// Whether exits matter.
+    pub fn exits(self) -> bool {
+        self != Sink::Count
+    }
 }
 
 /// Where a tag is to be.
@@ -78,6 +85,8 @@ pub struct Tags {
     shared: Vec<u8>,
     cold: Vec<u8>,
     at_most: usize,
+    /// Of a log's tags at entries and exits.
+    form: Option<Form>,
 }
 
 impl Tags {
@@ -91,7 +100,11 @@ impl Tags {
             _ => Vec::new(),
         };
         let at_most = if matches!(sink, Sink::Log(_)) { at_most } else { 0 };
-        Ok(Tags { sink, start, shared, cold: Vec::new(), at_most })
+        let form = match sink {
+            Sink::Log(shape) => Some(Form::of(&shape, &TagPlace::entry(0)).map_err(failed(start))?),
+            _ => None,
+        };
+        Ok(Tags { sink, start, shared, cold: Vec::new(), at_most, form })
     }
 
     /// Bytes of what they share, with room for all.
@@ -104,6 +117,21 @@ impl Tags {
         let mut code = [&self.shared[..], &self.cold].concat();
         code.resize(self.prelude_bytes(), 0xcc);
         code
+    }
+
+    /// Bytes of a tag's code.
+    ///
+    /// # Errors
+    /// [`StubError`] if it cannot be encoded.
+    pub fn bytes(&self, place: &TagPlace) -> Result<usize, StubError> {
+        let bytes = match self.sink {
+            Sink::Log(shape) => self.form(&shape, place).map(|form| form.bytes.len()),
+            Sink::None => Ok(0),
+            Sink::Count if place.event % 2 != 0 => Ok(0),
+            Sink::Count => count(place, 0).map(|code| code.len()),
+            Sink::Card => card(place, 0).map(|code| code.len()),
+        };
+        bytes.map_err(failed(0))
     }
 
     /// The code of one more, to be at this address. What follows it runs next.
@@ -123,18 +151,62 @@ impl Tags {
     }
 
     fn log(&mut self, shape: &LogShape, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
-        let saved = save(place, at)?;
-        let again = at + saved.len() as u64;
-        let cold = self.start + (self.shared.len() + self.cold.len()) as u64;
-        let record = record(shape, place, again, cold)?;
-        let mut asm = CodeAssembler::new(64)?;
-        let place = MemoryOperand::with_base_displ(Register::RIP, again as i64);
-        asm.add_instruction(Instruction::with2(Code::Lea_r64_m, Register::R11, place)?)?;
-        asm.jmp(self.start)?;
-        let mut instructions = asm.assemble(cold)?;
-        instructions.resize(COLD_BYTES, 0xcc);
-        self.cold.extend(instructions);
-        Ok([saved, record].concat())
+        let form = self.form(shape, place)?;
+        let mut code = form.bytes;
+        let cold = self.start.wrapping_add((self.shared.len() + self.cold.len()) as u64);
+        let behind = at.wrapping_add(form.branch as u64 + 4);
+        let to_cold = cold.wrapping_sub(behind) as u32;
+        code[form.branch..form.branch + 4].copy_from_slice(&to_cold.to_le_bytes());
+        code[form.word..form.word + 4].copy_from_slice(&place.word().to_le_bytes());
+        let again = at.wrapping_add(form.again as u64);
+        let to_again = again.wrapping_sub(cold.wrapping_add(LOAD.len() as u64 + 4)) as u32;
+        let to_shared = self.start.wrapping_sub(cold.wrapping_add(COLD_BYTES as u64)) as u32;
+        self.cold.extend(LOAD);
+        self.cold.extend(to_again.to_le_bytes());
+        self.cold.push(JUMP);
+        self.cold.extend(to_shared.to_le_bytes());
+        Ok(code)
+    }
+
+    /// The usual form was made once.
+    fn form(&self, shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
+        match &self.form {
+            Some(form) if !place.red_zone && !place.flags => Ok(form.clone()),
+            _ => Form::of(shape, place),
+        }
+    }
+}
+
+/// `lea r11, [rip+disp32]` and `jmp rel32`: the cold instructions.
+const LOAD: [u8; 3] = [0x4c, 0x8d, 0x1d];
+const JUMP: u8 = 0xe9;
+/// `je rel32`.
+const BRANCH: [u8; 2] = [0x0f, 0x84];
+/// An address that no short branch reaches.
+const FAR: u64 = 1 << 30;
+/// Stands for any word while the place of it is looked for.
+const WORD: u32 = 0x5a3c_96e7;
+
+/// The code of a tag of a log, and where in it what depends on the place is.
+#[derive(Clone, Debug)]
+struct Form {
+    bytes: Vec<u8>,
+    /// The distance to the cold instructions.
+    branch: usize,
+    word: usize,
+    /// Where it begins once more.
+    again: usize,
+}
+
+impl Form {
+    fn of(shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
+        let saved = save(place, 0)?;
+        let again = saved.len();
+        let bytes = [saved, record(shape, place, WORD)?].concat();
+        let find = |wanted: &[u8]| bytes.windows(wanted.len()).position(|found| found == wanted);
+        let branch = find(&BRANCH).map_or(0, |at| at + BRANCH.len());
+        let word = find(&WORD.to_le_bytes()).unwrap_or(0);
+        Ok(Form { bytes, branch, word, again })
     }
 }
 
@@ -185,14 +257,14 @@ fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.assemble(at)
 }
 
-/// Reserves a place, or goes to the cold instructions; writes the record.
-fn record(shape: &LogShape, place: &TagPlace, at: u64, cold: u64) -> Result<Vec<u8>, IcedError> {
+/// Reserves a place, or goes to the cold instructions, which are far; writes the record.
+fn record(shape: &LogShape, place: &TagPlace, word: u32) -> Result<Vec<u8>, IcedError> {
     let below = i32::from(place.flags) * 8 + i32::from(place.red_zone) * RED_ZONE_BYTES;
     let mut asm = CodeAssembler::new(64)?;
     asm.mov(r11d, shape.record_bytes() as u32)?;
     asm.xadd(qword_ptr(slot::POINTER).gs(), r11)?;
     asm.test(r11d, shape.place_mask())?;
-    asm.je(cold)?;
+    asm.je(FAR)?;
     if shape.is_timed || below != 0 {
         asm.mov(qword_ptr(rsp - 16), rax)?;
     }
@@ -210,11 +282,11 @@ fn record(shape: &LogShape, place: &TagPlace, at: u64, cold: u64) -> Result<Vec<
         asm.lea(eax, ptr(rsp + below))?;
         asm.mov(stack, eax)?;
     }
-    asm.mov(dword_ptr(r11 + shape.word_at() as i32), place.word())?;
+    asm.mov(dword_ptr(r11 + shape.word_at() as i32), word)?;
     if shape.is_timed || below != 0 {
         asm.mov(rax, qword_ptr(rsp - 16))?;
     }
     asm.mov(r11, qword_ptr(rsp - 8))?;
     leave(&mut asm, place)?;
-    asm.assemble(at)
+    asm.assemble(0)
 }

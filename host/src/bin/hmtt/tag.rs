@@ -125,14 +125,21 @@ fn list(arguments: &List) -> Result<()> {
     };
     let image = Image::read(&path)?;
     let mut output = std::io::stdout().lock();
-    for (function, refusal) in verdicts(&image) {
+    for (function, rewrite) in verdicts(&image) {
         if !selection.matches(function) {
             continue;
         }
         let Function { name, start, size, .. } = function;
-        match refusal {
-            None => writeln!(output, "{start:x} {size} {name}")?,
-            Some(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
+        match rewrite {
+            Ok(rewrite) => {
+                let hidden = rewrite.hidden.len();
+                write!(output, "{start:x} {size} {name}")?;
+                if hidden > 0 {
+                    write!(output, ": {hidden} exits not seen")?;
+                }
+                writeln!(output)?;
+            }
+            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
         }
     }
     Ok(())
