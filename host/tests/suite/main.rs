@@ -24,6 +24,7 @@ mod order;
 mod reading;
 mod reading_ahead;
 mod tag;
+mod tag_report;
 mod terminal;
 mod wire;
 mod wireshark;

@@ -16,6 +16,8 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::tag_report;
+
 /// Count the calls of functions of a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -28,6 +30,7 @@ enum Command {
     List(List),
     Run(Run),
     Attach(Attach),
+    Report(tag_report::Arguments),
 }
 
 /// List the functions of a program, and which of them cannot be tagged, and why
@@ -105,9 +108,10 @@ enum SinkName {
     None,
 }
 
-/// Whether something was lost: tags are not.
+/// Whether something was lost: tags are not, unless a log says so.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
+        Command::Report(arguments) => return tag_report::run(arguments),
         Command::List(arguments) => list(arguments),
         Command::Run(arguments) => {
             let signals = block()?;
