@@ -17,7 +17,13 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
+<<<<<<< HEAD
 /// Count or log the calls of functions of a running program, without its source
+=======
+use super::tag_report;
+
+/// Count the calls of functions of a running program, without its source
+>>>>>>> report
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -29,6 +35,7 @@ enum Command {
     List(List),
     Run(Run),
     Attach(Attach),
+    Report(tag_report::Arguments),
 }
 
 /// List the functions of a program, and which of them cannot be tagged, and why
@@ -94,10 +101,26 @@ impl Which {
     }
 }
 
+<<<<<<< HEAD
 /// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::List(arguments) => list(arguments).map(|()| false),
+=======
+#[derive(Clone, Copy, ValueEnum)]
+enum SinkName {
+    /// Count, for each thread
+    Count,
+    /// Nothing, to measure what the jumps cost
+    None,
+}
+
+/// Whether something was lost: tags are not, unless a log says so.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.command {
+        Command::Report(arguments) => return tag_report::run(arguments),
+        Command::List(arguments) => list(arguments),
+>>>>>>> report
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
