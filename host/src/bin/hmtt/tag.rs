@@ -17,13 +17,9 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
-<<<<<<< HEAD
-/// Count or log the calls of functions of a running program, without its source
-=======
 use super::tag_report;
 
-/// Count the calls of functions of a running program, without its source
->>>>>>> report
+/// Count or log the calls of functions of a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -101,26 +97,11 @@ impl Which {
     }
 }
 
-<<<<<<< HEAD
 /// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
+        Command::Report(arguments) => tag_report::run(arguments),
         Command::List(arguments) => list(arguments).map(|()| false),
-=======
-#[derive(Clone, Copy, ValueEnum)]
-enum SinkName {
-    /// Count, for each thread
-    Count,
-    /// Nothing, to measure what the jumps cost
-    None,
-}
-
-/// Whether something was lost: tags are not, unless a log says so.
-pub fn run(arguments: &Arguments) -> Result<bool> {
-    match &arguments.command {
-        Command::Report(arguments) => return tag_report::run(arguments),
-        Command::List(arguments) => list(arguments),
->>>>>>> report
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
