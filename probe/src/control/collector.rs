@@ -47,29 +47,34 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Makes ready for functions whose tags stand where `overwritten` was. `scratch`: writable by us, and
-    /// not in use yet.
+    /// Makes ready for so many functions now, and at most so many. `scratch`: writable by us, and not in
+    /// use yet.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
         output: Output,
-        functions: usize,
-        overwritten: &[Overwritten],
+        (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
         Ok(match output {
             Output::None => Collector::None,
-            Output::Counts => {
-                Collector::Counts(Counts::new(process, loaded, scratch, functions, overwritten)?)
-            }
-            Output::Log(log) => {
-                Collector::Log(Log::new(process, loaded, scratch, log, overwritten)?)
-            }
+            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 Collector::Card(Window::new(process, loaded, scratch, &window, events)?)
             }
         })
+    }
+
+    /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
+    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        match self {
+            Collector::None => Ok(()),
+            Collector::Counts(counts) => counts.add(functions, overwritten),
+            Collector::Log(log) => log.add(overwritten),
+            Collector::Card(window) => window.add(2 * functions as u64),
+        }
     }
 
     /// Gives a thread that stands still what its tags need.

@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::{TagError, Tagged, patch};
+use super::{TagError, Tagged, gate, patch};
 use crate::ptrace::{Child, Process, PtraceError, Standing, go_on};
 
 /// How it ended.
@@ -37,16 +37,26 @@ impl From<Ending> for hmtt_format::tag_log::Ending {
 }
 
 /// Follows a process until it ends or one of the signals `detach`, which are blocked, comes. Its threads
-/// stand still when this begins.
-pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
+/// stand still when this begins. `changed` is called whenever functions have been tagged.
+pub fn follow(
+    tagged: &mut Tagged,
+    detach: SigSet,
+    mut changed: impl FnMut(&Tagged),
+) -> Result<Ending, TagError> {
     let mut waited = detach;
     waited.add(Signal::SIGCHLD);
+    if std::mem::take(&mut tagged.is_changed) {
+        changed(tagged);
+    }
     tagged.let_children_go()?;
     tagged.process.go_on()?;
     loop {
         while let Some(status) = next_event(tagged.process.pid)? {
             if let Some(ending) = event(tagged, status)? {
                 return Ok(ending);
+            }
+            if std::mem::take(&mut tagged.is_changed) {
+                changed(tagged);
             }
         }
         let signal = waited.wait().map_err(PtraceError::new(tagged.process.pid, "wait"))?;
@@ -84,7 +94,7 @@ fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagE
         WaitStatus::PtraceEvent(thread, signal, event) => {
             return ptrace_event(tagged, thread, signal, event);
         }
-        WaitStatus::Stopped(thread, signal) => go_on(thread, Some(signal))?,
+        WaitStatus::Stopped(thread, signal) => stopped(tagged, thread, signal)?,
         other => {
             if let Some(thread) = other.pid() {
                 go_on(thread, None)?;
@@ -92,6 +102,15 @@ fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagE
         }
     }
     Ok(None)
+}
+
+fn stopped(tagged: &mut Tagged, thread: Pid, signal: Signal) -> Result<(), TagError> {
+    if signal == gate::SIGNAL
+        && let Some(purpose) = tagged.gate_of(thread)?
+    {
+        return tagged.pass(thread, purpose);
+    }
+    Ok(go_on(thread, Some(signal))?)
 }
 
 fn ptrace_event(
@@ -133,7 +152,7 @@ fn listen(thread: Pid) -> Result<(), PtraceError> {
 
 impl Tagged {
     /// Lets those children go that began while the process was being stopped.
-    fn let_children_go(&mut self) -> Result<(), TagError> {
+    pub(super) fn let_children_go(&mut self) -> Result<(), TagError> {
         let children = std::mem::take(&mut self.process.forked);
         children.into_iter().try_for_each(|child| let_go(self, child))
     }
@@ -148,7 +167,11 @@ fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result
     }
     if !shares_memory {
         let process = Process::of(child)?;
-        patch::restore(|address, bytes| process.write(address, bytes), &tagged.patched)?;
+        patch::restore(&process, &tagged.patched)?;
+        tagged
+            .gates
+            .iter()
+            .try_for_each(|gate| patch::restore(&process, std::slice::from_ref(&gate.patched)))?;
         tagged.collector.disown(&process)?;
     }
     match ptrace::detach(child, None) {

@@ -3,7 +3,7 @@
 //! Any stop will do, as the kernel names them (ptrace(2)): a thread that was about to get a signal gets
 //! it when it goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -68,7 +68,16 @@ impl Process {
     /// until there are no new ones.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
         self.threads.clear();
-        let mut seen = BTreeSet::new();
+        self.stop_others(BTreeSet::new())
+    }
+
+    /// Stops all threads beside one that stands still already, and gets no signal when it goes on.
+    pub fn stop_beside(&mut self, thread: Pid) -> Result<(), PtraceError> {
+        self.threads = BTreeMap::from([(thread, Standing::Free)]);
+        self.stop_others(BTreeSet::from([thread]))
+    }
+
+    fn stop_others(&mut self, mut seen: BTreeSet<Pid>) -> Result<(), PtraceError> {
         loop {
             let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
             if new.is_empty() {

@@ -63,17 +63,17 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes room for records, and begins the log.
+    /// Makes room for records of at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
         output: LogOutput,
-        overwritten: &[Overwritten],
+        at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, overwritten)?);
+        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
         let slots = Slots::new(Arc::clone(&shared));
         let tsc_hz = clock::measure();
@@ -95,6 +95,11 @@ impl Log {
         Builder::new().spawn(move || beat(&beating, &stopped)).map_err(failed)?;
         let (writing, _heart) = (Some(writing), heart);
         Ok(Log { shared, shape, slots, messages, writing, _heart, tsc_hz })
+    }
+
+    /// Keeps what is to be overwritten.
+    pub fn add(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        self.shared.note(overwritten)
     }
 
     /// Gives a thread that stands still a buffer.
