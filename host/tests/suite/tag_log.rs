@@ -256,6 +256,26 @@ fn a_frame_has_one_stack_pointer() {
 }
 
 #[test]
+fn every_exit_is_that_of_the_frame_entered_last() {
+    let Some(program) = build("tag-log-exits", TREE, &["-fno-optimize-sibling-calls"]) else {
+        return;
+    };
+    for more in [&["--buffer-kb", "8"][..], &["--no-time"]] {
+        let more = [&["-i", "left", "-i", "right", "-i", "main"], more].concat();
+        let log = Log::read(&log_same("tag-log-exits", &program, &more));
+        let mut frames = Vec::new();
+        for event in log.threads.values().next().unwrap() {
+            let frame = (event.number, event.sp);
+            match event.is_exit {
+                false => frames.push(frame),
+                true => assert_eq!(frames.pop(), Some(frame)),
+            }
+        }
+        assert_eq!(frames, []);
+    }
+}
+
+#[test]
 fn threads_that_wait_for_buffers_lose_nothing() {
     let Some(program) = build("tag-log-eight", EIGHT, &[]) else { return };
     for more in [&["--buffer-kb", "8", "--buffers", "2"][..], &["--no-time", "--buffer-kb", "16"]] {
