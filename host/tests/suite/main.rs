@@ -25,6 +25,7 @@ mod reading;
 mod reading_ahead;
 mod tag;
 mod tag_log;
+mod tag_report;
 mod terminal;
 mod wire;
 mod wireshark;

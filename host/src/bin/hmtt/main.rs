@@ -9,6 +9,7 @@ mod info;
 mod merge;
 mod output;
 mod tag;
+mod tag_report;
 
 use std::process::ExitCode;
 

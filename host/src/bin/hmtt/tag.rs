@@ -17,6 +17,8 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::tag_report;
+
 /// Count or log the calls of functions of a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -29,6 +31,7 @@ enum Command {
     List(List),
     Run(Run),
     Attach(Attach),
+    Report(tag_report::Arguments),
 }
 
 /// List the functions of a program, and which of them cannot be tagged, and why
@@ -97,6 +100,7 @@ impl Which {
 /// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
+        Command::Report(arguments) => tag_report::run(arguments),
         Command::List(arguments) => list(arguments).map(|()| false),
         Command::Run(arguments) => {
             let signals = block()?;
