@@ -157,6 +157,7 @@ impl Tagged {
     /// Takes all tags out of a process whose threads all stand still, and lets it go.
     pub fn restore(self) -> Result<(), TagError> {
         patch::restore(|address, bytes| self.process.write(address, bytes), &self.patched)?;
+        self.collector.forget_overwritten();
         self.process.detach()?;
         Ok(())
     }

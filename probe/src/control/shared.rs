@@ -32,6 +32,9 @@ const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// written.
 pub const SLOTS: u64 = 1 << 12;
 
+#[cfg(test)]
+mod tests;
+
 /// Where something stood before a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwritten {
@@ -48,6 +51,11 @@ pub struct Shape {
     pub slot_bytes: u64,
     /// What their addresses are multiples of.
     pub alignment: u64,
+}
+
+impl Shape {
+    /// Nothing is collected: the memory says what was overwritten.
+    pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
 }
 
 /// Memory that a process shares with us.
@@ -88,7 +96,8 @@ impl Shared {
     /// Memory that no process has.
     #[cfg(test)]
     fn of_nobody(shape: Shape, slots: u64) -> Self {
-        let (slots_at, slot_bytes) = (PAGE_BYTES.max(shape.alignment), shape.slot_bytes);
+        let slots_at = (2 * PAGE_BYTES).max(shape.alignment);
+        let slot_bytes = shape.slot_bytes;
         let bytes = slots_at + slots * slot_bytes + PAGE_BYTES;
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
@@ -112,6 +121,11 @@ impl Shared {
         self.set(header::SLOTS_AT, self.slots_at);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);
+    }
+
+    /// Says that the tags are out.
+    pub fn forget_overwritten(&self) {
+        self.set(header::PATCHES, 0);
     }
 
     fn set(&self, offset: u64, value: u64) {

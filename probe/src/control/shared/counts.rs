@@ -47,6 +47,11 @@ impl Counts {
         Ok(Counts { shared, slots, functions, ended: Vec::new() })
     }
 
+    /// The memory they are in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Takes the counts of a thread that has ended, and its slot.
     pub fn leave(&mut self, thread: Pid) {
         let Some(slot) = self.slots.leave(thread) else { return };

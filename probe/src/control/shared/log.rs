@@ -97,6 +97,11 @@ impl Log {
         Ok(Log { shared, shape, slots, messages, writing, _heart, tsc_hz })
     }
 
+    /// The memory they are in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Gives a thread that stands still a buffer.
     pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
         let slot = self.slots.enter(process, thread)?;
