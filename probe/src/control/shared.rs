@@ -9,6 +9,8 @@ mod drain;
 pub mod log;
 mod memory;
 pub mod slots;
+#[cfg(test)]
+mod tests;
 pub mod window;
 pub mod writer;
 
@@ -31,9 +33,6 @@ const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
 /// written.
 pub const SLOTS: u64 = 1 << 12;
-
-#[cfg(test)]
-mod tests;
 
 /// Where something stood before a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
