@@ -281,6 +281,7 @@ impl Tagged {
         patch::restore(&self.process, &self.patched)?;
         let mut gates = self.gates.iter().map(|gate| std::slice::from_ref(&gate.patched));
         gates.try_for_each(|patched| patch::restore(&self.process, patched))?;
+        self.collector.forget_overwritten();
         self.process.detach()?;
         Ok(())
     }

@@ -1,184 +1,21 @@
 //! `hmtt tag --sink log` and `card` on real programs, built here: every event is there, or counted as lost,
 //! and programs notice nothing.
 
-use std::collections::BTreeMap;
+mod log;
+mod programs;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use hmtt_format::tag_log::{
-    Chunk, ClockPair, Content, Ending, HEADER_BYTES, Header, LossReason, TagEvent,
-};
+use hmtt_format::tag_log::Ending;
 use hmtt_probe::tag_map::TagMap;
 
 use crate::scratch;
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};
-
-/// Two functions that call each other in a known order.
-const TREE: &str = r#"
-#include <stdio.h>
-long right(long n);
-__attribute__((noipa)) long left(long n) { long a = n < 2 ? n : left(n - 1); return n < 2 ? a : a + right(n - 2); }
-__attribute__((noipa)) long right(long n) { long a = n < 2 ? n : left(n - 1); return n < 2 ? a : a + right(n - 2); }
-int main(void) { printf("%ld\n", left(19)); return 3; }
-"#;
-
-/// Eight threads at once, the nth calling a function n * 20000 times.
-const EIGHT: &str = r#"
-#include <pthread.h>
-#include <stdio.h>
-__attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
-static void *run(void *turns) { long s = 0; for (long i = 0; i < (long)turns; i++) s += leaf(i); return (void *)s; }
-int main(void) {
-    pthread_t t[8]; long s = 0;
-    for (long i = 0; i < 8; i++) pthread_create(&t[i], 0, run, (void *)((i + 1) * 20000));
-    for (int i = 0; i < 8; i++) { void *v; pthread_join(t[i], &v); s += (long)v; }
-    printf("%ld\n", s);
-    return 0;
-}
-"#;
-
-/// Waits for a line, calls a function 200000 times, says so, waits for another.
-const ASKED: &str = r#"
-#include <stdio.h>
-__attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
-int main(void) {
-    long s = 0;
-    puts("started"); fflush(stdout); getchar();
-    for (long i = 0; i < 200000; i++) s += leaf(i);
-    printf("%ld\n", s); fflush(stdout); getchar();
-    return 0;
-}
-"#;
-
-/// A timer's handler calls a function while the program calls another, and so does the handler.
-const TIMER: &str = r#"
-#include <signal.h>
-#include <stdio.h>
-#include <sys/time.h>
-static volatile long ticks, steps;
-__attribute__((noipa)) void step(void) { steps++; }
-__attribute__((noipa)) void tick(void) { ticks++; }
-static void handler(int s) { (void)s; for (int i = 0; i < 5; i++) tick(); }
-int main(void) {
-    struct sigaction action = { .sa_handler = handler };
-    struct itimerval often = { { 0, 100 }, { 0, 100 } }, never = { 0 };
-    sigaction(SIGALRM, &action, 0);
-    setitimer(ITIMER_REAL, &often, 0);
-    while (ticks < 10000) step();
-    setitimer(ITIMER_REAL, &never, 0);
-    printf("%ld %ld\n", steps, ticks);
-    return 0;
-}
-"#;
-
-/// Calls a function until a line comes, then 3000000 times more.
-const ENDLESS: &str = r#"
-#include <poll.h>
-#include <stdio.h>
-static volatile long s;
-__attribute__((noipa)) void leaf(long n) { s += n; }
-int main(void) {
-    struct pollfd line = { 0, POLLIN, 0 };
-    puts("started"); fflush(stdout);
-    while (poll(&line, 1, 0) == 0) for (int i = 0; i < 100; i++) leaf(1);
-    s = 0;
-    for (long i = 0; i < 3000000; i++) leaf(i);
-    printf("%ld\n", s);
-    return 7;
-}
-"#;
-
-/// Leaves a function by longjmp out of a handler, again and again.
-const JUMPS: &str = r#"
-#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/time.h>
-static sigjmp_buf back;
-static volatile long jumps, steps;
-__attribute__((noipa)) void step(void) { steps++; }
-static struct itimerval often = { { 0, 100 }, { 0, 100 } }, never;
-static void handler(int s) { (void)s; if (++jumps == 2000) setitimer(ITIMER_REAL, &never, 0); siglongjmp(back, 1); }
-int main(void) {
-    struct sigaction action = { .sa_handler = handler };
-    sigaction(SIGALRM, &action, 0);
-    sigsetjmp(back, 1);
-    if (jumps == 0) setitimer(ITIMER_REAL, &often, 0);
-    while (jumps < 2000) step();
-    printf("%ld\n", steps);
-    return 0;
-}
-"#;
-
-/// What a log says.
-#[derive(Default)]
-struct Log {
-    is_timed: bool,
-    threads: BTreeMap<u32, Vec<TagEvent>>,
-    begun: usize,
-    ended: usize,
-    dropped: u64,
-    interrupted: u64,
-    clocks: Vec<ClockPair>,
-    ending: Option<Ending>,
-}
-
-impl Log {
-    fn read(path: &Path) -> Log {
-        let bytes = std::fs::read(path).unwrap();
-        let header = Header::decode(&bytes).unwrap();
-        let map = TagMap::load(&TagMap::path_beside(path)).unwrap();
-        assert_eq!(
-            (map.id, map.timed, map.tsc_hz),
-            (header.map_id, header.is_timed, header.tsc_hz)
-        );
-        let mut log = Log { is_timed: header.is_timed, ..Log::default() };
-        let mut rest = &bytes[HEADER_BYTES..];
-        while let Some((chunk, length)) = Chunk::decode(rest).unwrap() {
-            assert_eq!(log.ending, None);
-            rest = &rest[length..];
-            log.add(chunk);
-        }
-        assert!(rest.is_empty(), "{} bytes are left", rest.len());
-        log
-    }
-
-    fn add(&mut self, chunk: Chunk<'_>) {
-        match chunk.content {
-            Content::Events(events) => {
-                let events = events.decode(self.is_timed).map(Result::unwrap);
-                self.threads.entry(chunk.thread).or_default().extend(events);
-            }
-            Content::Lost { count, reason: LossReason::BufferFull } => self.dropped += count,
-            Content::Lost { count, .. } => self.interrupted += count,
-            Content::ThreadStart { .. } => self.begun += 1,
-            Content::ThreadEnd => self.ended += 1,
-            Content::Clocks(pair) => self.clocks.push(pair),
-            Content::End(ending) => self.ending = Some(ending),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Entries of a function, for each thread that entered it.
-    fn entries(&self, number: u32) -> Vec<u64> {
-        let of = |events: &Vec<TagEvent>| {
-            events.iter().filter(|event| event.number == number && !event.is_exit).count() as u64
-        };
-        self.threads.values().map(of).filter(|entries| *entries != 0).collect()
-    }
-
-    fn lost(&self) -> u64 {
-        self.dropped + self.interrupted
-    }
-}
-
-/// The number of a function in a log.
-fn number(log: &Path, name: &str) -> u32 {
-    let map = TagMap::load(&TagMap::path_beside(log)).unwrap();
-    map.functions.iter().find(|function| function.name == name).unwrap().number
-}
+use log::{Log, number};
+use programs::{ASKED, EIGHT, ENDLESS, JUMPS, TIMER, TREE};
 
 fn log_words<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     [&["--sink", "log", "-o", file.to_str().unwrap()], more].concat()
@@ -253,6 +90,26 @@ fn a_frame_has_one_stack_pointer() {
     // One for each depth, and the outermost first.
     assert_eq!(distinct.len(), 19);
     assert_eq!(pointers[0], distinct[0]);
+}
+
+#[test]
+fn every_exit_is_that_of_the_frame_entered_last() {
+    let Some(program) = build("tag-log-exits", TREE, &["-fno-optimize-sibling-calls"]) else {
+        return;
+    };
+    for more in [&["--buffer-kb", "8"][..], &["--no-time"]] {
+        let more = [&["-i", "left", "-i", "right", "-i", "main"], more].concat();
+        let log = Log::read(&log_same("tag-log-exits", &program, &more));
+        let mut frames = Vec::new();
+        for event in log.threads.values().next().unwrap() {
+            let frame = (event.number, event.sp);
+            match event.is_exit {
+                false => frames.push(frame),
+                true => assert_eq!(frames.pop(), Some(frame)),
+            }
+        }
+        assert_eq!(frames, []);
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use nix::unistd::Pid;
 
 use super::TagError;
 use super::loaded::Loaded;
-use super::shared::Overwritten;
 use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
+use super::shared::{Overwritten, Shape, Shared};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
@@ -40,10 +40,10 @@ impl Output {
 /// Where it goes.
 #[derive(Debug)]
 pub(super) enum Collector {
-    None,
+    None(Shared),
     Counts(Counts),
     Log(Log),
-    Card(Window),
+    Card(Window, Shared),
 }
 
 impl Collector {
@@ -56,13 +56,16 @@ impl Collector {
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
+        let nothing =
+            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
         Ok(match output {
-            Output::None => Collector::None,
+            Output::None => Collector::None(nothing(process)?),
             Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
             Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
-                Collector::Card(Window::new(process, loaded, scratch, &window, events)?)
+                let shared = nothing(process)?;
+                Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
             }
         })
     }
@@ -70,28 +73,37 @@ impl Collector {
     /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
     pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
         match self {
-            Collector::None => Ok(()),
-            Collector::Counts(counts) => counts.add(functions, overwritten),
-            Collector::Log(log) => log.add(overwritten),
-            Collector::Card(window) => window.add(2 * functions as u64),
+            Collector::None(_) | Collector::Log(_) => {}
+            Collector::Counts(counts) => counts.add(functions)?,
+            Collector::Card(window, _) => window.add(2 * functions as u64)?,
+        }
+        self.shared().note(overwritten)
+    }
+
+    /// The memory that all of them have.
+    fn shared(&self) -> &Shared {
+        match self {
+            Collector::None(shared) | Collector::Card(_, shared) => shared,
+            Collector::Counts(counts) => counts.shared(),
+            Collector::Log(log) => log.shared(),
         }
     }
 
     /// Gives a thread that stands still what its tags need.
     pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
         match self {
-            Collector::None => Ok(()),
+            Collector::None(_) => Ok(()),
             Collector::Counts(counts) => counts.slots.enter(process, thread).map(drop),
             Collector::Log(log) => log.enter(process, thread),
-            Collector::Card(window) => window.enter(process, thread),
+            Collector::Card(window, _) => window.enter(process, thread),
         }
     }
 
     /// Whether a thread has what it needs.
     pub fn knows(&self, thread: Pid) -> bool {
         match self {
-            Collector::None => true,
-            Collector::Card(window) => window.knows(thread),
+            Collector::None(_) => true,
+            Collector::Card(window, _) => window.knows(thread),
             _ => self.slots().is_some_and(|slots| slots.knows(thread)),
         }
     }
@@ -99,10 +111,10 @@ impl Collector {
     /// Takes note that a thread has ended.
     pub fn leave(&mut self, thread: Pid) {
         match self {
-            Collector::None => {}
+            Collector::None(_) => {}
             Collector::Counts(counts) => counts.leave(thread),
             Collector::Log(log) => log.leave(thread),
-            Collector::Card(window) => window.leave(thread),
+            Collector::Card(window, _) => window.leave(thread),
         }
     }
 
@@ -115,11 +127,16 @@ impl Collector {
         Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
     }
 
+    /// Takes note that the tags are out.
+    pub fn forget_overwritten(&self) {
+        self.shared().forget_overwritten();
+    }
+
     fn slots(&self) -> Option<&Slots> {
         match self {
             Collector::Counts(counts) => Some(&counts.slots),
             Collector::Log(log) => Some(&log.slots),
-            Collector::None | Collector::Card(_) => None,
+            Collector::None(_) | Collector::Card(..) => None,
         }
     }
 

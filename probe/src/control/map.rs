@@ -10,7 +10,7 @@ impl Tagged {
     pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
         let (tsc_hz, window) = match &self.collector {
             Collector::Log(log) => (log.tsc_hz, None),
-            Collector::Card(window) => (0, Some(window.bytes)),
+            Collector::Card(window, _) => (0, Some(window.bytes)),
             _ => (0, None),
         };
         let window = window.map(|bytes| Window {

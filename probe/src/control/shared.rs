@@ -9,6 +9,8 @@ mod drain;
 pub mod log;
 mod memory;
 pub mod slots;
+#[cfg(test)]
+mod tests;
 pub mod window;
 pub mod writer;
 
@@ -52,6 +54,11 @@ pub struct Shape {
     pub slot_bytes: u64,
     /// What their addresses are multiples of.
     pub alignment: u64,
+}
+
+impl Shape {
+    /// Nothing is collected: the memory says what was overwritten.
+    pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
 }
 
 /// Memory that a process shares with us.
@@ -100,7 +107,8 @@ impl Shared {
     /// Memory that no process has.
     #[cfg(test)]
     fn of_nobody(shape: Shape, slots: u64) -> Self {
-        let (slots_at, slot_bytes) = (PAGE_BYTES.max(shape.alignment), shape.slot_bytes);
+        let slots_at = (2 * PAGE_BYTES).max(shape.alignment);
+        let slot_bytes = shape.slot_bytes;
         let bytes = slots_at + slots * slot_bytes + PAGE_BYTES;
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
@@ -109,7 +117,7 @@ impl Shared {
     }
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.
-    fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         let first = self.get(header::PATCHES);
         if first + overwritten.len() as u64 > self.patches {
             return Err(self.failed("too many places to tag"));
@@ -133,6 +141,11 @@ impl Shared {
         self.set(header::SLOTS_AT, self.slots_at);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);
+    }
+
+    /// Says that the tags are out.
+    pub fn forget_overwritten(&self) {
+        self.set(header::PATCHES, 0);
     }
 
     fn set(&self, offset: u64, value: u64) {

@@ -73,6 +73,11 @@ impl TagPlace {
         TagPlace { event: 2 * number + 1, red_zone: false, flags: false }
     }
 
+    /// Whether something is left there, not entered.
+    fn is_exit(&self) -> bool {
+        self.event & 1 != 0
+    }
+
     /// What is written for it: never 0.
     pub fn word(&self) -> u32 {
         1 + self.event
@@ -129,7 +134,7 @@ impl Tags {
         let bytes = match self.sink {
             Sink::Log(shape) => self.form(&shape, place).map(|form| form.bytes.len()),
             Sink::None => Ok(0),
-            Sink::Count if place.event % 2 != 0 => Ok(0),
+            Sink::Count if place.is_exit() => Ok(0),
             Sink::Count => count(place, 0).map(|code| code.len()),
             Sink::Card => card(place, 0).map(|code| code.len()),
             Sink::Gate if place.event % 2 != 0 => Ok(0),
@@ -143,7 +148,7 @@ impl Tags {
     /// # Errors
     /// [`StubError`] if it cannot be encoded; nothing was added.
     pub fn code(&mut self, place: &TagPlace, at: u64) -> Result<Vec<u8>, StubError> {
-        let is_exit = place.event % 2 != 0;
+        let is_exit = place.is_exit();
         let code = match self.sink {
             Sink::None => Ok(Vec::new()),
             Sink::Count if is_exit => Ok(Vec::new()),

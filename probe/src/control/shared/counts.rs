@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use nix::unistd::Pid;
 
 use super::slots::Slots;
-use super::{Overwritten, Shape, Shared};
+use super::{Shape, Shared};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -47,12 +47,17 @@ impl Counts {
     }
 
     /// Counts more functions.
-    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+    pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         self.functions += functions;
         if self.functions as u64 * 8 > self.shared.slot_bytes {
             return Err(self.shared.failed("too many functions"));
         }
-        self.shared.note(overwritten)
+        Ok(())
+    }
+
+    /// The memory they are in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Takes the counts of a thread that has ended, and its slot.

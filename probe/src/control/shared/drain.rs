@@ -5,6 +5,9 @@
 //! or until the thread has filled all its other chunks, or stands still for good: then the function was left
 //! in another way, by longjmp or with its thread, and the record is lost, and counted.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::Ordering;
 
 use hmtt_format::tag_log::{Content, LossReason};
@@ -142,9 +145,6 @@ impl Drain {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
 
 /// Whether a full chunk has a place that is not written yet.
 fn has_holes(shared: &Shared, shape: &LogShape, at: u64) -> bool {

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use super::drain::Drain;
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Overwritten, Shape, Shared, clock};
+use super::{Shape, Shared, clock};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -97,9 +97,9 @@ impl Log {
         Ok(Log { shared, shape, slots, messages, writing, _heart, tsc_hz })
     }
 
-    /// Keeps what is to be overwritten.
-    pub fn add(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
-        self.shared.note(overwritten)
+    /// The memory they are in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Gives a thread that stands still a buffer.
