@@ -6,11 +6,11 @@
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::{TagError, Tagged, gate, patch};
-use crate::ptrace::{Child, Process, PtraceError, Standing, go_on};
+use crate::ptrace::{Child, Process, PtraceError, SignalNumber, Standing, Status, go_on, wait};
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Ending {
     /// With this status.
     Exited(i32),
     /// By a signal.
-    Signaled(Signal),
+    Signaled(SignalNumber),
     /// It has become another program, which is not tagged.
     Replaced,
     /// We were asked to leave it; it goes on without tags.
@@ -29,7 +29,7 @@ impl From<Ending> for hmtt_format::tag_log::Ending {
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Exited(status) => Self::Exited(status),
-            Ending::Signaled(signal) => Self::Signaled(signal as i32),
+            Ending::Signaled(signal) => Self::Signaled(signal.0),
             Ending::Replaced => Self::Replaced,
             Ending::Detached => Self::Detached,
         }
@@ -69,10 +69,9 @@ pub fn follow(
 }
 
 /// What has happened to any thread.
-fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
-    match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG))
-    {
-        Ok(WaitStatus::StillAlive) => Ok(None),
+fn next_event(pid: Pid) -> Result<Option<Status>, PtraceError> {
+    match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG) {
+        Ok(Status::StillAlive) => Ok(None),
         Ok(status) => Ok(Some(status)),
         Err(Errno::EINTR) => Ok(None),
         Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
@@ -80,31 +79,27 @@ fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
     }
 }
 
-fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagError> {
+fn event(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
     let pid = tagged.process.pid;
     match status {
-        WaitStatus::Exited(thread, code) => {
+        Status::Exited(thread, code) => {
             tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Exited(code)));
         }
-        WaitStatus::Signaled(thread, signal, _) => {
+        Status::Signaled(thread, signal) => {
             tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Signaled(signal)));
         }
-        WaitStatus::PtraceEvent(thread, signal, event) => {
+        Status::Event(thread, signal, event) => {
             return ptrace_event(tagged, thread, signal, event);
         }
-        WaitStatus::Stopped(thread, signal) => stopped(tagged, thread, signal)?,
-        other => {
-            if let Some(thread) = other.pid() {
-                go_on(thread, None)?;
-            }
-        }
+        Status::Stopped(thread, signal) => stopped(tagged, thread, signal)?,
+        Status::Continued | Status::StillAlive => {}
     }
     Ok(None)
 }
 
-fn stopped(tagged: &mut Tagged, thread: Pid, signal: Signal) -> Result<(), TagError> {
+fn stopped(tagged: &mut Tagged, thread: Pid, signal: SignalNumber) -> Result<(), TagError> {
     if signal == gate::SIGNAL
         && let Some(purpose) = tagged.gate_of(thread)?
     {
@@ -116,7 +111,7 @@ fn stopped(tagged: &mut Tagged, thread: Pid, signal: Signal) -> Result<(), TagEr
 fn ptrace_event(
     tagged: &mut Tagged,
     thread: Pid,
-    signal: Signal,
+    signal: SignalNumber,
     event: i32,
 ) -> Result<Option<Ending>, TagError> {
     if let Some(child) = Child::of(thread, event)? {
@@ -161,8 +156,8 @@ impl Tagged {
 /// Lets a child go, without tags; one that still has our process's memory keeps them, and counts for
 /// the thread that waits for it.
 fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result<(), TagError> {
-    match waitpid(child, Some(WaitPidFlag::__WALL)) {
-        Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => {}
+    match wait(Some(child), WaitPidFlag::__WALL) {
+        Ok(Status::Event(..) | Status::Stopped(..)) => {}
         _ => return Ok(()),
     }
     if !shares_memory {
