@@ -5,9 +5,11 @@
 //! while all threads stand still, and a thread that stands in what is changed is moved to where the same
 //! instruction is then.
 
+mod abandoned;
 mod collector;
 mod follow;
 mod gate;
+mod leave;
 mod linker;
 mod loaded;
 mod map;
@@ -15,6 +17,7 @@ mod patch;
 mod shared;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
@@ -25,6 +28,7 @@ use crate::ptrace::{Process, PtraceError};
 use crate::selection::Selection;
 use crate::stubs::{Sink, StubError};
 
+pub use abandoned::{Abandoned, controller};
 use collector::Collector;
 pub use collector::Output;
 pub use follow::{Ending, follow};
@@ -113,6 +117,8 @@ pub struct Tagged {
     gates: Vec<Gate>,
     /// Files that were looked at, and where they are.
     known: BTreeSet<(PathBuf, u64)>,
+    /// Memory for stubs.
+    areas: Vec<Range<u64>>,
     is_changed: bool,
 }
 
@@ -144,7 +150,7 @@ impl Tagged {
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let collector =
-            Collector::new(&mut process, &program, scratch, output, (chosen, chosen + more))?;
+            Collector::new(&mut process, &program, scratch.start, output, (chosen, chosen + more))?;
         let mut tagged = Tagged {
             process,
             patched: Vec::new(),
@@ -155,6 +161,7 @@ impl Tagged {
             sink,
             gates: Vec::new(),
             known: BTreeSet::new(),
+            areas: vec![scratch],
             is_changed: false,
         };
         tagged.enter_threads()?;
@@ -182,10 +189,10 @@ impl Tagged {
             patch::plan(image, |function| self.selection.matches(function, None), self.sink)
         };
         let plan = plan(&self.program.image);
-        let start =
-            self.program.reserve(&mut self.process, self.program.site(), plan.stub_bytes())?;
-        let stubs = plan.stubs(start, 0, &self.program)?;
-        self.add(start, stubs)?;
+        let (process, site) = (&mut self.process, self.program.site());
+        let area = self.program.reserve(process, site, plan.stub_bytes())?;
+        let stubs = plan.stubs(area.start, 0, &self.program)?;
+        self.add(area, stubs)?;
         if self.selection.has_libraries() {
             self.watch_linker()?;
             self.tag_libraries()?;
@@ -224,9 +231,9 @@ impl Tagged {
             let chosen = |function: &Function| self.selection.matches(function, Some(&name));
             let plan = patch::plan(&loaded.image, chosen, self.sink);
             let site = self.program.site();
-            let start = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
-            let stubs = plan.stubs(start, self.patched.len() as u32, &loaded)?;
-            self.add(start, stubs)?;
+            let area = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
+            let stubs = plan.stubs(area.start, self.patched.len() as u32, &loaded)?;
+            self.add(area, stubs)?;
         }
         Ok(())
     }
@@ -234,11 +241,12 @@ impl Tagged {
     /// Puts stubs and jumps in.
     fn add(
         &mut self,
-        start: u64,
+        area: Range<u64>,
         (patched, refused, code): patch::Planned,
     ) -> Result<(), TagError> {
         self.refused.extend(refused);
-        self.process.write(start, &code)?;
+        self.process.write(area.start, &code)?;
+        self.areas.push(area);
         let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
         self.collector.add(patched.len(), &overwritten)?;
         patch::tag(&self.process, &patched)?;
@@ -276,14 +284,19 @@ impl Tagged {
         }
     }
 
-    /// Takes all tags out of a process whose threads all stand still, and lets it go.
-    pub fn restore(self) -> Result<(), TagError> {
+    /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
+    /// ours is left in its memory: not while something may still lead there.
+    pub fn restore(mut self) -> Result<bool, TagError> {
         patch::restore(&self.process, &self.patched)?;
-        let mut gates = self.gates.iter().map(|gate| std::slice::from_ref(&gate.patched));
-        gates.try_for_each(|patched| patch::restore(&self.process, patched))?;
+        for gate in &self.gates {
+            patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
+            self.areas.push(gate.stubs.clone());
+        }
         self.collector.forget_overwritten();
+        let (site, shared) = (self.program.site(), self.collector.memory());
+        let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;
         self.process.detach()?;
-        Ok(())
+        Ok(is_out)
     }
 
     /// Lets a process go that has become another program.

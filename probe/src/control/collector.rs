@@ -1,5 +1,7 @@
 //! What tags leave to where it goes: one of the ways, chosen once.
 
+use std::ops::Range;
+
 use nix::unistd::Pid;
 
 use super::TagError;
@@ -78,6 +80,12 @@ impl Collector {
             Collector::Card(window, _) => window.add(2 * functions as u64)?,
         }
         self.shared().note(overwritten)
+    }
+
+    /// Where the process has the memory that threads write to.
+    pub fn memory(&self) -> Range<u64> {
+        let shared = self.shared();
+        shared.start..shared.start + shared.bytes
     }
 
     /// The memory that all of them have.

@@ -3,6 +3,8 @@
 //! Signals pass through. Signals to us come between the events of the process, never lost: they are
 //! blocked and waited for together with those of the process.
 
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
@@ -11,6 +13,9 @@ use nix::unistd::Pid;
 
 use super::{TagError, Tagged, gate, patch};
 use crate::ptrace::{Child, Process, PtraceError, SignalNumber, Standing, Status, go_on, wait};
+
+/// How often threads are looked at when no signal says that something has happened.
+const TICK: Duration = Duration::from_millis(50);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +64,29 @@ pub fn follow(
                 changed(tagged);
             }
         }
-        let signal = waited.wait().map_err(PtraceError::new(tagged.process.pid, "wait"))?;
-        if signal != Signal::SIGCHLD {
+        let signal =
+            wait_for(&waited, TICK).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
+        if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
             tagged.process.stop()?;
             tagged.let_children_go()?;
             return Ok(Ending::Detached);
         }
+    }
+}
+
+/// The signal that comes first; `None` if none comes so long.
+fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as i64,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
+    let signal =
+        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
+    match Errno::result(signal) {
+        Ok(number) => Signal::try_from(number).map(Some),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

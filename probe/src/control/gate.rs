@@ -36,7 +36,7 @@ pub(super) enum Purpose {
 pub(super) struct Gate {
     pub purpose: Purpose,
     pub patched: Patched,
-    stubs: Range<u64>,
+    pub stubs: Range<u64>,
 }
 
 impl Gate {
@@ -52,17 +52,16 @@ impl Gate {
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let plan = patch::plan(&loaded.image, |one| one.start == function.start, Sink::Gate);
-        let room = plan.stub_bytes();
-        let start = loaded.reserve(process, site, room)?;
-        let (patched, refused, code) = plan.stubs(start, 0, loaded)?;
+        let stubs = loaded.reserve(process, site, plan.stub_bytes())?;
+        let (patched, refused, code) = plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|(_, reason)| reason);
             let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());
             return Err(TagError::NoGate { name: function.name.clone(), reason });
         };
-        process.write(start, &code)?;
+        process.write(stubs.start, &code)?;
         patch::tag(process, std::slice::from_ref(&patched))?;
-        Ok(Gate { purpose, patched, stubs: start..start + room })
+        Ok(Gate { purpose, patched, stubs })
     }
 }
 
@@ -89,7 +88,8 @@ impl Tagged {
     /// Takes the gate at `main` out: its thread is before the first instruction again.
     fn back_to_main(&mut self, thread: Pid) -> Result<(), TagError> {
         let is_main = |gate: &mut Gate| gate.purpose == Purpose::Main;
-        for Gate { patched, .. } in self.gates.extract_if(.., is_main) {
+        for Gate { patched, stubs, .. } in self.gates.extract_if(.., is_main) {
+            self.areas.push(stubs);
             patch::restore(&self.process, std::slice::from_ref(&patched))?;
             let mut registers = self.process.registers(thread)?;
             let mut saved = [[0; REGISTER_BYTES as usize]; GATE_SAVED];

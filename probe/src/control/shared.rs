@@ -30,7 +30,7 @@ use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VE
 use memory::Memory;
 
 /// What the kernel calls the memory.
-const NAME: &std::ffi::CStr = c"hmtt-tag";
+pub const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
 /// written.
 pub const SLOTS: u64 = 1 << 12;
@@ -69,7 +69,8 @@ pub struct Shared {
     memory: Memory,
     slots_at: u64,
     slot_bytes: u64,
-    bytes: u64,
+    /// How much it is.
+    pub bytes: u64,
     pid: Pid,
     /// What was overwritten, at most.
     patches: u64,

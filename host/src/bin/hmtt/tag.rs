@@ -1,5 +1,6 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
 
+mod detach;
 mod output;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ enum Command {
     List(List),
     Run(Run),
     Attach(Attach),
+    Detach(Detach),
     Report(tag_report::Arguments),
 }
 
@@ -67,6 +69,14 @@ struct Run {
 struct Attach {
     #[command(flatten)]
     how: How,
+    /// Number of the process
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
+/// Take the tags out of a process: those of another hmtt tag, or of one that was killed
+#[derive(clap::Args)]
+struct Detach {
     /// Number of the process
     #[arg(value_name = "PID")]
     pid: i32,
@@ -117,6 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             }
             ran
         }
+        Command::Detach(arguments) => detach::run(Pid::from_raw(arguments.pid)).map(|()| false),
         Command::Attach(arguments) => {
             let signals = block()?;
             let process = Process::attach(Pid::from_raw(arguments.pid))?;
@@ -210,7 +221,7 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
 /// Leaves the program; its status comes back.
 fn end(tagged: Tagged, ending: Ending) -> Result<i32> {
     match ending {
-        Ending::Detached => tagged.restore()?,
+        Ending::Detached => drop(tagged.restore()?),
         Ending::Replaced => return wait_for(tagged.release()?),
         Ending::Exited(code) => return Ok(code),
         Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
