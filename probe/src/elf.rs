@@ -87,8 +87,10 @@ pub struct Image {
     pub text: Vec<Text>,
     /// What is loaded and not executable, as far as the file has it, by address.
     pub data: Vec<Text>,
-    /// Addresses of instructions that data hold, ascending: pointers, relocations, landing pads.
+    /// Addresses of instructions that data hold, ascending: pointers, relocations.
     pub reached: Vec<u64>,
+    /// Where the unwinder goes on, ascending.
+    pub landing_pads: Vec<u64>,
     /// Where the program starts.
     pub entry: u64,
     /// Whether it is loaded wherever the kernel or the linker likes.
@@ -131,10 +133,22 @@ impl Image {
             .iter()
             .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
             .collect();
-        let reached = reached::of(&file, &layout, &layout.data, &tables);
+        let reached = reached::of(&file, &layout);
+        let landing_pads = reached::landing_pads(&layout.data, &tables);
         let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
         let path = path.into();
-        Ok(Image { path, functions, fragments, text, data, reached, entry, relocatable, dynamic })
+        Ok(Image {
+            path,
+            functions,
+            fragments,
+            text,
+            data,
+            reached,
+            landing_pads,
+            entry,
+            relocatable,
+            dynamic,
+        })
     }
 
     /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point

@@ -47,32 +47,46 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Makes ready for functions whose tags stand where `overwritten` was. `scratch`: writable by us, and
-    /// not in use yet.
+    /// Makes ready for so many functions now, and at most so many. `scratch`: writable by us, and not in
+    /// use yet.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
         output: Output,
-        functions: usize,
-        overwritten: &[Overwritten],
+        (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
         let nothing =
-            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, overwritten);
+            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => {
-                Collector::Counts(Counts::new(process, loaded, scratch, functions, overwritten)?)
-            }
-            Output::Log(log) => {
-                Collector::Log(Log::new(process, loaded, scratch, log, overwritten)?)
-            }
+            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
                 Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
             }
         })
+    }
+
+    /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
+    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        match self {
+            Collector::None(_) | Collector::Log(_) => {}
+            Collector::Counts(counts) => counts.add(functions)?,
+            Collector::Card(window, _) => window.add(2 * functions as u64)?,
+        }
+        self.shared().note(overwritten)
+    }
+
+    /// The memory that all of them have.
+    fn shared(&self) -> &Shared {
+        match self {
+            Collector::None(shared) | Collector::Card(_, shared) => shared,
+            Collector::Counts(counts) => counts.shared(),
+            Collector::Log(log) => log.shared(),
+        }
     }
 
     /// Gives a thread that stands still what its tags need.
@@ -115,12 +129,7 @@ impl Collector {
 
     /// Takes note that the tags are out.
     pub fn forget_overwritten(&self) {
-        let shared = match self {
-            Collector::None(shared) | Collector::Card(_, shared) => shared,
-            Collector::Counts(counts) => counts.shared(),
-            Collector::Log(log) => log.shared(),
-        };
-        shared.forget_overwritten();
+        self.shared().forget_overwritten();
     }
 
     fn slots(&self) -> Option<&Slots> {

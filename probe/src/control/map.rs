@@ -22,7 +22,7 @@ impl Tagged {
             number: number as u32,
             name: patched.function.name.clone(),
             symbols: patched.function.symbols.clone(),
-            object: self.program.clone(),
+            object: patched.object.clone(),
             start: patched.address(),
             size: patched.function.size,
             exits: match (&self.collector, patched.hidden) {
@@ -39,7 +39,7 @@ impl Tagged {
         TagMap {
             version: VERSION,
             id,
-            program: self.program.clone(),
+            program: self.program.image.path.clone(),
             pid: self.process.pid.as_raw() as u32,
             sink: sink.to_owned(),
             timed,

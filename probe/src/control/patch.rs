@@ -1,5 +1,8 @@
 //! Chosen functions to jumps at their entries and exits, and back.
 
+use std::path::PathBuf;
+
+use super::loaded::Loaded;
 use super::{Overwritten, TagError};
 use crate::disassembly::{Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
@@ -13,6 +16,8 @@ const SHARED_BYTES: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct Patched {
     pub function: Function,
+    /// The file it is of.
+    pub object: PathBuf,
     address: u64,
     /// Exits that are not seen.
     pub hidden: usize,
@@ -22,6 +27,9 @@ pub(super) struct Patched {
     /// Each moved instruction: where it was and where it is, in memory.
     moved: Vec<(u64, u64)>,
 }
+
+/// Functions with jumps to stubs, those that cannot have them and why not, the stubs' code.
+pub(super) type Planned = (Vec<Patched>, Vec<(Function, String)>, Vec<u8>);
 
 /// Bytes that are changed.
 #[derive(Debug)]
@@ -60,19 +68,15 @@ impl Plan {
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
-    pub fn stubs(
-        self,
-        start: u64,
-        bias: u64,
-        image: &Image,
-    ) -> Result<(Vec<Patched>, Vec<(Function, String)>, Vec<u8>), StubError> {
+    /// `first`: the number of the first function.
+    pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
         let Plan { rewrites, mut refused, sink } = self;
         let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
-        let mut stubs = Stubs::new(start, bias, sink, tags)?;
+        let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
         let mut patched = Vec::new();
         for (function, rewrite) in rewrites {
-            match stubs.add(&rewrite, function.start, patched.len() as u32) {
-                Ok(changes) => patched.push(Patched::new(function, &rewrite, changes, bias, image)),
+            match stubs.add(&rewrite, function.start, first + patched.len() as u32) {
+                Ok(changes) => patched.push(Patched::new(function, &rewrite, changes, loaded)),
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
@@ -81,19 +85,15 @@ impl Plan {
 }
 
 impl Patched {
-    fn new(
-        function: Function,
-        rewrite: &Rewrite,
-        changes: Changes,
-        bias: u64,
-        image: &Image,
-    ) -> Self {
-        let there = |address: u64| address.wrapping_add(bias);
+    fn new(function: Function, rewrite: &Rewrite, changes: Changes, loaded: &Loaded) -> Self {
+        let Loaded { image, bias } = loaded;
+        let there = |address: u64| address.wrapping_add(*bias);
         let edit = |(address, new): (u64, Vec<u8>)| {
             let original = bytes_of(image, address, new.len() as u64).unwrap_or_default().to_vec();
             Edit { address: there(address), original, new }
         };
         Patched {
+            object: image.path.clone(),
             address: there(function.start),
             function,
             hidden: rewrite.hidden.len(),
@@ -158,11 +158,14 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
     Ok(edits.try_for_each(|edit| process.write(edit.address, &edit.new))?)
 }
 
-/// Takes the jumps out. A thread in a stub goes on there: stubs stay, and lead back behind the jump.
-pub(super) fn restore(
-    write: impl Fn(u64, &[u8]) -> Result<(), PtraceError>,
-    patched: &[Patched],
-) -> Result<(), PtraceError> {
-    let mut edits = patched.iter().flat_map(|patched| &patched.edits);
-    edits.try_for_each(|edit| write(edit.address, &edit.original))
+/// Takes the jumps out where they still are: a library may have been unloaded. A thread in a stub goes on
+/// there: stubs stay, and lead back behind the jump.
+pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
+    for edit in patched.iter().flat_map(|patched| &patched.edits) {
+        let mut there = vec![0; edit.new.len()];
+        if process.read(edit.address, &mut there).is_ok() && there == edit.new {
+            process.write(edit.address, &edit.original)?;
+        }
+    }
+    Ok(())
 }

@@ -19,6 +19,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nix::unistd::Pid;
 use rustix::fs::Timespec;
 use rustix::thread::futex;
 
@@ -33,6 +34,9 @@ const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
 /// written.
 pub const SLOTS: u64 = 1 << 12;
+
+/// Places of a function that are overwritten, on average at most: memory is taken where there are some.
+const PATCHES: u64 = 32;
 
 /// Where something stood before a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,30 +70,38 @@ pub struct Shared {
     slots_at: u64,
     slot_bytes: u64,
     bytes: u64,
+    pid: Pid,
+    /// What was overwritten, at most.
+    patches: u64,
 }
 
 impl Shared {
-    /// Makes the memory. `scratch`: writable by us, and not in use yet.
+    /// Makes the memory, for at most so many functions. `scratch`: writable by us, and not in use yet.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
         shape: Shape,
-        overwritten: &[Overwritten],
+        functions: usize,
     ) -> Result<Self, TagError> {
         let pid = process.pid;
         let failed = |source| TagError::Shared { pid, source };
-        let patches = overwritten.len() as u64 * PATCH_BYTES;
-        let before = (PAGE_BYTES + patches).next_multiple_of(PAGE_BYTES);
+        let patches = (functions as u64 + 1) * PATCHES;
+        let before = (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES);
         // The process maps it at any page: slots begin at the first multiple behind. One more page is only
         // pointed at.
         let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
         let (start, file) = create(process, loaded, scratch, bytes)?;
         let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
         let memory = Memory::map(&file, bytes).map_err(failed)?;
-        let shared = Shared { start, memory, slots_at, slot_bytes: shape.slot_bytes, bytes };
-        shared.describe(overwritten);
+        let slot_bytes = shape.slot_bytes;
+        let shared = Shared { start, memory, slots_at, slot_bytes, bytes, pid, patches };
+        shared.describe();
         Ok(shared)
+    }
+
+    fn failed(&self, what: &str) -> TagError {
+        TagError::Shared { pid: self.pid, source: io::Error::other(what) }
     }
 
     /// Memory that no process has.
@@ -101,22 +113,31 @@ impl Shared {
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
         let memory = Memory::map(&file, bytes).unwrap();
-        Shared { start: 1 << 40, memory, slots_at, slot_bytes, bytes }
+        Shared { start: 1 << 40, memory, slots_at, slot_bytes, bytes, pid: Pid::this(), patches: 0 }
     }
 
-    /// Fills the header in.
-    fn describe(&self, overwritten: &[Overwritten]) {
+    /// Keeps what is to be overwritten, for a controller that takes the tags out later.
+    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let first = self.get(header::PATCHES);
+        if first + overwritten.len() as u64 > self.patches {
+            return Err(self.failed("too many places to tag"));
+        }
         for (number, Overwritten { address, bytes }) in overwritten.iter().enumerate() {
-            let at = PAGE_BYTES + number as u64 * PATCH_BYTES;
+            let at = PAGE_BYTES + (first + number as u64) * PATCH_BYTES;
             let bytes = &bytes[..bytes.len().min(OVERWRITTEN_BYTES)];
             self.set(at, *address);
             self.set(at + 8, bytes.len() as u64);
             self.memory.copy_from(at + 16, bytes);
         }
+        self.set(header::PATCHES, first + overwritten.len() as u64);
+        Ok(())
+    }
+
+    /// Fills the header in.
+    fn describe(&self) {
         self.memory.write(header::VERSION, VERSION);
         self.memory.write(header::CONTROLLER, std::process::id());
         self.set(header::PATCHES_AT, PAGE_BYTES);
-        self.set(header::PATCHES, overwritten.len() as u64);
         self.set(header::SLOTS_AT, self.slots_at);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);

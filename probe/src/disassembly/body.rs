@@ -67,9 +67,12 @@ impl Body {
         inside(&self.range) || inside(&self.function) || apart() || shared()
     }
 
-    /// Whether data hold addresses within it.
+    /// Whether data hold addresses within it, or within the function it is a part of.
     pub fn has_inner_pointers(&self, image: &Image) -> bool {
-        let first = image.reached.partition_point(|address| *address <= self.range.start);
-        image.reached.get(first).is_some_and(|address| self.range.contains(address))
+        let inside = |range: &Range<u64>| {
+            let first = image.reached.partition_point(|address| *address <= range.start);
+            image.reached.get(first).is_some_and(|address| range.contains(address))
+        };
+        inside(&self.range) || inside(&self.function)
     }
 }

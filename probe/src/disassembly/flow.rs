@@ -28,7 +28,8 @@ impl Flow {
     /// Reads all instructions of all functions, and the tables they name.
     pub fn of(image: &Image) -> Flow {
         let mut flow = Flow { fixed: Marks::new(image), owners: HashMap::new() };
-        image.reached.iter().for_each(|address| flow.fixed.set(*address));
+        let reached = image.reached.iter().chain(&image.landing_pads);
+        reached.for_each(|address| flow.fixed.set(*address));
         let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
         let mut tables = Vec::new();
         for range in functions.chain(image.fragments.iter().cloned()) {

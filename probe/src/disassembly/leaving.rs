@@ -5,6 +5,7 @@ use iced_x86::{
 };
 
 use super::body::Body;
+use super::is_call;
 use crate::elf::Image;
 
 /// How far back the origin of a jump's register is looked for, in instructions.
@@ -41,33 +42,44 @@ pub(super) fn of(image: &Image, body: &Body, index: usize) -> Option<Leaving> {
     }
 }
 
-/// Whether a jump to a computed address is a call, not a `switch`.
+/// Whether a jump to a computed address is a call, not a `switch` or a `goto`. Those take addresses within
+/// the function from data, or add distances.
 fn is_tail_call(image: &Image, body: &Body, index: usize) -> bool {
     let jump = &body.instructions[index];
     match jump.op0_kind() {
         OpKind::Memory if jump.is_ip_rel_memory_operand() => true,
-        // A table of addresses, or a field of an object.
-        OpKind::Memory => {
-            let indexed = jump.memory_index() != Register::None;
-            !body.has_inner_pointers(image) && !indexed
+        OpKind::Memory => !(body.has_inner_pointers(image) || is_on_stack(jump)),
+        OpKind::Register => {
+            let origin = origin(body, index, jump.op0_register());
+            !body.has_inner_pointers(image) && !origin.is_some_and(is_no_function)
         }
-        OpKind::Register => match origin(body, index, jump.op0_register()) {
-            Some(origin) if origin.mnemonic() == Mnemonic::Mov => {
-                let indexed = origin.memory_index() != Register::None;
-                !(body.has_inner_pointers(image) || indexed)
-            }
-            // Sums are those of a table's address and its entry.
-            Some(_) => false,
-            None => !body.has_inner_pointers(image),
-        },
         _ => false,
     }
 }
 
-/// The last instruction before another one that writes a register.
+/// Whether an instruction computes an address that is no function's: sums are those of a table's address and
+/// its entry, a table on the stack was made by the function itself, and what is popped there is a return
+/// address that the unwinder has put there, on a stack that is not the function's any more.
+fn is_no_function(origin: &Instruction) -> bool {
+    let computed = match origin.mnemonic() {
+        Mnemonic::Add | Mnemonic::Sub | Mnemonic::Pop => true,
+        Mnemonic::Lea => !origin.is_ip_rel_memory_operand(),
+        _ => false,
+    };
+    computed || is_on_stack(origin)
+}
+
+/// Whether an instruction reads an element of something on the stack.
+fn is_on_stack(instruction: &Instruction) -> bool {
+    let base = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
+    base && instruction.memory_index() != Register::None
+}
+
+/// The last instruction before another one that writes a register, if no call may have.
 fn origin(body: &Body, index: usize, register: Register) -> Option<&Instruction> {
     let mut factory = InstructionInfoFactory::new();
-    let mut before = body.instructions[..index].iter().rev().take(BACK);
+    let before = body.instructions[..index].iter().rev().take(BACK);
+    let mut before = before.take_while(|instruction| !is_call(instruction));
     before.find(|instruction| {
         let info = factory.info(instruction);
         info.used_registers().iter().any(|used| {

@@ -151,16 +151,19 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let (span, short) = match self.first_span(JUMP_BYTES as u64) {
-            Ok(span) => (self.with_loops(span)?, false),
+            Ok(span) => (span, false),
             Err(refusal) => {
                 let whole = whole.filter(|span| self.bytes(span) >= SHORT_BYTES);
                 let span = whole.map_or_else(|| self.first_span(SHORT_BYTES), Ok);
-                (self.with_loops(span.map_err(|_| refusal)?)?, true)
+                (span.map_err(|_| refusal)?, true)
             }
         };
+        let (span, apart) = self.with_loops(span);
         let all = if short { &mut self.short } else { &mut self.spans };
         all.push(span);
-        Ok(())
+        let mut apart = apart.into_iter();
+        let covered = apart.all(|branch| self.is_covered(branch) || self.around(branch));
+        if covered { Ok(()) } else { Err(Refusal::Loop) }
     }
 
     /// The smallest region at the entry with room for some bytes.
@@ -176,18 +179,25 @@ impl<'a> Planner<'a> {
         Err(Refusal::TooShort)
     }
 
-    /// Sees to it that branches to the entry are not taken for calls.
-    fn with_loops(&mut self, mut span: Span) -> Result<Span, Refusal> {
+    /// Sees to it that branches to the entry are not taken for calls: they are in its region, or redirected.
+    /// The rest comes back, to be in regions of their own.
+    fn with_loops(&mut self, mut span: Span) -> (Span, Vec<usize>) {
         let body = self.ground.body;
+        let mut apart = Vec::new();
         loop {
             let outside = |index: &&usize| **index >= span.end;
             let long = |index: &usize| LONG.contains(&body.instructions[*index].len());
             let branches = body.branches_to(body.range.start).iter().filter(outside);
-            let Some(near) = branches.clone().find(|index| !long(index)) else {
-                self.redirects.extend(branches.map(|index| body.instructions[*index]));
-                return Ok(span);
+            let mut short = branches.clone().filter(|index| !long(index));
+            let Some(near) = short.find(|index| !apart.contains(*index)) else {
+                let long = branches.filter(|index| long(index));
+                self.redirects.extend(long.map(|index| body.instructions[*index]));
+                return (span, apart);
             };
-            span = self.ground.close(0, near + 1).map_err(|_| Refusal::Loop)?;
+            match self.ground.close(0, near + 1) {
+                Ok(whole) => span = whole,
+                Err(_) => apart.push(*near),
+            }
         }
     }
 

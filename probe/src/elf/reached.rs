@@ -12,6 +12,8 @@ use super::layout::{ENDIAN, File, Layout};
 
 type Bytes<'data> = EndianSlice<'data, LittleEndian>;
 
+/// Packed relative relocations (generic ABI, "Dynamic Section").
+const DT_RELR: u32 = 36;
 /// `Elf64_Rela`: place, type and symbol, addend.
 const RELA_WORDS: usize = 3;
 /// No value (Linux Standard Base, "DWARF Exception Header Encoding"), as the following.
@@ -20,14 +22,26 @@ const FORMAT: u8 = 0x0f;
 const APPLICATION: u8 = 0x70;
 const PC_RELATIVE: u8 = 0x10;
 
-/// Addresses of instructions, ascending. `tables`: of each range with unwind information its start and
-/// the address of its table of landing pads.
-pub(super) fn of(file: &File, layout: &Layout, data: &[Text], tables: &[(u64, u64)]) -> Vec<u64> {
-    let mut all = words(layout, data);
+/// Addresses of instructions that pointers in data have, ascending.
+pub(super) fn of(file: &File, layout: &Layout) -> Vec<u64> {
+    let data = &layout.data;
+    // What is loaded anywhere has its pointers in relocations; the rest are numbers, such as those of
+    // characters in a static program's tables. Only packed relocations leave the pointers where they are.
+    let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
+    let mut all = if is_plain { words(layout, data) } else { Vec::new() };
     all.extend(relocations(file, data).filter(|address| layout.segment_at(*address).is_some()));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Where the unwinder goes on, ascending. `tables`: of each range with unwind information its start and the
+/// address of its table of landing pads.
+pub(super) fn landing_pads(data: &[Text], tables: &[(u64, u64)]) -> Vec<u64> {
+    let mut all = Vec::new();
     for (start, table) in tables {
         // Damage in one is no damage in the next.
-        let _ = landing_pads(data, *start, *table, &mut all);
+        let _ = pads(data, *start, *table, &mut all);
     }
     all.sort_unstable();
     all.dedup();
@@ -61,14 +75,17 @@ fn relocations<'a>(file: &File, data: &'a [Text]) -> impl Iterator<Item = u64> +
 
 /// Address and bytes of the relocations' table.
 fn rela(file: &File) -> Option<(u64, usize)> {
+    let size = dynamic_value(file, DT_RELASZ)?;
+    Some((dynamic_value(file, DT_RELA)?, usize::try_from(size).ok()?))
+}
+
+/// What the file tells the dynamic linker under a tag.
+fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
     let segments = file.elf_program_headers();
     let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC)?;
     let entries = header.dynamic(ENDIAN, file.data()).ok()??;
-    let value = |tag: u32| {
-        let entry = entries.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
-        Some(entry.d_val(ENDIAN))
-    };
-    Some((value(DT_RELA)?, usize::try_from(value(DT_RELASZ)?).ok()?))
+    let entry = entries.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
+    Some(entry.d_val(ENDIAN))
 }
 
 /// What follows an address.
@@ -80,7 +97,7 @@ fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
 }
 
 /// Where the unwinder goes on in a range (Itanium C++ ABI, "Exception Handling Tables").
-fn landing_pads(data: &[Text], start: u64, table: u64, all: &mut Vec<u64>) -> gimli::Result<()> {
+fn pads(data: &[Text], start: u64, table: u64, all: &mut Vec<u64>) -> gimli::Result<()> {
     let bytes = bytes_at(data, table).unwrap_or_default();
     let mut reader = Bytes::new(bytes, LittleEndian);
     let position = |reader: &Bytes| table + (bytes.len() - reader.len()) as u64;

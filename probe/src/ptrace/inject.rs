@@ -7,10 +7,10 @@
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{Process, PtraceError, Standing};
+use super::{Process, PtraceError, Standing, Status, wait};
 
 /// `syscall; int3`.
 const CODE: [u8; 3] = [0x0f, 0x05, 0xcc];
@@ -69,13 +69,13 @@ impl Process {
     fn run_to_trap(&mut self, thread: Pid) -> Result<(), PtraceError> {
         loop {
             ptrace::cont(thread, None).map_err(PtraceError::new(thread, "continue"))?;
-            let status = waitpid(thread, Some(WaitPidFlag::__WALL));
+            let status = wait(Some(thread), WaitPidFlag::__WALL);
             match status.map_err(PtraceError::new(thread, "wait"))? {
-                WaitStatus::Stopped(_, Signal::SIGTRAP) => return Ok(()),
-                WaitStatus::Stopped(_, signal) => {
+                Status::Stopped(_, signal) if signal == Signal::SIGTRAP => return Ok(()),
+                Status::Stopped(_, signal) => {
                     self.threads.insert(thread, Standing::Signal(signal));
                 }
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                Status::Exited(..) | Status::Signaled(..) => {
                     return Err(PtraceError::Ended(self.pid));
                 }
                 _ => {}

@@ -23,10 +23,12 @@ pub(super) enum Rule {
     /// Bytes.
     LessThan(u64),
     List(HashSet<String>),
+    /// A library's functions, or some of them.
+    Library(GlobMatcher, Option<Box<Rule>>),
 }
 
 /// What a rule that is refused would choose by.
-const UNSUPPORTED: [(&str, &str); 2] = [("source=", "source file"), ("library=", "library")];
+const UNSUPPORTED: [(&str, &str); 1] = [("source=", "source file")];
 
 impl Rule {
     pub(super) fn parse(rule: &str) -> Result<Rule, SelectionError> {
@@ -39,7 +41,9 @@ impl Rule {
             return size_rule(rule, size);
         }
         let (kind, pattern) = match text.split_once('=') {
-            Some((kind @ ("name" | "glob" | "regex" | "list"), pattern)) => (kind, pattern),
+            Some((kind @ ("name" | "glob" | "regex" | "list" | "library"), pattern)) => {
+                (kind, pattern)
+            }
             _ => ("", text),
         };
         if pattern.is_empty() {
@@ -50,12 +54,14 @@ impl Rule {
             "glob" => Ok(Rule::Glob(glob(rule, pattern)?)),
             "regex" => regex(rule, pattern),
             "list" => list(rule, Path::new(pattern)),
+            "library" => library(rule, pattern),
             _ if pattern.contains(['*', '?']) => Ok(name_or_glob(pattern)),
             _ => Ok(Rule::Name(pattern.into())),
         }
     }
 
-    pub(super) fn matches(&self, function: &Function) -> bool {
+    /// `library`: the name of the file, if it is not the program.
+    pub(super) fn matches(&self, function: &Function, library: Option<&str>) -> bool {
         let any = |matches: &dyn Fn(&str) -> bool| {
             matches(&function.name) || function.symbols.iter().any(|symbol| matches(symbol))
         };
@@ -67,6 +73,10 @@ impl Rule {
             Rule::AtLeast(bytes) => function.size >= *bytes,
             Rule::LessThan(bytes) => function.size < *bytes,
             Rule::List(names) => any(&|it| names.contains(it)),
+            Rule::Library(glob, then) => {
+                library.is_some_and(|name| glob.is_match(name))
+                    && then.as_ref().is_none_or(|rule| rule.matches(function, library))
+            }
         }
     }
 }
@@ -82,6 +92,14 @@ fn glob(rule: &str, pattern: &str) -> Result<GlobMatcher, SelectionError> {
     let glob = Glob::new(pattern)
         .map_err(|source| SelectionError::Glob { rule: rule.into(), source: Box::new(source) })?;
     Ok(glob.compile_matcher())
+}
+
+fn library(rule: &str, pattern: &str) -> Result<Rule, SelectionError> {
+    let (file, then) = match pattern.split_once('/') {
+        Some((file, then)) => (file, Some(Box::new(Rule::parse(then)?))),
+        None => (pattern, None),
+    };
+    Ok(Rule::Library(glob(rule, file)?, then))
 }
 
 /// C++ names have stars and brackets of their own (`f(char*)`): what is no glob can still be a name.

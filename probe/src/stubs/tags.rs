@@ -40,12 +40,14 @@ pub enum Sink {
     Log(LogShape),
     /// Writes to an address of its own, which the card sees.
     Card,
+    /// Sends the thread a signal that is ignored unless it is traced.
+    Gate,
 }
 
 impl Sink {
     /// Whether exits matter.
     pub fn exits(self) -> bool {
-        self != Sink::Count
+        !matches!(self, Sink::Count | Sink::Gate)
     }
 }
 
@@ -135,6 +137,8 @@ impl Tags {
             Sink::Count if place.is_exit() => Ok(0),
             Sink::Count => count(place, 0).map(|code| code.len()),
             Sink::Card => card(place, 0).map(|code| code.len()),
+            Sink::Gate if place.event % 2 != 0 => Ok(0),
+            Sink::Gate => gate(0).map(|code| code.len()),
         };
         bytes.map_err(failed(0))
     }
@@ -150,6 +154,8 @@ impl Tags {
             Sink::Count if is_exit => Ok(Vec::new()),
             Sink::Count => count(place, at),
             Sink::Card => card(place, at),
+            Sink::Gate if is_exit => Ok(Vec::new()),
+            Sink::Gate => gate(at),
             Sink::Log(shape) => return self.log(&shape, place, at).map_err(failed(at)),
         };
         code.map_err(failed(at))
@@ -251,6 +257,29 @@ fn count(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
 fn card(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     asm.mov(dword_ptr(CARD_STRIDE * u64::from(place.event)).gs(), place.word())?;
+    asm.assemble(at)
+}
+
+/// Registers that a gate keeps on the stack while its thread stands still: from there upwards `r11`, `rcx`,
+/// `rdx`, `rsi`, `rdi`, `rax`.
+pub const GATE_SAVED: usize = 6;
+
+/// At an entry nothing below the stack pointer means anything, nor do flags.
+fn gate(at: u64) -> Result<Vec<u8>, IcedError> {
+    let saved = [rax, rdi, rsi, rdx, rcx, r11];
+    debug_assert_eq!(saved.len(), GATE_SAVED);
+    let mut asm = CodeAssembler::new(64)?;
+    saved.iter().try_for_each(|register| asm.push(*register))?;
+    asm.mov(eax, libc::SYS_getpid as i32)?;
+    asm.syscall()?;
+    asm.mov(edi, eax)?;
+    asm.mov(eax, libc::SYS_gettid as i32)?;
+    asm.syscall()?;
+    asm.mov(esi, eax)?;
+    asm.mov(edx, libc::SIGURG)?;
+    asm.mov(eax, libc::SYS_tgkill as i32)?;
+    asm.syscall()?;
+    saved.iter().rev().try_for_each(|register| asm.pop(*register))?;
     asm.assemble(at)
 }
 

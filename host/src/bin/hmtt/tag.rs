@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Ending, Tagged, ThreadCounts, follow, verdicts};
+use hmtt_probe::control::{Ending, Start, Tagged, ThreadCounts, follow, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
@@ -49,6 +49,9 @@ struct List {
 struct Run {
     #[command(flatten)]
     how: How,
+    /// Tag from the first instruction on: static initialisers too, not only from main
+    #[arg(long)]
+    initializers: bool,
     /// The program and its arguments
     #[arg(
         value_name = "PROG",
@@ -80,8 +83,8 @@ struct How {
 /// Rules; the last that matches a function decides, exclusions after inclusions.
 #[derive(clap::Args)]
 struct Which {
-    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, or list=FILE; all are
-    /// chosen if nothing is
+    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE, or
+    /// library=FILE[/RULE]; all of the program are chosen if nothing is
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Leave functions out; rules as for --include
@@ -106,7 +109,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
             let pid = process.pid;
-            let ran = tag(process, &arguments.how, signals);
+            let start = if arguments.initializers { Start::Now } else { Start::Main };
+            let ran = tag(process, &arguments.how, start, signals);
             if ran.is_err() {
                 // It is ours, and nobody asked for it untagged.
                 let _ = kill(pid, Signal::SIGKILL);
@@ -116,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Attach(arguments) => {
             let signals = block()?;
             let process = Process::attach(Pid::from_raw(arguments.pid))?;
-            tag(process, &arguments.how, signals)
+            tag(process, &arguments.how, Start::Now, signals)
         }
     }
 }
@@ -130,7 +134,7 @@ fn list(arguments: &List) -> Result<()> {
     let image = Image::read(&path)?;
     let mut output = std::io::stdout().lock();
     for (function, rewrite) in verdicts(&image) {
-        if !selection.matches(function) {
+        if !selection.matches(function, None) {
             continue;
         }
         let Function { name, start, size, .. } = function;
@@ -164,13 +168,16 @@ fn block() -> Result<SigSet> {
     Ok(signals)
 }
 
-fn tag(process: Process, how: &How, signals: SigSet) -> Result<bool> {
+fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<bool> {
     let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
     let selection = how.which.selection()?;
-    let chosen = |function: &Function| selection.matches(function);
     let to = how.to.open()?;
-    let mut tagged = Tagged::new(process, image, chosen, to.output)?;
-    to.map.iter().try_for_each(|map| map.save(&tagged, None))?;
+    let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
+    let mut saved = Ok(());
+    let ending = follow(&mut tagged, signals, |tagged| {
+        saved = to.map.iter().try_for_each(|map| map.save(tagged, None));
+    })?;
+    saved?;
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
@@ -178,7 +185,6 @@ fn tag(process: Process, how: &How, signals: SigSet) -> Result<bool> {
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
-    let ending = follow(&mut tagged, signals)?;
     let summary = tagged.finish(ending);
     if let (Some(map), Ok(Some(summary))) = (&to.map, &summary) {
         map.save(&tagged, Some(summary))?;
@@ -222,7 +228,8 @@ fn wait_for(pid: Pid) -> Result<i32> {
 }
 
 fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
-    let total = |at: usize| counts.iter().map(|thread| thread.entries[at]).sum::<u64>();
+    let total =
+        |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
     let mut rows: Vec<(u64, &Function)> =
         tagged.functions().enumerate().map(|(at, function)| (total(at), function)).collect();
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));

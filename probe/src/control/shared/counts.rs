@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use nix::unistd::Pid;
 
 use super::slots::Slots;
-use super::{Overwritten, Shape, Shared};
+use super::{Shape, Shared};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -37,14 +37,22 @@ impl Counts {
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
-        functions: usize,
-        overwritten: &[Overwritten],
+        at_most: usize,
     ) -> Result<Self, TagError> {
-        let slot_bytes = (functions as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
+        let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
         let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, shape, overwritten)?);
+        let shared = Arc::new(Shared::new(process, loaded, scratch, shape, at_most)?);
         let slots = Slots::new(Arc::clone(&shared));
-        Ok(Counts { shared, slots, functions, ended: Vec::new() })
+        Ok(Counts { shared, slots, functions: 0, ended: Vec::new() })
+    }
+
+    /// Counts more functions.
+    pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
+        self.functions += functions;
+        if self.functions as u64 * 8 > self.shared.slot_bytes {
+            return Err(self.shared.failed("too many functions"));
+        }
+        Ok(())
     }
 
     /// The memory they are in.

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use super::drain::Drain;
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Overwritten, Shape, Shared, clock};
+use super::{Shape, Shared, clock};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -63,17 +63,17 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes room for records, and begins the log.
+    /// Makes room for records of at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
         scratch: u64,
         output: LogOutput,
-        overwritten: &[Overwritten],
+        at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, overwritten)?);
+        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
         let slots = Slots::new(Arc::clone(&shared));
         let tsc_hz = clock::measure();

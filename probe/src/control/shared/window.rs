@@ -66,6 +66,8 @@ pub struct Window {
     start: u64,
     path: PathBuf,
     threads: BTreeSet<Pid>,
+    /// Bytes that events have.
+    used: u64,
     /// Its size.
     pub bytes: u64,
 }
@@ -92,7 +94,17 @@ impl Window {
         let start = process.call(loaded.site(), map, arguments);
         let close = (libc::SYS_close, "close the card's window");
         process.call(loaded.site(), close, [descriptor, 0, 0, 0, 0, 0])?;
-        Ok(Window { start: start?, path: full, threads: BTreeSet::new(), bytes })
+        Ok(Window { start: start?, path: full, threads: BTreeSet::new(), used: 0, bytes })
+    }
+
+    /// Takes room for more events.
+    pub fn add(&mut self, events: u64) -> Result<(), TagError> {
+        self.used += events * CARD_STRIDE;
+        let (path, needed, found) = (self.path.clone(), self.used, self.bytes);
+        if needed > found {
+            return Err(WindowError::TooSmall { path, needed, found }.into());
+        }
+        Ok(())
     }
 
     /// Lets a thread that stands still write to it.
