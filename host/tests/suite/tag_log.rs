@@ -15,7 +15,7 @@ use hmtt_probe::tag_map::TagMap;
 use crate::scratch;
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};
 use log::{Log, number};
-use programs::{ASKED, EIGHT, ENDLESS, JUMPS, TIMER, TREE};
+use programs::{ASKED, EIGHT, ENDLESS, JUMPS, STORM, TIMER, TREE};
 
 fn log_words<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     [&["--sink", "log", "-o", file.to_str().unwrap()], more].concat()
@@ -202,6 +202,22 @@ fn tags_of_signal_handlers_come_in_between() {
         let log = Log::read(&file);
         let logged = ["step", "tick"].map(|name| log.entries(number(&file, name))[0]);
         assert_eq!((logged.to_vec(), log.lost()), (counted, 0));
+    }
+}
+
+#[test]
+fn threads_handlers_and_children_at_once_lose_nothing() {
+    let Some(program) = build("tag-log-storm", STORM, &["-fno-optimize-sibling-calls"]) else {
+        return;
+    };
+    for more in [&["--buffer-kb", "8", "--buffers", "2"][..], &["--no-time"]] {
+        let file = log_same("tag-log-storm", &program, more);
+        let log = Log::read(&file);
+        let total = |name| log.entries(number(&file, name)).iter().sum::<u64>();
+        let turns = 5 * (6 * 1000 + 15);
+        assert_eq!((total("sum"), log.lost()), (turns * 21, 0));
+        assert_eq!(total("leaf"), turns * 20 + total("tick"));
+        assert!(total("tick").is_multiple_of(30));
     }
 }
 

@@ -114,7 +114,15 @@ impl Shared {
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
         let memory = Memory::map(&file, bytes).unwrap();
-        Shared { start: 1 << 40, memory, slots_at, slot_bytes, bytes, pid: Pid::this(), patches: 0 }
+        Shared {
+            start: 1 << 40,
+            memory,
+            slots_at,
+            slot_bytes,
+            bytes,
+            pid: Pid::this(),
+            patches: PATCHES,
+        }
     }
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.

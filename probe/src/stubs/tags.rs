@@ -137,7 +137,7 @@ impl Tags {
             Sink::Count if place.is_exit() => Ok(0),
             Sink::Count => count(place, 0).map(|code| code.len()),
             Sink::Card => card(place, 0).map(|code| code.len()),
-            Sink::Gate if place.event % 2 != 0 => Ok(0),
+            Sink::Gate if place.is_exit() => Ok(0),
             Sink::Gate => gate(0).map(|code| code.len()),
         };
         bytes.map_err(failed(0))

@@ -96,3 +96,35 @@ int main(void) {
     return 0;
 }
 "#;
+
+/// Threads, a timer's handler and children, all at once and calling the same functions.
+pub const STORM: &str = r#"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
+__attribute__((noipa)) long sum(long n) { return n <= 0 ? 0 : leaf(n) + sum(n - 1); }
+__attribute__((noipa)) long tick(long n) { return leaf(n); }
+static void handler(int s) { (void)s; for (int i = 0; i < 30; i++) tick(i); }
+static void *run(void *turns) { long s = 0; for (long i = 0; i < (long)turns; i++) s += sum(20); return (void *)s; }
+int main(void) {
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+    struct itimerval often = { { 0, 300 }, { 0, 300 } };
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    for (int round = 0; round < 5; round++) {
+        pthread_t t[6]; long s = 0; int status;
+        for (long i = 0; i < 6; i++) pthread_create(&t[i], 0, run, (void *)(1000 + i));
+        pid_t child = fork();
+        if (child == 0) { for (int i = 0; i < 1000; i++) s += sum(5); _exit(s == 50000 ? 7 : 1); }
+        for (int i = 0; i < 6; i++) { void *v; pthread_join(t[i], &v); s += (long)v; }
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR);
+        printf("%ld %d\n", s, WEXITSTATUS(status));
+    }
+    return 9;
+}
+"#;
