@@ -6,7 +6,10 @@
 //! instruction is then.
 
 mod abandoned;
+mod begin;
+mod budget;
 mod collector;
+mod error;
 mod follow;
 mod gate;
 mod leave;
@@ -24,15 +27,18 @@ use nix::unistd::Pid;
 
 use crate::disassembly::{Disassembly, Refusal, Rewrite};
 use crate::elf::{Function, Image};
-use crate::ptrace::{Process, PtraceError};
+use crate::ptrace::Process;
 use crate::selection::Selection;
-use crate::stubs::{Sink, StubError};
+use crate::stubs::Sink;
 
 pub use abandoned::{Abandoned, controller};
+use budget::Budget;
+pub use budget::TakenOut;
 use collector::Collector;
 pub use collector::Output;
+pub use error::TagError;
 pub use follow::{Ending, follow};
-use gate::{Gate, Purpose};
+use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
 use shared::Overwritten;
@@ -40,61 +46,6 @@ pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::window::{CardWindow, WindowError};
 pub use shared::writer::LogSummary;
-
-/// Why a process cannot be tagged.
-#[derive(Debug, thiserror::Error)]
-pub enum TagError {
-    /// It cannot be traced.
-    #[error(transparent)]
-    Ptrace(#[from] PtraceError),
-    /// Its program is not where it should be in its memory.
-    #[error("process {pid}: {path} is not in its memory")]
-    NotLoaded {
-        /// Which.
-        pid: Pid,
-        /// The program.
-        path: PathBuf,
-    },
-    /// There is no room near the program.
-    #[error("process {0}: no room for {1} bytes within reach of its program")]
-    NoRoom(Pid, u64),
-    /// `gs` is in use.
-    #[error("process {0}: it uses the register gs, which tags need; those of --sink none do not")]
-    GsInUse(Pid),
-    /// A function that must not be passed unnoticed cannot be tagged.
-    #[error("cannot stop at {name}: {reason}")]
-    NoGate {
-        /// Which.
-        name: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A thread stands in what is to be overwritten, at an instruction that becomes several.
-    #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
-    InTheWay(Pid, u64),
-    /// What tags share cannot be made.
-    #[error(transparent)]
-    Stub(#[from] StubError),
-    /// There is no memory to share.
-    #[error("process {pid}: cannot share memory with it")]
-    Shared {
-        /// Which.
-        pid: Pid,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The log cannot be written.
-    #[error("cannot write the log")]
-    Log {
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The card's window cannot be used.
-    #[error(transparent)]
-    Window(#[from] WindowError),
-}
 
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
@@ -119,6 +70,8 @@ pub struct Tagged {
     known: BTreeSet<(PathBuf, u64)>,
     /// Memory for stubs.
     areas: Vec<Range<u64>>,
+    budget: Option<Budget>,
+    taken_out: Vec<TakenOut>,
     is_changed: bool,
 }
 
@@ -162,6 +115,8 @@ impl Tagged {
             gates: Vec::new(),
             known: BTreeSet::new(),
             areas: vec![scratch],
+            budget: None,
+            taken_out: Vec::new(),
             is_changed: false,
         };
         tagged.enter_threads()?;
@@ -169,90 +124,6 @@ impl Tagged {
             tagged.begin()?;
         }
         Ok(tagged)
-    }
-
-    /// Puts a gate at `main`, if it is known.
-    fn wait_for_main(&mut self) -> Result<bool, TagError> {
-        let Loaded { image, .. } = &self.program;
-        let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
-            return Ok(false);
-        };
-        let site = self.program.site();
-        let gate = Gate::new(&mut self.process, site, &self.program, main, Purpose::Main)?;
-        self.gates.push(gate);
-        Ok(true)
-    }
-
-    /// Puts the tags in; all threads stand still.
-    fn begin(&mut self) -> Result<(), TagError> {
-        let plan = |image: &Image| {
-            patch::plan(image, |function| self.selection.matches(function, None), self.sink)
-        };
-        let plan = plan(&self.program.image);
-        let (process, site) = (&mut self.process, self.program.site());
-        let area = self.program.reserve(process, site, plan.stub_bytes())?;
-        let stubs = plan.stubs(area.start, 0, &self.program)?;
-        self.add(area, stubs)?;
-        if self.selection.has_libraries() {
-            self.watch_linker()?;
-            self.tag_libraries()?;
-        }
-        Ok(())
-    }
-
-    /// Puts a gate where the dynamic linker says that it has loaded something.
-    fn watch_linker(&mut self) -> Result<(), TagError> {
-        let Some(address) = linker::notifier(&self.process)? else { return Ok(()) };
-        let images = linker::files(&self.process)?.into_keys();
-        for image in images.filter_map(|path| Image::read(&path).ok()) {
-            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let function = loaded.image.function_at(address.wrapping_sub(loaded.bias));
-            if let Some(function) = function.filter(|_| loaded.holds(address)) {
-                let site = self.program.site();
-                let gate = Gate::new(&mut self.process, site, &loaded, function, Purpose::Linker)?;
-                self.gates.push(gate);
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tags functions of libraries that were not there before.
-    fn tag_libraries(&mut self) -> Result<(), TagError> {
-        for (path, start) in linker::files(&self.process)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_known = path == self.program.image.path || !self.selection.wants(&name);
-            if is_known || !self.known.insert((path.clone(), start)) {
-                continue;
-            }
-            // What is mapped but no library is not meant.
-            let Ok(image) = Image::read(&path) else { continue };
-            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let chosen = |function: &Function| self.selection.matches(function, Some(&name));
-            let plan = patch::plan(&loaded.image, chosen, self.sink);
-            let site = self.program.site();
-            let area = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
-            let stubs = plan.stubs(area.start, self.patched.len() as u32, &loaded)?;
-            self.add(area, stubs)?;
-        }
-        Ok(())
-    }
-
-    /// Puts stubs and jumps in.
-    fn add(
-        &mut self,
-        area: Range<u64>,
-        (patched, refused, code): patch::Planned,
-    ) -> Result<(), TagError> {
-        self.refused.extend(refused);
-        self.process.write(area.start, &code)?;
-        self.areas.push(area);
-        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
-        self.collector.add(patched.len(), &overwritten)?;
-        patch::tag(&self.process, &patched)?;
-        self.patched.extend(patched);
-        self.is_changed = true;
-        Ok(())
     }
 
     /// Gives all threads what their tags need.

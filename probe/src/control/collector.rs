@@ -148,6 +148,22 @@ impl Collector {
         }
     }
 
+    /// How often each function was entered so far, as far as that is known.
+    pub fn calls(&self) -> Vec<u64> {
+        match self {
+            Collector::Counts(counts) => {
+                let mut calls = Vec::new();
+                for thread in counts.read() {
+                    calls.resize(calls.len().max(thread.entries.len()), 0);
+                    calls.iter_mut().zip(thread.entries).for_each(|(sum, one)| *sum += one);
+                }
+                calls
+            }
+            Collector::Log(log) => log.calls(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What each thread has counted.
     pub fn counts(&self) -> Vec<ThreadCounts> {
         match self {

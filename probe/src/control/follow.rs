@@ -15,7 +15,7 @@ use super::{TagError, Tagged, gate, patch};
 use crate::ptrace::{Child, Process, PtraceError, SignalNumber, Standing, Status, go_on, wait};
 
 /// How often threads are looked at when no signal says that something has happened.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(20);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ pub fn follow(
                 changed(tagged);
             }
         }
+        tagged.keep_budget()?;
         let signal =
             wait_for(&waited, TICK).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {

@@ -30,7 +30,9 @@ impl Tagged {
                 (_, 0) => Exits::All,
                 _ => Exits::Some,
             },
-            removed: None,
+            removed: self.taken_out.iter().find(|one| one.number == number).map(|one| {
+                format!("called {:.0} times a second of processor time", one.calls_per_second)
+            }),
         });
         let refused = self.refused.iter().map(|(function, reason)| RefusedFunction {
             name: function.name.clone(),

@@ -47,8 +47,8 @@ impl Ground<'_> {
                 return Err(Refusal::Target(start));
             }
             let before = (first, end);
-            for index in first..end {
-                self.check(index, end)?;
+            for index in before.0..before.1 {
+                self.check(index, before.1)?;
                 let address = body.address(index);
                 if index == before.0 {
                     continue;

@@ -88,6 +88,20 @@ struct How {
     which: Which,
     #[command(flatten)]
     to: output::To,
+    /// What tags may cost, of the program's processor time without them: functions that are called most are
+    /// taken out again until the rest is cheap enough
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    budget: Option<f64>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    let wrong = || format!("{text} is no percentage above 0");
+    number
+        .ok()
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .map(|one| one / 100.0)
+        .ok_or_else(wrong)
 }
 
 /// Rules; the last that matches a function decides, exclusions after inclusions.
@@ -184,6 +198,9 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
     let selection = how.which.selection()?;
     let to = how.to.open()?;
     let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
+    if let Some(share) = how.budget {
+        tagged.set_budget(share)?;
+    }
     let mut saved = Ok(());
     let ending = follow(&mut tagged, signals, |tagged| {
         saved = to.map.iter().try_for_each(|map| map.save(tagged, None));
@@ -194,6 +211,12 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
         eprintln!(
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
+        );
+    }
+    for (out, function) in tagged.taken_out() {
+        eprintln!(
+            "hmtt: {} was taken out: called {:.0} times a second of processor time",
+            function.name, out.calls_per_second
         );
     }
     let summary = tagged.finish(ending);

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ enum Message {
     Finish(Ending),
 }
 
+/// Entries of each function, as the thread that writes last told.
+type Calls = Arc<Mutex<Vec<u64>>>;
+
 /// A log that is being written.
 #[derive(Debug)]
 pub struct Log {
@@ -56,6 +59,7 @@ pub struct Log {
     pub slots: Slots,
     messages: Sender<Message>,
     writing: Option<JoinHandle<io::Result<LogSummary>>>,
+    calls: Calls,
     /// The heart stops when this is dropped.
     _heart: Sender<()>,
     /// Ticks of the time stamp counter in a second, about.
@@ -88,13 +92,20 @@ impl Log {
         let writer = Writer::new(file, header).map_err(failed)?;
         let (messages, received) = channel();
         let free = slots.free();
-        let writing = Writing { shared: Arc::clone(&shared), shape, received, writer, free };
+        let calls = Calls::default();
+        let told = Arc::clone(&calls);
+        let writing = Writing { shared: Arc::clone(&shared), shape, received, writer, free, told };
         let writing = Builder::new().spawn(|| writing.run()).map_err(failed)?;
         let (heart, stopped) = channel();
         let beating = Arc::clone(&shared);
         Builder::new().spawn(move || beat(&beating, &stopped)).map_err(failed)?;
         let (writing, _heart) = (Some(writing), heart);
-        Ok(Log { shared, shape, slots, messages, writing, _heart, tsc_hz })
+        Ok(Log { shared, shape, slots, messages, writing, calls, _heart, tsc_hz })
+    }
+
+    /// How often each function was entered, as far as that is written.
+    pub fn calls(&self) -> Vec<u64> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The memory they are in.
@@ -152,6 +163,7 @@ struct Writing {
     received: Receiver<Message>,
     writer: Writer,
     free: Free,
+    told: Calls,
 }
 
 impl Writing {
@@ -178,6 +190,10 @@ impl Writing {
             }
             for drain in &mut drains {
                 is_idle &= !drain.drain(&self.shared, &self.shape, &mut self.writer);
+            }
+            if !is_idle {
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                told.clone_from(&self.writer.calls);
             }
             self.writer.say_time();
             if is_idle && was_idle {

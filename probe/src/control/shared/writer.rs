@@ -41,6 +41,8 @@ pub struct Writer {
     header: Header,
     first: ClockPair,
     clocks: Instant,
+    /// Entries of each function.
+    pub calls: Vec<u64>,
     summary: LogSummary,
 }
 
@@ -51,7 +53,16 @@ impl Writer {
         let buffer = vec![0; BUFFER_BYTES];
         let (first, clocks) = (clock::pair(), Instant::now());
         let summary = LogSummary { tsc_hz: header.tsc_hz, ..LogSummary::default() };
-        let mut writer = Writer { file, failed: None, buffer, header, first, clocks, summary };
+        let mut writer = Writer {
+            file,
+            failed: None,
+            buffer,
+            header,
+            first,
+            clocks,
+            calls: Vec::new(),
+            summary,
+        };
         writer.say(0, Content::Clocks(first));
         Ok(writer)
     }
@@ -95,9 +106,10 @@ impl Writer {
                     encoder.set_time(clock::tsc());
                     while let Some(Some(event)) = events.peek() {
                         match encoder.push(*event) {
-                            Ok(()) => events.next(),
+                            Ok(()) => count(&mut self.calls, event),
                             Err(Full) => break,
-                        };
+                        }
+                        events.next();
                     }
                     self.summary.events += u64::from(encoder.count());
                     if encoder.count() == 0 { 0 } else { encoder.finish() }
@@ -135,6 +147,14 @@ impl Writer {
         let _ = self.file.write_all_at(&Header { tsc_hz, ..self.header }.encode(), 0);
         Ok(self.summary)
     }
+}
+
+fn count(calls: &mut Vec<u64>, event: &TagEvent) {
+    let number = event.number as usize;
+    if number >= calls.len() {
+        calls.resize(number + 1, 0);
+    }
+    calls[number] += u64::from(!event.is_exit);
 }
 
 /// `Full` as an error of a file.
