@@ -95,7 +95,7 @@ fn branch_target(instruction: &Instruction) -> Option<u64> {
 }
 
 /// Whether an instruction pushes the address behind it.
-fn is_call(instruction: &Instruction) -> bool {
+pub(crate) fn is_call(instruction: &Instruction) -> bool {
     instruction.is_call_near()
         || instruction.is_call_near_indirect()
         || instruction.is_call_far()

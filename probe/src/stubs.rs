@@ -23,7 +23,9 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
 };
 
-use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on};
+use crate::disassembly::{
+    JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
+};
 use tags::TAG_BYTES;
 pub use tags::{Sink, TagPlace, Tags};
 
@@ -77,6 +79,8 @@ struct Context {
     /// Where branches lead that are moved or redirected: jumps to other functions, to detours, to the
     /// function's own entry.
     targets: HashMap<u64, u64>,
+    /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
+    copies: HashMap<u64, u64>,
 }
 
 impl Stubs {
@@ -125,7 +129,8 @@ impl Stubs {
         number: u32,
     ) -> Result<Changes, StubError> {
         let before = self.code.len();
-        let mut context = Context { start, number, targets: HashMap::new() };
+        let (targets, copies) = Default::default();
+        let mut context = Context { start, number, targets, copies };
         let mut changes = Changes::default();
         let added = self.function(rewrite, &mut context, &mut changes);
         if added.is_err() {
@@ -151,8 +156,11 @@ impl Stubs {
             let stub = self.region(detour, context, changes)?;
             context.targets.insert(detour.start(), stub);
         }
-        for region in &rewrite.regions {
+        for region in in_order(rewrite, context.start) {
             let stub = self.region(region, context, changes)?;
+            if !region.entry {
+                context.copies.insert(region.start(), stub);
+            }
             changes.regions.push((region.start(), region.room));
             match region.jump {
                 Jump::Near => {
@@ -238,7 +246,9 @@ impl Stubs {
             moved.instructions.pop();
             moved.push_call(last, last.next_ip().wrapping_add(self.bias));
         } else if goes_on(&last) {
-            let back = Instruction::with_branch(Code::Jmp_rel32_64, last.next_ip());
+            let behind = last.next_ip();
+            let behind = context.copies.get(&behind).copied().unwrap_or(behind);
+            let back = Instruction::with_branch(Code::Jmp_rel32_64, behind);
             moved.instructions.push(back.unwrap_or_default());
         }
         Ok(moved)
@@ -260,7 +270,9 @@ impl Stubs {
                 }
             }
             _ => {
-                if let Some(to) = context.targets.get(&instruction.near_branch_target()) {
+                let target = instruction.near_branch_target();
+                let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
+                if let Some(to) = context.targets.get(&target).or_else(copy) {
                     instruction.set_near_branch64(*to);
                 }
             }
@@ -268,6 +280,17 @@ impl Stubs {
         moved.instructions.push(instruction);
         Ok(())
     }
+}
+
+/// Regions in the order their stubs are made: that of the entry, which often branches to others, behind
+/// those that it may lead to at once, before those that lead to it.
+fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
+    let mut regions: Vec<&Region> = rewrite.regions.iter().collect();
+    regions.sort_by_key(|region| {
+        let mut targets = region.instructions.iter().map(Instruction::near_branch_target);
+        if region.entry { 1 } else { u8::from(targets.any(|target| target == start)) * 2 }
+    });
+    regions
 }
 
 /// Where jumps to other functions lead that are in regions or redirected.

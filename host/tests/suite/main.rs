@@ -1,5 +1,6 @@
 //! The receiver from outside: frames in, traces, captures and summaries out.
 
+mod callgrind;
 mod card;
 mod command_line;
 mod completions;
@@ -25,6 +26,7 @@ mod reading;
 mod reading_ahead;
 mod tag;
 mod tag_log;
+mod tag_real;
 mod tag_report;
 mod terminal;
 mod wire;

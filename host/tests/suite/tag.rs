@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use hmtt_probe::elf::Image;
 use serde_json::Value;
 
-use crate::{scratch, skipped};
+use crate::{callgrind, scratch, skipped};
 
 /// Calls a function through a pointer from a library, and recurses.
 const FIB: &str = r#"
@@ -122,36 +123,6 @@ fn calls(file: &Path) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Calls of each function, as callgrind counts them; `None` when skipped.
-fn callgrind(name: &str, program: &Path) -> Option<BTreeMap<String, u64>> {
-    let file = scratch(&format!("{name}.callgrind"));
-    let output = format!("--callgrind-out-file={}", file.display());
-    let mut command = Command::new("valgrind");
-    if let Err(error) = command.args(["--tool=callgrind", &output]).arg(program).output() {
-        skipped(format!("valgrind: {error}"));
-        return None;
-    }
-    let text = std::fs::read_to_string(file).unwrap();
-    let (mut names, mut calls, mut callee) = (BTreeMap::new(), BTreeMap::new(), String::new());
-    for line in text.lines() {
-        let (key, value) = line.split_once('=').unwrap_or_default();
-        if matches!(key, "fn" | "cfn") {
-            let (number, name) = value.split_once(' ').unwrap_or((value, ""));
-            if !name.is_empty() {
-                // A recursion's deeper levels are the same function.
-                names.insert(number.to_owned(), name.split('\'').next().unwrap().to_owned());
-            }
-            if key == "cfn" {
-                callee = names[number].clone();
-            }
-        } else if key == "calls" {
-            let count: u64 = value.split(' ').next().unwrap().parse().unwrap();
-            *calls.entry(callee.clone()).or_default() += count;
-        }
-    }
-    Some(calls)
-}
-
 #[test]
 fn counts_are_those_of_callgrind() {
     for (name, flags) in
@@ -159,7 +130,8 @@ fn counts_are_those_of_callgrind() {
     {
         let Some(program) = build(&format!("tag-{name}"), FIB, flags) else { return };
         let counts = run_tagged(&format!("tag-{name}"), &program);
-        let Some(expected) = callgrind(name, &program) else { return };
+        let Some(expected) = callgrind::calls(name, &program, &[]) else { return };
+        let expected = callgrind::by_name(&Image::read(&program).unwrap(), &expected);
         for function in ["fib", "compare", "main"] {
             assert_eq!(counts[function], expected[function], "{function} of {name}");
         }

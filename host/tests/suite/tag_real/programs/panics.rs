@@ -56,10 +56,12 @@ fn again(n: u64) -> u64 {
 
 fn main() {
     std::panic::set_hook(Box::new(|_| {}));
-    let threads: Vec<_> = (0..4u64)
-        .map(|thread| std::thread::spawn(move || (0..40).map(|n| attempt(n * 3 + thread)).sum::<u64>()))
-        .collect();
-    let mut sum: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    // One after the other: what panics do depends on whether others panic too.
+    let thread = |number| {
+        let thread = std::thread::spawn(move || (0..40).map(|n| attempt(n * 3 + number)).sum::<u64>());
+        thread.join().unwrap()
+    };
+    let mut sum: u64 = (0..4u64).map(thread).sum();
     let dropped = std::cell::Cell::new(0);
     for n in 0..30 {
         let caught = catch_unwind(std::panic::AssertUnwindSafe(|| deep(n % 9, &dropped)));

@@ -19,7 +19,7 @@ int main(void) {
     sigaction(SIGALRM, &action, 0);
     setitimer(ITIMER_REAL, &often, 0);
     long sum = 0;
-    while (ticks < 300) { sum += step(sum); sum += fall(3); }
+    while (ticks < 100) { sum += step(sum); sum += fall(3); }
     setitimer(ITIMER_REAL, &never, 0);
     // Calls of leaf, step, fall and the handler.
     printf("%ld %ld %ld %ld\n", 2 * steps + steps + 4 * ticks, steps, 4 * steps + 5 * ticks, ticks);
