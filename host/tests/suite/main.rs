@@ -25,6 +25,7 @@ mod order;
 mod reading;
 mod reading_ahead;
 mod tag;
+mod tag_life;
 mod tag_log;
 mod tag_real;
 mod tag_report;

@@ -113,7 +113,7 @@ fn run_tagged(name: &str, program: &Path) -> BTreeMap<String, u64> {
     calls(&counts)
 }
 
-fn calls(file: &Path) -> BTreeMap<String, u64> {
+pub fn calls(file: &Path) -> BTreeMap<String, u64> {
     let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let functions = counts["functions"].as_array().unwrap().iter();
     functions
