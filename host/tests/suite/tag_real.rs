@@ -152,7 +152,8 @@ fn programs_that_start_others_count_for_themselves() {
 
 #[test]
 fn handlers_come_at_any_time() {
-    let Some(real) = build("signals.c", "-O2") else { return };
+    // Calls of itself stay calls.
+    let Some(real) = build("signals.c", "-O1") else { return };
     let ((counted, counts), logged) = (real.counted(), real.logged());
     for (output, calls) in [(counted, counts), (logged.output, logged.calls)] {
         assert_eq!(output.status.code(), Some(0));

@@ -84,7 +84,10 @@ impl Neighbours<'_> {
             });
             match island {
                 Some(island) => region.jump = Jump::Island(island),
-                None if region.entry => return Err(Refusal::TooShort),
+                None if region.entry => match rewrite.fallback.take() {
+                    Some(fallback) if self.is_free(&fallback) => *region = fallback,
+                    _ => return Err(Refusal::TooShort),
+                },
                 None => {
                     let exits = region.leavings.iter();
                     let exits = exits.map(|(index, _)| region.instructions[*index].ip());
@@ -95,6 +98,11 @@ impl Neighbours<'_> {
         rewrite.regions.retain(|region| region.jump != Jump::Missing);
         rewrite.regions.extend(given);
         Ok(())
+    }
+
+    /// Whether no region but the one that begins where this one does takes any of it.
+    fn is_free(&self, region: &Region) -> bool {
+        self.taken.range(region.start() + 1..region.room).next().is_none()
     }
 
     fn near(&mut self, at: u64) -> Option<u64> {

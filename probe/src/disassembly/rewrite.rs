@@ -13,7 +13,7 @@ use super::flow::Flow;
 use super::islands::island;
 use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
-use super::{JUMP_BYTES, Refusal};
+use super::{JUMP_BYTES, Refusal, is_call};
 use crate::elf::{Function, Image};
 
 /// `jmp rel8`.
@@ -63,6 +63,8 @@ impl Region {
 pub struct Rewrite {
     /// Regions; that of the entry comes first.
     pub regions: Vec<Region>,
+    /// What the entry's region is to be if it needs an island and there is none.
+    pub fallback: Option<Region>,
     /// Ways out that stay where they are, but are not arrived at: branches there lead to their copies.
     pub detours: Vec<Region>,
     /// Branches that get another target: to other functions, to the function's own entry, to detours.
@@ -111,6 +113,8 @@ struct Planner<'a> {
     short: Vec<Span>,
     /// Those that are not arrived at.
     detours: Vec<Span>,
+    /// What may take the place of the entry's, which has room for two bytes only.
+    fallback: Option<Span>,
     redirects: Vec<Instruction>,
     hidden: Vec<(u64, Refusal)>,
 }
@@ -125,6 +129,7 @@ impl<'a> Planner<'a> {
             spans: Vec::new(),
             short: Vec::new(),
             detours: Vec::new(),
+            fallback: None,
             redirects: Vec::new(),
             hidden: Vec::new(),
         }
@@ -151,7 +156,13 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let (span, short) = match self.first_span(JUMP_BYTES as u64) {
-            Ok(span) => (span, false),
+            Ok(span) => match self.before_call(&span) {
+                Some(before) => {
+                    self.fallback = Some(span);
+                    (before, true)
+                }
+                None => (span, false),
+            },
             Err(refusal) => {
                 let whole = whole.filter(|span| self.bytes(span) >= SHORT_BYTES);
                 let span = whole.map_or_else(|| self.first_span(SHORT_BYTES), Ok);
@@ -164,6 +175,19 @@ impl<'a> Planner<'a> {
         let mut apart = apart.into_iter();
         let covered = apart.all(|branch| self.is_covered(branch) || self.around(branch));
         if covered { Ok(()) } else { Err(Refusal::Loop) }
+    }
+
+    /// The part of a region before the call at its end, if there is room for a short jump: a call that is
+    /// moved costs ten times as much as an island, because processors do not foresee its return.
+    fn before_call(&self, span: &Span) -> Option<Span> {
+        let body = self.ground.body;
+        // Branches to the entry would have to be looked after for both.
+        let is_plain = body.branches_to(body.range.start).is_empty();
+        if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
+            return None;
+        }
+        let before = self.ground.close(0, span.end - 1).ok()?;
+        (before.end < span.end && self.bytes(&before) >= SHORT_BYTES).then_some(before)
     }
 
     /// The smallest region at the entry with room for some bytes.
@@ -329,6 +353,8 @@ impl<'a> Planner<'a> {
         let all: Vec<_> = near.chain(short).map(|(span, jump)| self.region(&span, jump)).collect();
         rewrite.regions.extend(all);
         rewrite.regions.sort_by_key(|region| !region.entry);
+        rewrite.fallback =
+            self.fallback.map(|span| self.region(&span, Jump::Near)).or(rewrite.fallback.take());
         let detours = self.detours.iter().map(|span| self.region(span, Jump::Near));
         rewrite.detours.extend(detours);
         let stays = |instruction: &Instruction| {
