@@ -14,7 +14,7 @@ const INPUTS: [(&str, u64); 7] = [
     ("pcapng", 30_000),
     ("vector", 50_000),
     ("elf", 50_000),
-    ("tag_log", 100_000),
+    ("tag_log", 50_000),
 ];
 const SEED: u64 = 1;
 

@@ -17,7 +17,7 @@ pub fn write(mut number: u64, output: &mut [u8]) -> usize {
 }
 
 /// Takes a number off the front of `input`; none if it is cut or has more than 64 bits.
-#[inline]
+#[inline(always)]
 pub fn read(input: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = input.split_first()?;
     *input = rest;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::hash::FastMap;
+use super::hash::{FACTOR, FastMap};
 use super::stack::{Call, Exit, Listener};
 
 /// What calls amount to.
@@ -73,14 +73,29 @@ struct Edge {
     totals: Totals,
 }
 
+/// A power of two.
+const RECENT: usize = 256;
+/// No key.
+const NOTHING: u64 = u64::MAX;
+
 /// A thread that has not ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Live {
-    /// By the place of the caller among the functions plus 1, 0 for none, and the callee.
+    /// Places that were found of late, by their keys' hashes: most calls are like one before, and this is
+    /// faster than a map.
+    recent: [(u64, u32); RECENT],
+    /// Keys are the place of the caller among the functions plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
     functions: Vec<(u32, Span)>,
     function_places: FastMap<u32, u32>,
+}
+
+/// Places of a call among its thread's edges and functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Note {
+    edge: u32,
+    function: u32,
 }
 
 /// Totals of each function, by its number.
@@ -99,8 +114,41 @@ pub struct CallCounts {
     pub edges: Edges,
 }
 
+impl Default for Live {
+    fn default() -> Self {
+        let (places, edges, functions, function_places) = Default::default();
+        Live { recent: [(NOTHING, 0); RECENT], places, edges, functions, function_places }
+    }
+}
+
 impl Live {
+    /// Place of an edge.
+    #[inline]
+    fn find(&mut self, caller: Option<Note>, callee: u32) -> u32 {
+        let row = caller.map_or(0, |caller| u64::from(caller.function) + 1);
+        let key = row << 32 | u64::from(callee);
+        let slot = (key.wrapping_mul(FACTOR) >> (u64::BITS - RECENT.ilog2())) as usize;
+        match self.recent[slot] {
+            (recent, place) if recent == key => place,
+            _ => {
+                let place = self.find_slowly(key, caller, callee);
+                self.recent[slot] = (key, place);
+                place
+            }
+        }
+    }
+
     #[cold]
+    fn find_slowly(&mut self, key: u64, caller: Option<Note>, callee: u32) -> u32 {
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        let caller = caller.map(|caller| self.functions[caller.function as usize].0);
+        let place = self.add(caller, callee);
+        self.places.insert(key, place);
+        place
+    }
+
     fn add(&mut self, caller: Option<u32>, callee: u32) -> u32 {
         let next = self.functions.len() as u32;
         let function = *self.function_places.entry(callee).or_insert(next);
@@ -113,28 +161,19 @@ impl Live {
     }
 
     #[inline]
-    fn enter(&mut self, caller: Option<u32>, number: u32, tsc: u64) -> u32 {
-        let caller = caller.map(|edge| self.edges[edge as usize]);
-        let row = caller.map_or(0, |caller| u64::from(caller.function) + 1);
-        let key = row << 32 | u64::from(number);
-        let place = match self.places.get(&key) {
-            Some(place) => *place,
-            None => {
-                let place = self.add(caller.map(|caller| caller.callee), number);
-                self.places.insert(key, place);
-                place
-            }
-        };
+    fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
+        let place = self.find(caller, number);
         let edge = &mut self.edges[place as usize];
         edge.totals.calls += 1;
         edge.span.enter(tsc);
-        self.functions[edge.function as usize].1.enter(tsc);
-        place
+        let function = edge.function;
+        self.functions[function as usize].1.enter(tsc);
+        Note { edge: place, function }
     }
 
     #[inline]
-    fn leave(&mut self, call: &Call<u32>) {
-        let edge = &mut self.edges[call.note as usize];
+    fn leave(&mut self, call: &Call<Note>) {
+        let edge = &mut self.edges[call.note.edge as usize];
         let totals = &mut edge.totals;
         match call.exit {
             Exit::Returned => totals.returned += 1,
@@ -144,13 +183,12 @@ impl Live {
         }
         totals.own += (call.left - call.entered).saturating_sub(call.inner);
         edge.span.leave(call.left);
-        self.functions[edge.function as usize].1.leave(call.left);
+        self.functions[call.note.function as usize].1.leave(call.left);
     }
 }
 
 impl Listener for CallCounts {
-    /// Place among the thread's edges.
-    type Note = u32;
+    type Note = Note;
 
     fn select(&mut self, thread: usize, _number: u32) {
         if self.live.len() <= thread {
@@ -161,13 +199,13 @@ impl Listener for CallCounts {
     }
 
     #[inline]
-    fn enter(&mut self, caller: Option<u32>, number: u32, tsc: u64) -> u32 {
+    fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
         let live = self.live[self.selected].as_mut();
         live.expect("a thread that has ended calls nothing").enter(caller, number, tsc)
     }
 
     #[inline]
-    fn leave(&mut self, call: &Call<u32>) {
+    fn leave(&mut self, call: &Call<Note>) {
         let live = self.live[self.selected].as_mut();
         live.expect("a thread that has ended leaves nothing").leave(call);
     }

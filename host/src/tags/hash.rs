@@ -8,12 +8,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
 /// 2^64 divided by the golden ratio, odd (Knuth, TAOCP 3, 6.4).
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Multiply(u64);
 
 impl Hasher for Multiply {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }

@@ -139,15 +139,16 @@ struct Stack<N> {
     frames: Vec<Frame<N>>,
     /// Of its last event.
     sp: u32,
-    /// Switches between stacks before it was used last.
+    /// Switches between stacks before it was left last.
     used: u64,
 }
 
 /// The stacks of a thread.
 #[derive(Debug)]
 pub struct Stacks<N> {
-    stacks: Vec<Stack<N>>,
-    current: usize,
+    /// The one its last event was on.
+    here: Stack<N>,
+    others: Vec<Stack<N>>,
     switches: u64,
     now: u64,
     /// Exits without a frame.
@@ -158,14 +159,46 @@ pub struct Stacks<N> {
 
 impl<N> Default for Stacks<N> {
     fn default() -> Self {
-        let (stacks, current) = (Vec::new(), 0);
-        Stacks { stacks, current, switches: 0, now: 0, unmatched: 0, shared: 0 }
+        let (here, others) = (Stack { frames: Vec::new(), sp: 0, used: 0 }, Vec::new());
+        Stacks { here, others, switches: 0, now: 0, unmatched: 0, shared: 0 }
     }
 }
 
 /// How far the first is above the second.
+#[inline(always)]
 fn above(one: u32, other: u32) -> i32 {
     one.wrapping_sub(other) as i32
+}
+
+impl<N: Copy> Stack<N> {
+    #[inline]
+    fn is_near(&self, sp: u32) -> bool {
+        above(sp, self.sp).unsigned_abs() <= REGION
+    }
+
+    /// Closes the innermost frame.
+    #[inline]
+    fn close(&mut self, now: u64, exit: Exit, listener: &mut impl Listener<Note = N>) {
+        let Some(Frame { number, entered, inner, note, .. }) = self.frames.pop() else { return };
+        if let Some(caller) = self.frames.last_mut() {
+            caller.inner += now - entered;
+        }
+        listener.leave(&Call { number, note, entered, left: now, inner, exit });
+    }
+
+    /// Closes the frames at `sp` or below it.
+    #[inline]
+    fn abandon(&mut self, sp: u32, now: u64, listener: &mut impl Listener<Note = N>) {
+        while self.frames.last().is_some_and(|top| above(top.sp, sp) <= 0) {
+            self.close(now, Exit::Abandoned, listener);
+        }
+    }
+
+    fn close_all(&mut self, now: u64, exit: Exit, listener: &mut impl Listener<Note = N>) {
+        while !self.frames.is_empty() {
+            self.close(now, exit, listener);
+        }
+    }
 }
 
 impl<N: Copy> Stacks<N> {
@@ -174,10 +207,11 @@ impl<N: Copy> Stacks<N> {
     pub fn event(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
         // Processors whose counters differ do not make times negative.
         self.now = self.now.max(event.tsc);
-        if !self.find(event.sp, !event.is_exit, listener) {
+        if !self.here.is_near(event.sp) && !self.switch(event.sp, !event.is_exit, listener) {
             self.unmatched += 1;
             return;
         }
+        self.here.sp = event.sp;
         match event.is_exit {
             true => self.exit(event, listener),
             false => self.enter(event, listener),
@@ -187,102 +221,69 @@ impl<N: Copy> Stacks<N> {
     /// Takes an event of a block: what its function called is over.
     pub fn block(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
         self.now = self.now.max(event.tsc);
-        if self.find(event.sp, false, listener) {
-            self.abandon(event.sp.wrapping_sub(1), listener);
+        if self.here.is_near(event.sp) || self.switch(event.sp, false, listener) {
+            self.here.sp = event.sp;
+            self.here.abandon(event.sp.wrapping_sub(1), self.now, listener);
         }
     }
 
     #[inline]
     fn enter(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        let TagEvent { number, sp, .. } = event;
-        self.abandon(sp, listener);
-        if self.stacks[self.current].frames.len() >= DEPTH {
-            self.close_stack(self.current, Exit::Abandoned, listener);
+        let (TagEvent { number, sp, .. }, entered) = (event, self.now);
+        self.here.abandon(sp, entered, listener);
+        if self.here.frames.len() >= DEPTH {
+            self.here.close_all(entered, Exit::Abandoned, listener);
         }
-        let frames = &mut self.stacks[self.current].frames;
-        let note = listener.enter(frames.last().map(|frame| frame.note), number, self.now);
-        frames.push(Frame { number, sp, entered: self.now, inner: 0, note });
+        let caller = self.here.frames.last().map(|frame| frame.note);
+        let note = listener.enter(caller, number, entered);
+        self.here.frames.push(Frame { number, sp, entered, inner: 0, note });
     }
 
     #[inline]
     fn exit(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        self.abandon(event.sp.wrapping_sub(1), listener);
-        match self.stacks[self.current].frames.last() {
+        self.here.abandon(event.sp.wrapping_sub(1), self.now, listener);
+        match self.here.frames.last() {
             Some(frame) if frame.sp == event.sp => {
                 self.shared += u64::from(frame.number != event.number);
-                self.close(self.current, Exit::Returned, listener);
+                self.here.close(self.now, Exit::Returned, listener);
             }
             _ => self.unmatched += 1,
         }
     }
 
-    /// Closes the frames of the current stack that are at `sp` or below it.
-    #[inline]
-    fn abandon(&mut self, sp: u32, listener: &mut impl Listener<Note = N>) {
-        while self.stacks[self.current].frames.last().is_some_and(|top| above(top.sp, sp) <= 0) {
-            self.close(self.current, Exit::Abandoned, listener);
-        }
-    }
-
-    #[inline]
-    fn close(&mut self, stack: usize, exit: Exit, listener: &mut impl Listener<Note = N>) {
-        let frames = &mut self.stacks[stack].frames;
-        let Some(Frame { number, entered, inner, note, .. }) = frames.pop() else { return };
-        if let Some(caller) = frames.last_mut() {
-            caller.inner += self.now - entered;
-        }
-        listener.leave(&Call { number, note, entered, left: self.now, inner, exit });
-    }
-
-    fn close_stack(&mut self, stack: usize, exit: Exit, listener: &mut impl Listener<Note = N>) {
-        while !self.stacks[stack].frames.is_empty() {
-            self.close(stack, exit, listener);
-        }
-    }
-
     /// Closes all frames.
     pub fn close_all(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
-        (0..self.stacks.len()).for_each(|stack| self.close_stack(stack, exit, listener));
+        let stacks = self.others.iter_mut().chain([&mut self.here]);
+        stacks.for_each(|stack| stack.close_all(self.now, exit, listener));
     }
 
-    /// Whether the stack that `sp` is on is known, or made known; it is the current one then.
-    #[inline]
-    fn find(&mut self, sp: u32, may_add: bool, listener: &mut impl Listener<Note = N>) -> bool {
-        let is_here = match self.stacks.get_mut(self.current) {
-            Some(stack) if above(sp, stack.sp).unsigned_abs() <= REGION => {
-                stack.sp = sp;
-                true
-            }
-            _ => false,
-        };
-        is_here || self.switch(sp, may_add, listener)
-    }
-
+    /// Goes to the stack that `sp` is on; false: it is not known, and must not be added.
     #[cold]
     fn switch(&mut self, sp: u32, may_add: bool, listener: &mut impl Listener<Note = N>) -> bool {
-        let distance = |stack: &Stack<N>| above(sp, stack.sp).unsigned_abs();
-        let near = self.stacks.iter().enumerate().filter(|(_, stack)| distance(stack) <= REGION);
-        let found = near.min_by_key(|(_, stack)| distance(stack)).map(|(at, _)| at);
-        if found.is_none() && !may_add {
-            return false;
-        }
-        self.current = found.unwrap_or_else(|| self.another(listener));
+        let near = self.others.iter().enumerate().filter(|(_, stack)| stack.is_near(sp));
+        let found = near.min_by_key(|(_, stack)| above(sp, stack.sp).unsigned_abs());
+        let place = match found.map(|(place, _)| place) {
+            None if !may_add => return false,
+            None => self.another(listener),
+            Some(place) => place,
+        };
         self.switches += 1;
-        let stack = &mut self.stacks[self.current];
-        (stack.sp, stack.used) = (sp, self.switches);
+        self.here.used = self.switches;
+        std::mem::swap(&mut self.here, &mut self.others[place]);
         true
     }
 
-    /// A stack without frames.
+    /// Place of a stack without frames.
     fn another(&mut self, listener: &mut impl Listener<Note = N>) -> usize {
-        if self.stacks.len() < STACKS {
-            self.stacks.push(Stack { frames: Vec::new(), sp: 0, used: 0 });
-            return self.stacks.len() - 1;
+        if self.others.len() + 1 < STACKS {
+            self.others.push(Stack { frames: Vec::new(), sp: 0, used: 0 });
+            return self.others.len() - 1;
         }
         // One without frames, if there is one: nothing is lost with it.
-        let age = |at: &usize| (!self.stacks[*at].frames.is_empty(), self.stacks[*at].used);
-        let oldest = (0..STACKS).min_by_key(age).unwrap_or_default();
-        self.close_stack(oldest, Exit::Abandoned, listener);
+        let age =
+            |place: &usize| (!self.others[*place].frames.is_empty(), self.others[*place].used);
+        let oldest = (0..self.others.len()).min_by_key(age).unwrap_or_default();
+        self.others[oldest].close_all(self.now, Exit::Abandoned, listener);
         oldest
     }
 }
