@@ -5,13 +5,18 @@ mod marked;
 mod program;
 mod truth;
 
-use hmtt_format::config::{TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
+use std::fs::File;
+
+use hmtt_format::config::{MARK_FREE_FIRST, TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
+use hmtt_format::tag_log::Content;
 use hmtt_format::{Direction, MemoryDescription, toml_memory};
+use hmtt_host::tags::log_reader::LogReader;
 use hmtt_sim::traffic::Traffic;
 use hmtt_tests::{run, skip};
 use serde_json::{Value, json};
 
 use crate::captures::{path, replay_file};
+use crate::loss;
 use crate::recording::write_vector;
 use crate::wire;
 use marked::MarkedLog;
@@ -21,6 +26,8 @@ use truth::Truth;
 /// Where the card watches for tags.
 const WINDOW: u64 = 0x1234_0000;
 const STRIDE: u64 = 64;
+/// Clocks in which the card has sent the report that each command brings about.
+const REPORT: u64 = 3000;
 /// Accesses of a recording that are not in the way: beyond the registers, outside the window.
 const SPACE: std::ops::Range<u64> = 0x10_0000..0x1000_0000;
 
@@ -70,9 +77,9 @@ fn some(
 fn traffic(events: &[Event]) -> (Traffic, Truth) {
     let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::default());
     for nibble in (0..8).rev() {
-        traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (nibble * 4) & 15) as u16);
+        traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (nibble * 4) & 15) as u16).idle(REPORT);
     }
-    traffic.configure(TAG_ON);
+    traffic.configure(TAG_ON).idle(REPORT);
     let (mut accesses, mut runs) = (recorded(), runs());
     let mut some = |traffic: &mut Traffic, truth: &mut Truth, count: u64| {
         some(accesses.by_ref(), traffic, truth, count);
@@ -158,6 +165,39 @@ fn tags_on_the_bus_come_through_a_wire() {
     compare(&report(&[path(&capture), "--map", path(&card_map(&program))]), &truth, &program);
 }
 
+#[test]
+fn what_is_lost_on_the_way_makes_lower_bounds() {
+    let Some(program) = Program::run("what_is_lost_on_the_way_makes_lower_bounds") else { return };
+    let (traffic, truth) = traffic(&program.events);
+    let folder = program.folder.path();
+    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
+    write_vector(&input, &traffic);
+    replay_file(&input, &["--granularity", "burst"], &capture);
+    let (blocks, packets) = loss::split(&capture);
+    let is_kept = |(at, _): &(usize, _)| at % 7 != 6;
+    let kept: Vec<_> =
+        packets.into_iter().enumerate().filter(is_kept).map(|(_, one)| one).collect();
+    loss::join(&capture, &blocks, &kept);
+    let map = card_map(&program);
+    let output = run("hmtt", &["tag", "report", "--json", path(&capture), "--map", path(&map)]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("lower bounds"), "{errors}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["trace"]["gaps"].as_u64() > Some(3), "{}", told["trace"]["gaps"]);
+    let mut calls = 0;
+    for function in told["functions"].as_array().unwrap() {
+        let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];
+        calls += function["calls"].as_u64().unwrap();
+        assert!(function["calls"].as_u64().unwrap() <= truth.calls, "{function}");
+        for (sense, share) in [("self", &truth.own), ("inclusive", &truth.inclusive)] {
+            let count = function["accesses"][sense]["accesses"].as_u64().unwrap();
+            assert!(count <= share.reads + share.writes, "{function}");
+        }
+    }
+    assert!(calls > 100 && told["trace"]["accesses"].as_u64().unwrap() < truth.accesses, "{calls}");
+}
+
 /// Events at times that are `apart` clocks from any access; every so often a mark, some of them lost on
 /// either side.
 fn marked(program: &Program, apart: u64) -> (Traffic, MarkedLog, Truth) {
@@ -236,4 +276,46 @@ fn marks_bound_accesses_that_are_nearer_to_calls_than_the_error() {
         bounds(&function["accesses"]["inclusive"], &truth.inclusive);
     }
     bounds(&told["trace"]["outside"]["self"], &truth.outside);
+}
+
+#[test]
+fn marks_are_made_while_a_program_runs() {
+    let Some(program) = Program::run("marks_are_made_while_a_program_runs") else { return };
+    let registers = program.folder.path().join("registers");
+    std::fs::write(&registers, [0; 8192]).unwrap();
+    let log = program.folder.path().join("timed.tags");
+    let place = format!("{}:4096", path(&registers));
+    program.tag(&log, &["--marks", &place, "--mark-every", "200us"]);
+    let mut reader = LogReader::new(File::open(&log).unwrap()).unwrap();
+    let (mut marks, mut events) = (Vec::new(), 0..0);
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        match chunk.content {
+            Content::Mark(mark) => marks.push(mark),
+            Content::Events(of_chunk) if events.is_empty() => {
+                events = of_chunk.tsc..of_chunk.decode(true).last().unwrap().unwrap().tsc;
+            }
+            Content::Events(of_chunk) => {
+                events.end = of_chunk.decode(true).last().unwrap().unwrap().tsc;
+            }
+            _ => {}
+        }
+    }
+    for (at, mark) in marks.iter().enumerate() {
+        assert_eq!(mark.register, u32::from(MARK_FREE_FIRST) + at as u32 % 256);
+        assert!(mark.tsc_before < mark.tsc_after);
+    }
+    assert!(marks.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
+    // The first is made before the program goes on, the last when it has ended.
+    assert!(marks.len() >= 2 && marks[0].tsc_after < events.start, "{marks:?} {events:?}");
+    assert!(marks[marks.len() - 1].tsc_before > events.end, "{marks:?} {events:?}");
+    let report = report(&[path(&log)]);
+    assert_eq!(report["marks"], json!(marks.len()));
+}
+
+#[test]
+fn marks_without_times_to_find_are_refused() {
+    let arguments = ["tag", "run", "--sink", "log", "--no-time", "-o", "none", "--marks", "none"];
+    let output = run("hmtt", &[&arguments[..], &["true"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("times"));
 }

@@ -185,9 +185,13 @@ impl<L: Listener> Threads<L> {
 impl<A: Listener, B: Listener> Threads<(A, B)> {
     /// Takes the second listener out, once all threads have ended.
     pub fn take_second(self) -> (Threads<A>, B) {
-        let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } = self;
+        let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } =
+            self;
         let (listener, second) = listener;
         let live = BTreeMap::new();
-        (Threads { listener, threads, live, is_timed, blocks, span, marks, unknown, ending }, second)
+        (
+            Threads { listener, threads, live, is_timed, blocks, span, marks, unknown, ending },
+            second,
+        )
     }
 }

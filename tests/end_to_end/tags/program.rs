@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hmtt_format::tag_log::Content;
@@ -57,11 +57,7 @@ impl Program {
         let built = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
         assert!(built.unwrap().success());
         let mut ran = Program { folder, names: BTreeMap::new(), events: Vec::new() };
-        let log = ran.log();
-        let mut arguments = vec!["tag", "run", "--sink", "log", "--no-time", "-o", path(&log)];
-        FUNCTIONS.iter().for_each(|name| arguments.extend(["-i", name]));
-        arguments.extend(["--", path(&program)]);
-        succeed("hmtt", &arguments);
+        ran.tag(&ran.log(), &["--no-time"]);
         for function in ran.map()["functions"].as_array().unwrap() {
             assert_eq!(function["exits"], "all", "{function}");
             let name = function["name"].as_str().unwrap().to_owned();
@@ -71,6 +67,16 @@ impl Program {
         ran.events = ran.read();
         assert!(ran.events.len() > 300, "{}", ran.events.len());
         Some(ran)
+    }
+
+    /// Runs it once more, to a log.
+    pub fn tag(&self, log: &Path, options: &[&str]) {
+        let mut arguments = vec!["tag", "run", "--sink", "log", "-o", path(log)];
+        FUNCTIONS.iter().for_each(|name| arguments.extend(["-i", name]));
+        arguments.extend(options);
+        let program = self.folder.path().join("prog");
+        arguments.extend(["--", path(&program)]);
+        succeed("hmtt", &arguments);
     }
 
     /// The log it has left.

@@ -89,7 +89,9 @@ impl Amount {
             writes: share.traffic.writes,
             bytes: share.traffic.bytes,
             pages: share.pages.len(),
-            bandwidth: seconds.filter(|seconds| *seconds > 0.0).map(|s| share.traffic.bytes as f64 / s),
+            bandwidth: seconds
+                .filter(|seconds| *seconds > 0.0)
+                .map(|s| share.traffic.bytes as f64 / s),
             at_least: has_error.then_some(share.least),
             at_most: has_error.then_some(share.most),
         }
@@ -98,7 +100,13 @@ impl Amount {
 
 impl Calls {
     /// Adds the accesses of a trace.
-    pub fn add_trace(&mut self, ledger: &Ledger, found: Found, other_tags: u64, sync: Option<Sync>) {
+    pub fn add_trace(
+        &mut self,
+        ledger: &Ledger,
+        found: Found,
+        other_tags: u64,
+        sync: Option<Sync>,
+    ) {
         let split = |owner| {
             let amount = |share| Amount::new(share, found.tck_ps, sync.is_some());
             let shares = ledger.of(owner);
@@ -130,7 +138,8 @@ impl Calls {
         if trace.several_threads.own.accesses != 0 {
             rows.push(("(several threads)", trace.several_threads));
         }
-        let of = |function: &'_ super::Function| function.accesses.filter(|s| s.inclusive.accesses != 0);
+        let of =
+            |function: &'_ super::Function| function.accesses.filter(|s| s.inclusive.accesses != 0);
         rows.extend(self.functions.iter().filter_map(|one| Some((one.name.as_str(), of(one)?))));
         rows.sort_by_key(|(_, split)| std::cmp::Reverse(split.own.accesses));
         write_rows(&rows, trace.sync.is_some(), output)
@@ -169,7 +178,14 @@ impl Trace {
     /// What is missing or odd, a line each.
     pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
         let found = &self.found;
-        warn("gaps of the trace, which lack accesses and may lack tags: all are lower bounds", found.gaps);
+        let tags = if self.sync.is_none() {
+            " and tags, all calls are taken to be over there"
+        } else {
+            ""
+        };
+        let gaps =
+            format!("gaps of the trace, so that accesses of functions are lower bounds{tags}");
+        warn(&gaps, found.gaps);
         warn("accesses lost there, as far as that is known", found.lost_accesses);
         warn("times the card began anew: all calls are taken to be over there", found.restarts);
         warn("accesses that the card counted only, of nobody here", found.counted_only);

@@ -2,6 +2,8 @@
 //!
 //! The bus tells neither threads nor stack pointers, so there is one stack: an entry pushes, an exit closes
 //! down to the innermost call of its function. What it closes on the way left without an exit of its own.
+//! Where something is missing nobody knows what is open: all calls are over there, so that no function gets
+//! accesses that are not its own.
 
 use hmtt_format::tag_log::TagEvent;
 use hmtt_probe::tag_map::Window;
@@ -66,11 +68,7 @@ struct Tags {
 
 impl<L: Listener> Bus<L> {
     /// Nothing read yet. `blocks`: the numbers that are not of functions.
-    pub fn new(
-        window: Option<Window>,
-        blocks: impl IntoIterator<Item = u32>,
-        listener: L,
-    ) -> Self {
+    pub fn new(window: Option<Window>, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
         let mut split = Split::default();
         split.owners.begin(&mut |change| split.ledger.change(change));
         let threads = Threads::new(true, blocks, (listener, split));
@@ -104,7 +102,7 @@ impl<L: Listener> Bus<L> {
                     threads.event(0, event);
                 }
             }
-            Step::Restart => {
+            Step::Gap | Step::Restart => {
                 tags.open.clear();
                 tags.depths.clear();
                 threads.thread_ended(0, Exit::Abandoned);

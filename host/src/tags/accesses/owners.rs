@@ -118,7 +118,13 @@ impl Owners {
     }
 
     /// A thread enters a function, or leaves one that is open.
-    pub fn call(&mut self, thread: usize, number: u32, is_entry: bool, to: &mut impl FnMut(Change)) {
+    pub fn call(
+        &mut self,
+        thread: usize,
+        number: u32,
+        is_entry: bool,
+        to: &mut impl FnMut(Change),
+    ) {
         if self.threads.len() <= thread {
             self.threads.resize_with(thread + 1, Open::default);
         }

@@ -1,7 +1,7 @@
 //! Addresses to the distinct pages they are on.
 //!
-//! A bit for each page, in blocks of 2 MiB: a set takes at most about 1/20,000 of the memory that is looked
-//! at, however many pages were touched.
+//! A bit for each page, in blocks of 2 MiB: a set takes at most 1/12,000 of the blocks that were touched,
+//! however many of their pages were.
 
 use crate::tags::hash::FastMap;
 

@@ -27,6 +27,8 @@ pub enum Step {
     Tag(u64),
     /// A mark: its register.
     Mark(u32),
+    /// Something is missing here, tags too if there are any.
+    Gap,
     /// The card began anew.
     Restart,
 }
@@ -87,7 +89,12 @@ impl Steps {
                 Direction::Write => (0, 1),
             };
             let bytes = self.unit_bytes;
-            self.some(access.clock.0, access.address.0, Traffic { reads, writes, bytes, clocks: 0 }, to);
+            self.some(
+                access.clock.0,
+                access.address.0,
+                Traffic { reads, writes, bytes, clocks: 0 },
+                to,
+            );
         }
     }
 
@@ -99,6 +106,7 @@ impl Steps {
             Item::Gap(gap) if gap.is_loss() => {
                 self.found.gaps += 1;
                 self.found.lost_accesses += gap.accesses.unwrap_or_default();
+                to(self.last, Step::Gap);
             }
             Item::Restart => {
                 self.found.restarts += 1;
@@ -159,7 +167,8 @@ impl Steps {
         };
         let size = 1_u64 << memory.tag_window_log2.min(62);
         self.window = report.tag_window.map(|base| base & !(size - 1)).or(self.window);
-        self.registers = 1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
+        self.registers =
+            1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
     }
 
     /// A clock that goes on across restarts.

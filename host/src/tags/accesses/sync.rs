@@ -45,7 +45,9 @@ impl LogSync {
         let clear: Vec<&Mark> = marks.iter().filter(|mark| width(mark) <= widest).collect();
         let origin = clear.first()?.tsc_before.min(span.0);
         let (period, tick) = (strand.period(), 1e9 / tsc_hz as f64);
-        let ticks = |mark: &Mark| (mark.tsc_before - origin.min(mark.tsc_before)) as f64 + width(mark) as f64 / 2.0;
+        let ticks = |mark: &Mark| {
+            (mark.tsc_before - origin.min(mark.tsc_before)) as f64 + width(mark) as f64 / 2.0
+        };
         let of_log: Vec<(u32, f64)> =
             clear.iter().map(|mark| (mark.register, ticks(mark) * tick)).collect();
         let pairs = pair_marks(&strand.timed_marks(), &of_log);

@@ -81,7 +81,7 @@ impl TimedSplit {
                 self.uncertain += if is_near { traffic.accesses() } else { 0 };
             }
             Step::Accesses { traffic, .. } => self.other_sessions += traffic.accesses(),
-            Step::Tag(_) | Step::Mark(_) => {}
+            Step::Tag(_) | Step::Mark(_) | Step::Gap => {}
         }
     }
 

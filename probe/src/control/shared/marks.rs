@@ -39,13 +39,13 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// Begins with one.
+    /// Begins with one, which has been made when this returns.
     ///
     /// # Errors
     /// [`TagError::Window`], or [`TagError::Log`] if there is no thread to be had.
     pub fn start(
         output: &MarkOutput,
-        tell: impl FnMut(Mark) + Send + 'static,
+        mut tell: impl FnMut(Mark) + Send + 'static,
     ) -> Result<Self, TagError> {
         let MarkOutput { window, every } = output;
         let file = window::open(window)?;
@@ -54,6 +54,7 @@ impl Marking {
         let memory = Memory::map_at(&file, BYTES, window.offset).map_err(failed)?;
         let (stop, stopped) = channel();
         let every = *every;
+        tell(mark(&memory, MARK_FREE_FIRST));
         let run = move || run(&memory, every, &stopped, tell);
         let thread = Builder::new().spawn(run).map_err(failed)?;
         Ok(Marking { stop, thread })
@@ -68,11 +69,10 @@ impl Marking {
 }
 
 fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut tell: impl FnMut(Mark)) {
-    for register in (MARK_FREE_FIRST..=MARK_FREE_LAST).cycle() {
+    for register in (MARK_FREE_FIRST..=MARK_FREE_LAST).cycle().skip(1) {
+        let is_last = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
         tell(mark(memory, register));
-        if stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
-            let next = if register == MARK_FREE_LAST { MARK_FREE_FIRST } else { register + 1 };
-            tell(mark(memory, next));
+        if is_last {
             return;
         }
     }

@@ -139,7 +139,11 @@ pub(super) fn open(window: &CardWindow) -> Result<File, WindowError> {
 }
 
 /// The window's size, if it can be known, which is large enough.
-pub(super) fn check(window: &CardWindow, file: &File, needed: u64) -> Result<Option<u64>, WindowError> {
+pub(super) fn check(
+    window: &CardWindow,
+    file: &File,
+    needed: u64,
+) -> Result<Option<u64>, WindowError> {
     let path = &window.path;
     if !window.offset.is_multiple_of(PAGE_BYTES) {
         return Err(WindowError::Offset { path: path.clone(), offset: window.offset });

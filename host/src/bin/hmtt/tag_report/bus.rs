@@ -35,7 +35,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.perfetto.is_some() {
         bail!("{name}: a timeline is made of a log only");
     }
-    let map = arguments.map.as_ref().with_context(|| format!("{name} is a capture: --map names its functions"))?;
+    let map = arguments
+        .map
+        .as_ref()
+        .with_context(|| format!("{name} is a capture: --map names its functions"))?;
     let map = TagMap::load(map)?;
     let program = Some(map.program.display().to_string());
     let (pid, window) = (map.pid, map.window.clone());
