@@ -151,7 +151,7 @@ impl<'a> EventDecoder<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(&mut self) -> Option<TagEvent> {
         let code = varint::read(&mut self.rest)?;
         let (number, sp, is_exit) = match code {
@@ -178,12 +178,12 @@ impl<'a> EventDecoder<'a> {
         Some(TagEvent { tsc: self.tsc, sp, number, is_exit })
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Option<u32> {
         varint::read(&mut self.rest)?.try_into().ok()
     }
 
-    #[inline]
+    #[inline(always)]
     fn stack_pointer(&mut self) -> Option<u32> {
         let base = self.frames.base();
         Some(base.wrapping_add(unfold(self.number()?) as u32))
@@ -193,7 +193,7 @@ impl<'a> EventDecoder<'a> {
 impl Iterator for EventDecoder<'_> {
     type Item = Result<TagEvent, LogError>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
             let is_whole = core::mem::take(&mut self.rest).is_empty();

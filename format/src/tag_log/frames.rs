@@ -30,19 +30,19 @@ impl Frames {
     }
 
     /// The open frame that `outward` others are inside of.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, outward: usize) -> Option<Frame> {
         let at = self.end.wrapping_sub(1 + outward) % FRAMES;
         (outward < self.depth).then(|| self.frames[at])
     }
 
     /// What the next event's stack pointer is told from.
-    #[inline]
+    #[inline(always)]
     pub fn base(&self) -> u32 {
         self.get(0).map_or(self.last, |frame| frame.sp)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, frame: Frame) {
         self.leave(frame.sp);
         self.frames[self.end % FRAMES] = frame;
@@ -51,7 +51,7 @@ impl Frames {
     }
 
     /// Closes what cannot be open any more when the stack pointer is there: stacks grow downwards.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&mut self, sp: u32) {
         while self.get(0).is_some_and(|frame| frame.sp.wrapping_sub(sp) as i32 <= 0) {
             self.pop(1);
@@ -60,13 +60,13 @@ impl Frames {
     }
 
     /// Closes the frame that `outward` others are inside of, and those. There are so many.
-    #[inline]
+    #[inline(always)]
     pub fn exit(&mut self, outward: usize, sp: u32) {
         self.pop(outward + 1);
         self.last = sp;
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self, frames: usize) {
         self.depth -= frames;
         self.end = self.end.wrapping_sub(frames) % FRAMES;

@@ -56,46 +56,53 @@ fn distance(bytes: &mut &[u8]) -> Option<u32> {
     Some((words * 8 + high) as u32)
 }
 
+/// What the document says is kept while a chunk's events are read.
+#[derive(Default)]
+struct Plain {
+    is_timed: bool,
+    tsc: u64,
+    frames: Vec<(u32, u32)>,
+    last: u32,
+}
+
+impl Plain {
+    fn event(&mut self, rest: &mut &[u8]) -> Option<TagEvent> {
+        let base = self.frames.last().map_or(self.last, |(_, sp)| *sp);
+        let code = number(rest)?;
+        let (number, sp) = match code {
+            0..=2 => {
+                let at = self.frames.len().checked_sub(1 + code as usize)?;
+                let frame = self.frames[at];
+                self.frames.truncate(at);
+                frame
+            }
+            3 => (u32::try_from(number(rest)?).ok()?, base.wrapping_add(distance(rest)?)),
+            code => (u32::try_from(code - 4).ok()?, base.wrapping_add(distance(rest)?)),
+        };
+        if code > 2 {
+            let is_over = |(_, top): &mut (u32, u32)| top.wrapping_sub(sp) as i32 <= 0;
+            while self.frames.pop_if(is_over).is_some() {}
+        }
+        if code > 3 {
+            self.frames.push((number, sp));
+            self.frames.drain(..self.frames.len().saturating_sub(64));
+        }
+        self.last = sp;
+        if self.is_timed {
+            self.tsc = self.tsc.wrapping_add(self::number(rest)?);
+        }
+        Some(TagEvent { tsc: self.tsc, sp, number, is_exit: code <= 3 })
+    }
+}
+
 /// What the document says of a chunk of events; none if it is too short to be one. False: it goes wrong.
 fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
-    let mut tsc = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
+    let tsc = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
     let count = u32::from_le_bytes(payload.get(8..12)?.try_into().ok()?);
-    let mut rest = &payload[12..];
-    let (mut events, mut frames, mut last) = (Vec::new(), Vec::<(u32, u32)>::new(), 0u32);
+    let mut plain = Plain { is_timed, tsc: if is_timed { tsc } else { 0 }, ..Plain::default() };
+    let (mut events, mut rest) = (Vec::new(), &payload[12..]);
     for _ in 0..count {
-        let mut event = || {
-            let base = frames.last().map_or(last, |(_, sp)| *sp);
-            let code = number(&mut rest)?;
-            let (number, sp, is_exit) = match code {
-                0..=2 => {
-                    let at = frames.len().checked_sub(1 + code as usize)?;
-                    let (number, sp) = frames[at];
-                    frames.truncate(at);
-                    (number, sp, true)
-                }
-                3 => {
-                    let number = u32::try_from(number(&mut rest)?).ok()?;
-                    (number, base.wrapping_add(distance(&mut rest)?), true)
-                }
-                code => {
-                    let number = u32::try_from(code - 4).ok()?;
-                    (number, base.wrapping_add(distance(&mut rest)?), false)
-                }
-            };
-            if code > 2 {
-                while frames.pop_if(|(_, top)| top.wrapping_sub(sp) as i32 <= 0).is_some() {}
-            }
-            if !is_exit {
-                frames.push((number, sp));
-                frames.drain(..frames.len().saturating_sub(64));
-            }
-            last = sp;
-            if is_timed {
-                tsc = tsc.wrapping_add(self::number(&mut rest)?);
-            }
-            Some(TagEvent { tsc: if is_timed { tsc } else { 0 }, sp, number, is_exit })
-        };
-        match event() {
+        match plain.event(&mut rest) {
             Some(event) => events.push(event),
             None => return Some((events, false)),
         }

@@ -74,7 +74,7 @@ struct Edge {
 }
 
 /// A power of two.
-const RECENT: usize = 256;
+const RECENT: usize = 1024;
 /// No key.
 const NOTHING: u64 = u64::MAX;
 

@@ -206,13 +206,9 @@ fn write(
     threads: Threads<Listeners>,
 ) -> Result<()> {
     let Threads { listener: (_, (tree, timeline)), threads, .. } = threads;
-    let cannot_write = |path: &Option<PathBuf>| {
-        let path = path.clone().unwrap_or_default();
-        move || format!("cannot write to {}", path.display())
-    };
     if let Some(mut output) = files.callgrind {
         let written = callgrind::write(calls, &mut output).and_then(|()| output.flush());
-        written.with_context(cannot_write(&arguments.callgrind))?;
+        written.with_context(|| cannot_write(&arguments.callgrind))?;
     }
     if let Some(timeline) = timeline {
         if timeline.left_out != 0 {
@@ -221,7 +217,7 @@ fn write(
         }
         let program = calls.program.as_deref().unwrap_or("unknown");
         let written = timeline.finish(program, &threads);
-        written.with_context(cannot_write(&arguments.perfetto))?;
+        written.with_context(|| cannot_write(&arguments.perfetto))?;
     }
     let Some(tree) = tree else { return Ok(()) };
     if tree.left_out != 0 {
@@ -232,17 +228,20 @@ fn write(
     }
     let time = Weight::Time { tsc_hz: calls.tsc_hz };
     let weight = if calls.timed { time } else { Weight::Calls };
-    let name = |number| names.get(number);
+    let mut folded = Vec::new();
+    tree.fold(weight, |number| names.get(number), &mut folded)?;
     if let Some(mut output) = files.folded {
-        let written = tree.fold(weight, name, &mut output).and_then(|()| output.flush());
-        written.with_context(cannot_write(&arguments.folded))?;
+        let written = output.write_all(&folded).and_then(|()| output.flush());
+        written.with_context(|| cannot_write(&arguments.folded))?;
     }
     if let Some(output) = files.flame {
-        let mut lines = Vec::new();
-        tree.fold(weight, name, &mut lines)?;
-        draw(calls, &lines, output).with_context(cannot_write(&arguments.flame))?;
+        draw(calls, &folded, output).with_context(|| cannot_write(&arguments.flame))?;
     }
     Ok(())
+}
+
+fn cannot_write(path: &Option<PathBuf>) -> String {
+    format!("cannot write to {}", path.clone().unwrap_or_default().display())
 }
 
 /// Draws a flame graph of folded stacks.
