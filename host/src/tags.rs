@@ -8,6 +8,7 @@
 //! Invariants: an event is looked at once, and forgotten; memory grows with functions, edges and threads. What
 //! is missing is counted, and no input panics.
 
+pub mod accesses;
 pub mod call_counts;
 pub mod call_tree;
 pub mod callgrind;

@@ -44,6 +44,7 @@ use patch::Patched;
 use shared::Overwritten;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
+pub use shared::marks::MarkOutput;
 pub use shared::window::{CardWindow, WindowError};
 pub use shared::writer::LogSummary;
 

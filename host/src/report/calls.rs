@@ -1,10 +1,12 @@
 //! What a tag log amounts to, as text and JSON: functions, who called whom, what was lost.
 
+mod accesses;
 mod build;
 mod text;
 
 use serde::Serialize;
 
+pub use accesses::{Amount, Split, Sync, Trace};
 pub use text::Tables;
 
 /// What a log amounts to.
@@ -44,6 +46,9 @@ pub struct Calls {
     pub shared_exits: u64,
     /// Where the file was cut.
     pub cut_at: Option<u64>,
+    /// The trace whose accesses were split by function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 /// How tagging ended.
@@ -88,7 +93,7 @@ pub struct Times {
 }
 
 /// A function, in all threads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
     /// In events.
     pub number: u32,
@@ -102,6 +107,9 @@ pub struct Function {
     /// What its calls amount to.
     #[serde(flatten)]
     pub sum: Sum,
+    /// Its accesses, if there is a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<Split>,
     /// In each thread that called it.
     pub threads: Vec<InThread>,
 }
@@ -190,6 +198,7 @@ pub struct Lost {
 impl Calls {
     /// Whether counts are lower bounds.
     pub fn has_loss(&self) -> bool {
-        self.lost.events != 0 || self.cut_at.is_some()
+        let has_gaps = self.trace.as_ref().is_some_and(|trace| trace.found.gaps != 0);
+        self.lost.events != 0 || self.cut_at.is_some() || has_gaps
     }
 }

@@ -12,7 +12,7 @@ pub const REGION: u32 = 64 << 20;
 /// Stacks of a thread that are known at once. The one that was not used for longest is given up.
 pub const STACKS: usize = 16;
 /// Most open frames of a stack: a return address and an aligned stack pointer are 16 bytes.
-const DEPTH: usize = REGION as usize / 16;
+pub const DEPTH: usize = REGION as usize / 16;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hmtt_format::tag_log::{Chunk, Content, Ending, Events, LogError, LossReason};
+use hmtt_format::tag_log::{Chunk, Content, Ending, Events, LogError, LossReason, TagEvent};
 
 use super::hash::FastMap;
 use super::stack::{Exit, Listener, Stacks};
@@ -89,6 +89,27 @@ impl<L: Listener> Threads<L> {
         Ok(())
     }
 
+    /// Takes an event that is in no chunk.
+    pub fn event(&mut self, number: u32, event: TagEvent) {
+        let place = self.place(number);
+        let Some((_, stacks)) = self.live.get_mut(&number) else { return };
+        match self.blocks.get_mut(&event.number) {
+            Some(entered) => {
+                *entered += 1;
+                stacks.block(event, &mut self.listener);
+            }
+            None => stacks.event(event, &mut self.listener),
+        }
+        self.threads[place].events += 1;
+        let (first, last) = self.span.unwrap_or((event.tsc, event.tsc));
+        self.span = Some((first.min(event.tsc), last.max(event.tsc)));
+    }
+
+    /// Takes note that a thread's calls are over.
+    pub fn thread_ended(&mut self, number: u32, exit: Exit) {
+        self.end(number, exit);
+    }
+
     /// Ends what has not ended: nothing more comes.
     pub fn finish(&mut self) {
         let exit = match self.ending {
@@ -158,5 +179,19 @@ impl<L: Listener> Threads<L> {
             self.span = Some((first.min(events.tsc), before.max(last)));
         }
         taken
+    }
+}
+
+impl<A: Listener, B: Listener> Threads<(A, B)> {
+    /// Takes the second listener out, once all threads have ended.
+    pub fn take_second(self) -> (Threads<A>, B) {
+        let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } =
+            self;
+        let (listener, second) = listener;
+        let live = BTreeMap::new();
+        (
+            Threads { listener, threads, live, is_timed, blocks, span, marks, unknown, ending },
+            second,
+        )
     }
 }

@@ -7,6 +7,7 @@ mod clock;
 pub mod counts;
 mod drain;
 pub mod log;
+pub mod marks;
 mod memory;
 pub mod slots;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! `hmtt tag report`: the log of a tagged program to what was called, by what, how often and for how long.
 
+mod bus;
+mod trace;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -7,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hmtt_format::tag_log::Header;
 use hmtt_host::report::calls::{Calls, Tables};
+use hmtt_host::tags::accesses::log_calls::LogIndex;
 use hmtt_host::tags::call_counts::CallCounts;
 use hmtt_host::tags::call_tree::{CallTree, Weight};
 use hmtt_host::tags::callgrind;
@@ -19,12 +23,19 @@ use hmtt_probe::tag_map::{TagMap, TagMapError};
 
 use super::output::{BUFFER_BYTES, create, is_same_file};
 
-/// Say what a log of tags amounts to: calls, times, who called whom, what was lost
+/// Say what tags amount to: calls, times, who called whom, what was lost, and whose the accesses of a
+/// trace are
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The log; LOG.json beside it names the functions
-    #[arg(value_name = "LOG")]
+    /// A log, which LOG.json beside it names the functions of, or a capture of a trace with tags
+    #[arg(value_name = "LOG|CAPTURE.pcapng")]
     log: PathBuf,
+    /// What names the functions of a capture's tags: FILE.json of `--sink card`
+    #[arg(long, value_name = "MAP.json")]
+    map: Option<PathBuf>,
+    /// A capture of the memory bus meanwhile, with the marks of `--marks`: whose its accesses are
+    #[arg(long, value_name = "CAPTURE.pcapng")]
+    trace: Option<PathBuf>,
     /// A table for each thread, too
     #[arg(long)]
     threads: bool,
@@ -88,6 +99,15 @@ impl Files {
 /// Whether the log lacks events.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let path = &arguments.log;
+    if bus::is_capture(path)? {
+        if arguments.trace.is_some() {
+            bail!("{}: --trace is for logs; this is a capture itself", path.display());
+        }
+        return bus::run(arguments);
+    }
+    if arguments.map.is_some() {
+        bail!("--map is for captures; a log has its map beside it");
+    }
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
     let mut reader = LogReader::new(file).with_context(|| name.clone())?;
@@ -105,15 +125,22 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let timeline = timeline.map(|output| Timeline::new(output, names.clone(), &header, limit));
     let listeners = (CallCounts::default(), (tree, timeline));
     let mut threads = Threads::new(header.is_timed, names.blocks.keys().copied(), listeners);
-    let read = read(&mut reader, &mut threads).with_context(|| name.clone());
+    let mut index = arguments.trace.is_some().then(LogIndex::default);
+    let read = read(&mut reader, &mut threads, index.as_mut()).with_context(|| name.clone());
     threads.finish();
     let cut_at = reader.cut_at();
     let counts = &threads.listener.0;
-    let calls = Calls::new(&header, program, &threads, counts, &names, cut_at);
+    let mut calls = Calls::new(&header, program, &threads, counts, &names, cut_at);
+    let mut has_loss = false;
+    if let (Some(capture), Some(index)) = (&arguments.trace, index) {
+        let blocks = names.blocks.keys().copied();
+        let log = trace::Log { path, header, index, span: threads.span.unwrap_or_default() };
+        has_loss = trace::split(log, capture, blocks, &mut calls)?;
+    }
     warn(&name, &calls, threads.unknown);
     print(arguments, &calls)?;
     write(arguments, files, &calls, &names, threads)?;
-    read.map(|()| calls.has_loss())
+    read.map(|()| calls.has_loss() || has_loss)
 }
 
 /// The map beside a log, if there is one.
@@ -131,9 +158,16 @@ fn map_of(log: &Path, header: &Header) -> Result<Option<TagMap>> {
     }
 }
 
-fn read<L: Listener>(reader: &mut LogReader<File>, threads: &mut Threads<L>) -> Result<()> {
+fn read<L: Listener>(
+    reader: &mut LogReader<File>,
+    threads: &mut Threads<L>,
+    mut index: Option<&mut LogIndex>,
+) -> Result<()> {
     let mut offset = reader.offset();
     while let Some(chunk) = reader.next_chunk()? {
+        if let Some(index) = &mut index {
+            index.note(&chunk, offset);
+        }
         threads.chunk(&chunk).with_context(|| format!("offset {offset}"))?;
         offset = reader.offset();
     }

@@ -88,6 +88,7 @@ impl Calls {
             unmatched_exits: threads.threads.iter().map(|thread| thread.unmatched).sum(),
             shared_exits: threads.threads.iter().map(|thread| thread.shared).sum(),
             cut_at,
+            trace: None,
         }
     }
 }
@@ -132,6 +133,7 @@ fn functions<L: Listener>(
             object: mapped.map(|function| function.object.display().to_string()),
             removed: mapped.and_then(|function| function.removed.clone()),
             sum: clock.sum(totals),
+            accesses: None,
             threads: in_threads.remove(number).unwrap_or_default(),
         }
     };

@@ -24,6 +24,7 @@ impl Calls {
         self.write_head(output)?;
         let all = self.functions.iter().map(|function| (&function.sum, function.name.as_str()));
         write_table(&all.collect::<Vec<_>>(), output)?;
+        self.write_accesses(output)?;
         if !self.blocks.is_empty() {
             writeln!(output, "\n{:>14}  block", "entries")?;
         }
@@ -122,10 +123,14 @@ impl Calls {
         warn("events lost because a signal came while they were written", self.lost.interrupted);
         warn("events lost for a reason that this version does not know", self.lost.other);
         warn("exits of calls whose entries were not seen", self.unmatched_exits);
+        if let Some(trace) = &self.trace {
+            trace.warn(&mut warn);
+        }
         if self.lost.events != 0 {
             warnings.push("all counts and times are lower bounds".into());
         }
-        if self.ending.is_none() {
+        let has_tags = self.trace.as_ref().is_some_and(|trace| trace.sync.is_none());
+        if self.ending.is_none() && !has_tags {
             warnings.push("the log has no end: the tail may be missing".into());
         }
         warnings

@@ -21,6 +21,15 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The time stamp counter once everything before is done.
+pub fn tsc_behind() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_mm_mfence() };
+    // SAFETY: as above. The counter is not read before it.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+    tsc()
+}
+
 /// One moment on all clocks, as closely as possible.
 pub fn pair() -> ClockPair {
     let attempt = |_| {

@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use hmtt_format::tag_log::{Content, Ending, Header};
+use hmtt_format::tag_log::{Content, Ending, Header, Mark};
 use nix::unistd::Pid;
 
 use super::drain::Drain;
+use super::marks::{MarkOutput, Marking};
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
 use super::{Shape, Shared, clock};
@@ -37,6 +38,8 @@ pub struct LogOutput {
     pub shape: LogShape,
     /// The same in the map that names the functions.
     pub map_id: [u8; 8],
+    /// Marks on the memory bus meanwhile, if there are to be any.
+    pub marks: Option<MarkOutput>,
 }
 
 /// What the thread that traces tells the one that writes.
@@ -44,6 +47,7 @@ pub struct LogOutput {
 enum Message {
     Began(Drain, Vec<u8>),
     Ended(u64),
+    Mark(Mark),
     Finish(Ending),
 }
 
@@ -60,6 +64,7 @@ pub struct Log {
     messages: Sender<Message>,
     writing: Option<JoinHandle<io::Result<LogSummary>>>,
     calls: Calls,
+    marking: Option<Marking>,
     /// The heart stops when this is dropped.
     _heart: Sender<()>,
     /// Ticks of the time stamp counter in a second, about.
@@ -75,7 +80,7 @@ impl Log {
         output: LogOutput,
         at_most: usize,
     ) -> Result<Self, TagError> {
-        let LogOutput { file, shape, map_id } = output;
+        let LogOutput { file, shape, map_id, marks } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
         let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
@@ -100,7 +105,11 @@ impl Log {
         let beating = Arc::clone(&shared);
         Builder::new().spawn(move || beat(&beating, &stopped)).map_err(failed)?;
         let (writing, _heart) = (Some(writing), heart);
-        Ok(Log { shared, shape, slots, messages, writing, calls, _heart, tsc_hz })
+        let to_log = messages.clone();
+        // Whoever writes takes it when it looks next: nobody waits for it.
+        let tell = move |mark| drop(to_log.send(Message::Mark(mark)));
+        let marking = marks.map(|marks| Marking::start(&marks, tell)).transpose()?;
+        Ok(Log { shared, shape, slots, messages, writing, calls, marking, _heart, tsc_hz })
     }
 
     /// How often each function was entered, as far as that is written.
@@ -141,6 +150,9 @@ impl Log {
     /// is lost, and they wait for nobody.
     pub fn finish(&mut self, ending: Ending) -> Result<LogSummary, TagError> {
         self.shared.memory.write(header::DEAD, 1);
+        if let Some(marking) = self.marking.take() {
+            marking.finish();
+        }
         self.tell(Message::Finish(ending));
         let written = self.writing.take().map(JoinHandle::join);
         let gone = || Err(io::Error::other("the thread that writes it has ended"));
@@ -215,6 +227,7 @@ impl Writing {
                     self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
                 }
             }
+            Message::Mark(mark) => self.writer.say(0, Content::Mark(mark)),
             Message::Finish(_) => {}
         }
     }

@@ -24,11 +24,18 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps the start of a file.
     pub fn map(file: &File, bytes: u64) -> io::Result<Self> {
+        Memory::map_at(file, bytes, 0)
+    }
+
+    /// Maps a part of a file, from whole pages on.
+    pub fn map_at(file: &File, bytes: u64, offset: u64) -> io::Result<Self> {
+        let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let (length, file) = (bytes as usize, file.as_raw_fd());
         // SAFETY: the kernel chooses an address where nothing is.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -60,6 +67,16 @@ impl Memory {
     /// What a 32-bit word is now.
     pub fn read(&self, offset: u64) -> u32 {
         self.word(offset).load(Ordering::SeqCst)
+    }
+
+    /// Reads a 32-bit word past the caches, if it is in one.
+    pub fn read_past_caches(&self, offset: u64) -> u32 {
+        let place = self.place(offset, 4, 4);
+        // SAFETY: within the mapping; it changes nothing that can be read.
+        unsafe { core::arch::x86_64::_mm_clflush(place) };
+        // SAFETY: every x86-64 processor has it.
+        unsafe { core::arch::x86_64::_mm_mfence() };
+        self.read(offset)
     }
 
     /// Sets a 32-bit word.

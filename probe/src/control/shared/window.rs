@@ -131,14 +131,19 @@ impl Window {
     }
 }
 
-fn open(window: &CardWindow) -> Result<File, WindowError> {
+/// Opens its file.
+pub(super) fn open(window: &CardWindow) -> Result<File, WindowError> {
     // Memory that a device shows is not cached when it is opened so.
     let file = File::options().read(true).write(true).custom_flags(libc::O_SYNC).open(&window.path);
     file.map_err(|error| WindowError::Open(window.path.clone(), error))
 }
 
 /// The window's size, if it can be known, which is large enough.
-fn check(window: &CardWindow, file: &File, needed: u64) -> Result<Option<u64>, WindowError> {
+pub(super) fn check(
+    window: &CardWindow,
+    file: &File,
+    needed: u64,
+) -> Result<Option<u64>, WindowError> {
     let path = &window.path;
     if !window.offset.is_multiple_of(PAGE_BYTES) {
         return Err(WindowError::Offset { path: path.clone(), offset: window.offset });

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use hmtt_probe::control::{CardWindow, LogOutput, LogSummary, Output, Tagged};
+use hmtt_probe::control::{CardWindow, LogOutput, LogSummary, MarkOutput, Output, Tagged};
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 use hmtt_probe::tag_map::{TagMap, new_id};
 
@@ -36,6 +37,13 @@ pub struct To {
     /// Physical address of the window, which the card tells it by
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     window_base: Option<u64>,
+    /// Make marks on the memory bus, which find a log's times in a trace: a device that shows the card's
+    /// configuration registers, and where in it
+    #[arg(long, value_name = "PATH[:OFFSET]", value_parser = window)]
+    marks: Option<CardWindow>,
+    /// Time between two marks
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time, requires = "marks")]
+    mark_every: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,6 +93,9 @@ pub struct Opened {
 impl To {
     /// Opens files.
     pub fn open(&self) -> anyhow::Result<Opened> {
+        if self.marks.is_some() && (self.sink != SinkName::Log || self.no_time) {
+            bail!("--marks is for logs with times: --sink log, without --no-time");
+        }
         let written = |output, map| Opened { output, map, result: Result::Written };
         Ok(match self.sink {
             SinkName::None => written(Output::None, None),
@@ -97,7 +108,9 @@ impl To {
                 let Some(path) = &self.output else { bail!("--sink log needs a file: -o FILE") };
                 let file = File::create(path).with_context(|| path.display().to_string())?;
                 let map = self.map(path, "log");
-                let log = LogOutput { file, shape: self.shape(), map_id: map.id };
+                let every = self.mark_every;
+                let marks = self.marks.clone().map(|window| MarkOutput { window, every });
+                let log = LogOutput { file, shape: self.shape(), map_id: map.id, marks };
                 written(Output::Log(log), Some(map))
             }
             SinkName::Card => {
@@ -154,6 +167,20 @@ fn number(text: &str) -> std::result::Result<u64, String> {
         None => text.parse(),
     };
     parsed.map_err(|_| format!("{text} is no number"))
+}
+
+/// A number and `us`, `ms` or `s`; not so short that there is no time for a mark.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return Err(format!("{text}: a time is a number and us, ms or s")),
+    };
+    let micros = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    let micros = micros.filter(|micros| (100..=1_000_000).contains(micros));
+    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not from 100us to 1s"))
 }
 
 fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> std::result::Result<u64, String> {
