@@ -11,6 +11,7 @@ mod functions;
 mod layout;
 mod names;
 mod reached;
+mod sources;
 mod start;
 mod symbols;
 #[cfg(test)]
@@ -57,6 +58,8 @@ pub struct Function {
     /// Whether the symbol is an indirect function's: this is its resolver, which the dynamic linker
     /// calls once to learn which function is meant.
     pub ifunc: bool,
+    /// The file that its source is in, if that was looked for ([`Image::find_sources`]) and is known.
+    pub source: Option<String>,
 }
 
 /// Instructions or data of a file, as they are loaded.
@@ -149,6 +152,27 @@ impl Image {
             relocatable,
             dynamic,
         })
+    }
+
+    /// Finds out which source file each function is of, from the line tables of the file or of its
+    /// separate debug file.
+    ///
+    /// # Errors
+    /// [`ElfError`] if the file cannot be read any more.
+    pub fn find_sources(&mut self) -> Result<(), ElfError> {
+        let path = self.path.clone();
+        let read = |source| ElfError::Read { path: path.clone(), source };
+        let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
+        let bytes = debug_file::regular(&path).map_err(read)?;
+        let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
+        let root = Path::new(debug_file::ROOT);
+        let separate =
+            || debug_file::read(&file, &path, root, |debug| sources::of(debug, &self.functions));
+        let found = sources::of(&file, &self.functions).or_else(separate).unwrap_or_default();
+        for (function, source) in self.functions.iter_mut().zip(found) {
+            function.source = source;
+        }
+        Ok(())
     }
 
     /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point

@@ -11,11 +11,11 @@
 //! | `size>=N`, `size<N`, `>=N`, `<N` | functions of at least, of less than N bytes |
 //! | `list=FILE` | names or symbols of a file: one a line; `#` and what follows is left out where it begins a line or comes after a space |
 //!
+//! | `source=FILE` | functions whose source file a glob matches, its name or its whole path |
 //! | `library=FILE`, `library=FILE/RULE` | functions of libraries whose file names a glob matches; those that a rule matches |
 //!
 //! C++ names have parameters: `f(int)`, which `glob=f(*` matches. Functions of libraries are included by
-//! rules that say `library=` only; they are excluded by any. Rules that need more than a function, `source=`
-//! (line tables), are refused here.
+//! rules that say `library=` only; they are excluded by any.
 
 mod rule;
 #[cfg(test)]
@@ -44,14 +44,6 @@ pub enum SelectionError {
     Empty {
         /// The rule.
         rule: String,
-    },
-    /// It cannot be decided for a function alone.
-    #[error("rule `{rule}`: functions are not chosen by {kind}")]
-    Unsupported {
-        /// The rule.
-        rule: String,
-        /// What by.
-        kind: &'static str,
     },
     /// No glob.
     #[error("rule `{rule}`: no glob")]
@@ -130,6 +122,11 @@ impl Selection {
             *effect == Effect::Include
                 && matches!(rule, Rule::Library(glob, _) if glob.is_match(file))
         })
+    }
+
+    /// Whether rules need to know source files ([`crate::elf::Image::find_sources`]).
+    pub fn has_sources(&self) -> bool {
+        self.rules.iter().any(|(_, rule)| rule.needs_sources())
     }
 
     /// Whether functions of libraries are chosen.

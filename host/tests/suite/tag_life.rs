@@ -196,3 +196,22 @@ fn what_costs_too_much_is_taken_out_and_named() {
     assert!(calls["often"] < 1_200_000_000, "{calls:?}");
     assert_eq!(calls["seldom"], 400);
 }
+
+#[test]
+fn functions_are_chosen_by_their_source_file() {
+    let Some(program) = build("tag-sources", STEPS, &["-g"]) else { return };
+    let list = |rule: &str, program: &Path| {
+        let output = hmtt_tag(&["list", "-i", rule]).arg(program).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let names = |text: &str| -> Vec<String> {
+        text.lines().filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect()
+    };
+    let (status, text) = list("source=tag-sources.c", &program);
+    let mut found = names(&text);
+    found.sort();
+    assert_eq!((status, found), (Some(0), ["main", "run", "step"].map(str::to_owned).to_vec()));
+    assert_eq!(list("source=other.c", &program), (Some(0), String::new()));
+    let Some(bare) = build("tag-no-sources", STEPS, &[]) else { return };
+    assert_eq!(list("source=*.c", &bare).0, Some(1));
+}

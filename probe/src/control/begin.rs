@@ -65,7 +65,10 @@ impl Tagged {
                 continue;
             }
             // What is mapped but no library is not meant.
-            let Ok(image) = Image::read(&path) else { continue };
+            let Ok(mut image) = Image::read(&path) else { continue };
+            if self.selection.has_sources() && image.find_sources().is_err() {
+                continue;
+            }
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
             let chosen = |function: &Function| self.selection.matches(function, Some(&name));
             let plan = patch::plan(&loaded.image, chosen, self.sink);

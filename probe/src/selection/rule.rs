@@ -23,25 +23,21 @@ pub(super) enum Rule {
     /// Bytes.
     LessThan(u64),
     List(HashSet<String>),
+    /// A source file, by its name or its whole path.
+    Source(GlobMatcher),
     /// A library's functions, or some of them.
     Library(GlobMatcher, Option<Box<Rule>>),
 }
 
-/// What a rule that is refused would choose by.
-const UNSUPPORTED: [(&str, &str); 1] = [("source=", "source file")];
-
 impl Rule {
     pub(super) fn parse(rule: &str) -> Result<Rule, SelectionError> {
         let text = rule.trim();
-        if let Some((_, kind)) = UNSUPPORTED.iter().find(|(start, _)| text.starts_with(start)) {
-            return Err(SelectionError::Unsupported { rule: rule.into(), kind });
-        }
         let size = text.strip_prefix("size").filter(|rest| rest.starts_with(['<', '>', '=']));
         if let Some(size) = size.or_else(|| text.starts_with(['<', '>']).then_some(text)) {
             return size_rule(rule, size);
         }
         let (kind, pattern) = match text.split_once('=') {
-            Some((kind @ ("name" | "glob" | "regex" | "list" | "library"), pattern)) => {
+            Some((kind @ ("name" | "glob" | "regex" | "list" | "library" | "source"), pattern)) => {
                 (kind, pattern)
             }
             _ => ("", text),
@@ -55,8 +51,18 @@ impl Rule {
             "regex" => regex(rule, pattern),
             "list" => list(rule, Path::new(pattern)),
             "library" => library(rule, pattern),
+            "source" => Ok(Rule::Source(glob(rule, pattern)?)),
             _ if pattern.contains(['*', '?']) => Ok(name_or_glob(pattern)),
             _ => Ok(Rule::Name(pattern.into())),
+        }
+    }
+
+    /// Whether it needs to know source files.
+    pub(super) fn needs_sources(&self) -> bool {
+        match self {
+            Rule::Source(_) => true,
+            Rule::Library(_, Some(rule)) => rule.needs_sources(),
+            _ => false,
         }
     }
 
@@ -73,6 +79,10 @@ impl Rule {
             Rule::AtLeast(bytes) => function.size >= *bytes,
             Rule::LessThan(bytes) => function.size < *bytes,
             Rule::List(names) => any(&|it| names.contains(it)),
+            Rule::Source(glob) => function.source.as_deref().is_some_and(|source| {
+                let name = Path::new(source).file_name().unwrap_or_default();
+                glob.is_match(source) || glob.is_match(name)
+            }),
             Rule::Library(glob, then) => {
                 library.is_some_and(|name| glob.is_match(name))
                     && then.as_ref().is_none_or(|rule| rule.matches(function, library))

@@ -107,8 +107,8 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Rules; the last that matches a function decides, exclusions after inclusions.
 #[derive(clap::Args)]
 struct Which {
-    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE, or
-    /// library=FILE[/RULE]; all of the program are chosen if nothing is
+    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
+    /// source=FILE, or library=FILE[/RULE]; all of the program are chosen if nothing is
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Leave functions out; rules as for --include
@@ -156,7 +156,7 @@ fn list(arguments: &List) -> Result<()> {
         Ok(pid) => program_of(pid)?,
         Err(_) => arguments.program.clone().into(),
     };
-    let image = Image::read(&path)?;
+    let image = read(&path, &selection)?;
     let mut output = std::io::stdout().lock();
     for (function, rewrite) in verdicts(&image) {
         if !selection.matches(function, None) {
@@ -178,6 +178,19 @@ fn list(arguments: &List) -> Result<()> {
     Ok(())
 }
 
+/// Reads a program, with what rules need of it.
+fn read(path: &Path, selection: &Selection) -> Result<Image> {
+    let mut image = Image::read(path)?;
+    if selection.has_sources() {
+        image.find_sources()?;
+        let has_none = image.functions.iter().all(|function| function.source.is_none());
+        if has_none && !selection.has_libraries() {
+            bail!("{}: rules choose by source file, and it has no line tables", path.display());
+        }
+    }
+    Ok(image)
+}
+
 fn program_of(pid: i32) -> Result<PathBuf> {
     let link = format!("/proc/{pid}/exe");
     std::fs::read_link(&link).with_context(|| format!("process {pid}: cannot find its program"))
@@ -194,8 +207,8 @@ fn block() -> Result<SigSet> {
 }
 
 fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<bool> {
-    let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
     let selection = how.which.selection()?;
+    let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
     let to = how.to.open()?;
     let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
     if let Some(share) = how.budget {
