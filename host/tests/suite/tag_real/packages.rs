@@ -12,7 +12,12 @@ use crate::{scratch, skipped};
 /// Where cargo has put a package; `None` when skipped.
 fn package(name: &str) -> Option<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.args(["metadata", "--offline", "--format-version", "1"]);
+    command.args([
+        "metadata",
+        "--offline",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+    ]);
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let metadata: Option<Value> =
         output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
