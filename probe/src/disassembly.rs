@@ -63,7 +63,16 @@ impl<'a> Disassembly<'a> {
             all.push(rewrite.map(|(rewrite, free)| {
                 neighbours.free.extend(free);
                 let regions = rewrite.regions.iter();
-                neighbours.taken.extend(regions.map(|region| (region.start(), region.room)));
+                neighbours
+                    .taken
+                    .extend(regions.clone().map(|region| (region.start(), region.room)));
+                let islands = regions.filter_map(|region| match region.jump {
+                    Jump::Island(island) => Some((island, island + JUMP_BYTES as u64)),
+                    _ => None,
+                });
+                neighbours.taken.extend(islands);
+                let branches = rewrite.redirects.iter();
+                neighbours.taken.extend(branches.map(|branch| (branch.ip(), branch.next_ip())));
                 rewrite
             }));
         }

@@ -62,7 +62,7 @@ pub(super) struct Neighbours<'a> {
     pub flow: &'a Flow,
     /// Bytes that nothing needs, by address.
     pub free: Vec<Range<u64>>,
-    /// What regions take.
+    /// What regions, islands and redirected branches take.
     pub taken: BTreeMap<u64, u64>,
 }
 
@@ -83,7 +83,10 @@ impl Neighbours<'_> {
                 self.near(start)
             });
             match island {
-                Some(island) => region.jump = Jump::Island(island),
+                Some(island) => {
+                    region.jump = Jump::Island(island);
+                    self.taken.insert(island, island + JUMP_BYTES as u64);
+                }
                 None if region.entry => match rewrite.fallback.take() {
                     Some(fallback) if self.is_free(&fallback) => *region = fallback,
                     _ => return Err(Refusal::TooShort),
@@ -122,6 +125,7 @@ impl Neighbours<'_> {
             let Ok(body) = Body::read(self.image, range.clone(), range.clone()) else { continue };
             let ground = Ground { image: self.image, flow: self.flow, body: &body };
             let taken = self.taken.range(..range.end + REACH).map(|(start, end)| *start..*end);
+            let taken = taken.chain(self.free.iter().cloned());
             let taken: Vec<_> = taken.filter(|other| other.end > range.start).collect();
             let Some(span) = ground.spare(at, &taken) else { continue };
             let start = body.address(span.first);

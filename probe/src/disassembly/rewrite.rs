@@ -340,11 +340,12 @@ impl<'a> Planner<'a> {
     /// Finds islands, and says what is changed, and what is free then.
     fn finish(mut self, rewrite: &mut Rewrite) -> Vec<Range<u64>> {
         let mut free = self.free();
+        let islands = free.clone();
         let mut short = Vec::new();
         for span in std::mem::take(&mut self.short) {
             let start = self.start(&span);
             let island = island(&mut free, start).or_else(|| {
-                free.push(self.make_room(start)?);
+                free.push(self.make_room(start, &islands)?);
                 island(&mut free, start)
             });
             short.push((span, island.map_or(Jump::Missing, Jump::Island)));
@@ -390,9 +391,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Moves instructions that need not be, so that bytes are free within reach of an address.
-    fn make_room(&mut self, at: u64) -> Option<Range<u64>> {
+    /// `islands`: what is free already.
+    fn make_room(&mut self, at: u64, islands: &[Range<u64>]) -> Option<Range<u64>> {
         let taken = self.spans.iter().chain(&self.short);
-        let taken: Vec<_> = taken.map(|span| self.start(span)..span.room).collect();
+        let taken = taken.map(|span| self.start(span)..span.room);
+        let taken: Vec<_> = taken.chain(islands.iter().cloned()).collect();
         let span = self.ground.spare(at, &taken)?;
         self.spans.push(span);
         Some(self.start(&span) + JUMP_BYTES as u64..span.room)

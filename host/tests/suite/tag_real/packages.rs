@@ -12,7 +12,12 @@ use crate::{scratch, skipped};
 /// Where cargo has put a package; `None` when skipped.
 fn package(name: &str) -> Option<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.args(["metadata", "--offline", "--format-version", "1"]);
+    command.args([
+        "metadata",
+        "--offline",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+    ]);
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let metadata: Option<Value> =
         output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
@@ -56,7 +61,7 @@ fn bzip2_is_counted_as_callgrind_counts_it() {
     let files = sources(&folder, &without);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let input = scratch("real-bzip2.txt");
-    let text: Vec<u8> = (0..60_000u32).map(|n| (n * n * 7 + n / 3) as u8 % 97).collect();
+    let text: Vec<u8> = (0..60_000u64).map(|n| (n * n * 7 + n / 3) as u8 % 97).collect();
     std::fs::write(&input, text).unwrap();
     for flags in ["-O2", "-O0"] {
         let name = format!("real-bzip2{flags}");

@@ -51,7 +51,12 @@ pub fn own_time(folder: &Path) -> Result<PathBuf> {
 /// Where cargo has put a package.
 fn package(name: &str) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.args(["metadata", "--offline", "--format-version", "1"]);
+    command.args([
+        "metadata",
+        "--offline",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+    ]);
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
