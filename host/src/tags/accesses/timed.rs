@@ -72,6 +72,10 @@ impl TimedSplit {
             Step::Restart => (self.session, self.before) = (self.session + 1, clock),
             Step::Accesses { address, traffic } if self.session == self.sync.session => {
                 let clock = clock.saturating_sub(self.before);
+                if self.ledger.total.accesses() == 0 {
+                    // Calls of before the trace have no time in it.
+                    self.ledger.advance(clock);
+                }
                 self.reach(clock as f64);
                 self.ledger.advance(clock);
                 self.ledger.access(address, traffic);
