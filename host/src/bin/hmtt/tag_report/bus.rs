@@ -11,7 +11,7 @@ use hmtt_host::tags::accesses::bus::Bus;
 use hmtt_host::tags::call_counts::CallCounts;
 use hmtt_host::tags::call_tree::CallTree;
 use hmtt_host::tags::names::Names;
-use hmtt_probe::tag_map::{Exits, TagMap};
+use hmtt_probe::tag_map::{Exits, TagMap, TaggedFunction};
 
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};
@@ -86,7 +86,9 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
 }
 
 fn warn_of_exits(name: &str, map: &TagMap) {
-    let unseen = map.functions.iter().filter(|function| function.exits != Exits::All).count();
+    let is_unseen =
+        |function: &&TaggedFunction| function.exits != Exits::All || function.removed.is_some();
+    let unseen = map.functions.iter().filter(is_unseen).count();
     if unseen != 0 {
         eprintln!(
             "hmtt: warning: {name}: functions with exits that are not tagged, which look open until their \

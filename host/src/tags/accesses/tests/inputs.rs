@@ -150,7 +150,7 @@ proptest! {
         let still_open = threads.iter().filter(|events| open(events)).count();
         let mut calls = LogCalls::new(file, index, []);
         let mut found = Vec::new();
-        while let Some(call) = calls.next().unwrap() { found.push(call) }
+        while let Some(call) = calls.next_call().unwrap() { found.push(call) }
         let ends = found.split_off(expected.len());
         prop_assert_eq!(found, expected);
         prop_assert_eq!(ends.len(), still_open);
