@@ -1,25 +1,21 @@
 //! Functions of a real program, joined with accesses through a simulated card: what `hmtt tag report` says is
 //! what a plain look at the inputs says.
 
+mod by_marks;
 mod marked;
 mod program;
 mod truth;
 
-use std::fs::File;
-
-use hmtt_format::config::{MARK_FREE_FIRST, TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
-use hmtt_format::tag_log::Content;
+use hmtt_format::config::{TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
 use hmtt_format::{Direction, MemoryDescription, toml_memory};
-use hmtt_host::tags::log_reader::LogReader;
 use hmtt_sim::traffic::Traffic;
-use hmtt_tests::{run, skip};
+use hmtt_tests::{run, skip, succeed};
 use serde_json::{Value, json};
 
 use crate::captures::{path, replay_file};
 use crate::loss;
 use crate::recording::write_vector;
 use crate::wire;
-use marked::MarkedLog;
 use program::{Event, Program};
 use truth::Truth;
 
@@ -128,6 +124,7 @@ fn compare(told: &Value, truth: &Truth, program: &Program) {
         expected.own.check(&function["accesses"]["self"], name);
     }
     truth.outside.check(&told["trace"]["outside"]["self"], "(outside)");
+    truth.several.check(&told["trace"]["several_threads"]["self"], "(several threads)");
     assert_eq!(told["trace"]["accesses"], json!(truth.accesses));
     assert_eq!(told["trace"]["gaps"], json!(0));
     assert_eq!(told["unmatched_exits"], json!(0));
@@ -143,6 +140,10 @@ fn tags_on_the_bus_split_accesses_by_function() {
     replay_file(&input, &["--granularity", "burst"], &capture);
     let map = card_map(&program);
     compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
+    let text = succeed("hmtt", &["tag", "report", path(&capture), "--map", path(&map)]);
+    let outside = text.lines().find(|line| line.ends_with("  (outside)")).unwrap();
+    let count = (truth.outside.reads + truth.outside.writes).to_string();
+    assert!(outside.split_whitespace().take(2).all(|word| word == count), "{text}");
     // A map without an address takes the card's window for its own.
     let mut unplaced: Value = serde_json::from_slice(&std::fs::read(&map).unwrap()).unwrap();
     unplaced["window"]["base"] = json!("0");
@@ -196,126 +197,4 @@ fn what_is_lost_on_the_way_makes_lower_bounds() {
         }
     }
     assert!(calls > 100 && told["trace"]["accesses"].as_u64().unwrap() < truth.accesses, "{calls}");
-}
-
-/// Events at times that are `apart` clocks from any access; every so often a mark, some of them lost on
-/// either side.
-fn marked(program: &Program, apart: u64) -> (Traffic, MarkedLog, Truth) {
-    let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::default());
-    let (mut accesses, mut runs) = (recorded(), runs());
-    let mut log = MarkedLog::new(program);
-    log.mark(&mut traffic, true, true);
-    some(accesses.by_ref(), &mut traffic, &mut truth, 30);
-    for (at, event) in program.events.iter().enumerate() {
-        if at % 40 == 39 {
-            traffic.idle(apart);
-            log.mark(&mut traffic, at % 7 != 3, at % 11 != 5);
-        }
-        traffic.idle(apart);
-        log.event(*event, traffic.clocks());
-        truth.event(*event);
-        traffic.idle(apart);
-        some(accesses.by_ref(), &mut traffic, &mut truth, runs.next().unwrap());
-    }
-    some(accesses, &mut traffic, &mut truth, 30);
-    log.mark(&mut traffic, true, true);
-    (traffic, log, truth)
-}
-
-/// What is told of events and accesses that are so far apart, and the truth.
-fn told_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
-    let (traffic, log, truth) = marked(program, apart);
-    let folder = program.folder.path();
-    let (input, capture) = (folder.join("marked.cmd"), folder.join("marked.pcapng"));
-    write_vector(&input, &traffic);
-    replay_file(&input, &["--granularity", "burst"], &capture);
-    let file = folder.join("marked.tags");
-    log.finish(&file, traffic.clocks());
-    let map = program.map();
-    std::fs::write(folder.join("marked.tags.json"), map.to_string()).unwrap();
-    (report(&[path(&file), "--trace", path(&capture)]), truth)
-}
-
-#[test]
-fn marks_split_accesses_that_are_farther_from_calls_than_the_error() {
-    let test = "marks_split_accesses_that_are_farther_from_calls_than_the_error";
-    let Some(program) = Program::run(test) else { return };
-    let (told, truth) = told_by_marks(&program, 100);
-    compare(&told, &truth, &program);
-    let sync = &told["trace"]["sync"];
-    let error = sync["error_ns"].as_f64().unwrap();
-    // 300 ticks of 20 a clock, and a clock; accesses are 100 clocks away.
-    assert!((160.0..900.0).contains(&error), "{error}");
-    assert_eq!(sync["uncertain"], json!(0));
-    assert!(sync["only_log"].as_u64() > Some(0) && sync["only_trace"].as_u64() > Some(0), "{sync}");
-    for function in told["functions"].as_array().unwrap() {
-        for sense in ["self", "inclusive"] {
-            let told = &function["accesses"][sense];
-            assert_eq!(told["at_least"], told["accesses"], "{function}");
-            assert_eq!(told["at_most"], told["accesses"], "{function}");
-        }
-    }
-}
-
-#[test]
-fn marks_bound_accesses_that_are_nearer_to_calls_than_the_error() {
-    let test = "marks_bound_accesses_that_are_nearer_to_calls_than_the_error";
-    let Some(program) = Program::run(test) else { return };
-    let (told, truth) = told_by_marks(&program, 3);
-    assert_eq!(told["trace"]["accesses"], json!(truth.accesses));
-    assert!(told["trace"]["sync"]["uncertain"].as_u64() > Some(100), "{}", told["trace"]["sync"]);
-    let bounds = |told: &Value, share: &truth::Share| {
-        let count = share.reads + share.writes;
-        let [least, most] = ["at_least", "at_most"].map(|key| told[key].as_u64().unwrap());
-        assert!((least..=most).contains(&count), "{least} {count} {most}");
-        assert!(least < most);
-    };
-    for function in told["functions"].as_array().unwrap() {
-        let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];
-        bounds(&function["accesses"]["self"], &truth.own);
-        bounds(&function["accesses"]["inclusive"], &truth.inclusive);
-    }
-    bounds(&told["trace"]["outside"]["self"], &truth.outside);
-}
-
-#[test]
-fn marks_are_made_while_a_program_runs() {
-    let Some(program) = Program::run("marks_are_made_while_a_program_runs") else { return };
-    let registers = program.folder.path().join("registers");
-    std::fs::write(&registers, [0; 8192]).unwrap();
-    let log = program.folder.path().join("timed.tags");
-    let place = format!("{}:4096", path(&registers));
-    program.tag(&log, &["--marks", &place, "--mark-every", "200us"]);
-    let mut reader = LogReader::new(File::open(&log).unwrap()).unwrap();
-    let (mut marks, mut events) = (Vec::new(), 0..0);
-    while let Some(chunk) = reader.next_chunk().unwrap() {
-        match chunk.content {
-            Content::Mark(mark) => marks.push(mark),
-            Content::Events(of_chunk) if events.is_empty() => {
-                events = of_chunk.tsc..of_chunk.decode(true).last().unwrap().unwrap().tsc;
-            }
-            Content::Events(of_chunk) => {
-                events.end = of_chunk.decode(true).last().unwrap().unwrap().tsc;
-            }
-            _ => {}
-        }
-    }
-    for (at, mark) in marks.iter().enumerate() {
-        assert_eq!(mark.register, u32::from(MARK_FREE_FIRST) + at as u32 % 256);
-        assert!(mark.tsc_before < mark.tsc_after);
-    }
-    assert!(marks.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
-    // The first is made before the program goes on, the last when it has ended.
-    assert!(marks.len() >= 2 && marks[0].tsc_after < events.start, "{marks:?} {events:?}");
-    assert!(marks[marks.len() - 1].tsc_before > events.end, "{marks:?} {events:?}");
-    let report = report(&[path(&log)]);
-    assert_eq!(report["marks"], json!(marks.len()));
-}
-
-#[test]
-fn marks_without_times_to_find_are_refused() {
-    let arguments = ["tag", "run", "--sink", "log", "--no-time", "-o", "none", "--marks", "none"];
-    let output = run("hmtt", &[&arguments[..], &["true"]].concat());
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("times"));
 }

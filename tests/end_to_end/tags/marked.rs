@@ -29,6 +29,8 @@ pub fn ticks(clock: u64) -> u64 {
 pub struct MarkedLog {
     bytes: Vec<u8>,
     events: Vec<TagEvent>,
+    /// Of another thread.
+    others: Vec<TagEvent>,
     marks: u64,
 }
 
@@ -38,13 +40,33 @@ impl MarkedLog {
         let byte = |at: usize| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap();
         let map_id = std::array::from_fn(byte);
         let header = Header { is_timed: true, pid: 1, tsc_hz: TSC_HZ, start_ns: 0, map_id };
-        MarkedLog { bytes: header.encode().into(), events: Vec::new(), marks: 0 }
+        MarkedLog {
+            bytes: header.encode().into(),
+            events: Vec::new(),
+            others: Vec::new(),
+            marks: 0,
+        }
     }
 
     /// Adds an event at a clock of the card.
     pub fn event(&mut self, event: Event, clock: u64) {
         let Event { number, is_exit, sp } = event;
         self.events.push(TagEvent { tsc: ticks(clock), sp, number, is_exit });
+    }
+
+    /// Adds an event of another thread.
+    pub fn other(&mut self, number: u32, is_exit: bool, clock: u64) {
+        self.others.push(TagEvent { tsc: ticks(clock), sp: 0x1000_0000, number, is_exit });
+    }
+
+    fn events(&mut self, thread: u32, events: &[TagEvent]) {
+        for events in events.chunks(500) {
+            let mut buffer = vec![0; 1 << 16];
+            let mut encoder = EventEncoder::new(&mut buffer, thread, true).unwrap();
+            events.iter().for_each(|event| encoder.push(*event).unwrap());
+            let length = encoder.finish();
+            self.bytes.extend_from_slice(&buffer[..length]);
+        }
     }
 
     fn chunk(&mut self, thread: u32, content: Content<'_>) {
@@ -70,13 +92,10 @@ impl MarkedLog {
 
     /// Writes it.
     pub fn finish(mut self, path: &Path, last: u64) {
-        for events in self.events.chunks(500) {
-            let mut buffer = vec![0; 1 << 16];
-            let mut encoder = EventEncoder::new(&mut buffer, 1, true).unwrap();
-            events.iter().for_each(|event| encoder.push(*event).unwrap());
-            let length = encoder.finish();
-            self.bytes.extend_from_slice(&buffer[..length]);
-        }
+        // Threads' chunks come as their buffers are full, not in the order of time.
+        let (events, others) = (std::mem::take(&mut self.events), std::mem::take(&mut self.others));
+        self.events(2, &others);
+        self.events(1, &events);
         self.chunk(0, Content::Clocks(ClockPair { tsc: ticks(last), ..ClockPair::default() }));
         self.chunk(0, Content::End(Ending::Exited(0)));
         std::fs::File::create(path).unwrap().write_all(&self.bytes).unwrap();

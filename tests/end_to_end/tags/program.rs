@@ -65,7 +65,7 @@ impl Program {
         }
         assert_eq!(ran.names.len(), FUNCTIONS.len());
         ran.events = ran.read();
-        assert!(ran.events.len() > 300, "{}", ran.events.len());
+        assert!(ran.events.len() > 1000, "{}", ran.events.len());
         Some(ran)
     }
 

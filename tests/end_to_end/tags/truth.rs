@@ -30,8 +30,11 @@ pub struct Function {
 pub struct Truth {
     pub functions: BTreeMap<u32, Function>,
     pub outside: Share,
+    /// While another thread had a function open, too.
+    pub several: Share,
     pub accesses: u64,
     stack: Vec<u32>,
+    other: Option<u32>,
 }
 
 impl Share {
@@ -64,9 +67,24 @@ impl Truth {
         }
     }
 
+    /// Another thread enters a function, or leaves the one it has entered.
+    pub fn other(&mut self, number: u32, is_exit: bool) {
+        self.other = (!is_exit).then_some(number);
+        self.functions.entry(number).or_default().calls += u64::from(!is_exit);
+    }
+
     pub fn access(&mut self, direction: Direction, address: u64) {
         self.accesses += 1;
-        let Some(own) = self.stack.last() else { return self.outside.add(direction, address) };
+        let own = match (self.stack.last(), self.other) {
+            (None, None) => return self.outside.add(direction, address),
+            (Some(_), Some(_)) => return self.several.add(direction, address),
+            (None, Some(number)) => {
+                let function = self.functions.entry(number).or_default();
+                function.own.add(direction, address);
+                return function.inclusive.add(direction, address);
+            }
+            (Some(own), None) => own,
+        };
         self.functions.entry(*own).or_default().own.add(direction, address);
         for open in self.stack.iter().collect::<BTreeSet<_>>() {
             self.functions.entry(*open).or_default().inclusive.add(direction, address);

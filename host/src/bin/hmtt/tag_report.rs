@@ -31,7 +31,7 @@ pub struct Arguments {
     #[arg(value_name = "LOG|CAPTURE.pcapng")]
     log: PathBuf,
     /// What names the functions of a capture's tags: FILE.json of `--sink card`
-    #[arg(long, value_name = "MAP.json")]
+    #[arg(long, value_name = "MAP.json", conflicts_with = "trace")]
     map: Option<PathBuf>,
     /// A capture of the memory bus meanwhile, with the marks of `--marks`: whose its accesses are
     #[arg(long, value_name = "CAPTURE.pcapng")]
@@ -81,8 +81,12 @@ impl Files {
     fn create(arguments: &Arguments) -> Result<Files> {
         let open = |path: &Option<PathBuf>| {
             let Some(path) = path else { return Ok(None) };
+            let mut others = [&arguments.trace, &arguments.map].into_iter().flatten();
             if is_same_file(&arguments.log, path) {
                 bail!("{} is the log itself; choose another output", path.display());
+            }
+            if others.any(|input| is_same_file(input, path)) {
+                bail!("{} is to be read, too; choose another output", path.display());
             }
             let file = create(path, arguments.force)?;
             Ok(Some(BufWriter::with_capacity(BUFFER_BYTES, file)))
@@ -96,18 +100,17 @@ impl Files {
     }
 }
 
-/// Whether the log lacks events.
+/// Whether the log lacks events, or the trace anything.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.map.is_some() || bus::is_capture(&arguments.log) {
+        bus::run(arguments)
+    } else {
+        run_log(arguments)
+    }
+}
+
+fn run_log(arguments: &Arguments) -> Result<bool> {
     let path = &arguments.log;
-    if bus::is_capture(path)? {
-        if arguments.trace.is_some() {
-            bail!("{}: --trace is for logs; this is a capture itself", path.display());
-        }
-        return bus::run(arguments);
-    }
-    if arguments.map.is_some() {
-        bail!("--map is for captures; a log has its map beside it");
-    }
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
     let mut reader = LogReader::new(file).with_context(|| name.clone())?;

@@ -100,11 +100,17 @@ pub struct Ledger {
     pub total: Traffic,
     /// The page that all that is open knows.
     page: Option<u64>,
+    has_begun: bool,
 }
 
 impl Ledger {
-    /// Time goes on.
+    /// Time goes on; what was before the first time is nobody's.
     pub fn advance(&mut self, clock: u64) {
+        if !self.has_begun {
+            self.has_begun = true;
+            let open = self.shares.iter_mut().flat_map(|(_, shares)| shares);
+            open.filter_map(|share| share.since.as_mut()).for_each(|since| since.clocks = clock);
+        }
         self.total.clocks = self.total.clocks.max(clock);
     }
 

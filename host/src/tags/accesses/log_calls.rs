@@ -133,7 +133,7 @@ impl LogCalls {
     ///
     /// # Errors
     /// [`TagLogError`]
-    pub fn next(&mut self) -> Result<Option<Boundary>, TagLogError> {
+    pub fn next_call(&mut self) -> Result<Option<Boundary>, TagLogError> {
         while self.found.waiting.is_empty() {
             let Some(Reverse((_, thread))) = self.next.pop() else {
                 self.end_all();

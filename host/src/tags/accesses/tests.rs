@@ -1,5 +1,7 @@
 //! Random calls and accesses, and their times, as a plainly kept model has them.
 
+mod inputs;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;

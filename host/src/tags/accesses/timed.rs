@@ -48,7 +48,7 @@ impl TimedSplit {
     pub fn new(mut calls: LogCalls, sync: LogSync) -> Result<Self, TagLogError> {
         let (owners, mut ledger) = (Owners::default(), Ledger::default());
         owners.begin(&mut |change| ledger.change(change));
-        let next = calls.next()?.map(|call| (sync.clock(call.tsc), call));
+        let next = calls.next_call()?.map(|call| (sync.clock(call.tsc), call));
         Ok(TimedSplit {
             calls,
             sync,
@@ -72,6 +72,10 @@ impl TimedSplit {
             Step::Restart => (self.session, self.before) = (self.session + 1, clock),
             Step::Accesses { address, traffic } if self.session == self.sync.session => {
                 let clock = clock.saturating_sub(self.before);
+                if self.ledger.total.accesses() == 0 {
+                    // Calls of before the trace have no time in it.
+                    self.ledger.advance(clock);
+                }
                 self.reach(clock as f64);
                 self.ledger.advance(clock);
                 self.ledger.access(address, traffic);
@@ -94,7 +98,7 @@ impl TimedSplit {
                 ledger.change_at(change, Moment::Earliest);
                 likely.push_back((at, change));
             });
-            self.next = match self.calls.next() {
+            self.next = match self.calls.next_call() {
                 Ok(call) => call.map(|call| (self.sync.clock(call.tsc).max(at), call)),
                 Err(error) => {
                     self.failed = Some(error);
@@ -102,12 +106,12 @@ impl TimedSplit {
                 }
             };
         }
-        while let Some((at, change)) = self.likely.pop_front_if(|(at, _)| *at <= clock) {
+        while let Some((at, change)) = first_if(&mut self.likely, |at| at <= clock) {
             self.ledger.advance(at.max(0.0) as u64);
             self.ledger.change_at(change, Moment::Likeliest);
             self.late.push_back((at, change));
         }
-        while let Some((_, change)) = self.late.pop_front_if(|(at, _)| *at + error <= clock) {
+        while let Some((_, change)) = first_if(&mut self.late, |at| at + error <= clock) {
             self.ledger.change_at(change, Moment::Latest);
         }
     }
@@ -125,4 +129,9 @@ impl TimedSplit {
         self.ledger.finish();
         self.failed.take().map_or(Ok(()), Err)
     }
+}
+
+/// Takes the first, if it is time.
+fn first_if(waiting: &mut Waiting, is_due: impl FnOnce(f64) -> bool) -> Option<(f64, Change)> {
+    if is_due(waiting.front()?.0) { waiting.pop_front() } else { None }
 }
