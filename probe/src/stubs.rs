@@ -12,6 +12,7 @@
 //! matters only where an address is a value.
 
 pub mod layout;
+mod moved;
 mod switch;
 pub mod tags;
 #[cfg(test)]
@@ -19,13 +20,12 @@ mod tests;
 
 use std::collections::HashMap;
 
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
-};
+use iced_x86::{Code, Instruction};
 
 use crate::disassembly::{
     JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
 };
+use moved::{Moved, encode};
 use tags::TAG_BYTES;
 pub use tags::{Sink, TagPlace, Tags};
 
@@ -34,8 +34,6 @@ const ALIGNMENT: usize = 16;
 /// `jmp rel32`, `jmp rel8`.
 const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
-/// Most bytes that one instruction of no meaning can stand for.
-const DECLARED_BYTES: usize = 16;
 /// Bytes of `push qword [rip+disp32]`.
 const PUSH_BYTES: usize = 6;
 /// Room for an instruction that is moved, and for what a stub has beside those: more than ever needed.
@@ -305,61 +303,10 @@ fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
     in_regions.chain(redirected.filter(move |target| !detours(target)))
 }
 
-/// Instructions to be encoded elsewhere.
-#[derive(Default)]
-struct Moved {
-    instructions: Vec<Instruction>,
-    /// Where each of the region's instructions was, and its number among these.
-    places: Vec<(u64, usize)>,
-    /// Tags, and the number of the first instruction that holds their place.
-    tags: Vec<(TagPlace, usize)>,
-    /// A return address to be pushed, and the number of the instruction that does.
-    constant: Option<(u64, usize)>,
-}
-
-impl Moved {
-    /// Keeps room for a tag, if there is to be one. `ip`: where it is found by branches.
-    fn add_tag(&mut self, tags: &Tags, place: TagPlace, ip: u64) -> Result<bool, StubError> {
-        let bytes = vec![0xcc; tags.bytes(&place)?];
-        if !bytes.is_empty() {
-            self.tags.push((place, self.instructions.len()));
-        }
-        for (index, piece) in bytes.chunks(DECLARED_BYTES).enumerate() {
-            let mut room = Instruction::with_declare_byte(piece).unwrap_or_default();
-            room.set_ip(if index == 0 { ip } else { 0 });
-            self.instructions.push(room);
-        }
-        Ok(!bytes.is_empty())
-    }
-
-    /// A call that returns to where it would have.
-    fn push_call(&mut self, call: Instruction, return_address: u64) {
-        self.constant = Some((return_address, self.instructions.len()));
-        let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);
-        let push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();
-        let mut jump = call;
-        jump.set_ip(0);
-        jump.set_code(match call.code() {
-            Code::Call_rel32_64 => Code::Jmp_rel32_64,
-            _ => Code::Jmp_rm64,
-        });
-        self.instructions.extend([push, jump]);
-    }
-}
-
 /// The bytes of a jump.
 fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)) as u32;
     let mut bytes = [JUMP; JUMP_BYTES];
     bytes[1..].copy_from_slice(&distance.to_le_bytes());
     bytes
-}
-
-/// The code of instructions at an address, and where in it each of them is.
-fn encode(instructions: &[Instruction], at: u64) -> Result<(Vec<u8>, Vec<u32>), StubError> {
-    let block = InstructionBlock::new(instructions, at);
-    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-    let result = BlockEncoder::encode(64, block, options)
-        .map_err(|error| StubError { at, reason: error.to_string() })?;
-    Ok((result.code_buffer, result.new_instruction_offsets))
 }

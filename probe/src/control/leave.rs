@@ -23,6 +23,9 @@ pub(super) fn leave(
     shared: &Range<u64>,
 ) -> Result<bool, TagError> {
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
+    if !process.can_call() {
+        return Ok(false);
+    }
     let inside = |address: u64| areas.iter().any(|area| area.contains(&address));
     for thread in &threads {
         if !process.step_out(*thread, STEPS, inside)? {

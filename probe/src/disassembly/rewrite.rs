@@ -4,13 +4,15 @@
 //! island: five bytes that are free once other instructions have moved. Jumps to other functions that have
 //! room for any distance are redirected where they stand.
 
+mod exits;
+mod finish;
+
 use std::ops::Range;
 
 use iced_x86::Instruction;
 
 use super::body::Body;
 use super::flow::Flow;
-use super::islands::island;
 use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
 use super::{JUMP_BYTES, Refusal, is_call};
@@ -222,195 +224,6 @@ impl<'a> Planner<'a> {
                 Ok(whole) => span = whole,
                 Err(_) => apart.push(*near),
             }
-        }
-    }
-
-    /// Sees to it that all ways out are in regions, or redirected.
-    fn exits(&mut self) {
-        let body = self.ground.body;
-        let mut tight = Vec::new();
-        for (index, leaving) in self.leavings.clone() {
-            let instruction = &body.instructions[index];
-            let long = LONG.contains(&instruction.len());
-            if self.is_covered(index) || matches!(leaving, Leaving::Jump(_)) && long {
-                continue;
-            }
-            if !self.around(index) {
-                tight.push(index);
-            }
-        }
-        for index in tight {
-            if !self.is_covered(index) && !self.detour(index) && !self.squeeze(index) {
-                self.hidden.push((body.address(index), Refusal::TooShort));
-            }
-        }
-        for (index, leaving) in self.leavings.clone() {
-            if matches!(leaving, Leaving::Jump(_)) && !self.is_covered(index) {
-                let instruction = body.instructions[index];
-                if LONG.contains(&instruction.len()) {
-                    self.redirects.push(instruction);
-                }
-            }
-        }
-    }
-
-    fn is_covered(&self, index: usize) -> bool {
-        let holds = |span: &Span| (span.first..span.end).contains(&index);
-        self.spans.iter().chain(&self.short).chain(&self.detours).any(holds)
-    }
-
-    /// Spans that may hold an instruction, the smaller ones first.
-    fn candidates(&self, index: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let all = self.ground.body.instructions.len();
-        let before = (0..=AROUND.min(index)).map(move |more| (index - more, index + 1));
-        let behind = (2..=AROUND).map(move |more| (index, (index + more).min(all)));
-        before.chain(behind)
-    }
-
-    /// Makes an instruction part of a region.
-    fn around(&mut self, index: usize) -> bool {
-        self.candidates(index).any(|(first, end)| self.take(first, end, JUMP_BYTES as u64))
-    }
-
-    /// Adds a region, with those that it overlaps in one.
-    fn take(&mut self, first: usize, end: usize, least: u64) -> bool {
-        let Ok(mut span) = self.ground.close(first, end) else { return false };
-        loop {
-            let (start, room) = (self.start(&span), span.room.max(self.start(&span) + least));
-            let overlaps = |other: &&Span| self.start(other) < room && start < other.room;
-            if self.short.iter().any(|other| overlaps(&other)) {
-                return false;
-            }
-            let others = self.spans.iter().filter(overlaps);
-            let join = |(first, end): (usize, usize), other: &Span| {
-                (first.min(other.first), end.max(other.end))
-            };
-            let joined = others.fold((span.first, span.end), join);
-            if joined == (span.first, span.end) {
-                break;
-            }
-            match self.ground.close(joined.0, joined.1) {
-                Ok(closed) => span = closed,
-                Err(_) => return false,
-            }
-        }
-        if self.bytes(&span) < least {
-            return false;
-        }
-        let (first, end) = (span.first, span.end);
-        self.spans.retain(|other| other.end <= first || end <= other.first);
-        self.spans.push(span);
-        true
-    }
-
-    /// Leads all branches to an instruction to a copy of it, if nothing else arrives there.
-    fn detour(&mut self, index: usize) -> bool {
-        let ground = self.ground;
-        let address = ground.body.address(index);
-        let branches = ground.body.branches_to(address);
-        let Ok(span) = ground.close(index, index + 1) else { return false };
-        if ground.flow.is_fixed(address) || !ground.is_dead(index) || branches.is_empty() {
-            return false;
-        }
-        let is_long = |branch: &usize| ground.body.instructions[*branch].len() >= JUMP_BYTES;
-        if !branches.iter().all(|one| is_long(one) || self.is_covered(*one) || self.around(*one)) {
-            return false;
-        }
-        let stay = branches.iter().filter(|one| !self.is_covered(**one));
-        let stay: Vec<_> = stay.map(|branch| ground.body.instructions[*branch]).collect();
-        self.redirects.extend(stay);
-        self.detours.push(span);
-        true
-    }
-
-    /// Makes an instruction part of a region with room for two bytes only.
-    fn squeeze(&mut self, index: usize) -> bool {
-        for (first, end) in self.candidates(index) {
-            let Ok(span) = self.ground.close(first, end) else { continue };
-            let (start, room) = (self.start(&span), span.room);
-            let free = |other: &Span| room <= self.start(other) || other.room <= start;
-            if room - start >= SHORT_BYTES && self.spans.iter().chain(&self.short).all(free) {
-                self.short.push(span);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Finds islands, and says what is changed, and what is free then.
-    fn finish(mut self, rewrite: &mut Rewrite) -> Vec<Range<u64>> {
-        let mut free = self.free();
-        let islands = free.clone();
-        let mut short = Vec::new();
-        for span in std::mem::take(&mut self.short) {
-            let start = self.start(&span);
-            let island = island(&mut free, start).or_else(|| {
-                free.push(self.make_room(start, &islands)?);
-                island(&mut free, start)
-            });
-            short.push((span, island.map_or(Jump::Missing, Jump::Island)));
-        }
-        let near = self.spans.iter().map(|span| (*span, Jump::Near));
-        let all: Vec<_> = near.chain(short).map(|(span, jump)| self.region(&span, jump)).collect();
-        rewrite.regions.extend(all);
-        rewrite.regions.sort_by_key(|region| !region.entry);
-        rewrite.fallback =
-            self.fallback.map(|span| self.region(&span, Jump::Near)).or(rewrite.fallback.take());
-        let detours = self.detours.iter().map(|span| self.region(span, Jump::Near));
-        rewrite.detours.extend(detours);
-        let stays = |instruction: &Instruction| {
-            let same = |other: &Instruction| other.ip() == instruction.ip();
-            let holds = |region: &Region| region.instructions.iter().any(same);
-            !rewrite.regions.iter().any(holds)
-        };
-        let redirects: Vec<_> = self.redirects.into_iter().filter(stays).collect();
-        rewrite.redirects.extend(redirects);
-        rewrite.hidden.extend(self.hidden);
-        free
-    }
-
-    /// Whether a region begins with the function's first instruction.
-    fn is_entry(&self, span: &Span) -> bool {
-        let body = self.ground.body;
-        span.first == 0 && body.range.start == body.function.start
-    }
-
-    /// Bytes that nothing needs once the regions have moved.
-    fn free(&self) -> Vec<Range<u64>> {
-        let behind = |span: &Span| self.start(span) + JUMP_BYTES as u64..span.room;
-        let mut free: Vec<Range<u64>> = self.spans.iter().map(behind).collect();
-        let body = self.ground.body;
-        // Padding behind the function, if its last instructions stay.
-        let all = body.instructions.len();
-        if let Ok(span) = self.ground.close(all - 1, all)
-            && !self.spans.iter().chain(&self.short).any(|other| other.end == all)
-        {
-            free.push(body.range.end..span.room);
-        }
-        free
-    }
-
-    /// Moves instructions that need not be, so that bytes are free within reach of an address.
-    /// `islands`: what is free already.
-    fn make_room(&mut self, at: u64, islands: &[Range<u64>]) -> Option<Range<u64>> {
-        let taken = self.spans.iter().chain(&self.short);
-        let taken = taken.map(|span| self.start(span)..span.room);
-        let taken: Vec<_> = taken.chain(islands.iter().cloned()).collect();
-        let span = self.ground.spare(at, &taken)?;
-        self.spans.push(span);
-        Some(self.start(&span) + JUMP_BYTES as u64..span.room)
-    }
-
-    fn region(&self, span: &Span, jump: Jump) -> Region {
-        let body = self.ground.body;
-        let inside = |(index, _): &&(usize, Leaving)| (span.first..span.end).contains(index);
-        let leavings = self.leavings.iter().filter(inside);
-        Region {
-            instructions: body.instructions[span.first..span.end].to_vec(),
-            entry: self.is_entry(span),
-            leavings: leavings.map(|(index, how)| (index - span.first, *how)).collect(),
-            room: span.room,
-            jump,
         }
     }
 }

@@ -18,6 +18,12 @@ const CODE: [u8; 3] = [0x0f, 0x05, 0xcc];
 const ERRORS: u64 = -4095i64 as u64;
 
 impl Process {
+    /// Whether there is a thread that can make a system call: not while all wait for children that have
+    /// their memory.
+    pub fn can_call(&self) -> bool {
+        self.threads.values().any(|standing| *standing != Standing::InCall)
+    }
+
     /// Makes a system call. `site`: an address with instructions that no thread is at; all threads stand
     /// still.
     pub fn call(

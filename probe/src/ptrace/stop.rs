@@ -4,6 +4,7 @@
 //! it when it goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -18,6 +19,10 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC);
+
+/// How often, and how long, a process that waits for its child is waited for: a second in all.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits until a child has become its program.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
@@ -55,13 +60,30 @@ pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), Ptr
 }
 
 impl Process {
-    /// Traces a running process; all its threads stand still.
+    /// Traces a running process; all its threads stand still, one of them where it can make a system call
+    /// for us: those that wait for a child that has their memory cannot.
+    ///
+    /// # Errors
+    /// [`PtraceError`]
     pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
-        let mut process = Process::of(pid)?;
-        process.threads.clear();
-        ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
-        process.stop()?;
-        Ok(process)
+        let mut tries = 0;
+        loop {
+            let mut process = Process::of(pid)?;
+            process.threads.clear();
+            ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
+            process.stop()?;
+            tries += 1;
+            if process.can_call() || tries == TRIES {
+                return Ok(process);
+            }
+            for child in std::mem::take(&mut process.forked) {
+                // It stands still as soon as it begins, or has ended.
+                let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+                let _ = ptrace::detach(child.pid, None);
+            }
+            process.detach()?;
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Stops all threads. Each may start others until it stands still itself, so they are looked for

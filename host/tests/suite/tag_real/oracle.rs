@@ -53,7 +53,7 @@ impl Real {
     }
 
     fn command(&self, options: &[&str]) -> Command {
-        let mut command = hmtt_tag(&["run"]);
+        let mut command = hmtt_tag(&["run", "--initializers"]);
         command.args(options).arg("--").arg(&self.program).args(&self.words);
         // What programs leave behind, and find again.
         command.current_dir(env!("CARGO_TARGET_TMPDIR"));
