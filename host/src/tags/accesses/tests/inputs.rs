@@ -1,6 +1,7 @@
 //! Tags on a bus, and chunks of a log in any order, to calls.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 
 use hmtt_format::block::Event;
@@ -59,6 +60,33 @@ fn plain(deeds: &[Deed]) -> (BTreeMap<Owner, u64>, u64) {
     (accesses, unmatched)
 }
 
+/// A log of threads' events, so many of one and then of another; and the threads as they appear.
+fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIndex, Vec<usize>) {
+    let (mut file, mut index) = (tempfile::tempfile().unwrap(), LogIndex::default());
+    let (mut places, mut offset, mut order) = (vec![0; threads.len()], 0, Vec::new());
+    let rest = (0..threads.len()).map(|thread| (thread, usize::MAX));
+    for (thread, count) in cuts.into_iter().chain(rest) {
+        let left = threads.get(thread).map_or(&[][..], |all| &all[places[thread]..]);
+        let events = &left[..count.min(left.len())];
+        if events.is_empty() {
+            continue;
+        }
+        if !order.contains(&thread) {
+            order.push(thread);
+        }
+        places[thread] += events.len();
+        let mut buffer = vec![0; 1 << 14];
+        let mut encoder = EventEncoder::new(&mut buffer, thread as u32, true).unwrap();
+        events.iter().for_each(|event| encoder.push(*event).unwrap());
+        let length = encoder.finish();
+        let (chunk, _) = Chunk::decode(&buffer[..length]).unwrap().unwrap();
+        index.note(&chunk, offset);
+        offset += length as u64;
+        file.write_all(&buffer[..length]).unwrap();
+    }
+    (file, index, order)
+}
+
 proptest! {
     #[test]
     fn tags_on_the_bus_keep_one_stack(deeds in prop::collection::vec(deed(), 0..200)) {
@@ -115,24 +143,7 @@ proptest! {
             let times = gaps.iter().scan(0, |time, gap| { *time += gap; Some(*time) });
             times.enumerate().map(|(at, time)| event(thread, at, time)).collect()
         }).collect();
-        let (mut file, mut index) = (tempfile::tempfile().unwrap(), LogIndex::default());
-        let (mut places, mut offset, mut order) = (vec![0; threads.len()], 0, Vec::new());
-        let rest = (0..threads.len()).map(|thread| (thread, usize::MAX));
-        for (thread, count) in cuts.into_iter().chain(rest) {
-            let Some(events) = threads.get(thread).and_then(|all| all.get(places[thread]..)) else { continue };
-            let events = &events[..count.min(events.len())];
-            if events.is_empty() { continue }
-            if !order.contains(&thread) { order.push(thread) }
-            places[thread] += events.len();
-            let mut buffer = vec![0; 1 << 14];
-            let mut encoder = EventEncoder::new(&mut buffer, thread as u32, true).unwrap();
-            events.iter().for_each(|event| encoder.push(*event).unwrap());
-            let length = encoder.finish();
-            let (chunk, _) = Chunk::decode(&buffer[..length]).unwrap().unwrap();
-            index.note(&chunk, offset);
-            offset += length as u64;
-            file.write_all(&buffer[..length]).unwrap();
-        }
+        let (file, mut index, order) = written(&threads, cuts);
         let mut expected: Vec<Boundary> = threads.iter().enumerate().flat_map(|(thread, events)| {
             let place = order.iter().position(|one| *one == thread).unwrap_or_default();
             events.iter().map(move |event| Boundary {
@@ -144,7 +155,7 @@ proptest! {
         }).collect();
         expected.sort_by_key(|call| call.tsc);
         let end = Content::Clocks(hmtt_format::tag_log::ClockPair { tsc: 1 << 20, ..Default::default() });
-        index.note(&Chunk { thread: 0, content: end }, offset);
+        index.note(&Chunk { thread: 0, content: end }, 0);
         // What has not ended does with the log.
         let open = |events: &Vec<TagEvent>| events.last().is_some_and(|event| !event.is_exit);
         let still_open = threads.iter().filter(|events| open(events)).count();
