@@ -137,7 +137,7 @@ proptest! {
             tsc: 1000 + tsc * 5 + thread as u64,
             sp: 0x8000,
             number: (at / 2 % 3) as u32,
-            is_exit: at % 2 != 0,
+            is_exit: !at.is_multiple_of(2),
         };
         let threads: Vec<Vec<TagEvent>> = gaps.iter().enumerate().map(|(thread, gaps)| {
             let times = gaps.iter().scan(0, |time, gap| { *time += gap; Some(*time) });
