@@ -36,12 +36,14 @@ bitstream: setup
 	cargo run --quiet -p gateware -- synth --bitstream --board $$board || status=1; \
 	done; exit $$status
 
-# The simulated card, the receiver beside tcpdump and dumpcap, and decoding. The receiver's part writes
-# 10 GB to target/bench and removes them.
+# The simulated card, the receiver beside tcpdump and dumpcap, decoding, logs of tags, and tagged programs beside other
+# tools. The receiver's part writes 10 GB to target/bench and removes them.
 bench: setup
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
 	cargo run --quiet --release -p hmtt-tests --bin bench_decode
+	cargo run --quiet --release -p hmtt-tests --bin bench_tags
+	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
 # Made-up commands against a plain reading of the pins, then made-up inputs (frames, records, traces,

@@ -16,6 +16,7 @@ pub mod header;
 pub mod info;
 pub mod memory;
 pub mod record;
+pub mod tag_log;
 pub mod tally;
 #[cfg(feature = "toml")]
 pub mod toml_memory;

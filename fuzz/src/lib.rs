@@ -25,4 +25,14 @@ pub mod script;
 pub mod seeds;
 pub mod targets;
 
+/// The host's reader of tag logs, from its sources: the part that needs no names.
+#[path = "../../host/src/tags"]
+pub mod tags {
+    pub mod call_counts;
+    mod hash;
+    pub mod log_reader;
+    pub mod stack;
+    pub mod threads;
+}
+
 pub use sim::{input, memories};

@@ -1,6 +1,7 @@
 //! The software card, the vectors' first lines and small texts to the inputs a fuzzer starts from.
 
 mod elf;
+mod tag_log;
 
 use std::path::Path;
 use std::time::Duration;
@@ -53,6 +54,7 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "trace" => scripts(),
         "pcapng" => captures(),
         "elf" => elf::programs(),
+        "tag_log" => tag_log::scripts(),
         _ => texts(),
     }
 }

@@ -4,5 +4,6 @@ pub mod elf;
 pub mod frame;
 pub mod pcapng;
 pub mod record;
+pub mod tag_log;
 pub mod trace;
 pub mod vector;

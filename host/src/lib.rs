@@ -21,3 +21,4 @@ pub mod pcapng;
 pub mod receive;
 pub mod report;
 pub mod table;
+pub mod tags;

@@ -17,7 +17,8 @@ mod marks;
 mod survey;
 mod time_base;
 
-pub use survey::Strand;
+pub(crate) use marks::pair as pair_marks;
+pub use survey::{Strand, strands};
 pub use time_base::{How, TimeBase};
 
 use std::path::PathBuf;

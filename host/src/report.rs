@@ -3,6 +3,7 @@
 //! The rows of a trace as such are [`crate::table`]'s.
 
 pub mod analysis;
+pub mod calls;
 pub mod capture;
 pub(crate) mod gap;
 pub mod info;

@@ -1,69 +1,58 @@
-//! A process and chosen functions to a process that counts their entries, and back.
+//! A process and chosen functions to a process that says when it enters them, and back.
 //!
 //! Every entry of a function goes through its first instruction, so a jump there misses none: calls,
 //! calls through pointers, tail calls, calls from code nobody knows. Invariant: text is changed only
 //! while all threads stand still, and a thread that stands in what is changed is moved to where the same
 //! instruction is then.
 
-mod counters;
+mod abandoned;
+mod begin;
+mod budget;
+mod collector;
+mod error;
 mod follow;
+mod gate;
+mod leave;
+mod linker;
 mod loaded;
+mod map;
 mod patch;
+mod shared;
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Heads, Refusal};
+use crate::disassembly::{Disassembly, Refusal, Rewrite};
 use crate::elf::{Function, Image};
-use crate::ptrace::{Process, PtraceError};
+use crate::ptrace::Process;
+use crate::selection::Selection;
 use crate::stubs::Sink;
 
-use counters::Counters;
-pub use counters::ThreadCounts;
+pub use abandoned::{Abandoned, controller};
+use budget::Budget;
+pub use budget::TakenOut;
+use collector::Collector;
+pub use collector::Output;
+pub use error::TagError;
 pub use follow::{Ending, follow};
+use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
+use shared::Overwritten;
+pub use shared::counts::ThreadCounts;
+pub use shared::log::LogOutput;
+pub use shared::marks::MarkOutput;
+pub use shared::window::{CardWindow, WindowError};
+pub use shared::writer::LogSummary;
 
-/// Why a process cannot be tagged.
-#[derive(Debug, thiserror::Error)]
-pub enum TagError {
-    /// It cannot be traced.
-    #[error(transparent)]
-    Ptrace(#[from] PtraceError),
-    /// Its program is not where it should be in its memory.
-    #[error("process {pid}: {path} is not in its memory")]
-    NotLoaded {
-        /// Which.
-        pid: Pid,
-        /// The program.
-        path: PathBuf,
-    },
-    /// There is no room near the program.
-    #[error("process {0}: no room for {1} bytes within reach of its program")]
-    NoRoom(Pid, u64),
-    /// `gs` is in use.
-    #[error("process {0}: it uses the register gs, which counters need; --sink none does not")]
-    GsInUse(Pid),
-    /// A thread stands in what is to be overwritten, at an instruction that becomes several.
-    #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
-    InTheWay(Pid, u64),
-    /// Counters cannot be read.
-    #[error("process {pid}: cannot read its counters")]
-    Counters {
-        /// Which.
-        pid: Pid,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
-/// Functions of a program, each with why it cannot be tagged, if so.
-pub fn verdicts(image: &Image) -> Vec<(&Function, Option<Refusal>)> {
-    let heads = Heads::of(image);
-    let verdict = |function| (function, heads.prologue(image, function).err());
-    image.functions.iter().map(verdict).collect()
+/// Functions of a program, each with what would be changed, or why it cannot be tagged.
+pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
+    let functions: Vec<&Function> = image.functions.iter().collect();
+    let rewrites = Disassembly::of(image).rewrites(&functions, true);
+    functions.into_iter().zip(rewrites).collect()
 }
 
 /// A process whose functions are tagged.
@@ -73,58 +62,80 @@ pub struct Tagged {
     patched: Vec<Patched>,
     /// Functions that were chosen and are not patched, with the reason.
     pub refused: Vec<(Function, String)>,
-    counters: Option<Counters>,
+    collector: Collector,
+    program: Loaded,
+    selection: Selection,
+    sink: Sink,
+    gates: Vec<Gate>,
+    /// Files that were looked at, and where they are.
+    known: BTreeSet<(PathBuf, u64)>,
+    /// Memory for stubs.
+    areas: Vec<Range<u64>>,
+    budget: Option<Budget>,
+    taken_out: Vec<TakenOut>,
+    is_changed: bool,
 }
+
+/// When tags are put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At once.
+    Now,
+    /// When a program that has just been launched gets to its `main`.
+    Main,
+}
+
+/// Functions of libraries that may be tagged, at most.
+const LIBRARY_FUNCTIONS: usize = 1 << 17;
 
 impl Tagged {
     /// Tags the chosen functions of a process whose threads all stand still; they still do.
     pub fn new(
         mut process: Process,
         image: Image,
-        chosen: impl Fn(&Function) -> bool,
-        sink: Sink,
+        selection: Selection,
+        output: Output,
+        start: Start,
     ) -> Result<Self, TagError> {
-        let loaded = Loaded::find(&process, image)?;
-        let plan = patch::plan(&loaded.image, chosen);
-        let room = plan.stub_bytes();
-        let start = loaded.reserve(&mut process, room)?;
-        let (patched, refused, code) = plan.stubs(start, loaded.bias, sink);
-        if code.len() as u64 > room {
-            return Err(TagError::NoRoom(process.pid, code.len() as u64));
-        }
-        process.write(start, &code)?;
-        let counters = match sink {
-            Sink::Count => Some(Counters::new(&mut process, &loaded, start, patched.len())?),
-            Sink::None => None,
+        let program = Loaded::find(&process, image)?;
+        let sink = output.sink();
+        let scratch = program.reserve(&mut process, program.site(), 1)?;
+        let functions = program.image.functions.iter();
+        let chosen = functions.filter(|function| selection.matches(function, None)).count();
+        let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
+        let collector =
+            Collector::new(&mut process, &program, scratch.start, output, (chosen, chosen + more))?;
+        let mut tagged = Tagged {
+            process,
+            patched: Vec::new(),
+            refused: Vec::new(),
+            collector,
+            program,
+            selection,
+            sink,
+            gates: Vec::new(),
+            known: BTreeSet::new(),
+            areas: vec![scratch],
+            budget: None,
+            taken_out: Vec::new(),
+            is_changed: false,
         };
-        let mut tagged = Tagged { process, patched, refused, counters };
         tagged.enter_threads()?;
-        patch::tag(&tagged.process, &tagged.patched)?;
+        if start == Start::Now || !tagged.wait_for_main()? {
+            tagged.begin()?;
+        }
         Ok(tagged)
     }
 
-    /// Gives all threads counters.
+    /// Gives all threads what their tags need.
     fn enter_threads(&mut self) -> Result<(), TagError> {
         let threads: Vec<Pid> = self.process.threads.keys().copied().collect();
         threads.into_iter().try_for_each(|thread| self.enter(thread))
     }
 
-    /// Gives a thread that stands still counters.
+    /// Gives it to a thread that stands still.
     fn enter(&mut self, thread: Pid) -> Result<(), TagError> {
-        match &mut self.counters {
-            Some(counters) => counters.enter(&self.process, thread),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a thread has counters, if threads have.
-    fn knows(&self, thread: Pid) -> bool {
-        self.counters.as_ref().is_none_or(|counters| counters.knows(thread))
-    }
-
-    /// Takes note that a thread has ended.
-    fn leave(&mut self, thread: Pid) -> Result<(), TagError> {
-        self.counters.as_mut().map_or(Ok(()), |counters| counters.leave(thread))
+        self.collector.enter(&self.process, thread)
     }
 
     /// The functions that are tagged, in the order of [`ThreadCounts::entries`].
@@ -133,15 +144,31 @@ impl Tagged {
     }
 
     /// What each thread has counted.
-    pub fn counts(&self) -> Result<Vec<ThreadCounts>, TagError> {
-        self.counters.as_ref().map_or(Ok(Vec::new()), Counters::read)
+    pub fn counts(&self) -> Vec<ThreadCounts> {
+        self.collector.counts()
     }
 
-    /// Takes all tags out of a process whose threads all stand still, and lets it go.
-    pub fn restore(self) -> Result<(), TagError> {
-        patch::restore(|address, bytes| self.process.write(address, bytes), &self.patched)?;
+    /// Ends the log, if there is one, of a process that has ended or whose threads all stand still.
+    pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
+        match &mut self.collector {
+            Collector::Log(log) => log.finish(ending.into()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
+    /// ours is left in its memory: not while something may still lead there.
+    pub fn restore(mut self) -> Result<bool, TagError> {
+        patch::restore(&self.process, &self.patched)?;
+        for gate in &self.gates {
+            patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
+            self.areas.push(gate.stubs.clone());
+        }
+        self.collector.forget_overwritten();
+        let (site, shared) = (self.program.site(), self.collector.memory());
+        let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;
         self.process.detach()?;
-        Ok(())
+        Ok(is_out)
     }
 
     /// Lets a process go that has become another program.

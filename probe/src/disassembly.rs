@@ -1,63 +1,89 @@
-//! Functions to the instructions at their entries that a jump can take the place of.
+//! Functions to the instructions that jumps to stubs can take the place of, at their entries and exits.
 //!
 //! A jump takes [`JUMP_BYTES`]. Whole instructions make room for it: they are moved to a stub. Invariant:
-//! nothing branches to what is overwritten but to its first byte, and no return address lies in it.
+//! control arrives at what is overwritten at its first byte only, and no return address lies in it.
 
-mod prologue;
+mod body;
+mod flow;
+mod islands;
+mod leaving;
+mod marks;
+mod refusal;
+mod region;
+mod rewrite;
+#[cfg(test)]
+mod tests;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
-pub use prologue::{Prologue, Refusal};
+use flow::Flow;
+use islands::Neighbours;
+pub use leaving::Leaving;
+pub use refusal::Refusal;
+pub use rewrite::{Jump, Region, Rewrite, SHORT_BYTES};
 
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
-/// Bytes of the longest instruction (Intel SDM, volume 2, 2.3.11).
-const LONGEST_INSTRUCTION: u64 = 15;
-/// What a jump at the entry of a function may overwrite, at most.
-const HEAD_BYTES: u64 = JUMP_BYTES as u64 - 1 + LONGEST_INSTRUCTION;
 
-/// Where branches lead among the first bytes of functions.
-#[derive(Debug, Default)]
-pub struct Heads {
-    /// Branch targets behind an entry, but not far.
-    targets: HashSet<u64>,
-    /// Entries that their own function branches to.
-    loops: HashSet<u64>,
+/// What is known of a file's instructions.
+#[derive(Debug)]
+pub struct Disassembly<'a> {
+    image: &'a Image,
+    flow: Flow,
+    /// Parts that lie apart, by the first address of their function.
+    parts: HashMap<u64, Vec<Range<u64>>>,
 }
 
-impl Heads {
+impl<'a> Disassembly<'a> {
     /// Reads all instructions of all functions.
-    pub fn of(image: &Image) -> Heads {
-        let mut heads = Heads::default();
-        let functions = image.functions.iter().map(|function| (function.start, function.size));
-        let fragments = image.fragments.iter().map(|range| (range.start, range.end - range.start));
-        for (start, size) in functions.chain(fragments) {
-            let Some(bytes) = bytes_of(image, start, size) else { continue };
-            for target in instructions(bytes, start).filter_map(|one| branch_target(&one)) {
-                heads.note(image, start, target);
+    pub fn of(image: &'a Image) -> Self {
+        let flow = Flow::of(image);
+        let mut parts: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
+        for (part, function) in flow.owners() {
+            let range = flow::fragment_at(image, part).cloned();
+            parts.entry(function).or_default().extend(range);
+        }
+        Disassembly { image, flow, parts }
+    }
+
+    /// What must be changed in functions so that their entries can be seen, and their exits if asked; for
+    /// each, or why its entries cannot be seen.
+    pub fn rewrites(&self, functions: &[&Function], exits: bool) -> Vec<Result<Rewrite, Refusal>> {
+        let (image, flow) = (self.image, &self.flow);
+        let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
+        let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
+        for function in functions {
+            let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
+            let rewrite = rewrite::of(image, flow, function, parts, exits);
+            all.push(rewrite.map(|(rewrite, free)| {
+                neighbours.free.extend(free);
+                let regions = rewrite.regions.iter();
+                neighbours
+                    .taken
+                    .extend(regions.clone().map(|region| (region.start(), region.room)));
+                let islands = regions.filter_map(|region| match region.jump {
+                    Jump::Island(island) => Some((island, island + JUMP_BYTES as u64)),
+                    _ => None,
+                });
+                neighbours.taken.extend(islands);
+                let branches = rewrite.redirects.iter();
+                neighbours.taken.extend(branches.map(|branch| (branch.ip(), branch.next_ip())));
+                rewrite
+            }));
+        }
+        neighbours.free.sort_by_key(|range| range.start);
+        for rewrite in &mut all {
+            let completed = rewrite.as_mut().map(|rewrite| neighbours.complete(rewrite));
+            if let Ok(Err(refusal)) = completed {
+                *rewrite = Err(refusal);
             }
         }
-        heads
-    }
-
-    fn note(&mut self, image: &Image, from: u64, target: u64) {
-        if target == from {
-            self.loops.insert(target);
-        } else if image.function_at(target).is_none_or(|to| target - to.start < HEAD_BYTES) {
-            self.targets.insert(target);
-        }
-    }
-
-    /// Moves the first instructions of a function out of the way of a jump.
-    ///
-    /// # Errors
-    /// [`Refusal`]: why a jump there would not be safe.
-    pub fn prologue(&self, image: &Image, function: &Function) -> Result<Prologue, Refusal> {
-        prologue::of(self, image, function)
+        all
     }
 }
 
@@ -77,8 +103,24 @@ fn branch_target(instruction: &Instruction) -> Option<u64> {
     branches.then(|| instruction.near_branch_target()).filter(|target| *target != 0)
 }
 
+/// Whether an instruction pushes the address behind it.
+pub(crate) fn is_call(instruction: &Instruction) -> bool {
+    instruction.is_call_near()
+        || instruction.is_call_near_indirect()
+        || instruction.is_call_far()
+        || instruction.is_call_far_indirect()
+}
+
+/// Whether the next instruction may follow it.
+pub(crate) fn goes_on(instruction: &Instruction) -> bool {
+    !matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+    )
+}
+
 /// Some bytes of the text, if it has them all.
-fn bytes_of(image: &Image, start: u64, size: u64) -> Option<&[u8]> {
+pub(crate) fn bytes_of(image: &Image, start: u64, size: u64) -> Option<&[u8]> {
     let text = text_of(image, start)?;
     let at = usize::try_from(start - text.start).ok()?;
     text.bytes.get(at..at.checked_add(usize::try_from(size).ok()?)?)

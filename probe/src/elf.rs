@@ -10,10 +10,12 @@ mod frames;
 mod functions;
 mod layout;
 mod names;
+mod reached;
+mod sources;
 mod start;
 mod symbols;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -56,16 +58,18 @@ pub struct Function {
     /// Whether the symbol is an indirect function's: this is its resolver, which the dynamic linker
     /// calls once to learn which function is meant.
     pub ifunc: bool,
+    /// The file that its source is in, if that was looked for ([`Image::find_sources`]) and is known.
+    pub source: Option<String>,
 }
 
-/// Instructions of a file, as they are loaded.
+/// Instructions or data of a file, as they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Address of the first byte, in the file's own address space.
     pub start: u64,
     /// Where that is in the file.
     pub offset: u64,
-    /// The instructions.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -84,6 +88,12 @@ pub struct Image {
     pub fragments: Vec<Range<u64>>,
     /// Executable segments by address.
     pub text: Vec<Text>,
+    /// What is loaded and not executable, as far as the file has it, by address.
+    pub data: Vec<Text>,
+    /// Addresses of instructions that data hold, ascending: pointers, relocations.
+    pub reached: Vec<u64>,
+    /// Where the unwinder goes on, ascending.
+    pub landing_pads: Vec<u64>,
     /// Where the program starts.
     pub entry: u64,
     /// Whether it is loaded wherever the kernel or the linker likes.
@@ -122,8 +132,47 @@ impl Image {
         }
         let frames = frames::of(&file, &layout);
         let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
-        let Layout { text, entry, relocatable, dynamic, .. } = layout;
-        Ok(Image { path: path.into(), functions, fragments, text, entry, relocatable, dynamic })
+        let tables: Vec<(u64, u64)> = frames
+            .iter()
+            .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
+            .collect();
+        let reached = reached::of(&file, &layout);
+        let landing_pads = reached::landing_pads(&layout.data, &tables);
+        let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
+        let path = path.into();
+        Ok(Image {
+            path,
+            functions,
+            fragments,
+            text,
+            data,
+            reached,
+            landing_pads,
+            entry,
+            relocatable,
+            dynamic,
+        })
+    }
+
+    /// Finds out which source file each function is of, from the line tables of the file or of its
+    /// separate debug file.
+    ///
+    /// # Errors
+    /// [`ElfError`] if the file cannot be read any more.
+    pub fn find_sources(&mut self) -> Result<(), ElfError> {
+        let path = self.path.clone();
+        let read = |source| ElfError::Read { path: path.clone(), source };
+        let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
+        let bytes = debug_file::regular(&path).map_err(read)?;
+        let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
+        let root = Path::new(debug_file::ROOT);
+        let separate =
+            || debug_file::read(&file, &path, root, |debug| sources::of(debug, &self.functions));
+        let found = sources::of(&file, &self.functions).or_else(separate).unwrap_or_default();
+        for (function, source) in self.functions.iter_mut().zip(found) {
+            function.source = source;
+        }
+        Ok(())
     }
 
     /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point

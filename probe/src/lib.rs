@@ -10,3 +10,4 @@ pub mod elf;
 pub mod ptrace;
 pub mod selection;
 pub mod stubs;
+pub mod tag_map;

@@ -2,10 +2,12 @@
 //!
 //! All of it is from one thread of ours: the kernel knows a tracer by its thread.
 
+mod handlers;
 mod inject;
 mod launch;
 mod maps;
 mod stop;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,12 +16,14 @@ use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+pub use handlers::Interrupted;
 pub use launch::launch;
 pub use maps::{Mapping, mappings};
 pub(crate) use stop::go_on;
+pub use wait::SignalNumber;
+pub(crate) use wait::{Status, wait};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
@@ -85,14 +89,14 @@ pub enum Standing {
     /// Between two instructions.
     Free,
     /// So, and it gets this signal when it goes on.
-    Signal(Signal),
+    Signal(SignalNumber),
     /// Within a system call, whose result is still to come.
     InCall,
 }
 
 impl Standing {
     /// What it gets when it goes on.
-    pub fn signal(self) -> Option<Signal> {
+    pub fn signal(self) -> Option<SignalNumber> {
         match self {
             Standing::Signal(signal) => Some(signal),
             _ => None,

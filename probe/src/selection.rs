@@ -11,8 +11,11 @@
 //! | `size>=N`, `size<N`, `>=N`, `<N` | functions of at least, of less than N bytes |
 //! | `list=FILE` | names or symbols of a file: one a line; `#` and what follows is left out where it begins a line or comes after a space |
 //!
-//! C++ names have parameters: `f(int)`, which `glob=f(*` matches. Rules that need more than a function,
-//! `source=` (line tables) and `library=` (the controller chooses libraries), are refused here.
+//! | `source=FILE` | functions whose source file a glob matches, its name or its whole path |
+//! | `library=FILE`, `library=FILE/RULE` | functions of libraries whose file names a glob matches; those that a rule matches |
+//!
+//! C++ names have parameters: `f(int)`, which `glob=f(*` matches. Functions of libraries are included by
+//! rules that say `library=` only; they are excluded by any.
 
 mod rule;
 #[cfg(test)]
@@ -41,14 +44,6 @@ pub enum SelectionError {
     Empty {
         /// The rule.
         rule: String,
-    },
-    /// It cannot be decided for a function alone.
-    #[error("rule `{rule}`: functions are not chosen by {kind}")]
-    Unsupported {
-        /// The rule.
-        rule: String,
-        /// What by.
-        kind: &'static str,
     },
     /// No glob.
     #[error("rule `{rule}`: no glob")]
@@ -105,12 +100,40 @@ impl Selection {
         Ok(Selection { rules: rules.collect::<Result<_, _>>()? })
     }
 
-    /// Whether a function is chosen.
-    pub fn matches(&self, function: &Function) -> bool {
-        let last = self.rules.iter().rev().find(|(_, rule)| rule.matches(function));
+    /// Whether a function is chosen. `library`: the name of the file, if it is not the program.
+    pub fn matches(&self, function: &Function, library: Option<&str>) -> bool {
+        let counts = |(effect, rule): &&(Effect, Rule)| {
+            *effect == Effect::Exclude || library.is_none() || matches!(rule, Rule::Library(..))
+        };
+        let rules = self.rules.iter().rev().filter(counts);
+        let last = rules.into_iter().find(|(_, rule)| rule.matches(function, library));
         match last {
             Some((effect, _)) => *effect == Effect::Include,
-            None => self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude),
+            // A library is asked for; the program is meant unless something else is.
+            None => {
+                library.is_none() && self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude)
+            }
         }
+    }
+
+    /// Whether functions of a library of this file name may be chosen.
+    pub fn wants(&self, file: &str) -> bool {
+        self.rules.iter().any(|(effect, rule)| {
+            *effect == Effect::Include
+                && matches!(rule, Rule::Library(glob, _) if glob.is_match(file))
+        })
+    }
+
+    /// Whether rules need to know source files ([`crate::elf::Image::find_sources`]).
+    pub fn has_sources(&self) -> bool {
+        self.rules.iter().any(|(_, rule)| rule.needs_sources())
+    }
+
+    /// Whether functions of libraries are chosen.
+    pub fn has_libraries(&self) -> bool {
+        let chooses = |(effect, rule): &(Effect, Rule)| {
+            *effect == Effect::Include && matches!(rule, Rule::Library(..))
+        };
+        self.rules.iter().any(chooses)
     }
 }

@@ -1,39 +1,48 @@
-//! Moved instructions to stubs: count the entry, do what stood at the function's start, go on behind it.
+//! Moved instructions to stubs: tag the entry, do what stood there, tag the exit, or go on behind it.
 //!
 //! ```text
-//! function   jmp stub | ...the rest                 stub   inc qword gs:[8 * number]
+//! function   jmp stub | ...the rest                 stub   entry tag
 //!                     ^-----------------------------------  moved instructions, jmp
+//!            ...      | jmp stub                    stub   moved instructions, exit tag, ret
 //! ```
 //!
 //! `gs` is a register that programs on Linux leave alone: each thread's holds the address of its own
-//! counters. No other register, no stack and no memory of the program is touched, and flags, which no
-//! function expects anything of at its entry. Stubs hold no calls, so nothing ever returns into one: a
-//! moved call pushes the return address it would have pushed, and jumps.
+//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing ever returns into one: a moved call pushes the return address it
+//! would have pushed, and jumps. Addresses are those of the file; how far it is moved when it is loaded
+//! matters only where an address is a value.
 
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock,
-    MemoryOperand, Register,
+pub mod layout;
+mod moved;
+mod switch;
+pub mod tags;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use iced_x86::{Code, Instruction};
+
+use crate::disassembly::{
+    JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
 };
-
-use crate::disassembly::Prologue;
+use moved::{Moved, encode};
+use tags::TAG_BYTES;
+pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
 const ALIGNMENT: usize = 16;
-/// `inc qword gs:[disp32]`.
-const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
-
-/// What a stub does beside what it must.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sink {
-    /// Counts, for each thread by itself.
-    Count,
-    /// Nothing: the cost of the jumps.
-    None,
-}
+/// `jmp rel32`, `jmp rel8`.
+const JUMP: u8 = 0xe9;
+const SHORT_JUMP: u8 = 0xeb;
+/// Bytes of `push qword [rip+disp32]`.
+const PUSH_BYTES: usize = 6;
+/// Room for an instruction that is moved, and for what a stub has beside those: more than ever needed.
+const INSTRUCTION_BYTES: u64 = 32;
+const STUB_BYTES: u64 = 48;
 
 /// Why a stub cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error("its first instructions cannot be moved to {at:x}: {reason}")]
+#[error("its instructions cannot be moved to {at:x}: {reason}")]
 pub struct StubError {
     /// Where to.
     pub at: u64,
@@ -41,14 +50,14 @@ pub struct StubError {
     pub reason: String,
 }
 
-/// A stub in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stub {
-    /// Where it is.
-    pub start: u64,
-    /// Address behind it.
-    pub end: u64,
-    /// Each moved instruction: where it was, and where its counterpart is.
+/// What a function is changed to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Bytes to be put at addresses.
+    pub edits: Vec<(u64, Vec<u8>)>,
+    /// What regions take: nothing is executed there any more but their first instruction.
+    pub regions: Vec<(u64, u64)>,
+    /// Each moved instruction: where it was, and where its counterpart is; ascending.
     pub moved: Vec<(u64, u64)>,
 }
 
@@ -56,98 +65,248 @@ pub struct Stub {
 #[derive(Clone, Debug)]
 pub struct Stubs {
     start: u64,
-    sink: Sink,
+    bias: u64,
+    tags: Tags,
     code: Vec<u8>,
 }
 
+/// A function whose stubs are being made.
+struct Context {
+    start: u64,
+    number: u32,
+    /// Where branches lead that are moved or redirected: jumps to other functions, to detours, to the
+    /// function's own entry.
+    targets: HashMap<u64, u64>,
+    /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
+    copies: HashMap<u64, u64>,
+}
+
 impl Stubs {
-    /// None yet. `start`: where they will be, within 2 GiB of all functions.
-    pub fn new(start: u64, sink: Sink) -> Self {
-        Stubs { start, sink, code: Vec::new() }
+    /// None yet. `start`: where they will be in memory, within 2 GiB of all functions; `bias`: added to
+    /// all addresses of the file; `at_most`: how many tags there will be.
+    ///
+    /// # Errors
+    /// [`StubError`] if what tags share cannot be made.
+    pub fn new(start: u64, bias: u64, sink: Sink, at_most: usize) -> Result<Self, StubError> {
+        let start = start.wrapping_sub(bias);
+        let tags = Tags::new(sink, start, at_most)?;
+        let code = vec![0xcc; tags.prelude_bytes()];
+        Ok(Stubs { start, bias, tags, code })
     }
 
     /// What is to be at their start.
-    pub fn code(&self) -> &[u8] {
-        &self.code
+    pub fn code(&self) -> Vec<u8> {
+        let prelude = self.tags.prelude();
+        let stubs = &self.code[prelude.len()..];
+        [&prelude[..], stubs].concat()
     }
 
-    /// Adds the stub of a function whose instructions are as they run (not as they are in the file).
-    /// `number`: of its counter.
+    /// How many tags a function's stubs have at most.
+    pub fn tags(rewrite: &Rewrite) -> usize {
+        let regions = rewrite.regions.iter().chain(&rewrite.detours);
+        let in_regions: usize = regions.map(|region| 1 + region.leavings.len()).sum();
+        in_regions + rewrite.redirects.len()
+    }
+
+    /// Room that a function's stubs need at most, in bytes.
+    pub fn room(rewrite: &Rewrite) -> u64 {
+        let regions = rewrite.regions.iter().chain(&rewrite.detours);
+        let instructions: usize = regions.map(|region| region.instructions.len()).sum();
+        let all = (rewrite.regions.len() + rewrite.detours.len() + Stubs::tags(rewrite)) as u64;
+        instructions as u64 * INSTRUCTION_BYTES + all * (STUB_BYTES + TAG_BYTES as u64)
+    }
+
+    /// Adds a function's stubs. `start`: its own; `number`: of its counter.
     ///
     /// # Errors
-    /// [`StubError`]; nothing was added.
-    pub fn add(&mut self, prologue: &Prologue, number: u32) -> Result<Stub, StubError> {
-        let begin = self.code.len().next_multiple_of(ALIGNMENT);
-        let start = self.start + begin as u64;
-        let mut code = Vec::new();
-        if self.sink == Sink::Count {
-            code.extend(COUNT);
-            code.extend((8 * number).to_le_bytes());
+    /// [`StubError`]; nothing is changed.
+    pub fn add(
+        &mut self,
+        rewrite: &Rewrite,
+        start: u64,
+        number: u32,
+    ) -> Result<Changes, StubError> {
+        let before = self.code.len();
+        let (targets, copies) = Default::default();
+        let mut context = Context { start, number, targets, copies };
+        let mut changes = Changes::default();
+        let added = self.function(rewrite, &mut context, &mut changes);
+        if added.is_err() {
+            self.code.truncate(before);
         }
-        let body = start + code.len() as u64;
-        let Moved { instructions, constant } = moved(prologue);
-        let (mut bytes, offsets) = encode(&instructions, body)?;
+        changes.moved.sort_unstable();
+        added.map(|()| changes)
+    }
+
+    fn function(
+        &mut self,
+        rewrite: &Rewrite,
+        context: &mut Context,
+        changes: &mut Changes,
+    ) -> Result<(), StubError> {
+        for target in jumps(rewrite).filter(|target| *target != context.start) {
+            if !context.targets.contains_key(&target) {
+                let stub = self.leaving(context, target)?;
+                context.targets.insert(target, stub);
+            }
+        }
+        for detour in &rewrite.detours {
+            let stub = self.region(detour, context, changes)?;
+            context.targets.insert(detour.start(), stub);
+        }
+        for region in in_order(rewrite, context.start) {
+            let stub = self.region(region, context, changes)?;
+            if !region.entry {
+                context.copies.insert(region.start(), stub);
+            }
+            changes.regions.push((region.start(), region.room));
+            match region.jump {
+                Jump::Near => {
+                    changes.edits.push((region.start(), jump(region.start(), stub).into()))
+                }
+                Jump::Missing => {}
+                Jump::Island(island) => {
+                    let distance = island.wrapping_sub(region.start() + SHORT_BYTES) as u8;
+                    changes.edits.push((region.start(), vec![SHORT_JUMP, distance]));
+                    changes.edits.push((island, jump(island, stub).into()));
+                }
+            }
+        }
+        for branch in &rewrite.redirects {
+            let Some(to) = context.targets.get(&branch.near_branch_target()) else { continue };
+            let distance = to.wrapping_sub(branch.next_ip()) as u32;
+            changes.edits.push((branch.next_ip() - 4, distance.to_le_bytes().into()));
+        }
+        Ok(())
+    }
+
+    /// Where the next stub begins.
+    fn begin(&mut self) -> u64 {
+        self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xcc);
+        self.start.wrapping_add(self.code.len() as u64)
+    }
+
+    /// A jump to another function, with an exit tag before it.
+    fn leaving(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
+        let start = self.begin();
+        let code = self.tags.code(&TagPlace::exit(context.number), start)?;
+        let from = start.wrapping_add(code.len() as u64);
+        self.code.extend(code);
+        self.code.extend(jump(from, target));
+        Ok(start)
+    }
+
+    fn region(
+        &mut self,
+        region: &Region,
+        context: &mut Context,
+        changes: &mut Changes,
+    ) -> Result<u64, StubError> {
+        let start = self.begin();
+        let Moved { instructions, places, tags, constant } = self.moved(region, context)?;
+        let (mut bytes, offsets) = encode(&instructions, start)?;
         if let Some((value, at)) = constant {
             // Read by the push, and never reached.
             bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
-            let place = body + bytes.len() as u64;
-            bytes.extend(value.to_le_bytes());
             let push = offsets[at] as usize;
-            let displacement = place.wrapping_sub(body + push as u64 + PUSH_BYTES as u64) as u32;
+            let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
+            bytes.extend(value.to_le_bytes());
             bytes[push + 2..push + PUSH_BYTES].copy_from_slice(&displacement.to_le_bytes());
         }
-        code.extend(bytes);
-        // One that was rewritten as several has no counterpart.
-        let moved = prologue.instructions.iter().zip(&offsets).filter(|(_, new)| **new != u32::MAX);
-        let moved = moved.map(|(old, new)| (old.ip(), body + u64::from(*new))).collect();
-        let end = start + code.len() as u64;
-        self.code.resize(begin, 0xcc);
-        self.code.extend(code);
-        Ok(Stub { start, end, moved })
-    }
-}
-
-/// Bytes of `push qword [rip+disp32]`.
-const PUSH_BYTES: usize = 6;
-
-/// Instructions to be encoded elsewhere.
-struct Moved {
-    instructions: Vec<Instruction>,
-    /// A return address to be pushed, and the number of the instruction that does.
-    constant: Option<(u64, usize)>,
-}
-
-fn moved(prologue: &Prologue) -> Moved {
-    let mut instructions = prologue.instructions.clone();
-    let mut constant = None;
-    let last = instructions.pop().unwrap_or_default();
-    let next = last.next_ip();
-    match last.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => {
-            constant = Some((next, instructions.len()));
-            let place = MemoryOperand::with_base_displ(Register::RIP, next as i64);
-            let push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();
-            let mut jump = last;
-            jump.set_code(match last.code() {
-                Code::Call_rel32_64 => Code::Jmp_rel32_64,
-                _ => Code::Jmp_rm64,
-            });
-            instructions.extend([push, jump]);
+        for (place, at) in tags {
+            let offset = offsets[at] as usize;
+            let code = self.tags.code(&place, start.wrapping_add(offset as u64))?;
+            bytes[offset..offset + code.len()].copy_from_slice(&code);
         }
-        _ => instructions.push(last),
+        self.code.extend(bytes);
+        // One that was rewritten as several has no counterpart.
+        let known = places.iter().filter(|(_, at)| offsets[*at] != u32::MAX);
+        let place = |(old, at): &(u64, usize)| (*old, start.wrapping_add(offsets[*at].into()));
+        changes.moved.extend(known.map(place));
+        if region.entry {
+            context.targets.extend(places.first().map(place));
+        }
+        Ok(start)
     }
-    if prologue.goes_on && constant.is_none() {
-        let back = Instruction::with_branch(Code::Jmp_rel32_64, next).unwrap_or_default();
-        instructions.push(back);
+
+    fn moved(&self, region: &Region, context: &Context) -> Result<Moved, StubError> {
+        let mut moved = Moved::default();
+        if region.entry {
+            moved.add_tag(&self.tags, TagPlace::entry(context.number), 0)?;
+        }
+        for (index, instruction) in region.instructions.iter().enumerate() {
+            moved.places.push((instruction.ip(), moved.instructions.len()));
+            let leaving = region.leavings.iter().find(|(at, _)| *at == index);
+            self.add_moved(&mut moved, *instruction, leaving.map(|(_, how)| *how), context)?;
+        }
+        let last = region.instructions.last().copied().unwrap_or_default();
+        if last.is_call_near() || last.is_call_near_indirect() {
+            moved.instructions.pop();
+            moved.push_call(last, last.next_ip().wrapping_add(self.bias));
+        } else if goes_on(&last) {
+            let behind = last.next_ip();
+            let behind = context.copies.get(&behind).copied().unwrap_or(behind);
+            let back = Instruction::with_branch(Code::Jmp_rel32_64, behind);
+            moved.instructions.push(back.unwrap_or_default());
+        }
+        Ok(moved)
     }
-    Moved { instructions, constant }
+
+    fn add_moved(
+        &self,
+        moved: &mut Moved,
+        mut instruction: Instruction,
+        leaving: Option<Leaving>,
+        context: &Context,
+    ) -> Result<(), StubError> {
+        match leaving {
+            Some(Leaving::Return | Leaving::Computed) => {
+                // Branches to the exit lead to its tag.
+                let place = TagPlace::exit(context.number);
+                if moved.add_tag(&self.tags, place, instruction.ip())? {
+                    instruction.set_ip(0);
+                }
+            }
+            _ => {
+                let target = instruction.near_branch_target();
+                let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
+                if let Some(to) = context.targets.get(&target).or_else(copy) {
+                    instruction.set_near_branch64(*to);
+                }
+            }
+        }
+        moved.instructions.push(instruction);
+        Ok(())
+    }
 }
 
-/// The code of instructions at an address, and where in it each of them is.
-fn encode(instructions: &[Instruction], at: u64) -> Result<(Vec<u8>, Vec<u32>), StubError> {
-    let block = InstructionBlock::new(instructions, at);
-    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-    let result = BlockEncoder::encode(64, block, options)
-        .map_err(|error| StubError { at, reason: error.to_string() })?;
-    Ok((result.code_buffer, result.new_instruction_offsets))
+/// Regions in the order their stubs are made: that of the entry, which often branches to others, behind
+/// those that it may lead to at once, before those that lead to it.
+fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
+    let mut regions: Vec<&Region> = rewrite.regions.iter().collect();
+    regions.sort_by_key(|region| {
+        let mut targets = region.instructions.iter().map(Instruction::near_branch_target);
+        if region.entry { 1 } else { u8::from(targets.any(|target| target == start)) * 2 }
+    });
+    regions
+}
+
+/// Where jumps to other functions lead that are in regions or redirected.
+fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
+    let detours = |target: &u64| rewrite.detours.iter().any(|one| one.start() == *target);
+    let in_regions = rewrite.regions.iter().flat_map(|region| &region.leavings);
+    let in_regions = in_regions.filter_map(|(_, leaving)| match leaving {
+        Leaving::Jump(target) => Some(*target),
+        _ => None,
+    });
+    let redirected = rewrite.redirects.iter().map(Instruction::near_branch_target);
+    in_regions.chain(redirected.filter(move |target| !detours(target)))
+}
+
+/// The bytes of a jump.
+fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+    let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)) as u32;
+    let mut bytes = [JUMP; JUMP_BYTES];
+    bytes[1..].copy_from_slice(&distance.to_le_bytes());
+    bytes
 }

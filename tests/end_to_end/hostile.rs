@@ -7,13 +7,14 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Inputs each target is tried on. Those that do more with one get fewer.
-const INPUTS: [(&str, u64); 6] = [
+const INPUTS: [(&str, u64); 7] = [
     ("frame", 200_000),
     ("record", 100_000),
     ("trace", 5_000),
     ("pcapng", 30_000),
     ("vector", 50_000),
     ("elf", 50_000),
+    ("tag_log", 50_000),
 ];
 const SEED: u64 = 1;
 

@@ -11,7 +11,7 @@ use crate::captures::{comments, decode, lines, path, replay};
 const NAME: &str = "v08_ddr1_litedram";
 
 /// The blocks of a capture before its packets, and the packets.
-fn split(file: &Path) -> (Vec<PcapBlock<'static>>, Vec<PcapBlock<'static>>) {
+pub fn split(file: &Path) -> (Vec<PcapBlock<'static>>, Vec<PcapBlock<'static>>) {
     let mut reader = PcapNgReader::new(std::fs::File::open(file).unwrap()).unwrap();
     let mut blocks = Vec::new();
     while let Some(block) = reader.next_block() {
@@ -20,7 +20,8 @@ fn split(file: &Path) -> (Vec<PcapBlock<'static>>, Vec<PcapBlock<'static>>) {
     blocks.into_iter().partition(|block| !matches!(block, PcapBlock::EnhancedPacket(_)))
 }
 
-fn join(file: &Path, blocks: &[PcapBlock<'static>], packets: &[PcapBlock<'static>]) {
+/// Writes a capture of them.
+pub fn join(file: &Path, blocks: &[PcapBlock<'static>], packets: &[PcapBlock<'static>]) {
     let mut writer = PcapNgWriter::new(std::fs::File::create(file).unwrap()).unwrap();
     for block in blocks.iter().chain(packets) {
         if !matches!(block, PcapBlock::SectionHeader(_)) {

@@ -15,5 +15,6 @@ mod modes;
 mod readers;
 mod recording;
 mod saturation;
+mod tags;
 mod unseen;
 mod wire;

@@ -28,7 +28,7 @@ wait "$receiver"
 "#;
 
 /// Whether this machine lets us make namespaces and veth pairs.
-fn wires_work() -> bool {
+pub fn wires_work() -> bool {
     let probe = "PATH=$PATH:/usr/sbin; ip link add card type veth peer name eth1";
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--net", "sh", "-c", probe]);
@@ -36,9 +36,15 @@ fn wires_work() -> bool {
 }
 
 fn capture(name: &str, engine: &str, capture: &std::path::Path) {
+    capture_file(&vector(name, "cmd.gz"), engine, capture);
+}
+
+/// Captures what a card sends of a recording.
+pub fn capture_file(input: &std::path::Path, engine: &str, capture: &std::path::Path) {
+    let name = input.display();
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "sh", "-c", SCRIPT, "sh"])
-        .args([path(&vector(name, "cmd.gz")), path(capture), engine])
+        .args([path(input), path(capture), engine])
         .env("RECV", program("hmtt-recv"))
         .env("SIM", program("hmtt-sim"))
         .output()

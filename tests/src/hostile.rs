@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// The targets.
-pub const TARGETS: [&str; 6] = ["frame", "record", "trace", "pcapng", "vector", "elf"];
+pub const TARGETS: [&str; 7] = ["frame", "record", "trace", "pcapng", "vector", "elf", "tag_log"];
 
 /// What makes the compiler count which edges an input takes and show what it is compared with.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \

@@ -19,10 +19,10 @@ const TOLERANCE: f64 = 20_000.0;
 pub(super) const MAX_DRIFT: f64 = 200e-6;
 
 /// A mark and its moment, in nanoseconds of its card.
-pub(super) type Timed = (u32, f64);
+pub(crate) type Timed = (u32, f64);
 
 /// Moments of the same mark: of the one card, of the other. Ascending.
-pub(super) fn pair(one: &[Timed], other: &[Timed]) -> Vec<(f64, f64)> {
+pub(crate) fn pair(one: &[Timed], other: &[Timed]) -> Vec<(f64, f64)> {
     let Some(offset) = first_offset(one, other) else { return Vec::new() };
     follow(one, other, offset)
 }

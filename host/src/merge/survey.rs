@@ -8,7 +8,7 @@ use hmtt_format::record::TagSource;
 
 use super::MergeError;
 use super::arrivals::Arrivals;
-use super::marks::Mark;
+use super::marks::{Mark, Timed};
 use crate::capture_reader::CaptureReader;
 use crate::decode::Item;
 use crate::decode::columns::Columns;
@@ -47,6 +47,17 @@ impl Strand {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
     }
 
+    /// Its marks, in nanoseconds of its clock.
+    pub(crate) fn timed_marks(&self) -> Vec<Timed> {
+        let period = self.period();
+        self.marks.iter().map(|mark| (mark.register, mark.clock as f64 * period)).collect()
+    }
+
+    /// How many marks it has.
+    pub(crate) fn marks(&self) -> usize {
+        self.marks.len()
+    }
+
     /// Takes note of the clock period. Arrivals of before were noted by another one.
     fn learn(&mut self, tck_ps: u32) {
         let before = self.period();
@@ -73,6 +84,14 @@ impl fmt::Display for Strand {
             restarts => write!(f, ", after {restarts} restarts"),
         }
     }
+}
+
+/// Reads one capture; its strands come back.
+///
+/// # Errors
+/// Those of the capture.
+pub fn strands(path: &Path) -> Result<Vec<Strand>, ReadError> {
+    Ok(survey_file(path)?.into_iter().flatten().filter(|strand| strand.any).collect())
 }
 
 /// Reads captures; their strands come back, those of a card one after the other.

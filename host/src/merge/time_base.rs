@@ -3,7 +3,7 @@
 use hmtt_format::Cycles;
 
 use super::Options;
-use super::marks::{MAX_DRIFT, Timed, pair};
+use super::marks::{MAX_DRIFT, pair};
 use super::survey::Strand;
 
 /// What a map was made from.
@@ -67,22 +67,29 @@ impl TimeBase {
     }
 
     fn by_marks(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
-        let timed = |strand: &Strand| -> Vec<Timed> {
-            let period = strand.period();
-            strand.marks.iter().map(|mark| (mark.register, mark.clock as f64 * period)).collect()
-        };
-        let pairs = pair(&timed(reference), &timed(strand));
+        let pairs = pair(&reference.timed_marks(), &strand.timed_marks());
         let (one, other) = (reference.period(), strand.period());
-        let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
+        let knots = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
+        let range = (strand.first, strand.last);
+        TimeBase::through(knots, other / one, range, options.skew_nanos / one)
+    }
+
+    /// A map through moments of marks on both clocks, ascending; `None` without any. `nominal`: clocks of
+    /// the reference in one of the strand, as told; `range`: the strand's clocks that are mapped;
+    /// `seen_within`: clocks of the reference by which a mark's two moments may differ.
+    pub(crate) fn through(
+        knots: Vec<(f64, f64)>,
+        nominal: f64,
+        range: (u64, u64),
+        seen_within: f64,
+    ) -> Option<Self> {
         let (first, last) = (*knots.first()?, *knots.last()?);
-        let nominal = other / one;
         let whole = |from: (f64, f64), to: (f64, f64)| (to.1 - from.1) / (to.0 - from.0);
         let slope = if last.0 > first.0 { whole(first, last) } else { nominal };
         let rate_error = if last.0 > first.0 { rate_error(&knots, slope) } else { MAX_DRIFT };
-        let ahead = (first.0 - strand.first as f64).max(0.0);
-        let behind = (strand.last as f64 - last.0).max(0.0);
-        let error =
-            options.skew_nanos / one + deviation(&knots) + ahead.max(behind) * rate_error * nominal;
+        let ahead = (first.0 - range.0 as f64).max(0.0);
+        let behind = (range.1 as f64 - last.0).max(0.0);
+        let error = seen_within + deviation(&knots) + ahead.max(behind) * rate_error * nominal;
         let how = How::Marks { shared: knots.len() };
         Some(TimeBase { how, error: Some(error), knots, slope })
     }

@@ -39,14 +39,14 @@ fn sample() -> Vec<Vec<u8>> {
 }
 
 /// What a command wrote, and how it ended, as one text.
-fn told(output: &Output) -> String {
+pub fn told(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     let separator = if stderr.is_empty() { "" } else { "--- standard error\n" };
     format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
 }
 
-fn check(name: &str, told: &str) {
+pub fn check(name: &str, told: &str) {
     insta::with_settings!({
         snapshot_path => "../snapshots",
         prepend_module_to_snapshot => false,

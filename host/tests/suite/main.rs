@@ -1,5 +1,6 @@
 //! The receiver from outside: frames in, traces, captures and summaries out.
 
+mod callgrind;
 mod card;
 mod command_line;
 mod completions;
@@ -26,6 +27,10 @@ mod reading_ahead;
 mod series;
 mod standard;
 mod tag;
+mod tag_life;
+mod tag_log;
+mod tag_real;
+mod tag_report;
 mod terminal;
 mod usage;
 mod wire;

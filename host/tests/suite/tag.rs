@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use hmtt_probe::elf::Image;
 use serde_json::Value;
 
-use crate::{scratch, skipped};
+use crate::{callgrind, scratch, skipped};
 
 /// Calls a function through a pointer from a library, and recurses.
 const FIB: &str = r#"
@@ -25,7 +26,7 @@ int main(void) {
 "#;
 
 /// Starts and joins threads that call a small function.
-const THREADS: &str = r#"
+pub const THREADS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ int main() {
 "#;
 
 /// Forks, and starts another program.
-const FORKS: &str = r#"
+pub const FORKS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -79,7 +80,7 @@ int main(void) {
 "#;
 
 /// Builds a program; `None` when skipped.
-fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+pub fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let is_cpp = source.contains("#include <c");
     let (compiler, extension) = if is_cpp { ("g++", "cc") } else { ("cc", "c") };
     let (file, program) = (scratch(&format!("{name}.{extension}")), scratch(name));
@@ -95,7 +96,7 @@ fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     None
 }
 
-fn hmtt_tag(arguments: &[&str]) -> Command {
+pub fn hmtt_tag(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
     command.arg("tag").args(arguments);
     command
@@ -112,7 +113,7 @@ fn run_tagged(name: &str, program: &Path) -> BTreeMap<String, u64> {
     calls(&counts)
 }
 
-fn calls(file: &Path) -> BTreeMap<String, u64> {
+pub fn calls(file: &Path) -> BTreeMap<String, u64> {
     let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let functions = counts["functions"].as_array().unwrap().iter();
     functions
@@ -122,36 +123,6 @@ fn calls(file: &Path) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Calls of each function, as callgrind counts them; `None` when skipped.
-fn callgrind(name: &str, program: &Path) -> Option<BTreeMap<String, u64>> {
-    let file = scratch(&format!("{name}.callgrind"));
-    let output = format!("--callgrind-out-file={}", file.display());
-    let mut command = Command::new("valgrind");
-    if let Err(error) = command.args(["--tool=callgrind", &output]).arg(program).output() {
-        skipped(format!("valgrind: {error}"));
-        return None;
-    }
-    let text = std::fs::read_to_string(file).unwrap();
-    let (mut names, mut calls, mut callee) = (BTreeMap::new(), BTreeMap::new(), String::new());
-    for line in text.lines() {
-        let (key, value) = line.split_once('=').unwrap_or_default();
-        if matches!(key, "fn" | "cfn") {
-            let (number, name) = value.split_once(' ').unwrap_or((value, ""));
-            if !name.is_empty() {
-                // A recursion's deeper levels are the same function.
-                names.insert(number.to_owned(), name.split('\'').next().unwrap().to_owned());
-            }
-            if key == "cfn" {
-                callee = names[number].clone();
-            }
-        } else if key == "calls" {
-            let count: u64 = value.split(' ').next().unwrap().parse().unwrap();
-            *calls.entry(callee.clone()).or_default() += count;
-        }
-    }
-    Some(calls)
-}
-
 #[test]
 fn counts_are_those_of_callgrind() {
     for (name, flags) in
@@ -159,7 +130,8 @@ fn counts_are_those_of_callgrind() {
     {
         let Some(program) = build(&format!("tag-{name}"), FIB, flags) else { return };
         let counts = run_tagged(&format!("tag-{name}"), &program);
-        let Some(expected) = callgrind(name, &program) else { return };
+        let Some(expected) = callgrind::calls(name, &program, &[]) else { return };
+        let expected = callgrind::by_name(&Image::read(&program).unwrap(), &expected);
         for function in ["fib", "compare", "main"] {
             assert_eq!(counts[function], expected[function], "{function} of {name}");
         }

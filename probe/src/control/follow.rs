@@ -1,16 +1,21 @@
-//! A tagged process that runs to its end: new threads get counters, children are let go.
+//! A tagged process that runs to its end: new threads get what tags need, children are let go.
 //!
 //! Signals pass through. Signals to us come between the events of the process, never lost: they are
 //! blocked and waited for together with those of the process.
 
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{TagError, Tagged, patch};
-use crate::ptrace::{Child, Process, PtraceError, Standing, go_on};
+use super::{TagError, Tagged, gate, patch};
+use crate::ptrace::{Child, Process, PtraceError, SignalNumber, Standing, Status, go_on, wait};
+
+/// How often threads are looked at when no signal says that something has happened.
+const TICK: Duration = Duration::from_millis(20);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +23,36 @@ pub enum Ending {
     /// With this status.
     Exited(i32),
     /// By a signal.
-    Signaled(Signal),
+    Signaled(SignalNumber),
     /// It has become another program, which is not tagged.
     Replaced,
     /// We were asked to leave it; it goes on without tags.
     Detached,
 }
 
+impl From<Ending> for hmtt_format::tag_log::Ending {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Exited(status) => Self::Exited(status),
+            Ending::Signaled(signal) => Self::Signaled(signal.0),
+            Ending::Replaced => Self::Replaced,
+            Ending::Detached => Self::Detached,
+        }
+    }
+}
+
 /// Follows a process until it ends or one of the signals `detach`, which are blocked, comes. Its threads
-/// stand still when this begins.
-pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
+/// stand still when this begins. `changed` is called whenever functions have been tagged.
+pub fn follow(
+    tagged: &mut Tagged,
+    detach: SigSet,
+    mut changed: impl FnMut(&Tagged),
+) -> Result<Ending, TagError> {
     let mut waited = detach;
     waited.add(Signal::SIGCHLD);
+    if std::mem::take(&mut tagged.is_changed) {
+        changed(tagged);
+    }
     tagged.let_children_go()?;
     tagged.process.go_on()?;
     loop {
@@ -37,9 +60,14 @@ pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
             if let Some(ending) = event(tagged, status)? {
                 return Ok(ending);
             }
+            if std::mem::take(&mut tagged.is_changed) {
+                changed(tagged);
+            }
         }
-        let signal = waited.wait().map_err(PtraceError::new(tagged.process.pid, "wait"))?;
-        if signal != Signal::SIGCHLD {
+        tagged.keep_budget()?;
+        let signal =
+            wait_for(&waited, TICK).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
+        if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
             tagged.process.stop()?;
             tagged.let_children_go()?;
             return Ok(Ending::Detached);
@@ -47,11 +75,26 @@ pub fn follow(tagged: &mut Tagged, detach: SigSet) -> Result<Ending, TagError> {
     }
 }
 
+/// The signal that comes first; `None` if none comes so long.
+fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as i64,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
+    let signal =
+        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
+    match Errno::result(signal) {
+        Ok(number) => Signal::try_from(number).map(Some),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// What has happened to any thread.
-fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
-    match waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG))
-    {
-        Ok(WaitStatus::StillAlive) => Ok(None),
+fn next_event(pid: Pid) -> Result<Option<Status>, PtraceError> {
+    match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG) {
+        Ok(Status::StillAlive) => Ok(None),
         Ok(status) => Ok(Some(status)),
         Err(Errno::EINTR) => Ok(None),
         Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
@@ -59,34 +102,39 @@ fn next_event(pid: Pid) -> Result<Option<WaitStatus>, PtraceError> {
     }
 }
 
-fn event(tagged: &mut Tagged, status: WaitStatus) -> Result<Option<Ending>, TagError> {
+fn event(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
     let pid = tagged.process.pid;
     match status {
-        WaitStatus::Exited(thread, code) => {
-            tagged.leave(thread)?;
+        Status::Exited(thread, code) => {
+            tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Exited(code)));
         }
-        WaitStatus::Signaled(thread, signal, _) => {
-            tagged.leave(thread)?;
+        Status::Signaled(thread, signal) => {
+            tagged.collector.leave(thread);
             return Ok((thread == pid).then_some(Ending::Signaled(signal)));
         }
-        WaitStatus::PtraceEvent(thread, signal, event) => {
+        Status::Event(thread, signal, event) => {
             return ptrace_event(tagged, thread, signal, event);
         }
-        WaitStatus::Stopped(thread, signal) => go_on(thread, Some(signal))?,
-        other => {
-            if let Some(thread) = other.pid() {
-                go_on(thread, None)?;
-            }
-        }
+        Status::Stopped(thread, signal) => stopped(tagged, thread, signal)?,
+        Status::Continued | Status::StillAlive => {}
     }
     Ok(None)
+}
+
+fn stopped(tagged: &mut Tagged, thread: Pid, signal: SignalNumber) -> Result<(), TagError> {
+    if signal == gate::SIGNAL
+        && let Some(purpose) = tagged.gate_of(thread)?
+    {
+        return tagged.pass(thread, purpose);
+    }
+    Ok(go_on(thread, Some(signal))?)
 }
 
 fn ptrace_event(
     tagged: &mut Tagged,
     thread: Pid,
-    signal: Signal,
+    signal: SignalNumber,
     event: i32,
 ) -> Result<Option<Ending>, TagError> {
     if let Some(child) = Child::of(thread, event)? {
@@ -99,7 +147,7 @@ fn ptrace_event(
         }
         // A thread that begins, or the process was stopped as a shell stops its jobs.
         libc::PTRACE_EVENT_STOP if signal == Signal::SIGTRAP => {
-            if !tagged.knows(thread) {
+            if !tagged.collector.knows(thread) {
                 tagged.enter(thread)?;
             }
             go_on(thread, None)?;
@@ -122,7 +170,7 @@ fn listen(thread: Pid) -> Result<(), PtraceError> {
 
 impl Tagged {
     /// Lets those children go that began while the process was being stopped.
-    fn let_children_go(&mut self) -> Result<(), TagError> {
+    pub(super) fn let_children_go(&mut self) -> Result<(), TagError> {
         let children = std::mem::take(&mut self.process.forked);
         children.into_iter().try_for_each(|child| let_go(self, child))
     }
@@ -131,13 +179,18 @@ impl Tagged {
 /// Lets a child go, without tags; one that still has our process's memory keeps them, and counts for
 /// the thread that waits for it.
 fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result<(), TagError> {
-    match waitpid(child, Some(WaitPidFlag::__WALL)) {
-        Ok(WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)) => {}
+    match wait(Some(child), WaitPidFlag::__WALL) {
+        Ok(Status::Event(..) | Status::Stopped(..)) => {}
         _ => return Ok(()),
     }
     if !shares_memory {
         let process = Process::of(child)?;
-        patch::restore(|address, bytes| process.write(address, bytes), &tagged.patched)?;
+        patch::restore(&process, &tagged.patched)?;
+        tagged
+            .gates
+            .iter()
+            .try_for_each(|gate| patch::restore(&process, std::slice::from_ref(&gate.patched)))?;
+        tagged.collector.disown(&process)?;
     }
     match ptrace::detach(child, None) {
         Err(Errno::ESRCH) => Ok(()),

@@ -1,6 +1,8 @@
 //! A program and its process to where the one is in the other, and to free room beside it.
 
-use crate::elf::Image;
+use std::ops::Range;
+
+use crate::elf::{Image, Text};
 use crate::ptrace::{Mapping, Process, mappings};
 
 use super::TagError;
@@ -41,8 +43,20 @@ impl Loaded {
         self.image.entry.wrapping_add(self.bias)
     }
 
-    /// Maps memory for instructions near the program, not writable.
-    pub fn reserve(&self, process: &mut Process, bytes: u64) -> Result<u64, TagError> {
+    /// Whether it has an address.
+    pub fn holds(&self, address: u64) -> bool {
+        let address = address.wrapping_sub(self.bias);
+        let range = |text: &Text| text.start..text.start + text.bytes.len() as u64;
+        self.image.text.iter().any(|text| range(text).contains(&address))
+    }
+
+    /// Maps memory for instructions near it, not writable. `site`: see [`Loaded::site`].
+    pub fn reserve(
+        &self,
+        process: &mut Process,
+        site: u64,
+        bytes: u64,
+    ) -> Result<Range<u64>, TagError> {
         let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
         let mappings = mappings(process.pid)?;
         let no_room = TagError::NoRoom(process.pid, bytes);
@@ -51,7 +65,8 @@ impl Loaded {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let call = (libc::SYS_mmap, "map memory for stubs");
         let arguments = [start, bytes, protection, flags, u64::MAX, 0];
-        Ok(process.call(self.site(), call, arguments)?)
+        let start = process.call(site, call, arguments)?;
+        Ok(start..start + bytes)
     }
 
     /// A gap below the program, or else above it.

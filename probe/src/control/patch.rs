@@ -1,41 +1,60 @@
-//! Chosen functions to jumps at their entries, and back.
+//! Chosen functions to jumps at their entries and exits, and back.
 
-use super::TagError;
-use crate::disassembly::{Heads, JUMP_BYTES, Prologue};
+use std::path::PathBuf;
+
+use super::loaded::Loaded;
+use super::{Overwritten, TagError};
+use crate::disassembly::{Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
-use crate::ptrace::{Process, PtraceError};
-use crate::stubs::{Sink, Stub, Stubs};
+use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
+use crate::stubs::{Changes, Sink, StubError, Stubs};
 
-/// Room for any stub.
-const STUB_BYTES: u64 = 96;
-/// `jmp rel32`.
-const JUMP: u8 = 0xe9;
+/// Room for what tags share.
+const SHARED_BYTES: u64 = 1024;
 
-/// A function that begins with a jump to a stub.
+/// A function with jumps to stubs.
 #[derive(Debug)]
 pub(super) struct Patched {
     pub function: Function,
-    /// Where it is in memory.
+    /// The file it is of.
+    pub object: PathBuf,
     address: u64,
-    original: [u8; JUMP_BYTES],
-    jump: [u8; JUMP_BYTES],
-    stub: Stub,
+    /// Exits that are not seen.
+    pub hidden: usize,
+    edits: Vec<Edit>,
+    /// What regions take in memory, without their first byte.
+    regions: Vec<(u64, u64)>,
+    /// Each moved instruction: where it was and where it is, in memory.
+    moved: Vec<(u64, u64)>,
+}
+
+/// Functions with jumps to stubs, those that cannot have them and why not, the stubs' code.
+pub(super) type Planned = (Vec<Patched>, Vec<(Function, String)>, Vec<u8>);
+
+/// Bytes that are changed.
+#[derive(Debug)]
+struct Edit {
+    address: u64,
+    original: Vec<u8>,
+    new: Vec<u8>,
 }
 
 /// What is to be patched.
 pub(super) struct Plan {
-    prologues: Vec<(Function, Prologue)>,
+    rewrites: Vec<(Function, Rewrite)>,
     refused: Vec<(Function, String)>,
+    sink: Sink,
 }
 
 /// Looks at the chosen functions.
-pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool) -> Plan {
-    let heads = Heads::of(image);
-    let mut plan = Plan { prologues: Vec::new(), refused: Vec::new() };
-    for function in image.functions.iter().filter(|function| chosen(function)) {
-        match heads.prologue(image, function) {
-            Ok(prologue) => plan.prologues.push((function.clone(), prologue)),
-            Err(refusal) => plan.refused.push((function.clone(), refusal.to_string())),
+pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink) -> Plan {
+    let chosen: Vec<&Function> = image.functions.iter().filter(|one| chosen(one)).collect();
+    let rewrites = Disassembly::of(image).rewrites(&chosen, sink.exits());
+    let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), sink };
+    for (function, rewrite) in chosen.into_iter().cloned().zip(rewrites) {
+        match rewrite {
+            Ok(rewrite) => plan.rewrites.push((function, rewrite)),
+            Err(refusal) => plan.refused.push((function, refusal.to_string())),
         }
     }
     plan
@@ -44,48 +63,69 @@ pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool) -> Plan {
 impl Plan {
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
-        self.prologues.len() as u64 * STUB_BYTES
+        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite));
+        stubs.sum::<u64>() + SHARED_BYTES
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
-    pub fn stubs(
-        self,
-        start: u64,
-        bias: u64,
-        sink: Sink,
-    ) -> (Vec<Patched>, Vec<(Function, String)>, Vec<u8>) {
-        let Plan { prologues, mut refused } = self;
-        let mut stubs = Stubs::new(start, sink);
+    /// `first`: the number of the first function.
+    pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
+        let Plan { rewrites, mut refused, sink } = self;
+        let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
+        let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
         let mut patched = Vec::new();
-        for (function, prologue) in prologues {
-            let loaded = prologue.loaded(bias);
-            match stubs.add(&loaded, patched.len() as u32) {
-                Ok(stub) => patched.push(Patched::new(function, &loaded, bias, stub)),
+        for (function, rewrite) in rewrites {
+            match stubs.add(&rewrite, function.start, first + patched.len() as u32) {
+                Ok(changes) => patched.push(Patched::new(function, &rewrite, changes, loaded)),
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
-        (patched, refused, stubs.code().to_vec())
+        Ok((patched, refused, stubs.code()))
     }
 }
 
 impl Patched {
-    fn new(function: Function, prologue: &Prologue, bias: u64, stub: Stub) -> Self {
-        let address = function.start.wrapping_add(bias);
-        let mut original = [0; JUMP_BYTES];
-        original.copy_from_slice(&prologue.bytes[..JUMP_BYTES]);
-        let distance = stub.start.wrapping_sub(address + JUMP_BYTES as u64) as u32;
-        let mut jump = [JUMP; JUMP_BYTES];
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
-        Patched { function, address, original, jump, stub }
+    fn new(function: Function, rewrite: &Rewrite, changes: Changes, loaded: &Loaded) -> Self {
+        let Loaded { image, bias } = loaded;
+        let there = |address: u64| address.wrapping_add(*bias);
+        let edit = |(address, new): (u64, Vec<u8>)| {
+            let original = bytes_of(image, address, new.len() as u64).unwrap_or_default().to_vec();
+            Edit { address: there(address), original, new }
+        };
+        Patched {
+            object: image.path.clone(),
+            address: there(function.start),
+            function,
+            hidden: rewrite.hidden.len(),
+            edits: changes.edits.into_iter().map(edit).collect(),
+            regions: changes.regions.into_iter().map(|(a, b)| (there(a) + 1, there(b))).collect(),
+            moved: changes.moved.into_iter().map(|(a, b)| (there(a), there(b))).collect(),
+        }
+    }
+
+    /// What stood where its jumps are.
+    pub fn overwritten(&self) -> impl Iterator<Item = Overwritten> + '_ {
+        self.edits
+            .iter()
+            .map(|edit| Overwritten { address: edit.address, bytes: edit.original.clone() })
+    }
+
+    /// Where the function is in memory.
+    pub fn address(&self) -> u64 {
+        self.address
     }
 
     /// Where a thread that stands in what is overwritten is to go on; none if it stands elsewhere, or
     /// where it has no counterpart.
     fn counterpart(&self, rip: u64) -> Option<Option<u64>> {
-        let inside = rip > self.address && rip < self.address + JUMP_BYTES as u64;
-        let moved = self.stub.moved.iter().find(|(old, _)| *old == rip);
-        inside.then(|| moved.map(|(_, new)| *new))
+        let inside = self.regions.iter().any(|(start, end)| (*start..*end).contains(&rip));
+        let moved = || self.moved.binary_search_by_key(&rip, |(old, _)| *old).ok();
+        inside.then(|| moved().map(|index| self.moved[index].1))
     }
+}
+
+fn counterpart(patched: &[Patched], rip: u64) -> Option<Option<u64>> {
+    patched.iter().find_map(|patched| patched.counterpart(rip))
 }
 
 /// Puts the jumps in; all threads stand still.
@@ -93,26 +133,39 @@ impl Patched {
 /// # Errors
 /// [`TagError::InTheWay`] if a thread stands where it cannot be moved from; nothing was changed.
 pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError> {
-    let mut moves = Vec::new();
+    let mappings = mappings(process.pid)?;
+    let (mut moves, mut returns) = (Vec::new(), Vec::new());
     for thread in process.threads.keys() {
         let registers = process.registers(*thread)?;
-        let counterpart = patched.iter().find_map(|patched| patched.counterpart(registers.rip));
-        match counterpart {
-            None => {}
-            Some(None) => return Err(TagError::InTheWay(*thread, registers.rip)),
-            Some(Some(rip)) => moves.push((*thread, libc::user_regs_struct { rip, ..registers })),
+        let in_the_way = |rip| TagError::InTheWay(*thread, rip);
+        if let Some(rip) = counterpart(patched, registers.rip) {
+            let rip = rip.ok_or_else(|| in_the_way(registers.rip))?;
+            moves.push((*thread, libc::user_regs_struct { rip, ..registers }));
+        }
+        for Interrupted { rip, place } in process.interrupted(*thread, &mappings)? {
+            if let Some(new) = counterpart(patched, rip) {
+                returns.push((place, new.ok_or_else(|| in_the_way(rip))?));
+            }
         }
     }
     for (thread, registers) in moves {
         process.set_registers(thread, registers)?;
     }
-    Ok(patched.iter().try_for_each(|patched| process.write(patched.address, &patched.jump))?)
+    for (place, rip) in returns {
+        process.write(place, &rip.to_le_bytes())?;
+    }
+    let mut edits = patched.iter().flat_map(|patched| &patched.edits);
+    Ok(edits.try_for_each(|edit| process.write(edit.address, &edit.new))?)
 }
 
-/// Takes the jumps out. A thread in a stub goes on there: stubs stay, and lead back behind the jump.
-pub(super) fn restore(
-    write: impl Fn(u64, &[u8]) -> Result<(), PtraceError>,
-    patched: &[Patched],
-) -> Result<(), PtraceError> {
-    patched.iter().try_for_each(|patched| write(patched.address, &patched.original))
+/// Takes the jumps out where they still are: a library may have been unloaded. A thread in a stub goes on
+/// there: stubs stay, and lead back behind the jump.
+pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
+    for edit in patched.iter().flat_map(|patched| &patched.edits) {
+        let mut there = vec![0; edit.new.len()];
+        if process.read(edit.address, &mut there).is_ok() && there == edit.new {
+            process.write(edit.address, &edit.original)?;
+        }
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! A program's separate debug file to its symbols.
+//! A program's separate debug file to what is in it: symbols, line tables.
 //!
 //! Looked for silently where gdb looks: below the debug folder by the program's build identifier, then
 //! by the name in `.gnu_debuglink` beside the program, in `.debug` and below the debug folder. A file
@@ -18,8 +18,17 @@ pub(super) const ROOT: &str = "/usr/lib/debug";
 
 /// Symbols of the debug file of a program at `path`; none without one.
 pub(super) fn symbols(file: &File, path: &Path, root: &Path) -> Vec<Symbol> {
-    let found = by_build_id(file, root).or_else(|| by_link(file, path, root));
-    found.unwrap_or_default()
+    read(file, path, root, |debug| symbols::of(debug).ok()).unwrap_or_default()
+}
+
+/// What is found in the debug file of a program at `path`.
+pub(super) fn read<T>(
+    file: &File,
+    path: &Path,
+    root: &Path,
+    find: impl Fn(&File) -> Option<T>,
+) -> Option<T> {
+    by_build_id(file, root, &find).or_else(|| by_link(file, path, root, &find))
 }
 
 /// Reads a file; one that is no regular file may have no end.
@@ -30,7 +39,7 @@ pub(super) fn regular(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-fn by_build_id(file: &File, root: &Path) -> Option<Vec<Symbol>> {
+fn by_build_id<T>(file: &File, root: &Path, find: impl Fn(&File) -> Option<T>) -> Option<T> {
     let id = file.build_id().ok()??;
     let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -38,10 +47,15 @@ fn by_build_id(file: &File, root: &Path) -> Option<Vec<Symbol>> {
     let bytes = regular(&path).ok()?;
     let debug = File::parse(&*bytes).ok()?;
     let same = debug.build_id().ok()?? == id;
-    symbols::of(&debug).ok().filter(|_| same)
+    same.then(|| find(&debug))?
 }
 
-fn by_link(file: &File, path: &Path, root: &Path) -> Option<Vec<Symbol>> {
+fn by_link<T>(
+    file: &File,
+    path: &Path,
+    root: &Path,
+    find: impl Fn(&File) -> Option<T>,
+) -> Option<T> {
     let (name, checksum) = file.gnu_debuglink().ok()??;
     let name = Path::new(std::str::from_utf8(name).ok()?);
     // A name, and no way to somewhere else.
@@ -55,6 +69,6 @@ fn by_link(file: &File, path: &Path, root: &Path) -> Option<Vec<Symbol>> {
     [folder.to_owned(), folder.join(".debug"), global].iter().find_map(|folder| {
         let bytes = regular(&folder.join(name)).ok()?;
         let debug = (crc32fast::hash(&bytes) == checksum).then(|| File::parse(&*bytes))?.ok()?;
-        symbols::of(&debug).ok()
+        find(&debug)
     })
 }

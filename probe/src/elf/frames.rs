@@ -24,6 +24,8 @@ pub(super) struct Frame {
     pub range: Range<u64>,
     /// Whether the stack is as a call leaves it where the range begins: if not, it is part of a function.
     pub called: bool,
+    /// Address of its table of landing pads.
+    pub landing_pads: Option<u64>,
 }
 
 type Bytes<'data> = EndianSlice<'data, gimli::LittleEndian>;
@@ -68,7 +70,11 @@ fn read(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
                 if start < end {
                     let cfa = first_cfa(fde.instructions(section, bases), cie, *cfa);
                     let called = cfa == CALLED && !cie.is_signal_trampoline();
-                    frames.push(Frame { range: start..end, called });
+                    let landing_pads = match fde.lsda() {
+                        Some(Pointer::Direct(address)) => Some(address),
+                        _ => None,
+                    };
+                    frames.push(Frame { range: start..end, called, landing_pads });
                 }
             }
         }

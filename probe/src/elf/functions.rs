@@ -123,7 +123,7 @@ impl Assembly<'_> {
 
     fn take_frames(&mut self) {
         let frames = self.frames;
-        for Frame { range, called } in frames {
+        for Frame { range, called, .. } in frames {
             if self.is_found(range.start) {
                 continue;
             }
@@ -159,7 +159,7 @@ impl Assembly<'_> {
                 None => format!("fn_{start:x}"),
             };
             let symbols = symbols.into_iter().map(|symbol| symbol.name).collect();
-            functions.push(Function { name, symbols, start, size, ifunc });
+            functions.push(Function { name, symbols, start, size, ifunc, source: None });
         }
         let fragments = self.fragments.into_iter().filter_map(|range| {
             let segment = self.layout.segment_at(range.start)?;

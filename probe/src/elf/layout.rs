@@ -23,6 +23,8 @@ pub(super) const ENDIAN: LittleEndian = LittleEndian;
 pub(super) struct Layout {
     /// Executable segments by address; none overlaps another.
     pub text: Vec<Text>,
+    /// The other segments that are loaded, by address; none overlaps another.
+    pub data: Vec<Text>,
     /// Executable sections by address, empty ones left out.
     pub sections: Vec<Section>,
     /// The entry point.
@@ -55,7 +57,8 @@ impl Layout {
         }
         let mut segments = file.elf_program_headers().iter();
         Ok(Layout {
-            text: text(file)?,
+            text: segments_of(file, PF_X)?,
+            data: segments_of(file, 0)?,
             sections: sections(file)?,
             entry: header.e_entry(ENDIAN),
             relocatable: kind == ET_DYN,
@@ -85,12 +88,12 @@ impl Layout {
     }
 }
 
-/// Copies the executable segments. Those that overlap are refused: of a file that claims many, all
-/// together could be far larger than the file.
-fn text(file: &File) -> Result<Vec<Text>, String> {
+/// Copies the segments that are executable, or those that are not. Those that overlap are refused: of a
+/// file that claims many, all together could be far larger than the file.
+fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
     let mut all = Vec::new();
     for header in file.elf_program_headers() {
-        if header.p_type(ENDIAN) != PT_LOAD || header.p_flags(ENDIAN) & PF_X == 0 {
+        if header.p_type(ENDIAN) != PT_LOAD || header.p_flags(ENDIAN) & PF_X != executable {
             continue;
         }
         let (start, (offset, size)) = (header.p_vaddr(ENDIAN), header.file_range(ENDIAN));

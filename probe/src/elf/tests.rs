@@ -3,6 +3,6 @@
 mod debug_files;
 mod hostile;
 mod names;
-mod programs;
+pub(crate) mod programs;
 mod stripped;
 mod symbols;

@@ -7,10 +7,10 @@
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{Process, PtraceError, Standing};
+use super::{Process, PtraceError, Standing, Status, wait};
 
 /// `syscall; int3`.
 const CODE: [u8; 3] = [0x0f, 0x05, 0xcc];
@@ -18,6 +18,12 @@ const CODE: [u8; 3] = [0x0f, 0x05, 0xcc];
 const ERRORS: u64 = -4095i64 as u64;
 
 impl Process {
+    /// Whether there is a thread that can make a system call: not while all wait for children that have
+    /// their memory.
+    pub fn can_call(&self) -> bool {
+        self.threads.values().any(|standing| *standing != Standing::InCall)
+    }
+
     /// Makes a system call. `site`: an address with instructions that no thread is at; all threads stand
     /// still.
     pub fn call(
@@ -52,7 +58,7 @@ impl Process {
             ..before
         };
         self.set_registers(thread, registers)?;
-        let ran = self.run_to_trap(thread);
+        let ran = self.undisturbed(thread, |process| process.run_to_trap(thread));
         self.write(site, &code)?;
         ran?;
         let result = self.registers(thread)?.rax;
@@ -65,21 +71,97 @@ impl Process {
         }
     }
 
-    /// Signals that come meanwhile wait until the thread goes on.
     fn run_to_trap(&mut self, thread: Pid) -> Result<(), PtraceError> {
+        self.go_to_trap(thread, |thread| ptrace::cont(thread, None))
+    }
+
+    /// Signals that cannot be kept off wait until the thread goes on, and so do stops that were asked for
+    /// before.
+    fn go_to_trap(
+        &mut self,
+        thread: Pid,
+        go: impl Fn(Pid) -> nix::Result<()>,
+    ) -> Result<(), PtraceError> {
         loop {
-            ptrace::cont(thread, None).map_err(PtraceError::new(thread, "continue"))?;
-            let status = waitpid(thread, Some(WaitPidFlag::__WALL));
-            match status.map_err(PtraceError::new(thread, "wait"))? {
-                WaitStatus::Stopped(_, Signal::SIGTRAP) => return Ok(()),
-                WaitStatus::Stopped(_, signal) => {
-                    self.threads.insert(thread, Standing::Signal(signal));
-                }
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+            go(thread).map_err(PtraceError::new(thread, "continue"))?;
+            let status = wait(Some(thread), WaitPidFlag::__WALL);
+            let status = status.map_err(PtraceError::new(thread, "wait"))?;
+            match status {
+                Status::Stopped(_, signal) if signal == Signal::SIGTRAP => return Ok(()),
+                Status::Exited(..) | Status::Signaled(..) => {
                     return Err(PtraceError::Ended(self.pid));
+                }
+                Status::Stopped(_, signal) => {
+                    self.threads.insert(thread, Standing::Signal(signal));
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// A set of signals as the kernel has it.
+type Mask = u64;
+
+/// The signals that a thread does not get for now.
+fn mask(thread: Pid) -> Result<Mask, PtraceError> {
+    let mut mask: Mask = 0;
+    let place = (&raw mut mask).cast::<libc::c_void>();
+    // SAFETY: the kernel writes a set, whose size it is told, to one that outlives the call.
+    let result =
+        unsafe { libc::ptrace(libc::PTRACE_GETSIGMASK, thread.as_raw(), size_of::<Mask>(), place) };
+    Errno::result(result).map_err(PtraceError::new(thread, "read its signal mask"))?;
+    Ok(mask)
+}
+
+fn set_mask(thread: Pid, mask: Mask) -> Result<(), PtraceError> {
+    let place = (&raw const mask).cast::<libc::c_void>();
+    // SAFETY: the kernel reads a set, whose size it is told.
+    let result =
+        unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<Mask>(), place) };
+    Errno::result(result).map(drop).map_err(PtraceError::new(thread, "set its signal mask"))
+}
+
+impl Process {
+    /// Does something with a thread that stands still, which gets no signals meanwhile but the trap's:
+    /// those that come wait in the kernel, all of them and as they are.
+    fn undisturbed<T>(
+        &mut self,
+        thread: Pid,
+        something: impl FnOnce(&mut Process) -> Result<T, PtraceError>,
+    ) -> Result<T, PtraceError> {
+        let before = mask(thread)?;
+        set_mask(thread, !(1 << (Signal::SIGTRAP as u64 - 1)))?;
+        let result = something(self);
+        // A thread that has ended needs none.
+        match (result, set_mask(thread, before)) {
+            (Err(error), _) | (_, Err(error)) => Err(error),
+            (Ok(result), Ok(())) => Ok(result),
+        }
+    }
+
+    /// Takes a thread that stands still on until it is outside, instruction by instruction. Whether it got
+    /// there.
+    pub fn step_out(
+        &mut self,
+        thread: Pid,
+        at_most: usize,
+        inside: impl Fn(u64) -> bool,
+    ) -> Result<bool, PtraceError> {
+        if !inside(self.registers(thread)?.rip) {
+            return Ok(true);
+        }
+        if self.threads.get(&thread) == Some(&Standing::InCall) {
+            return Ok(false);
+        }
+        self.undisturbed(thread, |process| {
+            for _ in 0..at_most {
+                process.go_to_trap(thread, |thread| ptrace::step(thread, None))?;
+                if !inside(process.registers(thread)?.rip) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::ptrace;
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::unistd::{ForkResult, execvp, fork, pipe2};
 
 use super::stop::{OPTIONS, wait_for_exec};
@@ -57,6 +57,8 @@ fn become_program(text: &[CString], go: OwnedFd, ours: OwnedFd, error: OwnedFd) 
     let told = nix::unistd::read(&go, &mut byte);
     // The program starts with the signals it would have without us.
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+    // SAFETY: restores what the runtime of our language has changed; no handler is set.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
     let failed = match (told, byte) {
         (Ok(1), [1]) => execvp(&text[0], text).err().unwrap_or(Errno::EINVAL),
         _ => Errno::EPERM,

@@ -3,15 +3,16 @@
 //! Any stop will do, as the kernel names them (ptrace(2)): a thread that was about to get a signal gets
 //! it when it goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{Child, Process, PtraceError, Standing};
+use super::wait::resume;
+use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
 
 /// What the kernel tells us of.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
@@ -19,20 +20,24 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC);
 
+/// How often, and how long, a process that waits for its child is waited for: a second in all.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Waits until a child has become its program.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
     loop {
-        match waitpid(child, Some(WaitPidFlag::__WALL)).map_err(PtraceError::new(child, "wait"))? {
+        match wait(Some(child), WaitPidFlag::__WALL).map_err(PtraceError::new(child, "wait"))? {
             // Still within the call, which sets registers when it returns.
-            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXEC) => {
+            Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                 ptrace::interrupt(child).map_err(PtraceError::new(child, "stop it"))?;
                 go_on(child, None)?;
             }
-            WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_STOP) => return Ok(()),
-            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+            Status::Event(_, _, libc::PTRACE_EVENT_STOP) => return Ok(()),
+            Status::Exited(..) | Status::Signaled(..) => {
                 return Err(PtraceError::Ended(child));
             }
-            WaitStatus::Stopped(_, signal) => go_on(child, Some(signal))?,
+            Status::Stopped(_, signal) => go_on(child, Some(signal))?,
             _ => go_on(child, None)?,
         }
     }
@@ -47,28 +52,54 @@ fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
 }
 
 /// Lets a thread go on; one that is no more has gone.
-pub(crate) fn go_on(thread: Pid, signal: Option<Signal>) -> Result<(), PtraceError> {
-    match ptrace::cont(thread, signal) {
+pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_CONT, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "continue")),
     }
 }
 
 impl Process {
-    /// Traces a running process; all its threads stand still.
+    /// Traces a running process; all its threads stand still, one of them where it can make a system call
+    /// for us: those that wait for a child that has their memory cannot.
+    ///
+    /// # Errors
+    /// [`PtraceError`]
     pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
-        let mut process = Process::of(pid)?;
-        process.threads.clear();
-        ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
-        process.stop()?;
-        Ok(process)
+        let mut tries = 0;
+        loop {
+            let mut process = Process::of(pid)?;
+            process.threads.clear();
+            ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
+            process.stop()?;
+            tries += 1;
+            if process.can_call() || tries == TRIES {
+                return Ok(process);
+            }
+            for child in std::mem::take(&mut process.forked) {
+                // It stands still as soon as it begins, or has ended.
+                let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+                let _ = ptrace::detach(child.pid, None);
+            }
+            process.detach()?;
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Stops all threads. Each may start others until it stands still itself, so they are looked for
     /// until there are no new ones.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
         self.threads.clear();
-        let mut seen = BTreeSet::new();
+        self.stop_others(BTreeSet::new())
+    }
+
+    /// Stops all threads beside one that stands still already, and gets no signal when it goes on.
+    pub fn stop_beside(&mut self, thread: Pid) -> Result<(), PtraceError> {
+        self.threads = BTreeMap::from([(thread, Standing::Free)]);
+        self.stop_others(BTreeSet::from([thread]))
+    }
+
+    fn stop_others(&mut self, mut seen: BTreeSet<Pid>) -> Result<(), PtraceError> {
         loop {
             let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
             if new.is_empty() {
@@ -93,7 +124,7 @@ impl Process {
     /// Lets all threads go on, traced no more.
     pub fn detach(self) -> Result<(), PtraceError> {
         self.threads.into_iter().try_for_each(|(thread, standing)| {
-            match ptrace::detach(thread, standing.signal()) {
+            match resume(libc::PTRACE_DETACH, thread, standing.signal()) {
                 Err(Errno::ESRCH) => Ok(()),
                 other => other.map_err(PtraceError::new(thread, "let it go")),
             }
@@ -115,8 +146,8 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Option<Standing>,
         other => other.map_err(PtraceError::new(thread, "stop it"))?,
     }
     loop {
-        match waitpid(thread, Some(WaitPidFlag::__WALL)) {
-            Ok(WaitStatus::PtraceEvent(_, _, event)) => {
+        match wait(Some(thread), WaitPidFlag::__WALL) {
+            Ok(Status::Event(_, _, event)) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
                     libc::PTRACE_EVENT_STOP => return Ok(Some(Standing::Free)),
@@ -125,8 +156,8 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Option<Standing>,
                     _ => go_on(thread, None)?,
                 }
             }
-            Ok(WaitStatus::Stopped(_, signal)) => return Ok(Some(Standing::Signal(signal))),
-            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return Ok(None),
+            Ok(Status::Stopped(_, signal)) => return Ok(Some(Standing::Signal(signal))),
+            Ok(Status::Exited(..) | Status::Signaled(..)) => return Ok(None),
             Err(Errno::ECHILD | Errno::ESRCH) => return Ok(None),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(PtraceError::new(thread, "wait")(error)),

@@ -23,23 +23,23 @@ pub(super) enum Rule {
     /// Bytes.
     LessThan(u64),
     List(HashSet<String>),
+    /// A source file, by its name or its whole path.
+    Source(GlobMatcher),
+    /// A library's functions, or some of them.
+    Library(GlobMatcher, Option<Box<Rule>>),
 }
-
-/// What a rule that is refused would choose by.
-const UNSUPPORTED: [(&str, &str); 2] = [("source=", "source file"), ("library=", "library")];
 
 impl Rule {
     pub(super) fn parse(rule: &str) -> Result<Rule, SelectionError> {
         let text = rule.trim();
-        if let Some((_, kind)) = UNSUPPORTED.iter().find(|(start, _)| text.starts_with(start)) {
-            return Err(SelectionError::Unsupported { rule: rule.into(), kind });
-        }
         let size = text.strip_prefix("size").filter(|rest| rest.starts_with(['<', '>', '=']));
         if let Some(size) = size.or_else(|| text.starts_with(['<', '>']).then_some(text)) {
             return size_rule(rule, size);
         }
         let (kind, pattern) = match text.split_once('=') {
-            Some((kind @ ("name" | "glob" | "regex" | "list"), pattern)) => (kind, pattern),
+            Some((kind @ ("name" | "glob" | "regex" | "list" | "library" | "source"), pattern)) => {
+                (kind, pattern)
+            }
             _ => ("", text),
         };
         if pattern.is_empty() {
@@ -50,12 +50,24 @@ impl Rule {
             "glob" => Ok(Rule::Glob(glob(rule, pattern)?)),
             "regex" => regex(rule, pattern),
             "list" => list(rule, Path::new(pattern)),
+            "library" => library(rule, pattern),
+            "source" => Ok(Rule::Source(glob(rule, pattern)?)),
             _ if pattern.contains(['*', '?']) => Ok(name_or_glob(pattern)),
             _ => Ok(Rule::Name(pattern.into())),
         }
     }
 
-    pub(super) fn matches(&self, function: &Function) -> bool {
+    /// Whether it needs to know source files.
+    pub(super) fn needs_sources(&self) -> bool {
+        match self {
+            Rule::Source(_) => true,
+            Rule::Library(_, Some(rule)) => rule.needs_sources(),
+            _ => false,
+        }
+    }
+
+    /// `library`: the name of the file, if it is not the program.
+    pub(super) fn matches(&self, function: &Function, library: Option<&str>) -> bool {
         let any = |matches: &dyn Fn(&str) -> bool| {
             matches(&function.name) || function.symbols.iter().any(|symbol| matches(symbol))
         };
@@ -67,6 +79,14 @@ impl Rule {
             Rule::AtLeast(bytes) => function.size >= *bytes,
             Rule::LessThan(bytes) => function.size < *bytes,
             Rule::List(names) => any(&|it| names.contains(it)),
+            Rule::Source(glob) => function.source.as_deref().is_some_and(|source| {
+                let name = Path::new(source).file_name().unwrap_or_default();
+                glob.is_match(source) || glob.is_match(name)
+            }),
+            Rule::Library(glob, then) => {
+                library.is_some_and(|name| glob.is_match(name))
+                    && then.as_ref().is_none_or(|rule| rule.matches(function, library))
+            }
         }
     }
 }
@@ -82,6 +102,14 @@ fn glob(rule: &str, pattern: &str) -> Result<GlobMatcher, SelectionError> {
     let glob = Glob::new(pattern)
         .map_err(|source| SelectionError::Glob { rule: rule.into(), source: Box::new(source) })?;
     Ok(glob.compile_matcher())
+}
+
+fn library(rule: &str, pattern: &str) -> Result<Rule, SelectionError> {
+    let (file, then) = match pattern.split_once('/') {
+        Some((file, then)) => (file, Some(Box::new(Rule::parse(then)?))),
+        None => (pattern, None),
+    };
+    Ok(Rule::Library(glob(rule, file)?, then))
 }
 
 /// C++ names have stars and brackets of their own (`f(char*)`): what is no glob can still be a name.

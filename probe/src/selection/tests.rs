@@ -8,7 +8,7 @@ use Effect::{Exclude, Include};
 
 fn function(name: &str, symbols: &[&str], size: u64) -> Function {
     let symbols = symbols.iter().map(|symbol| symbol.to_string()).collect();
-    Function { name: name.into(), symbols, start: 0x1000, size, ifunc: false }
+    Function { name: name.into(), symbols, start: 0x1000, size, ifunc: false, source: None }
 }
 
 /// Some functions' names, with those that rules choose.
@@ -22,13 +22,13 @@ fn chosen(rules: &[(Effect, &str)]) -> Vec<String> {
         function("fn_1000", &[], 7),
     ];
     let selection = Selection::parse(rules.iter().copied()).unwrap();
-    all.iter().filter(|f| selection.matches(f)).map(|f| f.name.clone()).collect()
+    all.iter().filter(|f| selection.matches(f, None)).map(|f| f.name.clone()).collect()
 }
 
 #[test]
 fn no_rule_chooses_all() {
     assert_eq!(chosen(&[]).len(), 6);
-    assert!(Selection::default().matches(&function("f", &[], 1)));
+    assert!(Selection::default().matches(&function("f", &[], 1), None));
 }
 
 #[test]
@@ -90,8 +90,9 @@ fn errors_name_the_rule() {
         "<-1",
         ">=99999999999999999999",
         "list=/nowhere/at/all",
-        "source=a.c",
-        "library=libc.so.6",
+        "source=",
+        "source=[",
+        "library=",
     ];
     for rule in wrong {
         let error = Selection::parse([(Include, "main"), (Exclude, rule)]).unwrap_err();
@@ -99,4 +100,25 @@ fn errors_name_the_rule() {
     }
     let error = Selection::parse([(Include, "regex=(")]).unwrap_err();
     assert!(error.source().is_some());
+}
+
+#[test]
+fn sources_and_libraries_choose() {
+    let in_source =
+        |source: &str| Function { source: Some(source.into()), ..function("f", &[], 1) };
+    let selection = Selection::parse([(Include, "source=*.c"), (Exclude, "source=b.c")]).unwrap();
+    assert!(selection.has_sources() && !selection.has_libraries());
+    assert!(selection.matches(&in_source("/build/a.c"), None));
+    assert!(!selection.matches(&in_source("/build/b.c"), None));
+    assert!(!selection.matches(&in_source("/build/a.rs"), None));
+    assert!(!selection.matches(&function("f", &[], 1), None));
+    let rules = [(Include, "g"), (Include, "library=libc.so*/mem*"), (Exclude, "size<8")];
+    let selection = Selection::parse(rules).unwrap();
+    assert!(selection.has_libraries() && selection.wants("libc.so.6") && !selection.wants("libm"));
+    assert!(selection.matches(&function("memcpy", &[], 9), Some("libc.so.6")));
+    assert!(!selection.matches(&function("memcpy", &[], 7), Some("libc.so.6")));
+    assert!(!selection.matches(&function("memcpy", &[], 9), Some("libm.so.6")));
+    assert!(!selection.matches(&function("memcpy", &[], 9), None));
+    assert!(!selection.matches(&function("g", &[], 9), Some("libc.so.6")));
+    assert!(selection.matches(&function("g", &[], 9), None));
 }

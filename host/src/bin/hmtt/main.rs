@@ -11,6 +11,7 @@ mod merge;
 mod output;
 mod standard;
 mod tag;
+mod tag_report;
 
 use std::process::ExitCode;
 

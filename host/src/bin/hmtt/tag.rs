@@ -1,22 +1,26 @@
-//! `hmtt tag`: running programs to counts of how often each function was entered.
+//! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
+
+mod detach;
+mod output;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Subcommand, ValueEnum};
-use hmtt_probe::control::{Ending, Tagged, ThreadCounts, follow, verdicts};
+use clap::Subcommand;
+use hmtt_probe::control::{Ending, Start, Tagged, ThreadCounts, follow, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
-use hmtt_probe::stubs::Sink;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
-/// Count the calls of functions of a running program, without its source
+use super::tag_report;
+
+/// Count or log the calls of functions of a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -28,6 +32,8 @@ enum Command {
     List(List),
     Run(Run),
     Attach(Attach),
+    Detach(Detach),
+    Report(tag_report::Arguments),
 }
 
 /// List the functions of a program, and which of them cannot be tagged, and why
@@ -45,6 +51,9 @@ struct List {
 struct Run {
     #[command(flatten)]
     how: How,
+    /// Tag from the first instruction on: static initialisers too, not only from main
+    #[arg(long)]
+    initializers: bool,
     /// The program and its arguments
     #[arg(
         value_name = "PROG",
@@ -65,23 +74,41 @@ struct Attach {
     pid: i32,
 }
 
+/// Take the tags out of a process: those of another hmtt tag, or of one that was killed
+#[derive(clap::Args)]
+struct Detach {
+    /// Number of the process
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
 #[derive(clap::Args)]
 struct How {
-    /// What happens at the entry of a function
-    #[arg(long, value_enum, default_value_t = SinkName::Count)]
-    sink: SinkName,
     #[command(flatten)]
     which: Which,
-    /// Write the counts to this file, as JSON, instead of a table to standard error
-    #[arg(short, long, value_name = "FILE.json")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    to: output::To,
+    /// What tags may cost, of the program's processor time without them: functions that are called most are
+    /// taken out again until the rest is cheap enough
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    budget: Option<f64>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    let wrong = || format!("{text} is no percentage above 0");
+    number
+        .ok()
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .map(|one| one / 100.0)
+        .ok_or_else(wrong)
 }
 
 /// Rules; the last that matches a function decides, exclusions after inclusions.
 #[derive(clap::Args)]
 struct Which {
-    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, or list=FILE; all are
-    /// chosen if nothing is
+    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
+    /// source=FILE, or library=FILE[/RULE]; all of the program are chosen if nothing is
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Leave functions out; rules as for --include
@@ -97,36 +124,30 @@ impl Which {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum SinkName {
-    /// Count, for each thread
-    Count,
-    /// Nothing, to measure what the jumps cost
-    None,
-}
-
-/// Whether something was lost: tags are not.
+/// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
-        Command::List(arguments) => list(arguments),
+        Command::Report(arguments) => tag_report::run(arguments),
+        Command::List(arguments) => list(arguments).map(|()| false),
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
             let pid = process.pid;
-            let ran = tag(process, &arguments.how, signals);
+            let start = if arguments.initializers { Start::Now } else { Start::Main };
+            let ran = tag(process, &arguments.how, start, signals);
             if ran.is_err() {
                 // It is ours, and nobody asked for it untagged.
                 let _ = kill(pid, Signal::SIGKILL);
             }
             ran
         }
+        Command::Detach(arguments) => detach::run(Pid::from_raw(arguments.pid)).map(|()| false),
         Command::Attach(arguments) => {
             let signals = block()?;
             let process = Process::attach(Pid::from_raw(arguments.pid))?;
-            tag(process, &arguments.how, signals)
+            tag(process, &arguments.how, Start::Now, signals)
         }
     }
-    .map(|()| false)
 }
 
 fn list(arguments: &List) -> Result<()> {
@@ -135,19 +156,39 @@ fn list(arguments: &List) -> Result<()> {
         Ok(pid) => program_of(pid)?,
         Err(_) => arguments.program.clone().into(),
     };
-    let image = Image::read(&path)?;
+    let image = read(&path, &selection)?;
     let mut output = std::io::stdout().lock();
-    for (function, refusal) in verdicts(&image) {
-        if !selection.matches(function) {
+    for (function, rewrite) in verdicts(&image) {
+        if !selection.matches(function, None) {
             continue;
         }
         let Function { name, start, size, .. } = function;
-        match refusal {
-            None => writeln!(output, "{start:x} {size} {name}")?,
-            Some(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
+        match rewrite {
+            Ok(rewrite) => {
+                let hidden = rewrite.hidden.len();
+                write!(output, "{start:x} {size} {name}")?;
+                if hidden > 0 {
+                    write!(output, ": {hidden} exits not seen")?;
+                }
+                writeln!(output)?;
+            }
+            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
         }
     }
     Ok(())
+}
+
+/// Reads a program, with what rules need of it.
+fn read(path: &Path, selection: &Selection) -> Result<Image> {
+    let mut image = Image::read(path)?;
+    if selection.has_sources() {
+        image.find_sources()?;
+        let has_none = image.functions.iter().all(|function| function.source.is_none());
+        if has_none && !selection.has_libraries() {
+            bail!("{}: rules choose by source file, and it has no line tables", path.display());
+        }
+    }
+    Ok(image)
 }
 
 fn program_of(pid: i32) -> Result<PathBuf> {
@@ -165,15 +206,19 @@ fn block() -> Result<SigSet> {
     Ok(signals)
 }
 
-fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
-    let image = Image::read(Path::new(&program_of(process.pid.as_raw())?))?;
+fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<bool> {
     let selection = how.which.selection()?;
-    let chosen = |function: &Function| selection.matches(function);
-    let sink = match how.sink {
-        SinkName::Count => Sink::Count,
-        SinkName::None => Sink::None,
-    };
-    let mut tagged = Tagged::new(process, image, chosen, sink)?;
+    let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
+    let to = how.to.open()?;
+    let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
+    if let Some(share) = how.budget {
+        tagged.set_budget(share)?;
+    }
+    let mut saved = Ok(());
+    let ending = follow(&mut tagged, signals, |tagged| {
+        saved = to.map.iter().try_for_each(|map| map.save(tagged, None));
+    })?;
+    saved?;
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
@@ -181,29 +226,57 @@ fn tag(process: Process, how: &How, signals: SigSet) -> Result<()> {
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
-    let ending = follow(&mut tagged, signals)?;
-    let counts = tagged.counts()?;
-    write(&tagged, &counts, how.output.as_deref())?;
-    match ending {
-        Ending::Detached => Ok(tagged.restore()?),
-        Ending::Exited(0) => Ok(()),
-        Ending::Replaced => wait_for(tagged.release()?),
-        Ending::Exited(code) => std::process::exit(code),
-        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    for (out, function) in tagged.taken_out() {
+        eprintln!(
+            "hmtt: {} was taken out: called {:.0} times a second of processor time",
+            function.name, out.calls_per_second
+        );
+    }
+    let summary = tagged.finish(ending);
+    if let (Some(map), Ok(Some(summary))) = (&to.map, &summary) {
+        map.save(&tagged, Some(summary))?;
+    }
+    if let output::Result::Counts(path) = &to.result {
+        write(&tagged, &tagged.counts(), path.as_deref())?;
+    }
+    let status = end(tagged, ending)?;
+    // The program comes first: it goes on, or its status is ours, whatever became of the log.
+    match summary {
+        Ok(summary) if status == 0 => Ok(output::tell(summary.as_ref())),
+        Ok(summary) => {
+            output::tell(summary.as_ref());
+            std::process::exit(status)
+        }
+        Err(error) => {
+            eprintln!("hmtt: {:#}", anyhow::Error::from(error));
+            std::process::exit(if status == 0 { 1 } else { status })
+        }
     }
 }
 
+/// Leaves the program; its status comes back.
+fn end(tagged: Tagged, ending: Ending) -> Result<i32> {
+    match ending {
+        Ending::Detached => drop(tagged.restore()?),
+        Ending::Replaced => return wait_for(tagged.release()?),
+        Ending::Exited(code) => return Ok(code),
+        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
+    }
+    Ok(0)
+}
+
 /// Waits for a program that a tagged one has become, if it is our child.
-fn wait_for(pid: Pid) -> Result<()> {
+fn wait_for(pid: Pid) -> Result<i32> {
     match waitpid(pid, None) {
-        Ok(WaitStatus::Exited(_, code)) if code != 0 => std::process::exit(code),
+        Ok(WaitStatus::Exited(_, code)) => Ok(code),
         Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the program was ended by {signal}"),
-        _ => Ok(()),
+        _ => Ok(0),
     }
 }
 
 fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
-    let total = |at: usize| counts.iter().map(|thread| thread.entries[at]).sum::<u64>();
+    let total =
+        |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
     let mut rows: Vec<(u64, &Function)> =
         tagged.functions().enumerate().map(|(at, function)| (total(at), function)).collect();
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));

@@ -74,7 +74,7 @@ fn main() {
 "#;
 
 /// Ways to build the C source: name and arguments.
-pub(super) const WAYS: [(&str, &[&str]); 4] = [
+pub(crate) const WAYS: [(&str, &[&str]); 4] = [
     ("pie", &["-O2", "-pie", "-fPIE"]),
     ("no-pie", &["-O2", "-no-pie", "-fno-pie"]),
     ("static", &["-O2", "-static"]),
@@ -82,32 +82,32 @@ pub(super) const WAYS: [(&str, &[&str]); 4] = [
 ];
 
 /// Programs in a folder of their own.
-pub(super) struct Programs {
+pub(crate) struct Programs {
     pub folder: TempDir,
 }
 
 impl Programs {
-    pub(super) fn new() -> Programs {
+    pub(crate) fn new() -> Programs {
         Programs { folder: tempfile::tempdir().unwrap() }
     }
 
     /// The C source, built with these arguments.
-    pub(super) fn c(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    pub(crate) fn c(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("cc", name, "c", C, arguments)
     }
 
     /// The C++ source.
-    pub(super) fn cxx(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    pub(crate) fn cxx(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("g++", name, "cc", CXX, arguments)
     }
 
     /// The Rust source.
-    pub(super) fn rust(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    pub(crate) fn rust(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("rustc", name, "rs", RUST, arguments)
     }
 
     /// Any source, its file ending in `extension`.
-    pub(super) fn build(
+    pub(crate) fn build(
         &self,
         compiler: &str,
         name: &str,
@@ -124,14 +124,14 @@ impl Programs {
     }
 
     /// A stripped copy of a program, in the folder.
-    pub(super) fn stripped(&self, program: &Path) -> Option<PathBuf> {
+    pub(crate) fn stripped(&self, program: &Path) -> Option<PathBuf> {
         let output = self.folder.path().join(program.file_name()?).with_extension("stripped");
         run("strip", &["-o", output.to_str()?, program.to_str()?])?;
         Some(output)
     }
 
     /// Everything that can be built here, and some programs of the system.
-    pub(super) fn all(&self) -> Vec<PathBuf> {
+    pub(crate) fn all(&self) -> Vec<PathBuf> {
         let c = WAYS.into_iter().filter_map(|(name, arguments)| self.c(name, arguments));
         let mut all: Vec<PathBuf> = c.collect();
         all.extend(self.cxx("cxx", &["-O1"]));
@@ -143,14 +143,14 @@ impl Programs {
 }
 
 /// Programs and libraries of the system, all stripped where distributions strip.
-pub(super) fn system() -> Vec<PathBuf> {
+pub(crate) fn system() -> Vec<PathBuf> {
     let names = ["/usr/bin/bzip2", "/usr/bin/sqlite3", "/usr/lib/x86_64-linux-gnu/libc.so.6"];
     let there = |path: &PathBuf| path.exists() || skip(&path.display(), "not there");
     names.into_iter().map(PathBuf::from).filter(there).collect()
 }
 
 /// What a tool prints; none, visibly, if it is missing or fails.
-pub(super) fn run(tool: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn run(tool: &str, arguments: &[&str]) -> Option<String> {
     // Its output is read: in English.
     let output = Command::new(tool).args(arguments).env("LC_ALL", "C").output();
     let reason = match output {

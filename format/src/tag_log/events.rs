@@ -1,0 +1,209 @@
+//! The events of one thread to the bytes of a chunk, and back.
+//!
+//! ```text
+//! code 0..2      exit of the frame that so many others are inside of
+//! code 3         number, distance   any other exit
+//! code 4 + n     distance           entry of function or block n
+//! ```
+//!
+//! All are varints; in a timed log the ticks since the event before follow each. A distance is that of the
+//! stack pointer from the innermost open frame's ([`super::frames`], [`super::varint::fold`]).
+
+use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, seal};
+use super::frames::{Frame, Frames};
+use super::varint::{self, fold, unfold};
+use super::{Full, LogError, TagEvent};
+
+/// Codes of exits of frames that are known.
+const KNOWN_EXITS: u64 = 3;
+const EXIT: u64 = KNOWN_EXITS;
+const ENTRIES: u64 = EXIT + 1;
+/// Bytes before the events of a chunk: the first one's time, their count.
+pub(super) const PREFIX_BYTES: usize = 12;
+/// Most bytes of an event: code of 33 bits, number, distance, time of 64.
+pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
+
+/// Makes a chunk of a thread's events.
+#[derive(Debug)]
+pub struct EventEncoder<'a> {
+    buffer: &'a mut [u8],
+    thread: u32,
+    is_timed: bool,
+    length: usize,
+    count: u32,
+    first: u64,
+    last: u64,
+    frames: Frames,
+}
+
+impl<'a> EventEncoder<'a> {
+    /// Begins a chunk at the start of `buffer`; what of it is beyond the longest chunk stays unused.
+    ///
+    /// # Errors
+    /// [`Full`] if `buffer` has no room for an event.
+    pub fn new(buffer: &'a mut [u8], thread: u32, is_timed: bool) -> Result<Self, Full> {
+        let room = buffer.len().min(CHUNK_HEADER_BYTES + MAX_PAYLOAD_BYTES);
+        let length = CHUNK_HEADER_BYTES + PREFIX_BYTES;
+        if room < length + EVENT_BYTES_AT_MOST {
+            return Err(Full);
+        }
+        let (buffer, _) = buffer.split_at_mut(room);
+        let frames = Frames::new();
+        Ok(EventEncoder { buffer, thread, is_timed, length, count: 0, first: 0, last: 0, frames })
+    }
+
+    /// Says when the events of a log without times were, about: when they were collected.
+    pub fn set_time(&mut self, tsc: u64) {
+        if !self.is_timed {
+            self.first = tsc;
+        }
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// [`Full`]: it is to be the first of another chunk.
+    #[inline]
+    pub fn push(&mut self, event: TagEvent) -> Result<(), Full> {
+        if self.buffer.len() - self.length < EVENT_BYTES_AT_MOST {
+            return Err(Full);
+        }
+        match event.is_exit {
+            true => self.exit(event),
+            false => {
+                let distance = self.distance(event.sp);
+                self.write(ENTRIES + u64::from(event.number));
+                self.write(distance);
+                self.frames.enter(Frame { number: event.number, sp: event.sp });
+            }
+        }
+        if self.is_timed {
+            if self.count == 0 {
+                (self.first, self.last) = (event.tsc, event.tsc);
+            }
+            self.write(event.tsc.wrapping_sub(self.last));
+            self.last = event.tsc;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn exit(&mut self, event: TagEvent) {
+        let left = Some(Frame { number: event.number, sp: event.sp });
+        let known = (0..KNOWN_EXITS).find(|outward| self.frames.get(*outward as usize) == left);
+        if let Some(outward) = known {
+            self.write(outward);
+            return self.frames.exit(outward as usize, event.sp);
+        }
+        let distance = self.distance(event.sp);
+        self.write(EXIT);
+        self.write(u64::from(event.number));
+        self.write(distance);
+        self.frames.leave(event.sp);
+    }
+
+    #[inline]
+    fn distance(&self, sp: u32) -> u64 {
+        u64::from(fold(sp.wrapping_sub(self.frames.base()) as i32))
+    }
+
+    #[inline]
+    fn write(&mut self, number: u64) {
+        self.length += varint::write(number, &mut self.buffer[self.length..]);
+    }
+
+    /// Events so far.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Completes the chunk. The bytes it has at the start of the buffer come back; a chunk without events has
+    /// some too, and need not be written.
+    pub fn finish(self) -> usize {
+        let prefix = &mut self.buffer[CHUNK_HEADER_BYTES..CHUNK_HEADER_BYTES + PREFIX_BYTES];
+        prefix[..8].copy_from_slice(&self.first.to_le_bytes());
+        prefix[8..].copy_from_slice(&self.count.to_le_bytes());
+        seal(EVENTS, self.thread, &mut self.buffer[..self.length]);
+        self.length
+    }
+}
+
+/// Takes a chunk's events apart. After an error nothing comes.
+#[derive(Clone, Debug)]
+pub struct EventDecoder<'a> {
+    rest: &'a [u8],
+    is_timed: bool,
+    left: u32,
+    tsc: u64,
+    frames: Frames,
+}
+
+impl<'a> EventDecoder<'a> {
+    pub(super) fn new(events: &Events<'a>, is_timed: bool) -> Self {
+        let tsc = if is_timed { events.tsc } else { 0 };
+        EventDecoder {
+            rest: events.packed,
+            is_timed,
+            left: events.count,
+            tsc,
+            frames: Frames::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn event(&mut self) -> Option<TagEvent> {
+        let code = varint::read(&mut self.rest)?;
+        let (number, sp, is_exit) = match code {
+            ..EXIT => {
+                let frame = self.frames.get(code as usize)?;
+                self.frames.exit(code as usize, frame.sp);
+                (frame.number, frame.sp, true)
+            }
+            EXIT => {
+                let (number, sp) = (self.number()?, self.stack_pointer()?);
+                self.frames.leave(sp);
+                (number, sp, true)
+            }
+            ENTRIES.. => {
+                let number = u32::try_from(code - ENTRIES).ok()?;
+                let sp = self.stack_pointer()?;
+                self.frames.enter(Frame { number, sp });
+                (number, sp, false)
+            }
+        };
+        if self.is_timed {
+            self.tsc = self.tsc.wrapping_add(varint::read(&mut self.rest)?);
+        }
+        Some(TagEvent { tsc: self.tsc, sp, number, is_exit })
+    }
+
+    #[inline(always)]
+    fn number(&mut self) -> Option<u32> {
+        varint::read(&mut self.rest)?.try_into().ok()
+    }
+
+    #[inline(always)]
+    fn stack_pointer(&mut self) -> Option<u32> {
+        let base = self.frames.base();
+        Some(base.wrapping_add(unfold(self.number()?) as u32))
+    }
+}
+
+impl Iterator for EventDecoder<'_> {
+    type Item = Result<TagEvent, LogError>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            let is_whole = core::mem::take(&mut self.rest).is_empty();
+            return (!is_whole).then_some(Err(LogError::Event));
+        }
+        self.left -= 1;
+        let event = self.event();
+        if event.is_none() {
+            (self.left, self.rest) = (0, &[]);
+        }
+        Some(event.ok_or(LogError::Event))
+    }
+}

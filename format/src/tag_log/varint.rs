@@ -1,0 +1,107 @@
+//! Numbers to as few bytes as they need, and back: 7 bits a byte, the lowest first (LEB128).
+
+/// Most bytes of a number.
+pub const BYTES_AT_MOST: usize = 10;
+
+/// Writes a number; how many bytes it has comes back. `output` has room for [`BYTES_AT_MOST`].
+#[inline]
+pub fn write(mut number: u64, output: &mut [u8]) -> usize {
+    let mut length = 0;
+    while number >= 0x80 {
+        output[length] = number as u8 | 0x80;
+        number >>= 7;
+        length += 1;
+    }
+    output[length] = number as u8;
+    length + 1
+}
+
+/// Takes a number off the front of `input`; none if it is cut or has more than 64 bits.
+#[inline(always)]
+pub fn read(input: &mut &[u8]) -> Option<u64> {
+    let (&first, rest) = input.split_first()?;
+    *input = rest;
+    if first < 0x80 {
+        return Some(u64::from(first));
+    }
+    read_on(u64::from(first & 0x7f), input)
+}
+
+#[inline]
+fn read_on(mut number: u64, input: &mut &[u8]) -> Option<u64> {
+    let mut shift = 7;
+    loop {
+        let (&byte, rest) = input.split_first()?;
+        *input = rest;
+        let bits = u64::from(byte & 0x7f);
+        if shift == 63 && byte > 1 {
+            return None;
+        }
+        number |= bits << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+/// A distance on the stack as a number that is small if the distance is, and a multiple of 8, as it nearly
+/// always is: the high three bits are what remains.
+#[inline]
+pub fn fold(distance: i32) -> u32 {
+    let words = distance >> 3;
+    let folded = (words << 1 ^ words >> 31) as u32;
+    folded & (1 << 29) - 1 | (distance as u32 & 7) << 29
+}
+
+/// The distance that [`fold`] made a number of.
+#[inline]
+pub fn unfold(number: u32) -> i32 {
+    let folded = number & (1 << 29) - 1;
+    let words = (folded >> 1) as i32 ^ -((folded & 1) as i32);
+    words << 3 | (number >> 29) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_survive(number: u64, high in 0u32..64) {
+            let number = number >> high;
+            let mut bytes = [0; BYTES_AT_MOST];
+            let length = write(number, &mut bytes);
+            let mut input = &bytes[..length];
+            prop_assert_eq!(read(&mut input), Some(number));
+            prop_assert!(input.is_empty());
+            prop_assert_eq!(read(&mut &bytes[..length - 1]), None);
+        }
+
+        #[test]
+        fn distances_survive(distance: i32, high in 0u32..32) {
+            let distance = distance >> high;
+            prop_assert_eq!(unfold(fold(distance)), distance);
+        }
+    }
+
+    #[test]
+    fn near_words_are_small_and_all_else_survives() {
+        assert_eq!([0, -8, 8, -512, 504].map(fold), [0, 1, 2, 127, 126]);
+        for distance in [i32::MIN, i32::MIN + 1, i32::MAX, -1, 1, 7, -7] {
+            assert_eq!(unfold(fold(distance)), distance);
+        }
+    }
+
+    #[test]
+    fn more_than_64_bits_are_no_number() {
+        let mut bytes = [0xff; BYTES_AT_MOST];
+        bytes[9] = 1;
+        assert_eq!(read(&mut &bytes[..]), Some(u64::MAX));
+        bytes[9] = 2;
+        assert_eq!(read(&mut &bytes[..]), None);
+        bytes[9] = 0x81;
+        assert_eq!(read(&mut &bytes[..]), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! A few calls to scripts of the target `tag_log`.
+
+use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, TagEvent};
+
+/// Calls, returns, a jump, a block and another stack, with times and without, and one of each other chunk.
+pub fn scripts() -> Vec<Vec<u8>> {
+    [false, true].into_iter().map(script).collect()
+}
+
+fn script(is_timed: bool) -> Vec<u8> {
+    let events: [(u32, u32, bool); 10] = [
+        (1, 0x8000, false),
+        (2, 0x7f00, false),
+        (9, 0x7ef8, false),
+        (3, 0x7e00, false),
+        (3, 0x7e00, true),
+        (4, 0x0800_0000, false),
+        (4, 0x0800_0000, true),
+        (200, 0x7e03, false),
+        (7, 0x7f00, true),
+        (1, 0x8000, true),
+    ];
+    let mut buffer = [0; 512];
+    let mut encoder = EventEncoder::new(&mut buffer, 1, is_timed).expect("there is room");
+    for (at, (number, sp, is_exit)) in events.into_iter().enumerate() {
+        let event = TagEvent { tsc: 1000 + 300 * at as u64, sp, number, is_exit };
+        encoder.push(event).expect("there is room");
+    }
+    let length = encoder.finish();
+    let mut script = vec![u8::from(is_timed)];
+    let mut add = |kind, payload: &[u8]| {
+        script.extend([kind, 1, payload.len() as u8]);
+        script.extend(payload);
+    };
+    add(3, b"name");
+    add(1, &buffer[CHUNK_HEADER_BYTES..length]);
+    add(2, &[3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+    add(4, &[]);
+    add(1, &buffer[CHUNK_HEADER_BYTES..length]);
+    add(5, &[1; 24]);
+    add(6, &[1; 20]);
+    add(7, &[1, 0, 0, 0, 0, 0, 0, 0]);
+    script
+}

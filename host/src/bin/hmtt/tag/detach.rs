@@ -1,0 +1,52 @@
+//! `hmtt tag detach`: a tagged process to one without tags.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hmtt_probe::control::{Abandoned, controller};
+use hmtt_probe::ptrace::Process;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long a controller may take to write its log and leave.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Asks the controller to leave, or takes the tags out where there is none any more.
+pub fn run(pid: Pid) -> Result<()> {
+    match controller(pid)? {
+        Some(tracer) => ask(pid, tracer),
+        None => {
+            let abandoned = Abandoned::find(Process::attach(pid)?)?;
+            if abandoned.places() == 0 {
+                abandoned.restore()?;
+                bail!("process {pid} has no tags");
+            }
+            Ok(abandoned.restore()?)
+        }
+    }
+}
+
+fn ask(pid: Pid, tracer: Pid) -> Result<()> {
+    let program =
+        |pid: Pid| -> Option<PathBuf> { std::fs::read_link(format!("/proc/{pid}/exe")).ok() };
+    let is_ours = program(tracer).is_some_and(|path| {
+        let ours = program(Pid::this());
+        ours.and_then(|ours| ours.file_name().map(ToOwned::to_owned))
+            == path.file_name().map(ToOwned::to_owned)
+    });
+    if !is_ours {
+        bail!("process {pid} is traced by process {tracer}, which is no hmtt");
+    }
+    kill(tracer, Signal::SIGINT)
+        .with_context(|| format!("cannot ask process {tracer} to leave"))?;
+    let start = Instant::now();
+    while controller(pid).is_ok_and(|now| now == Some(tracer)) {
+        if start.elapsed() > PATIENCE {
+            bail!("process {tracer} was asked to leave process {pid}, and has not yet");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}

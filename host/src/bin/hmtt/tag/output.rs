@@ -1,0 +1,216 @@
+//! Options of `hmtt tag` to where what tags leave goes.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use hmtt_probe::control::{CardWindow, LogOutput, LogSummary, MarkOutput, Output, Tagged};
+use hmtt_probe::stubs::layout::{LogShape, WhenFull};
+use hmtt_probe::tag_map::{TagMap, new_id};
+
+#[derive(clap::Args)]
+pub struct To {
+    /// What happens at a tag
+    #[arg(long, value_enum, default_value_t = SinkName::Count)]
+    sink: SinkName,
+    /// Write the counts to this file, as JSON, instead of a table to standard error; or the log, and beside
+    /// it FILE.json, which names the functions
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Log the order of events only, not their times: half the bytes, less time
+    #[arg(long)]
+    no_time: bool,
+    /// Size of a buffer of a log in KiB, a power of two; 4 of them are not used
+    #[arg(long, value_name = "KIB", default_value_t = 64, value_parser = buffer_kb)]
+    buffer_kb: u64,
+    /// Buffers of each thread, a power of two
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = buffers)]
+    buffers: u64,
+    /// What a thread does whose buffers are all full
+    #[arg(long, value_enum, default_value_t = Full::Wait)]
+    full: Full,
+    /// Memory that the card watches: a device or another file, where in it, and how much of it
+    #[arg(long, value_name = "PATH[:OFFSET[:BYTES]]", value_parser = window)]
+    window: Option<CardWindow>,
+    /// Physical address of the window, which the card tells it by
+    #[arg(long, value_name = "ADDRESS", value_parser = number)]
+    window_base: Option<u64>,
+    /// Make marks on the memory bus, which find a log's times in a trace: a device that shows the card's
+    /// configuration registers, and where in it
+    #[arg(long, value_name = "PATH[:OFFSET]", value_parser = window)]
+    marks: Option<CardWindow>,
+    /// Time between two marks
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time, requires = "marks")]
+    mark_every: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SinkName {
+    /// Count entries, for each thread
+    Count,
+    /// Write each event to a file, through buffers of each thread
+    Log,
+    /// Write to an address of the event's own, which the card sees; needs --window
+    Card,
+    /// Nothing, to measure what the jumps cost
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Full {
+    /// Wait until one is written
+    Wait,
+    /// Go on, and count what is dropped
+    Drop,
+}
+
+/// What remains to be done at the end.
+pub enum Result {
+    /// Counts are written, to a file or to standard error.
+    Counts(Option<PathBuf>),
+    /// Nothing.
+    Written,
+}
+
+/// What names the functions of a log or of a card's tags.
+pub struct Map {
+    path: PathBuf,
+    id: [u8; 8],
+    sink: &'static str,
+    is_timed: bool,
+    window_base: Option<u64>,
+}
+
+/// Where it goes.
+pub struct Opened {
+    pub output: Output,
+    pub map: Option<Map>,
+    pub result: Result,
+}
+
+impl To {
+    /// Opens files.
+    pub fn open(&self) -> anyhow::Result<Opened> {
+        if self.marks.is_some() && (self.sink != SinkName::Log || self.no_time) {
+            bail!("--marks is for logs with times: --sink log, without --no-time");
+        }
+        let written = |output, map| Opened { output, map, result: Result::Written };
+        Ok(match self.sink {
+            SinkName::None => written(Output::None, None),
+            SinkName::Count => Opened {
+                output: Output::Counts,
+                map: None,
+                result: Result::Counts(self.output.clone()),
+            },
+            SinkName::Log => {
+                let Some(path) = &self.output else { bail!("--sink log needs a file: -o FILE") };
+                let file = File::create(path).with_context(|| path.display().to_string())?;
+                let map = self.map(path, "log");
+                let every = self.mark_every;
+                let marks = self.marks.clone().map(|window| MarkOutput { window, every });
+                let log = LogOutput { file, shape: self.shape(), map_id: map.id, marks };
+                written(Output::Log(log), Some(map))
+            }
+            SinkName::Card => {
+                let window = self.window.clone().context("--sink card needs --window PATH")?;
+                let map = self.output.as_deref().map(|path| self.map(path, "card"));
+                written(Output::Card(window), map)
+            }
+        })
+    }
+
+    fn shape(&self) -> LogShape {
+        let when_full = match self.full {
+            Full::Wait => WhenFull::Wait,
+            Full::Drop => WhenFull::Drop,
+        };
+        let (is_timed, chunk_bytes) = (!self.no_time, self.buffer_kb << 10);
+        LogShape { is_timed, chunk_bytes, chunks: self.buffers, when_full }
+    }
+
+    fn map(&self, path: &Path, sink: &'static str) -> Map {
+        let path = TagMap::path_beside(path);
+        let is_timed = sink == "log" && !self.no_time;
+        Map { path, id: new_id(), sink, is_timed, window_base: self.window_base }
+    }
+}
+
+impl Map {
+    /// Writes it; with what was learned since, at the end.
+    pub fn save(&self, tagged: &Tagged, learned: Option<&LogSummary>) -> anyhow::Result<()> {
+        let mut map = tagged.map(self.id, self.sink, self.is_timed, self.window_base);
+        map.tsc_hz = learned.map_or(map.tsc_hz, |summary| summary.tsc_hz);
+        Ok(map.save(&self.path)?)
+    }
+}
+
+/// Says what was lost, if something was, which comes back.
+pub fn tell(summary: Option<&LogSummary>) -> bool {
+    let LogSummary { events, dropped, interrupted, .. } = summary.copied().unwrap_or_default();
+    if dropped != 0 {
+        eprintln!(
+            "hmtt: warning: {dropped} of {} events were dropped: buffers were full",
+            events + dropped
+        );
+    }
+    if interrupted != 0 {
+        eprintln!("hmtt: warning: {interrupted} events were interrupted while they were written");
+    }
+    dropped + interrupted != 0
+}
+
+fn number(text: &str) -> std::result::Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text} is no number"))
+}
+
+/// A number and `us`, `ms` or `s`; not so short that there is no time for a mark.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return Err(format!("{text}: a time is a number and us, ms or s")),
+    };
+    let micros = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    let micros = micros.filter(|micros| (100..=1_000_000).contains(micros));
+    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not from 100us to 1s"))
+}
+
+fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> std::result::Result<u64, String> {
+    let value = number(text)?;
+    let fits = value.is_power_of_two() && range.contains(&value);
+    let (first, last) = (range.start(), range.end());
+    if fits { Ok(value) } else { Err(format!("not a power of two from {first} to {last}")) }
+}
+
+fn buffer_kb(text: &str) -> std::result::Result<u64, String> {
+    let bytes = LogShape::CHUNK_BYTES;
+    power(text, bytes.start() >> 10..=bytes.end() >> 10)
+}
+
+fn buffers(text: &str) -> std::result::Result<u64, String> {
+    power(text, 2..=1 << 10)
+}
+
+/// A path may have colons too: only numbers behind the last ones are taken off.
+fn window(text: &str) -> std::result::Result<CardWindow, String> {
+    let split = |text: &str| {
+        let (path, last) = text.rsplit_once(':')?;
+        Some((path.to_owned(), number(last).ok()?))
+    };
+    let (path, offset, bytes) = match split(text) {
+        None => (text.to_owned(), 0, None),
+        Some((rest, last)) => match split(&rest) {
+            None => (rest, last, None),
+            Some((path, offset)) => (path, offset, Some(last)),
+        },
+    };
+    Ok(CardWindow { path: path.into(), offset, bytes })
+}

@@ -1,0 +1,199 @@
+//! What was split of a trace to what is told of it, beside the calls.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Calls;
+use crate::tags::accesses::ledger::{Ledger, Share};
+use crate::tags::accesses::owners::Owner;
+use crate::tags::accesses::steps::Found;
+
+/// The trace whose accesses were split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trace {
+    /// All accesses that were split.
+    pub accesses: u64,
+    /// While no function was open.
+    pub outside: Split,
+    /// While functions of several threads were open; nothing where threads are not told apart.
+    pub several_threads: Split,
+    /// What else it holds.
+    #[serde(flatten)]
+    pub found: Found,
+    /// Writes to the card's window that are no tags of the map.
+    pub other_tags: u64,
+    /// How times of the log were found in the trace; none: the tags are in it.
+    pub sync: Option<Sync>,
+}
+
+/// How times of a log were found in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sync {
+    /// Marks that the log and the trace have.
+    pub shared_marks: usize,
+    /// Marks of the log that the trace does not have.
+    pub only_log: u64,
+    /// Marks of the trace that the log does not have.
+    pub only_trace: u64,
+    /// Nanoseconds that a time may be wrong by.
+    pub error_ns: f64,
+    /// Accesses before the first mark or behind the last: the error is stated for the times of the log's
+    /// events, and grows beyond.
+    pub beyond_marks: u64,
+    /// Accesses nearer than the error to a call's begin or end.
+    pub uncertain: u64,
+    /// Accesses before or after a restart of the card, at no time of the log.
+    pub other_sessions: u64,
+}
+
+/// Accesses with those of the functions called, and without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Split {
+    /// With.
+    pub inclusive: Amount,
+    /// Without.
+    #[serde(rename = "self")]
+    pub own: Amount,
+}
+
+/// What accesses amount to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Amount {
+    /// All.
+    pub accesses: u64,
+    /// READs.
+    pub reads: u64,
+    /// WRITEs.
+    pub writes: u64,
+    /// Bytes of the lines or bursts.
+    pub bytes: u64,
+    /// Distinct pages of 4 KiB.
+    pub pages: u64,
+    /// Bytes in a second of the time in which they came.
+    pub bandwidth: Option<f64>,
+    /// Accesses that are certain, whatever the error of the time is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<u64>,
+    /// Accesses that are possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u64>,
+}
+
+impl Amount {
+    fn new(share: &Share, tck_ps: Option<u32>, has_error: bool) -> Self {
+        let seconds = tck_ps.map(|tck| share.traffic.clocks as f64 * f64::from(tck) * 1e-12);
+        Amount {
+            accesses: share.traffic.accesses(),
+            reads: share.traffic.reads,
+            writes: share.traffic.writes,
+            bytes: share.traffic.bytes,
+            pages: share.pages.len(),
+            bandwidth: seconds
+                .filter(|seconds| *seconds > 0.0)
+                .map(|s| share.traffic.bytes as f64 / s),
+            at_least: has_error.then_some(share.least),
+            at_most: has_error.then_some(share.most),
+        }
+    }
+}
+
+impl Calls {
+    /// Adds the accesses of a trace.
+    pub fn add_trace(
+        &mut self,
+        ledger: &Ledger,
+        found: Found,
+        other_tags: u64,
+        sync: Option<Sync>,
+    ) {
+        let split = |owner| {
+            let amount = |share| Amount::new(share, found.tck_ps, sync.is_some());
+            let shares = ledger.of(owner);
+            shares.map_or_else(Split::default, |[own, inclusive]| Split {
+                inclusive: amount(inclusive),
+                own: amount(own),
+            })
+        };
+        for function in &mut self.functions {
+            function.accesses = Some(split(Owner::Function(function.number)));
+        }
+        let (outside, several_threads) = (split(Owner::Outside), split(Owner::Several));
+        let accesses = ledger.total.accesses();
+        self.trace = Some(Trace { accesses, outside, several_threads, found, other_tags, sync });
+    }
+
+    /// Writes the accesses of each function, most of their own first.
+    pub(super) fn write_accesses(&self, output: &mut dyn Write) -> io::Result<()> {
+        let Some(trace) = &self.trace else { return Ok(()) };
+        writeln!(output, "\naccesses {}, line by line or burst by burst", trace.accesses)?;
+        if let Some(sync) = &trace.sync {
+            writeln!(
+                output,
+                "times    of {} marks, wrong by {:.0} ns at most; {} accesses are that near to a begin or end",
+                sync.shared_marks, sync.error_ns, sync.uncertain
+            )?;
+        }
+        let mut rows: Vec<(&str, Split)> = vec![("(outside)", trace.outside)];
+        if trace.several_threads.own.accesses != 0 {
+            rows.push(("(several threads)", trace.several_threads));
+        }
+        let of =
+            |function: &'_ super::Function| function.accesses.filter(|s| s.inclusive.accesses != 0);
+        rows.extend(self.functions.iter().filter_map(|one| Some((one.name.as_str(), of(one)?))));
+        rows.sort_by_key(|(_, split)| std::cmp::Reverse(split.own.accesses));
+        write_rows(&rows, trace.sync.is_some(), output)
+    }
+}
+
+fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -> io::Result<()> {
+    write!(output, "{:>14} {:>14}", "inclusive", "self")?;
+    if has_error {
+        write!(output, " {:>14} {:>14}", "self at least", "self at most")?;
+    }
+    let names = ["self reads", "self writes", "self pages", "inclusive", "self"];
+    names[..3].iter().try_for_each(|name| write!(output, " {name:>12}"))?;
+    writeln!(output, " {:>11}/s {:>11}/s  function", names[3], names[4])?;
+    for (name, Split { inclusive, own }) in rows {
+        write!(output, "{:>14} {:>14}", inclusive.accesses, own.accesses)?;
+        if has_error {
+            let (least, most) = (own.at_least.unwrap_or(0), own.at_most.unwrap_or(0));
+            write!(output, " {least:>14} {most:>14}")?;
+        }
+        write!(output, " {:>12} {:>12} {:>12}", own.reads, own.writes, own.pages)?;
+        writeln!(output, " {:>13} {:>13}  {name}", rate(inclusive), rate(own))?;
+    }
+    Ok(())
+}
+
+fn rate(amount: &Amount) -> String {
+    match amount.bandwidth {
+        None => "-".into(),
+        Some(rate) if rate >= 1e9 => format!("{:.3} GB", rate / 1e9),
+        Some(rate) => format!("{:.3} MB", rate / 1e6),
+    }
+}
+
+impl Trace {
+    /// What is missing or odd, a line each.
+    pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
+        let found = &self.found;
+        let tags = if self.sync.is_none() {
+            " and tags, all calls are taken to be over there"
+        } else {
+            ""
+        };
+        let gaps =
+            format!("gaps of the trace, so that accesses of functions are lower bounds{tags}");
+        warn(&gaps, found.gaps);
+        warn("accesses lost there, as far as that is known", found.lost_accesses);
+        warn("times the card began anew: all calls are taken to be over there", found.restarts);
+        warn("accesses that the card counted only, of nobody here", found.counted_only);
+        warn("reads of the card's window, which are no tags", found.window_reads);
+        warn("writes to the card's window that are no tags of this map", self.other_tags);
+        if let Some(sync) = &self.sync {
+            warn("accesses before the first mark or behind the last", sync.beyond_marks);
+            warn("accesses before or after a restart of the card, left out", sync.other_sessions);
+        }
+    }
+}

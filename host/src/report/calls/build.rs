@@ -1,0 +1,163 @@
+//! What was counted of a log to what is told of it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use hmtt_format::tag_log::{Ending, Header, LossReason};
+
+use super::{Block, Calls, Edge, Exits, Function, InThread, Lost, Said, Sum, Thread, Times};
+use crate::tags::call_counts::{CallCounts, Totals};
+use crate::tags::names::Names;
+use crate::tags::nanoseconds;
+use crate::tags::stack::Listener;
+use crate::tags::threads::{self, Threads};
+
+impl Lost {
+    fn new(lost: &BTreeMap<LossReason, u64>) -> Self {
+        let mut sum = Lost::default();
+        for (reason, count) in lost {
+            let of_reason = match reason {
+                LossReason::BufferFull => &mut sum.buffer_full,
+                LossReason::Interrupted => &mut sum.interrupted,
+                LossReason::Unknown(_) => &mut sum.other,
+            };
+            *of_reason = of_reason.saturating_add(*count);
+            sum.events = sum.events.saturating_add(*count);
+        }
+        sum
+    }
+}
+
+/// How ticks are told.
+#[derive(Clone, Copy)]
+struct Clock {
+    is_timed: bool,
+    tsc_hz: u64,
+}
+
+impl Clock {
+    fn sum(self, totals: &Totals) -> Sum {
+        let Totals { calls, returned, abandoned, ended, open, inclusive, own } = *totals;
+        let ns =
+            |ticks| (self.is_timed && self.tsc_hz != 0).then(|| nanoseconds(ticks, self.tsc_hz));
+        let raw = |ticks| (self.is_timed && self.tsc_hz == 0).then_some(ticks);
+        let times = Times {
+            inclusive_ns: ns(inclusive),
+            self_ns: ns(own),
+            inclusive_ticks: raw(inclusive),
+            self_ticks: raw(own),
+        };
+        Sum { calls, exits: Exits { returned, abandoned, ended, open }, times }
+    }
+}
+
+impl Calls {
+    /// Of a log whose threads have all ended.
+    pub fn new<L: Listener>(
+        header: &Header,
+        program: Option<String>,
+        threads: &Threads<L>,
+        counts: &CallCounts,
+        names: &Names,
+        cut_at: Option<u64>,
+    ) -> Self {
+        let clock = Clock { is_timed: header.is_timed, tsc_hz: header.tsc_hz };
+        let seconds = threads.span.filter(|_| header.tsc_hz != 0);
+        Calls {
+            program,
+            pid: header.pid,
+            timed: header.is_timed,
+            tsc_hz: header.tsc_hz,
+            start_ns: header.start_ns,
+            seconds: seconds.map(|(first, last)| {
+                nanoseconds(last.saturating_sub(first), header.tsc_hz) as f64 / 1e9
+            }),
+            ending: threads.ending.map(|ending| match ending {
+                Ending::Detached => Said::Detached,
+                Ending::Exited(status) => Said::Exited(status),
+                Ending::Signaled(signal) => Said::Signaled(signal),
+                Ending::Replaced => Said::Replaced,
+            }),
+            events: threads.threads.iter().map(|thread| thread.events).sum(),
+            functions: functions(clock, threads, counts, names),
+            edges: edges(clock, counts, names),
+            blocks: blocks(threads, names),
+            threads: threads.threads.iter().map(Thread::new).collect(),
+            marks: threads.marks,
+            lost: Lost::new(&threads.lost()),
+            unmatched_exits: threads.threads.iter().map(|thread| thread.unmatched).sum(),
+            shared_exits: threads.threads.iter().map(|thread| thread.shared).sum(),
+            cut_at,
+            trace: None,
+        }
+    }
+}
+
+impl Thread {
+    fn new(thread: &threads::Thread) -> Self {
+        Thread {
+            thread: thread.number,
+            name: thread.name.clone(),
+            events: thread.events,
+            lost: Lost::new(&thread.lost),
+            unmatched_exits: thread.unmatched,
+        }
+    }
+}
+
+/// What comes first in tables: what took longest itself, or was called most.
+pub(super) fn rank(sum: &Sum) -> impl Ord + use<> {
+    Reverse((sum.times.self_ns.or(sum.times.self_ticks), sum.calls))
+}
+
+fn functions<L: Listener>(
+    clock: Clock,
+    threads: &Threads<L>,
+    counts: &CallCounts,
+    names: &Names,
+) -> Vec<Function> {
+    let mut in_threads = BTreeMap::<u32, Vec<InThread>>::new();
+    for (place, functions) in counts.threads.iter().enumerate() {
+        let thread = threads.threads[place].number;
+        for (number, totals) in functions {
+            let in_thread = InThread { thread, sum: clock.sum(totals), place };
+            in_threads.entry(*number).or_default().push(in_thread);
+        }
+    }
+    let all = counts.functions();
+    let function = |(number, totals): (&u32, &Totals)| {
+        let mapped = names.function(*number);
+        Function {
+            number: *number,
+            name: names.get(*number).into_owned(),
+            object: mapped.map(|function| function.object.display().to_string()),
+            removed: mapped.and_then(|function| function.removed.clone()),
+            sum: clock.sum(totals),
+            accesses: None,
+            threads: in_threads.remove(number).unwrap_or_default(),
+        }
+    };
+    let mut functions: Vec<Function> = all.iter().map(function).collect();
+    functions.sort_by_cached_key(|function| (rank(&function.sum), function.name.clone()));
+    functions
+}
+
+fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
+    let edge = |(numbers, totals): (&(Option<u32>, u32), &Totals)| Edge {
+        caller: numbers.0.map(|caller| names.get(caller).into_owned()),
+        callee: names.get(numbers.1).into_owned(),
+        sum: clock.sum(totals),
+        numbers: *numbers,
+    };
+    counts.edges.iter().map(edge).collect()
+}
+
+fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
+    let block = |block: &hmtt_probe::tag_map::TaggedBlock| Block {
+        number: block.number,
+        function: names.get(block.function).into_owned(),
+        start: format!("{:x}", block.start),
+        entries: threads.blocks.get(&block.number).copied().unwrap_or_default(),
+    };
+    names.blocks.values().map(block).filter(|block| block.entries != 0).collect()
+}

@@ -1,0 +1,227 @@
+//! What a tag log amounts to, as tables for people.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+
+use super::{Calls, Edge, Exits, Function, Said, Sum, Times};
+
+/// Which tables are wanted besides that of all functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tables {
+    /// One for each thread.
+    pub threads: bool,
+    /// Callers and callees of each function.
+    pub graph: bool,
+}
+
+impl Calls {
+    /// Writes the tables.
+    ///
+    /// # Errors
+    /// Those of `output`.
+    pub fn write(&self, tables: Tables, output: &mut dyn Write) -> io::Result<()> {
+        self.write_head(output)?;
+        let all = self.functions.iter().map(|function| (&function.sum, function.name.as_str()));
+        write_table(&all.collect::<Vec<_>>(), output)?;
+        self.write_accesses(output)?;
+        if !self.blocks.is_empty() {
+            writeln!(output, "\n{:>14}  block", "entries")?;
+        }
+        for block in &self.blocks {
+            writeln!(output, "{:>14}  {} at {}", block.entries, block.function, block.start)?;
+        }
+        if tables.threads {
+            (0..self.threads.len()).try_for_each(|place| self.write_thread(place, output))?;
+        }
+        if tables.graph { self.write_graph(output) } else { Ok(()) }
+    }
+
+    fn write_head(&self, output: &mut dyn Write) -> io::Result<()> {
+        let program = self.program.as_deref().unwrap_or("unknown");
+        write!(output, "program  {program}, process {}", self.pid)?;
+        match self.ending {
+            Some(Said::Detached) => writeln!(output, ", tags taken out while it ran")?,
+            Some(Said::Exited(status)) => writeln!(output, ", exited with {status}")?,
+            Some(Said::Signaled(signal)) => writeln!(output, ", ended by signal {signal}")?,
+            Some(Said::Replaced) => writeln!(output, ", became another program")?,
+            None => writeln!(output)?,
+        }
+        write!(output, "events   {} of {} threads", self.events, self.threads.len())?;
+        match self.seconds {
+            Some(seconds) => writeln!(output, " in {seconds:.6} s")?,
+            None if self.timed => writeln!(output, ", times in ticks")?,
+            None => writeln!(output, ", without times")?,
+        }
+        if self.marks != 0 {
+            writeln!(output, "marks    {} on the memory bus", self.marks)?;
+        }
+        writeln!(output)
+    }
+
+    fn write_thread(&self, place: usize, output: &mut dyn Write) -> io::Result<()> {
+        let thread = &self.threads[place];
+        let name = thread.name.as_deref().unwrap_or_default();
+        write!(output, "\nthread {} {name}: {} events", thread.thread, thread.events)?;
+        match thread.lost.events {
+            0 => writeln!(output)?,
+            lost => writeln!(output, ", {lost} lost")?,
+        }
+        let of_thread = |function: &'_ Function| {
+            let found = function.threads.iter().find(|in_thread| in_thread.place == place)?;
+            Some(found.sum)
+        };
+        let found =
+            self.functions.iter().filter_map(|function| Some((of_thread(function)?, function)));
+        let mut rows: Vec<(Sum, &Function)> = found.collect();
+        rows.sort_by_key(|(sum, _)| super::build::rank(sum));
+        let rows: Vec<_> =
+            rows.iter().map(|(sum, function)| (sum, function.name.as_str())).collect();
+        write_table(&rows, output)
+    }
+
+    fn write_graph(&self, output: &mut dyn Write) -> io::Result<()> {
+        let is_timed = self.timed;
+        writeln!(output, "\ncall graph: <- who called it, -> whom it called")?;
+        let (mut callers, mut callees) = (BTreeMap::new(), BTreeMap::new());
+        let mut edges: Vec<&Edge> = self.edges.iter().collect();
+        edges.sort_by_key(|edge| super::build::rank(&edge.sum));
+        for edge in edges {
+            let (caller, callee) = edge.numbers;
+            callers.entry(callee).or_insert_with(Vec::new).push(edge);
+            if let Some(caller) = caller {
+                callees.entry(caller).or_insert_with(Vec::new).push(edge);
+            }
+        }
+        for function in &self.functions {
+            writeln!(output)?;
+            let mut row = |sum: &Sum, what: fmt::Arguments<'_>| match is_timed {
+                true => writeln!(output, "{:>14} {:>13}  {what}", sum.calls, inclusive(&sum.times)),
+                false => writeln!(output, "{:>14}  {what}", sum.calls),
+            };
+            for edge in callers.get(&function.number).into_iter().flatten() {
+                let caller = edge.caller.as_deref().unwrap_or("what is not tagged");
+                row(&edge.sum, format_args!("  <- {caller}"))?;
+            }
+            row(&function.sum, format_args!("{}", function.name))?;
+            for edge in callees.get(&function.number).into_iter().flatten() {
+                row(&edge.sum, format_args!("  -> {}", edge.callee))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is missing or odd, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |text: &str, count: u64| {
+            if count != 0 {
+                warnings.push(format!("{text}: {count}"));
+            }
+        };
+        warn("events lost because a thread's buffer was full", self.lost.buffer_full);
+        warn("events lost because a signal came while they were written", self.lost.interrupted);
+        warn("events lost for a reason that this version does not know", self.lost.other);
+        warn("exits of calls whose entries were not seen", self.unmatched_exits);
+        if let Some(trace) = &self.trace {
+            trace.warn(&mut warn);
+        }
+        if self.lost.events != 0 {
+            warnings.push("all counts and times are lower bounds".into());
+        }
+        let has_tags = self.trace.as_ref().is_some_and(|trace| trace.sync.is_none());
+        if self.ending.is_none() && !has_tags {
+            warnings.push("the log has no end: the tail may be missing".into());
+        }
+        warnings
+    }
+}
+
+/// A way for calls to end.
+struct Column(&'static str, fn(&Exits) -> u64);
+
+const COLUMNS: [Column; 4] = [
+    Column("returned", |exits| exits.returned),
+    Column("abandoned", |exits| exits.abandoned),
+    Column("ended", |exits| exits.ended),
+    Column("open", |exits| exits.open),
+];
+
+fn write_table(rows: &[(&Sum, &str)], output: &mut dyn Write) -> io::Result<()> {
+    // Columns of zeros would say little.
+    let is_wanted = |column: &&Column| {
+        let Column(name, count) = column;
+        *name == "returned" || rows.iter().any(|(sum, _)| count(&sum.exits) != 0)
+    };
+    let columns: Vec<&Column> = COLUMNS.iter().filter(is_wanted).collect();
+    let is_timed = rows.iter().any(|(sum, _)| sum.times != Times::default());
+    write!(output, "{:>14}", "calls")?;
+    columns.iter().try_for_each(|Column(name, _)| write!(output, " {name:>14}"))?;
+    if is_timed {
+        write!(output, " {:>13} {:>13}", "inclusive", "self")?;
+    }
+    writeln!(output, "  function")?;
+    for (sum, name) in rows {
+        write!(output, "{:>14}", sum.calls)?;
+        for Column(_, count) in &columns {
+            write!(output, " {:>14}", count(&sum.exits))?;
+        }
+        if is_timed {
+            write!(output, " {:>13} {:>13}", inclusive(&sum.times), own(&sum.times))?;
+        }
+        writeln!(output, "  {name}")?;
+    }
+    Ok(())
+}
+
+fn inclusive(times: &Times) -> String {
+    duration(times.inclusive_ns, times.inclusive_ticks)
+}
+
+fn own(times: &Times) -> String {
+    duration(times.self_ns, times.self_ticks)
+}
+
+/// Four digits and a unit; ticks as they are.
+fn duration(ns: Option<u64>, ticks: Option<u64>) -> String {
+    let Some(ns) = ns else { return ticks.unwrap_or_default().to_string() };
+    let (unit, scale) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let value = ns as f64 / scale;
+    // Never more digits than the clock has.
+    let places = if value < 10.0 {
+        3
+    } else if value < 100.0 {
+        2
+    } else {
+        1
+    };
+    format!("{value:.places$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_four_digits() {
+        let told = [0, 999, 1_000, 12_345, 123_456, 999_999, 1_234_567_890, 100_000_000_000];
+        let told = told.map(|ns| duration(Some(ns), None));
+        let expected = [
+            "0 ns",
+            "999 ns",
+            "1.000 us",
+            "12.35 us",
+            "123.5 us",
+            "1000.0 us",
+            "1.235 s",
+            "100.0 s",
+        ];
+        assert_eq!(told.each_ref().map(String::as_str), expected);
+        assert_eq!(duration(None, Some(7)), "7");
+    }
+}

@@ -1,0 +1,63 @@
+//! Addresses to the distinct pages they are on.
+//!
+//! A bit for each page, in blocks of 2 MiB: a set takes at most 1/12,000 of the blocks that were touched,
+//! however many of their pages were.
+
+use crate::tags::hash::FastMap;
+
+/// log2 of the bytes of a page.
+pub const PAGE_LOG2: u32 = 12;
+/// log2 of the pages of a block.
+const BLOCK_LOG2: u32 = 9;
+const WORDS: usize = (1 << BLOCK_LOG2) / u64::BITS as usize;
+
+/// Distinct pages.
+#[derive(Clone, Debug, Default)]
+pub struct PageSet {
+    blocks: FastMap<u64, [u64; WORDS]>,
+    count: u64,
+}
+
+impl PageSet {
+    /// Adds the page of an address.
+    pub fn insert(&mut self, address: u64) {
+        let page = address >> PAGE_LOG2;
+        let block = self.blocks.entry(page >> BLOCK_LOG2).or_default();
+        let within = page as usize % (1 << BLOCK_LOG2);
+        let (word, bit) = (within / u64::BITS as usize, 1 << (within % u64::BITS as usize));
+        self.count += u64::from(block[word] & bit == 0);
+        block[word] |= bit;
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pages_are_counted_once(addresses in prop::collection::vec(0u64..1 << 26, 0..500), high: u64) {
+            let mut pages = PageSet::default();
+            let mut plain = BTreeSet::new();
+            for address in addresses.into_iter().chain([high, u64::MAX]) {
+                pages.insert(address);
+                plain.insert(address / 4096);
+                prop_assert_eq!(pages.len(), plain.len() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Random calls and accesses, and their times, as a plainly kept model has them.
+
+mod inputs;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::ledger::{Ledger, Moment, Share, Traffic};
+use super::owners::{Change, Kind, Owner, Owners};
+
+/// A thread enters a function or leaves its innermost, then some accesses come.
+#[derive(Clone, Copy, Debug)]
+struct Deed {
+    thread: usize,
+    enters: Option<u32>,
+    accesses: u64,
+}
+
+fn deeds(threads: usize) -> impl Strategy<Value = Vec<Deed>> {
+    let deed = (0..threads, prop::option::of(0u32..4), 0u64..4)
+        .prop_map(|(thread, enters, accesses)| Deed { thread, enters, accesses });
+    prop::collection::vec(deed, 0..150)
+}
+
+/// Whose an access is: of one, and of which.
+fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
+    let running: Vec<_> = stacks.iter().filter(|stack| !stack.is_empty()).collect();
+    match running[..] {
+        [] => (Owner::Outside, [Owner::Outside].into()),
+        [stack] => {
+            let own = *stack.last().unwrap();
+            (Owner::Function(own), stack.iter().copied().map(Owner::Function).collect())
+        }
+        _ => (Owner::Several, [Owner::Several].into()),
+    }
+}
+
+/// Does something, if it can be done.
+fn does(stacks: &mut [Vec<u32>], deed: Deed) -> Option<(u32, bool)> {
+    let stack = &mut stacks[deed.thread];
+    match deed.enters {
+        Some(number) => {
+            stack.push(number);
+            Some((number, true))
+        }
+        None => stack.pop().map(|number| (number, false)),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Plain {
+    counts: BTreeMap<(Kind, Owner), u64>,
+    pages: BTreeMap<(Kind, Owner), BTreeSet<u64>>,
+}
+
+impl Plain {
+    fn access(&mut self, stacks: &[Vec<u32>], address: u64) {
+        let (own, open) = owners(stacks);
+        let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
+        for key in all.chain([(Kind::Own, own)]) {
+            *self.counts.entry(key).or_default() += 1;
+            self.pages.entry(key).or_default().insert(address / 4096);
+        }
+    }
+}
+
+fn share(ledger: &Ledger, kind: Kind, owner: Owner) -> Option<&Share> {
+    ledger.of(owner).map(|shares| &shares[kind as usize])
+}
+
+fn keys() -> impl Iterator<Item = (Kind, Owner)> {
+    let owners = (0..4).map(Owner::Function).chain([Owner::Outside, Owner::Several]);
+    owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
+}
+
+proptest! {
+    #[test]
+    fn accesses_are_of_who_is_open(deeds in (1usize..4).prop_flat_map(deeds)) {
+        let (mut split, mut ledger) = (Owners::default(), Ledger::default());
+        split.begin(&mut |change| ledger.change(change));
+        let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
+        for deed in deeds {
+            if let Some((number, is_entry)) = does(&mut stacks, deed) {
+                split.call(deed.thread, number, is_entry, &mut |change| ledger.change(change));
+            }
+            for _ in 0..deed.accesses {
+                all += 1;
+                let address = all * 0x5_1234 % (1 << 24);
+                plain.access(&stacks, address);
+                ledger.access(address, Traffic { reads: all % 2, writes: 1 - all % 2, bytes: 64, clocks: 0 });
+            }
+        }
+        ledger.finish();
+        for key in keys() {
+            let count = plain.counts.get(&key).copied().unwrap_or_default();
+            let pages = plain.pages.get(&key).map_or(0, BTreeSet::len) as u64;
+            let found = share(&ledger, key.0, key.1);
+            let found = found.map(|s| (s.traffic.accesses(), s.pages.len(), s.least, s.most, s.traffic.bytes));
+            prop_assert_eq!(found.unwrap_or_default(), (count, pages, count, count, 64 * count), "{:?}", key);
+        }
+        prop_assert_eq!(ledger.total.accesses(), all);
+    }
+
+    /// Each access is looked at with every state that may have been at its time.
+    #[test]
+    fn bounds_are_what_is_always_and_ever_possible(
+        deeds in (1usize..3).prop_flat_map(deeds),
+        gaps in prop::collection::vec(0u64..12, 150),
+        accesses in prop::collection::btree_set(0u64..900, 0..200),
+        error in 0u64..20,
+    ) {
+        let mut stacks = vec![Vec::new(); 3];
+        let mut split = Owners::default();
+        let (mut clock, mut states, mut changes) = (0, vec![(0, owners(&stacks))], Vec::new());
+        split.begin(&mut |change| changes.push((0, 0, change)));
+        for (deed, gap) in deeds.into_iter().zip(gaps) {
+            clock += gap + 1;
+            if let Some((number, is_entry)) = does(&mut stacks, deed) {
+                split.call(deed.thread, number, is_entry, &mut |change| {
+                    changes.push((clock, error, change));
+                });
+                states.push((clock, owners(&stacks)));
+            }
+        }
+        let ledger = played(&changes, &accesses);
+        let (mut least, mut most) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
+        for access in &accesses {
+            // The last state that has begun for certain, and all that may have since.
+            let certain = states.iter().rposition(|(at, _)| *at == 0 || at + error <= *access).unwrap();
+            let possible: Vec<_> = states[certain..].iter()
+                .filter(|(at, _)| *at == 0 || at.saturating_sub(error) <= *access).collect();
+            for key in keys() {
+                let is = |(own, open): &(Owner, BTreeSet<Owner>)| match key.0 {
+                    Kind::Own => *own == key.1,
+                    Kind::Inclusive => open.contains(&key.1),
+                };
+                *least.entry(key).or_default() += u64::from(possible.iter().all(|(_, state)| is(state)));
+                *most.entry(key).or_default() += u64::from(possible.iter().any(|(_, state)| is(state)));
+            }
+        }
+        for key in keys() {
+            let found = share(&ledger, key.0, key.1).map(|share| (share.least, share.most));
+            let plain = [&least, &most].map(|counts| counts.get(&key).copied().unwrap_or_default());
+            prop_assert_eq!(found.unwrap_or_default(), plain.into(), "{:?}", key);
+        }
+    }
+}
+
+/// Changes and accesses in the order of their moments.
+fn played(changes: &[(u64, u64, Change)], accesses: &BTreeSet<u64>) -> Ledger {
+    let mut moments = Vec::new();
+    for (clock, error, change) in changes {
+        moments.push((clock.saturating_sub(*error), Moment::Earliest, change));
+        moments.push((*clock, Moment::Likeliest, change));
+        moments.push((clock + error, Moment::Latest, change));
+    }
+    moments.sort_by_key(|(at, ..)| *at);
+    let (mut ledger, mut moments) = (Ledger::default(), moments.into_iter().peekable());
+    for access in accesses {
+        while let Some((_, moment, change)) = moments.next_if(|(at, ..)| at <= access) {
+            ledger.change_at(*change, moment);
+        }
+        ledger.access(0, Traffic { reads: 1, ..Traffic::default() });
+    }
+    moments.for_each(|(_, moment, change)| ledger.change_at(*change, moment));
+    ledger.finish();
+    ledger
+}

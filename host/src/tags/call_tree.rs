@@ -1,0 +1,113 @@
+//! Calls to the paths they were made on, and those to folded stacks: what flame graphs are drawn from.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use super::hash::FastMap;
+use super::nanoseconds;
+use super::stack::{Call, Listener};
+
+/// Deeper calls count for the deepest: nobody reads such a flame.
+const DEPTH: u32 = 512;
+/// More paths than anybody looks at; beyond, calls count for their callers.
+const PATHS: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    caller: Option<u32>,
+    number: u32,
+    depth: u32,
+    calls: u64,
+    own: u64,
+}
+
+/// All paths on which calls were made, in all threads.
+#[derive(Debug, Default)]
+pub struct CallTree {
+    paths: Vec<Path>,
+    /// By the caller's path plus 1, 0 for none, and the callee.
+    places: FastMap<u64, u32>,
+    /// Calls that count for another function, because they are too deep or there are too many paths.
+    pub left_out: u64,
+}
+
+/// What a path's width is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Nanoseconds in its last function itself, if it is known how many ticks a second has; else ticks.
+    Time {
+        /// Ticks in a second, or 0.
+        tsc_hz: u64,
+    },
+    /// Calls of it.
+    Calls,
+}
+
+impl Listener for CallTree {
+    /// Place of the path.
+    type Note = u32;
+
+    fn enter(&mut self, caller: Option<u32>, number: u32, _tsc: u64) -> u32 {
+        let key = caller.map_or(0, |caller| u64::from(caller) + 1) << 32 | u64::from(number);
+        let depth = caller.map_or(0, |caller| self.paths[caller as usize].depth + 1);
+        let place = match self.places.get(&key) {
+            Some(place) => *place,
+            None if caller.is_some() && (depth >= DEPTH || self.paths.len() >= PATHS) => {
+                self.left_out += 1;
+                caller.unwrap_or_default()
+            }
+            None => {
+                let place = self.paths.len() as u32;
+                self.paths.push(Path { caller, number, depth, calls: 0, own: 0 });
+                self.places.insert(key, place);
+                place
+            }
+        };
+        self.paths[place as usize].calls += 1;
+        place
+    }
+
+    fn leave(&mut self, call: &Call<u32>) {
+        let own = (call.left - call.entered).saturating_sub(call.inner);
+        self.paths[call.note as usize].own += own;
+    }
+}
+
+impl CallTree {
+    /// Writes a line for each path, `outermost;...;innermost weight`, in the order of the paths' first calls.
+    ///
+    /// # Errors
+    /// Those of `output`.
+    pub fn fold<'a>(
+        &self,
+        weight: Weight,
+        name: impl Fn(u32) -> Cow<'a, str>,
+        mut output: impl Write,
+    ) -> io::Result<()> {
+        let mut functions = Vec::new();
+        for path in self.paths.iter().filter(|path| path.weight(weight) != 0) {
+            functions.clear();
+            let mut next = Some(*path);
+            while let Some(Path { caller, number, .. }) = next {
+                functions.push(number);
+                next = caller.map(|caller| self.paths[caller as usize]);
+            }
+            for (place, number) in functions.iter().rev().enumerate() {
+                let separator = if place == 0 { "" } else { ";" };
+                // In a name it would be the end of it.
+                write!(output, "{separator}{}", name(*number).replace(';', ":"))?;
+            }
+            writeln!(output, " {}", path.weight(weight))?;
+        }
+        Ok(())
+    }
+}
+
+impl Path {
+    fn weight(&self, weight: Weight) -> u64 {
+        match weight {
+            Weight::Time { tsc_hz } => nanoseconds(self.own, tsc_hz),
+            Weight::Calls => self.calls,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The chunks of a log to the calls of each thread, and what is said beside them.
+
+use std::collections::BTreeMap;
+
+use hmtt_format::tag_log::{Chunk, Content, Ending, Events, LogError, LossReason, TagEvent};
+
+use super::hash::FastMap;
+use super::stack::{Exit, Listener, Stacks};
+
+/// A thread of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// The kernel's number; after a thread has ended another may get it.
+    pub number: u32,
+    /// Its name, if it was told.
+    pub name: Option<String>,
+    /// Events that were read.
+    pub events: u64,
+    /// Events that were lost, and why.
+    pub lost: BTreeMap<LossReason, u64>,
+    /// Exits of calls whose entry was not seen.
+    pub unmatched: u64,
+    /// Exits of calls through code that another function shares.
+    pub shared: u64,
+}
+
+/// The threads of a log.
+#[derive(Debug)]
+pub struct Threads<L: Listener> {
+    /// What is told of their calls.
+    pub listener: L,
+    /// In the order in which they appear.
+    pub threads: Vec<Thread>,
+    /// Place of a thread that has not ended, and its stacks.
+    live: BTreeMap<u32, (usize, Stacks<L::Note>)>,
+    is_timed: bool,
+    /// How often each block was entered.
+    pub blocks: FastMap<u32, u64>,
+    /// Time of the first event and of the last, in ticks.
+    pub span: Option<(u64, u64)>,
+    /// Marks on the memory bus.
+    pub marks: u64,
+    /// Chunks that only a later version knows.
+    pub unknown: u64,
+    /// How the log ends, if it says so.
+    pub ending: Option<Ending>,
+}
+
+impl<L: Listener> Threads<L> {
+    /// None yet. `is_timed`: as in the log's header. `blocks`: the numbers that are not of functions.
+    pub fn new(is_timed: bool, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
+        Threads {
+            listener,
+            threads: Vec::new(),
+            live: BTreeMap::new(),
+            is_timed,
+            blocks: blocks.into_iter().map(|block| (block, 0)).collect(),
+            span: None,
+            marks: 0,
+            unknown: 0,
+            ending: None,
+        }
+    }
+
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// [`LogError::Event`]; what was before it in the chunk is taken.
+    pub fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), LogError> {
+        match chunk.content {
+            Content::Events(events) => self.events(chunk.thread, &events)?,
+            Content::Lost { count, reason } => {
+                let place = self.place(chunk.thread);
+                let lost = self.threads[place].lost.entry(reason).or_default();
+                *lost = lost.saturating_add(count);
+            }
+            Content::ThreadStart { name } => {
+                // It may have ended without a word, in a log that lost some.
+                self.end(chunk.thread, Exit::Ended);
+                let place = self.place(chunk.thread);
+                self.threads[place].name = Some(String::from_utf8_lossy(name).into_owned());
+            }
+            Content::ThreadEnd => self.end(chunk.thread, Exit::Ended),
+            Content::Clocks(clocks) => self.listener.clocks(&clocks),
+            Content::Mark(_) => self.marks += 1,
+            Content::End(ending) => self.ending = Some(ending),
+            Content::Unknown { .. } => self.unknown += 1,
+        }
+        Ok(())
+    }
+
+    /// Takes an event that is in no chunk.
+    pub fn event(&mut self, number: u32, event: TagEvent) {
+        let place = self.place(number);
+        let Some((_, stacks)) = self.live.get_mut(&number) else { return };
+        match self.blocks.get_mut(&event.number) {
+            Some(entered) => {
+                *entered += 1;
+                stacks.block(event, &mut self.listener);
+            }
+            None => stacks.event(event, &mut self.listener),
+        }
+        self.threads[place].events += 1;
+        let (first, last) = self.span.unwrap_or((event.tsc, event.tsc));
+        self.span = Some((first.min(event.tsc), last.max(event.tsc)));
+    }
+
+    /// Takes note that a thread's calls are over.
+    pub fn thread_ended(&mut self, number: u32, exit: Exit) {
+        self.end(number, exit);
+    }
+
+    /// Ends what has not ended: nothing more comes.
+    pub fn finish(&mut self) {
+        let exit = match self.ending {
+            Some(Ending::Detached) | None => Exit::Open,
+            Some(_) => Exit::Ended,
+        };
+        while let Some(number) = self.live.keys().next().copied() {
+            self.end(number, exit);
+        }
+    }
+
+    /// Events that were lost, in all threads, and why.
+    pub fn lost(&self) -> BTreeMap<LossReason, u64> {
+        let mut sum = BTreeMap::<_, u64>::new();
+        for (reason, count) in self.threads.iter().flat_map(|thread| &thread.lost) {
+            let lost = sum.entry(*reason).or_default();
+            *lost = lost.saturating_add(*count);
+        }
+        sum
+    }
+
+    /// Place of a thread, which is new if it is not known.
+    fn place(&mut self, number: u32) -> usize {
+        let next = self.threads.len();
+        let (place, _) = self.live.entry(number).or_insert((next, Stacks::default()));
+        if *place == next {
+            self.threads.push(Thread { number, ..Thread::default() });
+        }
+        self.listener.select(*place, number);
+        *place
+    }
+
+    fn end(&mut self, number: u32, exit: Exit) {
+        let Some((place, mut stacks)) = self.live.remove(&number) else { return };
+        self.listener.select(place, number);
+        stacks.close_all(exit, &mut self.listener);
+        self.listener.end();
+        let thread = &mut self.threads[place];
+        (thread.unmatched, thread.shared) = (stacks.unmatched, stacks.shared);
+    }
+
+    fn events(&mut self, number: u32, events: &Events<'_>) -> Result<(), LogError> {
+        let place = self.place(number);
+        let Some((_, stacks)) = self.live.get_mut(&number) else { return Ok(()) };
+        let (mut count, mut last) = (0, events.tsc);
+        let has_blocks = !self.blocks.is_empty();
+        let mut taken = Ok(());
+        for event in events.decode(self.is_timed) {
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    taken = Err(error);
+                    break;
+                }
+            };
+            (count, last) = (count + 1, event.tsc);
+            if has_blocks && let Some(entered) = self.blocks.get_mut(&event.number) {
+                *entered += 1;
+                stacks.block(event, &mut self.listener);
+                continue;
+            }
+            stacks.event(event, &mut self.listener);
+        }
+        self.threads[place].events += count;
+        if self.is_timed && count != 0 {
+            let (first, before) = self.span.unwrap_or((events.tsc, last));
+            self.span = Some((first.min(events.tsc), before.max(last)));
+        }
+        taken
+    }
+}
+
+impl<A: Listener, B: Listener> Threads<(A, B)> {
+    /// Takes the second listener out, once all threads have ended.
+    pub fn take_second(self) -> (Threads<A>, B) {
+        let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } =
+            self;
+        let (listener, second) = listener;
+        let live = BTreeMap::new();
+        (
+            Threads { listener, threads, live, is_timed, blocks, span, marks, unknown, ending },
+            second,
+        )
+    }
+}

@@ -1,0 +1,132 @@
+//! Calls to a timeline: Chrome's trace events, which ui.perfetto.dev shows.
+//!
+//! Written as they come, so that a long log needs no memory.
+
+use std::io::{self, Write};
+
+use hmtt_format::tag_log::{ClockPair, Header};
+use serde_json::json;
+
+use super::names::Names;
+use super::nanoseconds;
+use super::stack::{Call, Listener};
+use super::threads::Thread;
+
+/// A timeline that is written.
+#[derive(Debug)]
+pub struct Timeline<W> {
+    output: W,
+    names: Names,
+    pid: u32,
+    tsc_hz: u64,
+    /// Once something is written, times stay as they are.
+    clocks: Option<ClockPair>,
+    has_events: bool,
+    thread: u32,
+    /// Calls that may still be written.
+    left: u64,
+    /// Calls beyond the limit.
+    pub left_out: u64,
+    written: io::Result<()>,
+}
+
+impl<W: Write> Timeline<W> {
+    /// Begins one of at most `limit` calls.
+    pub fn new(output: W, names: Names, header: &Header, limit: u64) -> Self {
+        let mut timeline = Timeline {
+            output,
+            names,
+            pid: header.pid,
+            tsc_hz: header.tsc_hz,
+            clocks: None,
+            has_events: false,
+            thread: 0,
+            left: limit,
+            left_out: 0,
+            written: Ok(()),
+        };
+        timeline.written =
+            timeline.output.write_all(b"{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
+        timeline
+    }
+
+    /// Ends it, with the names of the process and its threads.
+    ///
+    /// # Errors
+    /// The first of `output`.
+    pub fn finish(mut self, program: &str, threads: &[Thread]) -> io::Result<()> {
+        self.written?;
+        let pid = self.pid;
+        for Thread { number, name, .. } in threads {
+            if let Some(name) = name {
+                let arguments = json!({ "name": name });
+                let event = json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": number, "args": arguments });
+                writeln!(self.output, "{event},")?;
+            }
+        }
+        let arguments = json!({ "name": program });
+        let event = json!({ "ph": "M", "name": "process_name", "pid": pid, "args": arguments });
+        writeln!(self.output, "{event}\n]}}")?;
+        self.output.flush()
+    }
+
+    /// Microseconds on the monotonic clock, if that is known, with three places.
+    fn time(&self, tsc: u64) -> (u64, u64) {
+        let ns = match &self.clocks {
+            Some(clocks) if tsc >= clocks.tsc => {
+                clocks.monotonic_ns.saturating_add(nanoseconds(tsc - clocks.tsc, self.tsc_hz))
+            }
+            Some(clocks) => {
+                clocks.monotonic_ns.saturating_sub(nanoseconds(clocks.tsc - tsc, self.tsc_hz))
+            }
+            None => nanoseconds(tsc, self.tsc_hz),
+        };
+        (ns / 1000, ns % 1000)
+    }
+
+    fn write(&mut self, phase: char, tsc: u64, name: Option<u32>) {
+        if self.written.is_err() {
+            return;
+        }
+        self.has_events = true;
+        let ((micros, nanos), pid, thread) = (self.time(tsc), self.pid, self.thread);
+        let name = name.map_or(String::new(), |number| {
+            format!(",\"name\":{}", serde_json::Value::from(self.names.get(number)))
+        });
+        self.written = writeln!(
+            self.output,
+            "{{\"ph\":\"{phase}\",\"pid\":{pid},\"tid\":{thread},\"ts\":{micros}.{nanos:03}{name}}},"
+        );
+    }
+}
+
+impl<W: Write> Listener for Timeline<W> {
+    /// Whether the beginning was written.
+    type Note = bool;
+
+    fn select(&mut self, _thread: usize, number: u32) {
+        self.thread = number;
+    }
+
+    fn clocks(&mut self, clocks: &ClockPair) {
+        if !self.has_events && self.tsc_hz != 0 {
+            self.clocks = self.clocks.or(Some(*clocks));
+        }
+    }
+
+    fn enter(&mut self, _caller: Option<bool>, number: u32, tsc: u64) -> bool {
+        if self.left == 0 {
+            self.left_out += 1;
+            return false;
+        }
+        self.left -= 1;
+        self.write('B', tsc, Some(number));
+        true
+    }
+
+    fn leave(&mut self, call: &Call<bool>) {
+        if call.note {
+            self.write('E', call.left, None);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A program to its calls, as callgrind counts them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use hmtt_probe::elf::Image;
+
+use crate::{scratch, skipped};
+
+/// Calls of the functions of a program itself, by the addresses that were called, as the file has them;
+/// `None` when skipped.
+pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
+    let file = scratch(&format!("{name}.callgrind"));
+    let output = format!("--callgrind-out-file={}", file.display());
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no"]);
+    command.args(["--compress-pos=no", &output]).arg(program).args(words);
+    if let Err(error) = command.output() {
+        skipped(format!("valgrind: {error}"));
+        return None;
+    }
+    let program = program.canonicalize().unwrap();
+    Some(parse(&std::fs::read_to_string(file).unwrap(), program.to_str().unwrap()))
+}
+
+/// The format's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` how often, and
+/// where to. Without `cob=` it is the caller's file.
+fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {
+    let (mut object, mut called, mut calls) = ("", None, BTreeMap::new());
+    for line in text.lines() {
+        match line.split_once('=') {
+            Some(("ob", name)) => object = name,
+            Some(("cob", name)) => called = Some(name),
+            Some(("calls", rest)) => {
+                let mut words = rest.split(' ');
+                let count: u64 = words.next().unwrap().parse().unwrap();
+                let address = words.next().unwrap().trim_start_matches("0x");
+                if called.take().unwrap_or(object) == program {
+                    *calls.entry(u64::from_str_radix(address, 16).unwrap()).or_default() += count;
+                }
+            }
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// Calls by the names of the functions that begin at those addresses; of equal names all together.
+pub fn by_name(image: &Image, calls: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for function in &image.functions {
+        *all.entry(function.name.clone()).or_default() +=
+            calls.get(&function.start).copied().unwrap_or(0);
+    }
+    all
+}

@@ -1,0 +1,217 @@
+//! `hmtt tag` from a program's first instruction to its last: libraries, initialisers, who leaves whom.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::scratch;
+use crate::tag::{build, calls, hmtt_tag};
+
+/// Calls a library that it is linked to, and one that it loads, unloads and loads again.
+const LOADS: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+long linked(long n);
+int main(int count, char **words) {
+    (void)count;
+    long sum = 0;
+    for (int i = 0; i < 7; i++) sum += linked(i);
+    for (int round = 0; round < 3; round++) {
+        void *library = dlopen(words[1], RTLD_NOW);
+        if (!library) { puts(dlerror()); return 1; }
+        long (*loaded)(long) = (long (*)(long))dlsym(library, "loaded");
+        for (int i = 0; i < 5; i++) sum += loaded(i);
+        if (round == 1) dlclose(library);
+    }
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+const LINKED: &str = "__attribute__((noipa)) static long inner(long n) { return n * 2; }\n\
+    long linked(long n) { return inner(n) + inner(n + 1); }\n";
+const LOADED: &str = "long loaded(long n) { return n * n + 1; }\n";
+
+#[test]
+fn functions_of_libraries_are_tagged_whenever_they_are_loaded() {
+    let shared = ["-shared", "-fPIC"];
+    let Some(linked) = build("libtag-linked.so", LINKED, &shared) else { return };
+    let Some(loaded) = build("libtag-loaded.so", LOADED, &shared) else { return };
+    let folder = format!("-Wl,-rpath,{}", linked.parent().unwrap().display());
+    let flags = [linked.to_str().unwrap(), &folder, "-ldl"];
+    let Some(program) = build("tag-loads", LOADS, &flags) else { return };
+    let words = [program.to_str().unwrap(), loaded.to_str().unwrap()];
+    let plain = Command::new(words[0]).arg(words[1]).output().unwrap();
+    let counts = scratch("tag-loads.json");
+    let options = ["run", "-i", "library=libtag-*", "-i", "main", "-o", counts.to_str().unwrap()];
+    let tagged = hmtt_tag(&options).arg("--").args(words).output().unwrap();
+    assert_eq!(
+        (tagged.status.code(), &tagged.stdout),
+        (plain.status.code(), &plain.stdout),
+        "{}",
+        String::from_utf8_lossy(&tagged.stderr)
+    );
+    let calls = calls(&counts);
+    let of = |name: &str| calls.get(name).copied();
+    assert_eq!([of("main"), of("linked"), of("inner"), of("loaded")], [1, 7, 14, 15].map(Some));
+}
+
+/// Calls a function before `main` and in it.
+const EARLY: &str = r#"
+#include <stdio.h>
+static volatile long steps;
+__attribute__((noipa)) void step(void) { steps++; }
+__attribute__((constructor)) static void before(void) { for (int i = 0; i < 9; i++) step(); }
+int main(void) { for (int i = 0; i < 4; i++) step(); printf("%ld\n", steps); return 0; }
+"#;
+
+#[test]
+fn tags_begin_with_main_or_before_it() {
+    for (name, flags) in [("tag-early", &[][..]), ("tag-early-static", &["-static"])] {
+        let Some(program) = build(name, EARLY, flags) else { return };
+        for (option, expected) in [(&[][..], 4), (&["--initializers"], 13)] {
+            let counts = scratch(&format!("{name}-{expected}.json"));
+            let words = [&["run", "-o", counts.to_str().unwrap()], option].concat();
+            let output = hmtt_tag(&words).arg("--").arg(&program).output().unwrap();
+            assert_eq!(output.stdout, b"13\n", "{}", String::from_utf8_lossy(&output.stderr));
+            let calls = calls(&counts);
+            assert_eq!((calls["step"], calls["main"]), (expected, 1), "{name} {option:?}");
+        }
+    }
+}
+
+/// Steps until its input ends.
+const STEPS: &str = r#"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+static atomic_int stop;
+static atomic_long wrong;
+__attribute__((noipa)) long step(long n) { return n + 1; }
+static void *run(void *unused) {
+    (void)unused;
+    while (!stop) { long n = 0; for (int i = 0; i < 100; i++) n = step(n); wrong += n != 100; }
+    return 0;
+}
+int main(void) {
+    pthread_t t[2];
+    puts("started"); fflush(stdout);
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, run, 0);
+    getchar();
+    stop = 1;
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+    printf("%ld\n", wrong);
+    return 0;
+}
+"#;
+
+/// A program that steps, and what it says at the end.
+struct Stepping {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Stepping {
+    fn start(program: &Path) -> Self {
+        let mut child =
+            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        Stepping { child, output }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        assert_eq!(text, "0\n");
+    }
+}
+
+/// Attaches, and waits until the tags are in.
+fn attach(pid: &str, counts: &Path) -> Child {
+    let words = ["attach", "-o", counts.to_str().unwrap(), pid];
+    let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+    let maps = format!("/proc/{pid}/maps");
+    while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag") {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    tag
+}
+
+#[test]
+fn a_controller_leaves_when_another_asks_it_to() {
+    let Some(program) = build("tag-asked", STEPS, &[]) else { return };
+    let (stepping, counts) = (Stepping::start(&program), scratch("tag-asked.json"));
+    let tag = attach(&stepping.pid(), &counts);
+    let output = hmtt_tag(&["detach", &stepping.pid()]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let tag = tag.wait_with_output().unwrap();
+    assert!(tag.status.success(), "{tag:?}");
+    assert!(calls(&counts)["step"] > 0);
+    let again = hmtt_tag(&["detach", &stepping.pid()]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has no tags"), "{again:?}");
+    stepping.end();
+}
+
+#[test]
+fn tags_of_a_controller_that_was_killed_are_taken_out() {
+    let Some(program) = build("tag-killed", STEPS, &[]) else { return };
+    let stepping = Stepping::start(&program);
+    for round in 0..3 {
+        let mut tag = attach(&stepping.pid(), &scratch(&format!("tag-killed-{round}.json")));
+        tag.kill().unwrap();
+        tag.wait().unwrap();
+        let output = hmtt_tag(&["detach", &stepping.pid()]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    stepping.end();
+}
+
+/// Calls one function very often, and another now and then.
+const UNEVEN: &str = r#"
+#include <stdio.h>
+static volatile long steps;
+__attribute__((noipa)) void often(void) { steps++; }
+__attribute__((noipa)) void seldom(void) { for (int i = 0; i < 3000000; i++) often(); }
+int main(void) { for (int i = 0; i < 400; i++) seldom(); printf("%ld\n", steps); return 0; }
+"#;
+
+#[test]
+fn what_costs_too_much_is_taken_out_and_named() {
+    let Some(program) = build("tag-uneven", UNEVEN, &[]) else { return };
+    let counts = scratch("tag-uneven.json");
+    let words = ["run", "--budget", "5%", "-o", counts.to_str().unwrap(), "--"];
+    let output = hmtt_tag(&words).arg(&program).output().unwrap();
+    assert_eq!(output.stdout, b"1200000000\n");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("often was taken out"), "{text}");
+    let calls = calls(&counts);
+    assert!(calls["often"] < 1_200_000_000, "{calls:?}");
+    assert_eq!(calls["seldom"], 400);
+}
+
+#[test]
+fn functions_are_chosen_by_their_source_file() {
+    let Some(program) = build("tag-sources", STEPS, &["-g"]) else { return };
+    let list = |rule: &str, program: &Path| {
+        let output = hmtt_tag(&["list", "-i", rule]).arg(program).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let names = |text: &str| -> Vec<String> {
+        text.lines().filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect()
+    };
+    let (status, text) = list("source=tag-sources.c", &program);
+    let mut found = names(&text);
+    found.sort();
+    assert_eq!((status, found), (Some(0), ["main", "run", "step"].map(str::to_owned).to_vec()));
+    assert_eq!(list("source=other.c", &program), (Some(0), String::new()));
+    let Some(bare) = build("tag-no-sources", STEPS, &[]) else { return };
+    assert_eq!(list("source=*.c", &bare).0, Some(1));
+}

@@ -1,0 +1,99 @@
+//! Chosen functions of a program and its libraries to tags in a process, when it is time for them.
+
+use std::ops::Range;
+
+use super::gate::{Gate, Purpose};
+use super::loaded::Loaded;
+use super::patch::{self, Patched};
+use super::shared::Overwritten;
+use super::{TagError, Tagged, linker};
+use crate::elf::{Function, Image};
+
+impl Tagged {
+    /// Puts a gate at `main`, if it is known.
+    pub(super) fn wait_for_main(&mut self) -> Result<bool, TagError> {
+        let Loaded { image, .. } = &self.program;
+        let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
+            return Ok(false);
+        };
+        let site = self.program.site();
+        let gate = Gate::new(&mut self.process, site, &self.program, main, Purpose::Main)?;
+        self.gates.push(gate);
+        Ok(true)
+    }
+
+    /// Puts the tags in; all threads stand still.
+    pub(super) fn begin(&mut self) -> Result<(), TagError> {
+        let plan = |image: &Image| {
+            patch::plan(image, |function| self.selection.matches(function, None), self.sink)
+        };
+        let plan = plan(&self.program.image);
+        let (process, site) = (&mut self.process, self.program.site());
+        let area = self.program.reserve(process, site, plan.stub_bytes())?;
+        let stubs = plan.stubs(area.start, 0, &self.program)?;
+        self.add(area, stubs)?;
+        if self.selection.has_libraries() {
+            self.watch_linker()?;
+            self.tag_libraries()?;
+        }
+        Ok(())
+    }
+
+    /// Puts a gate where the dynamic linker says that it has loaded something.
+    fn watch_linker(&mut self) -> Result<(), TagError> {
+        let Some(address) = linker::notifier(&self.process)? else { return Ok(()) };
+        let images = linker::files(&self.process)?.into_keys();
+        for image in images.filter_map(|path| Image::read(&path).ok()) {
+            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
+            let function = loaded.image.function_at(address.wrapping_sub(loaded.bias));
+            if let Some(function) = function.filter(|_| loaded.holds(address)) {
+                let site = self.program.site();
+                let gate = Gate::new(&mut self.process, site, &loaded, function, Purpose::Linker)?;
+                self.gates.push(gate);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tags functions of libraries that were not there before.
+    pub(super) fn tag_libraries(&mut self) -> Result<(), TagError> {
+        for (path, start) in linker::files(&self.process)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_known = path == self.program.image.path || !self.selection.wants(&name);
+            if is_known || !self.known.insert((path.clone(), start)) {
+                continue;
+            }
+            // What is mapped but no library is not meant.
+            let Ok(mut image) = Image::read(&path) else { continue };
+            if self.selection.has_sources() && image.find_sources().is_err() {
+                continue;
+            }
+            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
+            let chosen = |function: &Function| self.selection.matches(function, Some(&name));
+            let plan = patch::plan(&loaded.image, chosen, self.sink);
+            let site = self.program.site();
+            let area = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
+            let stubs = plan.stubs(area.start, self.patched.len() as u32, &loaded)?;
+            self.add(area, stubs)?;
+        }
+        Ok(())
+    }
+
+    /// Puts stubs and jumps in.
+    fn add(
+        &mut self,
+        area: Range<u64>,
+        (patched, refused, code): patch::Planned,
+    ) -> Result<(), TagError> {
+        self.refused.extend(refused);
+        self.process.write(area.start, &code)?;
+        self.areas.push(area);
+        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
+        self.collector.add(patched.len(), &overwritten)?;
+        patch::tag(&self.process, &patched)?;
+        self.patched.extend(patched);
+        self.is_changed = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! What tags leave to where it goes: one of the ways, chosen once.
+
+use std::ops::Range;
+
+use nix::unistd::Pid;
+
+use super::TagError;
+use super::loaded::Loaded;
+use super::shared::counts::{Counts, ThreadCounts};
+use super::shared::log::{Log, LogOutput};
+use super::shared::slots::Slots;
+use super::shared::window::{CardWindow, Window};
+use super::shared::{Overwritten, Shape, Shared};
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+
+/// Where what tags leave is to go.
+#[derive(Debug)]
+pub enum Output {
+    /// Nowhere: the cost of the jumps.
+    None,
+    /// Into counters.
+    Counts,
+    /// Into a file, through buffers.
+    Log(LogOutput),
+    /// Past a card.
+    Card(CardWindow),
+}
+
+impl Output {
+    /// What tags are to do.
+    pub fn sink(&self) -> Sink {
+        match self {
+            Output::None => Sink::None,
+            Output::Counts => Sink::Count,
+            Output::Log(log) => Sink::Log(log.shape),
+            Output::Card(_) => Sink::Card,
+        }
+    }
+}
+
+/// Where it goes.
+#[derive(Debug)]
+pub(super) enum Collector {
+    None(Shared),
+    Counts(Counts),
+    Log(Log),
+    Card(Window, Shared),
+}
+
+impl Collector {
+    /// Makes ready for so many functions now, and at most so many. `scratch`: writable by us, and not in
+    /// use yet.
+    pub fn new(
+        process: &mut Process,
+        loaded: &Loaded,
+        scratch: u64,
+        output: Output,
+        (functions, at_most): (usize, usize),
+    ) -> Result<Self, TagError> {
+        let nothing =
+            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
+        Ok(match output {
+            Output::None => Collector::None(nothing(process)?),
+            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
+            Output::Card(window) => {
+                let events = 2 * functions as u64;
+                let shared = nothing(process)?;
+                Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
+            }
+        })
+    }
+
+    /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
+    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        match self {
+            Collector::None(_) | Collector::Log(_) => {}
+            Collector::Counts(counts) => counts.add(functions)?,
+            Collector::Card(window, _) => window.add(2 * functions as u64)?,
+        }
+        self.shared().note(overwritten)
+    }
+
+    /// Where the process has the memory that threads write to.
+    pub fn memory(&self) -> Range<u64> {
+        let shared = self.shared();
+        shared.start..shared.start + shared.bytes
+    }
+
+    /// The memory that all of them have.
+    fn shared(&self) -> &Shared {
+        match self {
+            Collector::None(shared) | Collector::Card(_, shared) => shared,
+            Collector::Counts(counts) => counts.shared(),
+            Collector::Log(log) => log.shared(),
+        }
+    }
+
+    /// Gives a thread that stands still what its tags need.
+    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+        match self {
+            Collector::None(_) => Ok(()),
+            Collector::Counts(counts) => counts.slots.enter(process, thread).map(drop),
+            Collector::Log(log) => log.enter(process, thread),
+            Collector::Card(window, _) => window.enter(process, thread),
+        }
+    }
+
+    /// Whether a thread has what it needs.
+    pub fn knows(&self, thread: Pid) -> bool {
+        match self {
+            Collector::None(_) => true,
+            Collector::Card(window, _) => window.knows(thread),
+            _ => self.slots().is_some_and(|slots| slots.knows(thread)),
+        }
+    }
+
+    /// Takes note that a thread has ended.
+    pub fn leave(&mut self, thread: Pid) {
+        match self {
+            Collector::None(_) => {}
+            Collector::Counts(counts) => counts.leave(thread),
+            Collector::Log(log) => log.leave(thread),
+            Collector::Card(window, _) => window.leave(thread),
+        }
+    }
+
+    /// Makes a child that has a copy of our process's registers and memory, and stands still, one that
+    /// leaves no trace, even if it began within a tag.
+    pub fn disown(&self, child: &Process) -> Result<(), TagError> {
+        let Some(slots) = self.slots() else { return Ok(()) };
+        let registers = child.registers(child.pid)?;
+        let gs_base = slots.of_nobody();
+        Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
+    }
+
+    /// Takes note that the tags are out.
+    pub fn forget_overwritten(&self) {
+        self.shared().forget_overwritten();
+    }
+
+    fn slots(&self) -> Option<&Slots> {
+        match self {
+            Collector::Counts(counts) => Some(&counts.slots),
+            Collector::Log(log) => Some(&log.slots),
+            Collector::None(_) | Collector::Card(..) => None,
+        }
+    }
+
+    /// How often each function was entered so far, as far as that is known.
+    pub fn calls(&self) -> Vec<u64> {
+        match self {
+            Collector::Counts(counts) => {
+                let mut calls = Vec::new();
+                for thread in counts.read() {
+                    calls.resize(calls.len().max(thread.entries.len()), 0);
+                    calls.iter_mut().zip(thread.entries).for_each(|(sum, one)| *sum += one);
+                }
+                calls
+            }
+            Collector::Log(log) => log.calls(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What each thread has counted.
+    pub fn counts(&self) -> Vec<ThreadCounts> {
+        match self {
+            Collector::Counts(counts) => counts.read(),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+use nix::unistd::Pid;
+
+use super::shared::window::WindowError;
+use crate::ptrace::PtraceError;
+use crate::stubs::StubError;
+
+/// Why a process cannot be tagged.
+#[derive(Debug, thiserror::Error)]
+pub enum TagError {
+    /// It cannot be traced.
+    #[error(transparent)]
+    Ptrace(#[from] PtraceError),
+    /// Its program is not where it should be in its memory.
+    #[error("process {pid}: {path} is not in its memory")]
+    NotLoaded {
+        /// Which.
+        pid: Pid,
+        /// The program.
+        path: PathBuf,
+    },
+    /// There is no room near the program.
+    #[error("process {0}: no room for {1} bytes within reach of its program")]
+    NoRoom(Pid, u64),
+    /// `gs` is in use.
+    #[error("process {0}: it uses the register gs, which tags need; those of --sink none do not")]
+    GsInUse(Pid),
+    /// A function that must not be passed unnoticed cannot be tagged.
+    #[error("cannot stop at {name}: {reason}")]
+    NoGate {
+        /// Which.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A thread stands in what is to be overwritten, at an instruction that becomes several.
+    #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
+    InTheWay(Pid, u64),
+    /// What tags share cannot be made.
+    #[error(transparent)]
+    Stub(#[from] StubError),
+    /// There is no memory to share.
+    #[error("process {pid}: cannot share memory with it")]
+    Shared {
+        /// Which.
+        pid: Pid,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The log cannot be written.
+    #[error("cannot write the log")]
+    Log {
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The sink does not tell how often a function is called.
+    #[error("a budget needs counts, or a log")]
+    NoBudget,
+    /// The card's window cannot be used.
+    #[error(transparent)]
+    Window(#[from] WindowError),
+}

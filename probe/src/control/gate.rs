@@ -1,0 +1,113 @@
+//! Places that a thread must not pass unnoticed, to a thread that stands still there.
+//!
+//! A gate is a stub that sends its own thread a signal that is ignored by default. A traced thread stops at
+//! it; if nobody traces it any more, nothing happens: a controller that dies leaves no trap behind.
+
+use std::ops::Range;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::loaded::Loaded;
+use super::patch::{self, Patched};
+use super::{TagError, Tagged};
+use crate::disassembly::Refusal;
+use crate::elf::Function;
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+use crate::stubs::tags::GATE_SAVED;
+
+/// The signal.
+pub(super) const SIGNAL: Signal = Signal::SIGURG;
+/// Bytes of a saved register.
+const REGISTER_BYTES: u64 = 8;
+
+/// What a gate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The program begins.
+    Main,
+    /// The dynamic linker has loaded or unloaded something.
+    Linker,
+}
+
+/// A place that is watched.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub purpose: Purpose,
+    pub patched: Patched,
+    pub stubs: Range<u64>,
+}
+
+impl Gate {
+    /// Watches a function of a process whose threads all stand still.
+    ///
+    /// # Errors
+    /// [`TagError::NoGate`] if there is no room for a jump at its entry.
+    pub fn new(
+        process: &mut Process,
+        site: u64,
+        loaded: &Loaded,
+        function: &Function,
+        purpose: Purpose,
+    ) -> Result<Gate, TagError> {
+        let plan = patch::plan(&loaded.image, |one| one.start == function.start, Sink::Gate);
+        let stubs = loaded.reserve(process, site, plan.stub_bytes())?;
+        let (patched, refused, code) = plan.stubs(stubs.start, 0, loaded)?;
+        let Some(patched) = patched.into_iter().next() else {
+            let reason = refused.into_iter().next().map(|(_, reason)| reason);
+            let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());
+            return Err(TagError::NoGate { name: function.name.clone(), reason });
+        };
+        process.write(stubs.start, &code)?;
+        patch::tag(process, std::slice::from_ref(&patched))?;
+        Ok(Gate { purpose, patched, stubs })
+    }
+}
+
+impl Tagged {
+    /// What the gate is for that a thread has just stopped in, if it is in one.
+    pub(super) fn gate_of(&self, thread: Pid) -> Result<Option<Purpose>, TagError> {
+        let rip = self.process.registers(thread)?.rip;
+        Ok(self.gates.iter().find(|gate| gate.stubs.contains(&rip)).map(|gate| gate.purpose))
+    }
+
+    /// Lets a thread through a gate; the others are stopped meanwhile.
+    pub(super) fn pass(&mut self, thread: Pid, purpose: Purpose) -> Result<(), TagError> {
+        self.process.stop_beside(thread)?;
+        if purpose == Purpose::Main {
+            self.back_to_main(thread)?;
+            self.begin()?;
+        } else {
+            self.tag_libraries()?;
+        }
+        self.let_children_go()?;
+        Ok(self.process.go_on()?)
+    }
+
+    /// Takes the gate at `main` out: its thread is before the first instruction again.
+    fn back_to_main(&mut self, thread: Pid) -> Result<(), TagError> {
+        let is_main = |gate: &mut Gate| gate.purpose == Purpose::Main;
+        for Gate { patched, stubs, .. } in self.gates.extract_if(.., is_main) {
+            self.areas.push(stubs);
+            patch::restore(&self.process, std::slice::from_ref(&patched))?;
+            let mut registers = self.process.registers(thread)?;
+            let mut saved = [[0; REGISTER_BYTES as usize]; GATE_SAVED];
+            self.process.read(registers.rsp, saved.as_flattened_mut())?;
+            let [r11, rcx, rdx, rsi, rdi, rax] = saved.map(u64::from_le_bytes);
+            registers.rsp += GATE_SAVED as u64 * REGISTER_BYTES;
+            registers = libc::user_regs_struct {
+                r11,
+                rcx,
+                rdx,
+                rsi,
+                rdi,
+                rax,
+                rip: patched.address(),
+                ..registers
+            };
+            self.process.set_registers(thread, registers)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! A process to its libraries, and to where its dynamic linker says that it has loaded one.
+//!
+//! The kernel tells where the program's headers are (`/proc/PID/auxv`); its dynamic section leads to what the
+//! linker keeps for debuggers (`r_debug` of `link.h`), which names a function that does nothing and is called
+//! whenever libraries come or go.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR};
+
+use crate::ptrace::{Process, PtraceError, mappings};
+
+/// `AT_PHDR` and `AT_PHNUM` (getauxval(3)).
+const HEADERS: u64 = 3;
+const COUNT: u64 = 5;
+/// Bytes of a program header, and where in it the address is (ELF-64, "Program Header").
+const HEADER_BYTES: u64 = 56;
+const ADDRESS: usize = 16;
+/// Where in `r_debug` the function's address is.
+const FUNCTION: u64 = 16;
+/// Most entries of a dynamic section that are read.
+const ENTRIES: u64 = 1 << 10;
+
+/// The address of the function that is called when libraries come or go; `None` for static programs.
+pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
+    let failed = |source| PtraceError::System {
+        pid: process.pid,
+        operation: "read where its program is",
+        source,
+    };
+    let bytes = std::fs::read(format!("/proc/{}/auxv", process.pid)).map_err(failed)?;
+    let pairs: BTreeMap<u64, u64> =
+        bytes.as_chunks::<16>().0.iter().map(|pair| (word(pair, 0), word(pair, 8))).collect();
+    let (Some(headers), Some(count)) = (pairs.get(&HEADERS), pairs.get(&COUNT)) else {
+        return Ok(None);
+    };
+    let (mut bias, mut dynamic) = (0, None);
+    for number in 0..*count {
+        let mut header = [0; HEADER_BYTES as usize];
+        process.read(headers + number * HEADER_BYTES, &mut header)?;
+        match word(&header, 0) as u32 {
+            PT_PHDR => bias = headers.wrapping_sub(word(&header, ADDRESS)),
+            PT_DYNAMIC => dynamic = Some(word(&header, ADDRESS)),
+            _ => {}
+        }
+    }
+    let Some(dynamic) = dynamic else { return Ok(None) };
+    for number in 0..ENTRIES {
+        let mut entry = [0; 16];
+        process.read(dynamic.wrapping_add(bias) + number * 16, &mut entry)?;
+        match (word(&entry, 0), word(&entry, 8)) {
+            (0, _) => break,
+            (tag, debug) if tag == u64::from(DT_DEBUG) && debug != 0 => {
+                let mut address = [0; 8];
+                process.read(debug + FUNCTION, &mut address)?;
+                return Ok(Some(word(&address, 0)).filter(|address| *address != 0));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Files that a process has mapped instructions of, and the first address of each.
+pub(super) fn files(process: &Process) -> Result<BTreeMap<PathBuf, u64>, PtraceError> {
+    let mut files = BTreeMap::new();
+    for mapping in mappings(process.pid)? {
+        if mapping.executable && mapping.path.is_absolute() {
+            files.entry(mapping.path).or_insert(mapping.start);
+        }
+    }
+    Ok(files)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
+}

@@ -1,0 +1,55 @@
+//! A tagged process to what its tags' numbers stand for.
+
+use super::{Collector, Tagged};
+use crate::stubs::tags::CARD_STRIDE;
+use crate::tag_map::{Exits, RefusedFunction, TagMap, TaggedFunction, VERSION, Window};
+
+impl Tagged {
+    /// What numbers stand for. `sink`: its name; `window_base`: where the card sees the window, if that is
+    /// known.
+    pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
+        let (tsc_hz, window) = match &self.collector {
+            Collector::Log(log) => (log.tsc_hz, None),
+            Collector::Card(window, _) => (0, Some(window.bytes)),
+            _ => (0, None),
+        };
+        let window = window.map(|bytes| Window {
+            base: window_base.unwrap_or(0),
+            stride: CARD_STRIDE as u32,
+            bytes,
+        });
+        let functions = self.patched.iter().enumerate().map(|(number, patched)| TaggedFunction {
+            number: number as u32,
+            name: patched.function.name.clone(),
+            symbols: patched.function.symbols.clone(),
+            object: patched.object.clone(),
+            start: patched.address(),
+            size: patched.function.size,
+            exits: match (&self.collector, patched.hidden) {
+                (Collector::Counts(_), _) => Exits::None,
+                (_, 0) => Exits::All,
+                _ => Exits::Some,
+            },
+            removed: self.taken_out.iter().find(|one| one.number == number).map(|one| {
+                format!("called {:.0} times a second of processor time", one.calls_per_second)
+            }),
+        });
+        let refused = self.refused.iter().map(|(function, reason)| RefusedFunction {
+            name: function.name.clone(),
+            reason: reason.clone(),
+        });
+        TagMap {
+            version: VERSION,
+            id,
+            program: self.program.image.path.clone(),
+            pid: self.process.pid.as_raw() as u32,
+            sink: sink.to_owned(),
+            timed,
+            tsc_hz,
+            window,
+            functions: functions.collect(),
+            blocks: Vec::new(),
+            refused: refused.collect(),
+        }
+    }
+}

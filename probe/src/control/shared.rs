@@ -1,0 +1,243 @@
+//! A process to one that shares memory with us: [`crate::stubs::layout`] says what is where.
+//!
+//! The memory is a file without a name, which the process makes and maps, and we map too. It outlives
+//! either. Its first page and the patches behind it tell a later controller how to take the tags out.
+
+mod clock;
+pub mod counts;
+mod drain;
+pub mod log;
+pub mod marks;
+mod memory;
+pub mod slots;
+#[cfg(test)]
+mod tests;
+pub mod window;
+pub mod writer;
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nix::unistd::Pid;
+use rustix::fs::Timespec;
+use rustix::thread::futex;
+
+use super::TagError;
+use super::loaded::Loaded;
+use crate::ptrace::Process;
+use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
+use memory::Memory;
+
+/// What the kernel calls the memory.
+pub const NAME: &std::ffi::CStr = c"hmtt-tag";
+/// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
+/// written.
+pub const SLOTS: u64 = 1 << 12;
+
+/// Places of a function that are overwritten, on average at most: memory is taken where there are some.
+const PATCHES: u64 = 32;
+
+/// Where something stood before a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Where.
+    pub address: u64,
+    /// What, 16 bytes at most.
+    pub bytes: Vec<u8>,
+}
+
+/// What slots are to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// What their addresses are multiples of.
+    pub alignment: u64,
+}
+
+impl Shape {
+    /// Nothing is collected: the memory says what was overwritten.
+    pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
+}
+
+/// Memory that a process shares with us.
+#[derive(Debug)]
+pub struct Shared {
+    /// Where the process has it.
+    pub start: u64,
+    memory: Memory,
+    slots_at: u64,
+    slot_bytes: u64,
+    /// How much it is.
+    pub bytes: u64,
+    pid: Pid,
+    /// What was overwritten, at most.
+    patches: u64,
+}
+
+impl Shared {
+    /// Makes the memory, for at most so many functions. `scratch`: writable by us, and not in use yet.
+    pub fn new(
+        process: &mut Process,
+        loaded: &Loaded,
+        scratch: u64,
+        shape: Shape,
+        functions: usize,
+    ) -> Result<Self, TagError> {
+        let pid = process.pid;
+        let failed = |source| TagError::Shared { pid, source };
+        let patches = (functions as u64 + 1) * PATCHES;
+        let before = (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES);
+        // The process maps it at any page: slots begin at the first multiple behind. One more page is only
+        // pointed at.
+        let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
+        let (start, file) = create(process, loaded, scratch, bytes)?;
+        let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
+        let memory = Memory::map(&file, bytes).map_err(failed)?;
+        let slot_bytes = shape.slot_bytes;
+        let shared = Shared { start, memory, slots_at, slot_bytes, bytes, pid, patches };
+        shared.describe();
+        Ok(shared)
+    }
+
+    fn failed(&self, what: &str) -> TagError {
+        TagError::Shared { pid: self.pid, source: io::Error::other(what) }
+    }
+
+    /// Memory that no process has.
+    #[cfg(test)]
+    fn of_nobody(shape: Shape, slots: u64) -> Self {
+        let slots_at = (2 * PAGE_BYTES).max(shape.alignment);
+        let slot_bytes = shape.slot_bytes;
+        let bytes = slots_at + slots * slot_bytes + PAGE_BYTES;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        let memory = Memory::map(&file, bytes).unwrap();
+        Shared {
+            start: 1 << 40,
+            memory,
+            slots_at,
+            slot_bytes,
+            bytes,
+            pid: Pid::this(),
+            patches: PATCHES,
+        }
+    }
+
+    /// Keeps what is to be overwritten, for a controller that takes the tags out later.
+    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let first = self.get(header::PATCHES);
+        if first + overwritten.len() as u64 > self.patches {
+            return Err(self.failed("too many places to tag"));
+        }
+        for (number, Overwritten { address, bytes }) in overwritten.iter().enumerate() {
+            let at = PAGE_BYTES + (first + number as u64) * PATCH_BYTES;
+            let bytes = &bytes[..bytes.len().min(OVERWRITTEN_BYTES)];
+            self.set(at, *address);
+            self.set(at + 8, bytes.len() as u64);
+            self.memory.copy_from(at + 16, bytes);
+        }
+        self.set(header::PATCHES, first + overwritten.len() as u64);
+        Ok(())
+    }
+
+    /// Fills the header in.
+    fn describe(&self) {
+        self.memory.write(header::VERSION, VERSION);
+        self.memory.write(header::CONTROLLER, std::process::id());
+        self.set(header::PATCHES_AT, PAGE_BYTES);
+        self.set(header::SLOTS_AT, self.slots_at);
+        self.set(header::SLOT_BYTES, self.slot_bytes);
+        self.set(header::MAGIC, MAGIC);
+    }
+
+    /// Says that the tags are out.
+    pub fn forget_overwritten(&self) {
+        self.set(header::PATCHES, 0);
+    }
+
+    fn set(&self, offset: u64, value: u64) {
+        self.memory.long(offset).store(value, Ordering::SeqCst);
+    }
+
+    fn get(&self, offset: u64) -> u64 {
+        self.memory.long(offset).load(Ordering::SeqCst)
+    }
+
+    /// Where in the memory a slot is.
+    fn slot_at(&self, slot: u64) -> u64 {
+        self.slots_at + slot * self.slot_bytes
+    }
+
+    /// Where the process has a slot.
+    fn slot_address(&self, slot: u64) -> u64 {
+        self.start + self.slot_at(slot)
+    }
+
+    /// Whether the process has it at an address.
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|at| at < self.bytes)
+    }
+
+    /// Raises a word, and wakes who waits for that.
+    fn wake(&self, offset: u64) {
+        let word = self.memory.word(offset);
+        word.fetch_add(1, Ordering::SeqCst);
+        // It is woken, or finds the word changed.
+        let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+    }
+
+    /// Waits until a word is no longer what it was, or not so long.
+    fn wait(&self, offset: u64, was: u32, at_most: Duration) {
+        let timeout = Timespec {
+            tv_sec: at_most.as_secs() as i64,
+            tv_nsec: i64::from(at_most.subsec_nanos()),
+        };
+        // Whatever ends it, whoever waits looks again.
+        let _ = futex::wait(self.memory.word(offset), futex::Flags::empty(), was, Some(&timeout));
+    }
+}
+
+/// The memory as a file, and where the process has it.
+fn create(
+    process: &mut Process,
+    loaded: &Loaded,
+    scratch: u64,
+    bytes: u64,
+) -> Result<(u64, File), TagError> {
+    let pid = process.pid;
+    let site = loaded.site();
+    let create = (libc::SYS_memfd_create, "make memory to share");
+    let descriptor = with_text(process, scratch, NAME.to_bytes_with_nul(), |process| {
+        let arguments = [scratch, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
+        Ok(process.call(site, create, arguments)?)
+    })?;
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.and_then(|file| file.set_len(bytes).map(|()| file));
+    let file = file.map_err(|source: io::Error| TagError::Shared { pid, source })?;
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let map = (libc::SYS_mmap, "map memory to share");
+    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
+    let start = process.call(site, map, [0, bytes, protection, flags, descriptor, 0])?;
+    let close = (libc::SYS_close, "close the shared memory's file");
+    process.call(site, close, [descriptor, 0, 0, 0, 0, 0])?;
+    Ok((start, file))
+}
+
+/// Does something while the process has some bytes in its memory.
+fn with_text<T>(
+    process: &mut Process,
+    scratch: u64,
+    text: &[u8],
+    something: impl FnOnce(&mut Process) -> Result<T, TagError>,
+) -> Result<T, TagError> {
+    let mut before = vec![0; text.len()];
+    process.read(scratch, &mut before)?;
+    process.write(scratch, text)?;
+    let result = something(process);
+    process.write(scratch, &before)?;
+    result
+}

@@ -1,0 +1,84 @@
+//! Slots to how often each thread has entered each function.
+
+use std::sync::{Arc, PoisonError};
+
+use nix::unistd::Pid;
+
+use super::slots::Slots;
+use super::{Shape, Shared};
+use crate::control::TagError;
+use crate::control::loaded::Loaded;
+use crate::ptrace::Process;
+use crate::stubs::layout::PAGE_BYTES;
+
+/// What one thread has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadCounts {
+    /// Its number.
+    pub thread: i32,
+    /// Entries of each function.
+    pub entries: Vec<u64>,
+}
+
+/// Counters of all threads.
+#[derive(Debug)]
+pub struct Counts {
+    shared: Arc<Shared>,
+    /// Which thread has which.
+    pub slots: Slots,
+    functions: usize,
+    /// Of threads that have ended.
+    ended: Vec<ThreadCounts>,
+}
+
+impl Counts {
+    /// Makes room for them.
+    pub fn new(
+        process: &mut Process,
+        loaded: &Loaded,
+        scratch: u64,
+        at_most: usize,
+    ) -> Result<Self, TagError> {
+        let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
+        let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
+        let shared = Arc::new(Shared::new(process, loaded, scratch, shape, at_most)?);
+        let slots = Slots::new(Arc::clone(&shared));
+        Ok(Counts { shared, slots, functions: 0, ended: Vec::new() })
+    }
+
+    /// Counts more functions.
+    pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
+        self.functions += functions;
+        if self.functions as u64 * 8 > self.shared.slot_bytes {
+            return Err(self.shared.failed("too many functions"));
+        }
+        Ok(())
+    }
+
+    /// The memory they are in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Takes the counts of a thread that has ended, and its slot.
+    pub fn leave(&mut self, thread: Pid) {
+        let Some(slot) = self.slots.leave(thread) else { return };
+        let counts = self.of_slot(thread, slot);
+        self.ended.push(counts);
+        self.shared.memory.clear(self.shared.slot_at(slot), self.shared.slot_bytes);
+        self.slots.free().lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    }
+
+    /// What all threads have counted so far, those that ended first.
+    pub fn read(&self) -> Vec<ThreadCounts> {
+        let alive = self.slots.iter().map(|(thread, slot)| self.of_slot(thread, slot));
+        self.ended.iter().cloned().chain(alive).collect()
+    }
+
+    fn of_slot(&self, thread: Pid, slot: u64) -> ThreadCounts {
+        let start = self.shared.slot_at(slot);
+        let count = |function: usize| self.shared.get(start + 8 * function as u64);
+        let entries = (0..self.functions).map(count).collect();
+        ThreadCounts { thread: thread.as_raw(), entries }
+    }
+}

@@ -1,0 +1,156 @@
+//! Chunks that a thread has filled, in order, to the log; then they are free again.
+//!
+//! A handed-over chunk may have a place that was reserved and not written yet: a signal came in between, and
+//! its handler's tags went on behind it. Such a chunk waits, with all after it, until the place is written,
+//! or until the thread has filled all its other chunks, or stands still for good: then the function was left
+//! in another way, by longjmp or with its thread, and the record is lost, and counted.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+
+use hmtt_format::tag_log::{Content, LossReason};
+
+use super::Shared;
+use super::writer::Writer;
+use crate::stubs::layout::{LogShape, chunk, slot};
+
+/// What is read of a thread.
+#[derive(Debug)]
+pub struct Drain {
+    /// The kernel's number of it.
+    pub thread: u32,
+    /// Its slot.
+    pub slot: u64,
+    /// Where in the memory that is.
+    at: u64,
+    /// Chunks that were read.
+    number: u64,
+    /// Records it had dropped before the last of them.
+    dropped: u64,
+    /// Copies of records.
+    records: Vec<u8>,
+}
+
+impl Drain {
+    /// A slot that its thread does not use yet.
+    pub fn new(shared: &Shared, shape: &LogShape, thread: u32, slot: u64) -> Self {
+        let at = shared.slot_at(slot);
+        let first = at + shape.chunk_at(0);
+        let memory = &shared.memory;
+        shared.set(at + slot::NUMBER, 0);
+        shared.set(at + slot::DROPPED, 0);
+        memory.write(at + slot::DROPPING, 0);
+        memory.write(at + slot::ABANDONED, 0);
+        shared.set(at + slot::HEADER, shared.start);
+        shared.set(at + slot::SELF, shared.start + at);
+        memory.write(first + chunk::STATE, chunk::FILLING);
+        shared.set(first + chunk::LOST, 0);
+        shared.set(at + slot::POINTER, shared.start + first + chunk::GUARD_BYTES);
+        Drain { thread, slot, at, number: 0, dropped: 0, records: Vec::new() }
+    }
+
+    /// Makes a slot one whose threads never wait, and whose records nobody reads.
+    pub fn abandon(shared: &Shared, shape: &LogShape, slot: u64) {
+        let Drain { at, .. } = Drain::new(shared, shape, 0, slot);
+        (0..shape.chunks).for_each(|number| {
+            shared.memory.write(at + shape.chunk_at(number) + chunk::STATE, chunk::FULL);
+        });
+        shared.memory.write(at + slot::DROPPING, 1);
+        shared.memory.write(at + slot::ABANDONED, 1);
+        shared.set(at + slot::POINTER, shared.start + at + chunk::GUARD_BYTES);
+    }
+
+    /// Writes what the thread has handed over. Whether there was something comes back.
+    pub fn drain(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) -> bool {
+        let first = self.number;
+        loop {
+            let at = self.at + shape.chunk_at(self.number);
+            if shared.memory.read(at + chunk::STATE) != chunk::FULL {
+                break;
+            }
+            let taken = shared.get(self.at + slot::NUMBER).wrapping_sub(self.number);
+            if taken < shape.chunks && has_holes(shared, shape, at) {
+                break;
+            }
+            self.write(shared, shape, writer, shape.capacity());
+            self.free(shared, shape);
+        }
+        first != self.number
+    }
+
+    /// Writes all there is of a thread that stands still, and will not be looked at again. The slot's chunks
+    /// are free afterwards.
+    pub fn finish(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) {
+        loop {
+            let at = self.at + shape.chunk_at(self.number);
+            let reserved = match shared.memory.read(at + chunk::STATE) {
+                chunk::FULL => shape.capacity(),
+                chunk::FILLING => self.reserved(shared, shape, at),
+                _ => break,
+            };
+            self.write(shared, shape, writer, reserved);
+            self.free(shared, shape);
+        }
+        let mut dropped = shared.get(self.at + slot::DROPPED);
+        if shared.memory.read(self.at + slot::DROPPING) != 0 {
+            dropped += self.reserved(shared, shape, self.at);
+        }
+        self.say_dropped(dropped, writer);
+    }
+
+    /// Gives the memory of records back, of a process that goes on without tags: what a thread was about to
+    /// write it may still write.
+    pub fn release(&self, shared: &Shared, shape: &LogShape) {
+        let first = self.at + chunk::GUARD_BYTES;
+        shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
+    }
+
+    /// Places that are reserved in a chunk if the thread fills it.
+    fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> u64 {
+        let pointer = shared.get(self.at + slot::POINTER);
+        let first = shared.start + at + chunk::GUARD_BYTES;
+        // It points behind the last place, a little, if the chunk is full.
+        let inside = pointer.checked_sub(first).filter(|bytes| *bytes < shape.chunk_bytes);
+        inside.map_or(0, |bytes| (bytes / shape.record_bytes()).min(shape.capacity()))
+    }
+
+    /// Writes the next chunk.
+    fn write(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer, reserved: u64) {
+        let at = self.at + shape.chunk_at(self.number);
+        self.say_dropped(shared.get(at + chunk::LOST), writer);
+        self.records.resize((reserved * shape.record_bytes()) as usize, 0);
+        shared.memory.copy_to(at + chunk::GUARD_BYTES, &mut self.records);
+        writer.records(self.thread, shape, &self.records);
+    }
+
+    fn say_dropped(&mut self, dropped: u64, writer: &mut Writer) {
+        let count = dropped.saturating_sub(self.dropped);
+        if count != 0 {
+            writer.say(self.thread, Content::Lost { count, reason: LossReason::BufferFull });
+        }
+        self.dropped = dropped;
+    }
+
+    /// Frees the chunk that was written.
+    fn free(&mut self, shared: &Shared, shape: &LogShape) {
+        let at = self.at + shape.chunk_at(self.number);
+        shared.memory.clear(at + chunk::GUARD_BYTES, shape.chunk_bytes - chunk::GUARD_BYTES);
+        shared.memory.write(at + chunk::STATE, chunk::FREE);
+        self.number += 1;
+        shared.memory.word(self.at + slot::FREED).fetch_add(1, Ordering::SeqCst);
+        if shared.memory.word(self.at + slot::WAITING).swap(0, Ordering::SeqCst) != 0 {
+            shared.wake(self.at + slot::FREED);
+        }
+    }
+}
+
+/// Whether a full chunk has a place that is not written yet.
+fn has_holes(shared: &Shared, shape: &LogShape, at: u64) -> bool {
+    let first = at + chunk::GUARD_BYTES + shape.word_at();
+    (0..shape.capacity()).any(|number| {
+        let word = shared.memory.word(first + number * shape.record_bytes());
+        word.load(Ordering::Acquire) == 0
+    })
+}

@@ -1,0 +1,164 @@
+//! Chunks as threads leave them, written here word by word.
+
+use std::io::{Read, Seek};
+
+use hmtt_format::tag_log::{Chunk, Ending, HEADER_BYTES, Header};
+
+use super::*;
+use crate::control::shared::Shape;
+use crate::stubs::layout::WhenFull;
+
+const SHAPE: LogShape =
+    LogShape { is_timed: false, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Drop };
+
+/// A thread, and who reads what it writes.
+struct Bench {
+    shared: Shared,
+    drain: Drain,
+    writer: Writer,
+    file: std::fs::File,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let shape = Shape { slot_bytes: SHAPE.slot_bytes(), alignment: SHAPE.chunk_bytes };
+        let shared = Shared::of_nobody(shape, 2);
+        let drain = Drain::new(&shared, &SHAPE, 7, 1);
+        let file = tempfile::tempfile().unwrap();
+        let writer = Writer::new(file.try_clone().unwrap(), Header::default()).unwrap();
+        Bench { shared, drain, writer, file }
+    }
+
+    fn chunk(&self, number: u64) -> u64 {
+        self.drain.at + SHAPE.chunk_at(number)
+    }
+
+    /// Writes the word of a place.
+    fn put(&self, number: u64, place: u64, word: u32) {
+        let at = self.chunk(number) + chunk::GUARD_BYTES + place * 8 + 4;
+        self.shared.memory.write(at, word);
+    }
+
+    /// Fills a chunk but for a place.
+    fn fill(&self, number: u64, hole: Option<u64>) {
+        let places = (0..SHAPE.capacity()).filter(|place| Some(*place) != hole);
+        places.for_each(|place| self.put(number, place, 1 + 2 * place as u32));
+    }
+
+    /// Hands a chunk over, as a thread does.
+    fn hand_over(&self, number: u64) {
+        self.shared.set(self.drain.at + slot::NUMBER, number + 1);
+        self.shared.memory.write(self.chunk(number) + chunk::STATE, chunk::FULL);
+    }
+
+    /// Takes the next one.
+    fn take(&self, number: u64, dropped: u64, pointer: u64) {
+        self.shared.memory.write(self.chunk(number) + chunk::STATE, chunk::FILLING);
+        self.shared.set(self.chunk(number) + chunk::LOST, dropped);
+        let first = self.shared.start + self.chunk(number) + chunk::GUARD_BYTES;
+        self.shared.set(self.drain.at + slot::POINTER, first + pointer * 8);
+    }
+
+    fn drain(&mut self) -> bool {
+        self.drain.drain(&self.shared, &SHAPE, &mut self.writer)
+    }
+
+    fn state(&self, number: u64) -> u32 {
+        self.shared.memory.read(self.chunk(number) + chunk::STATE)
+    }
+
+    /// What the log says: how many events, how many lost of either kind, in order.
+    fn finish(mut self) -> Vec<(char, u64)> {
+        self.drain.finish(&self.shared, &SHAPE, &mut self.writer);
+        self.writer.finish(Ending::Detached).unwrap();
+        let mut bytes = Vec::new();
+        self.file.rewind().unwrap();
+        self.file.read_to_end(&mut bytes).unwrap();
+        let mut said = Vec::new();
+        let mut rest = &bytes[HEADER_BYTES..];
+        while let Some((chunk, length)) = Chunk::decode(rest).unwrap() {
+            rest = &rest[length..];
+            match chunk.content {
+                Content::Events(events) => said.push(('e', u64::from(events.count))),
+                Content::Lost { count, reason: LossReason::BufferFull } => said.push(('d', count)),
+                Content::Lost { count, .. } => said.push(('i', count)),
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+#[test]
+fn a_chunk_with_a_hole_waits_until_it_is_filled() {
+    let mut bench = Bench::new();
+    bench.fill(0, Some(5));
+    bench.hand_over(0);
+    bench.take(1, 0, 1);
+    bench.put(1, 0, 9);
+    assert!(!bench.drain());
+    assert_eq!(bench.state(0), chunk::FULL);
+    bench.put(0, 5, 3);
+    assert!(bench.drain());
+    assert_eq!(bench.state(0), chunk::FREE);
+    assert_eq!(bench.finish(), [('e', SHAPE.capacity()), ('e', 1)]);
+}
+
+#[test]
+fn a_hole_is_lost_when_its_thread_has_filled_everything_else() {
+    let mut bench = Bench::new();
+    bench.fill(0, Some(5));
+    bench.hand_over(0);
+    bench.fill(1, None);
+    assert!(!bench.drain());
+    bench.hand_over(1);
+    assert!(bench.drain());
+    let capacity = SHAPE.capacity();
+    assert_eq!(bench.finish(), [('e', 5), ('i', 1), ('e', capacity - 6), ('e', capacity)]);
+}
+
+#[test]
+fn what_was_reserved_and_not_written_by_the_end_is_lost() {
+    let bench = Bench::new();
+    bench.take(0, 0, 4);
+    bench.put(0, 0, 1);
+    bench.put(0, 2, 5);
+    assert_eq!(bench.finish(), [('e', 1), ('i', 1), ('e', 1), ('i', 1)]);
+}
+
+#[test]
+fn a_pointer_behind_the_last_place_is_a_full_chunk() {
+    for behind in [0, 3, 511] {
+        let bench = Bench::new();
+        bench.take(0, 0, SHAPE.capacity() + behind);
+        bench.fill(0, None);
+        assert_eq!(bench.finish(), [('e', SHAPE.capacity())]);
+    }
+}
+
+#[test]
+fn what_was_dropped_is_said_where_it_was() {
+    let mut bench = Bench::new();
+    for number in [0, 1] {
+        bench.fill(number, None);
+        bench.hand_over(number);
+    }
+    assert!(bench.drain());
+    bench.take(2, 1000, 1);
+    bench.put(2, 0, 1);
+    bench.shared.set(bench.drain.at + slot::DROPPED, 1000);
+    let capacity = SHAPE.capacity();
+    assert_eq!(bench.finish(), [('e', capacity), ('e', capacity), ('d', 1000), ('e', 1)]);
+}
+
+#[test]
+fn a_spare_chunk_that_is_not_full_counts_as_well() {
+    let bench = Bench::new();
+    bench.fill(0, None);
+    bench.hand_over(0);
+    bench.shared.memory.write(bench.drain.at + slot::DROPPING, 1);
+    bench.shared.set(bench.drain.at + slot::DROPPED, 1024);
+    let spare = bench.shared.start + bench.drain.at + chunk::GUARD_BYTES;
+    bench.shared.set(bench.drain.at + slot::POINTER, spare + 3 * 8);
+    assert_eq!(bench.finish(), [('e', SHAPE.capacity()), ('d', 1027)]);
+}

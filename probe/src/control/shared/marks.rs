@@ -1,0 +1,128 @@
+//! Time to marks on the memory bus: moments that a card's trace and the log both tell of.
+//!
+//! A mark is as many reads of one of the card's configuration registers as its configuration unit wants
+//! (docs/format.md). Each goes past the caches, even where the memory is cached. The registers for free use
+//! take turns, so that marks that were missed on either side are told from their neighbours.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use hmtt_format::config::{
+    DEFAULT_COUNT, DEFAULT_STRIDE_LOG2, MARK_FREE_FIRST, MARK_FREE_LAST, REGISTERS_LOG2,
+    register_address,
+};
+use hmtt_format::tag_log::Mark;
+
+use super::clock;
+use super::memory::Memory;
+use super::window::{self, CardWindow};
+use crate::control::TagError;
+
+/// Bytes of all registers.
+const BYTES: u64 = 1 << (REGISTERS_LOG2 + DEFAULT_STRIDE_LOG2);
+
+/// Where marks are made, and how often.
+#[derive(Clone, Debug)]
+pub struct MarkOutput {
+    /// The card's configuration registers: a device, or another file.
+    pub window: CardWindow,
+    /// From one mark to the next.
+    pub every: Duration,
+}
+
+/// A thread that makes marks.
+#[derive(Debug)]
+pub struct Marking {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Marking {
+    /// Begins with one, which has been made when this returns.
+    ///
+    /// # Errors
+    /// [`TagError::Window`], or [`TagError::Log`] if there is no thread to be had.
+    pub fn start(
+        output: &MarkOutput,
+        mut tell: impl FnMut(Mark) + Send + 'static,
+    ) -> Result<Self, TagError> {
+        let MarkOutput { window, every } = output;
+        let file = window::open(window)?;
+        window::check(window, &file, BYTES)?;
+        let failed = |source| TagError::Log { source };
+        let memory = Memory::map_at(&file, BYTES, window.offset).map_err(failed)?;
+        let (stop, stopped) = channel();
+        let every = *every;
+        tell(mark(&memory, MARK_FREE_FIRST));
+        let run = move || run(&memory, every, &stopped, tell);
+        let thread = Builder::new().spawn(run).map_err(failed)?;
+        Ok(Marking { stop, thread })
+    }
+
+    /// Ends with one.
+    pub fn finish(self) {
+        drop(self.stop);
+        // Its last mark has been told, or it has not made one.
+        let _ = self.thread.join();
+    }
+}
+
+fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut tell: impl FnMut(Mark)) {
+    for register in (MARK_FREE_FIRST..=MARK_FREE_LAST).cycle().skip(1) {
+        let is_last = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
+        tell(mark(memory, register));
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Makes one.
+fn mark(memory: &Memory, register: u16) -> Mark {
+    let address = register_address(register, DEFAULT_STRIDE_LOG2);
+    let tsc_before = clock::tsc();
+    for _ in 0..DEFAULT_COUNT {
+        // What is read does not matter, but that it is does.
+        std::hint::black_box(memory.read_past_caches(address));
+    }
+    Mark { register: register.into(), tsc_before, tsc_after: clock::tsc_behind() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    fn window(bytes: u64, offset: u64) -> (tempfile::NamedTempFile, MarkOutput) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(bytes).unwrap();
+        let window = CardWindow { path: file.path().into(), offset, bytes: None };
+        (file, MarkOutput { window, every: Duration::from_micros(100) })
+    }
+
+    #[test]
+    fn marks_take_turns_and_do_not_overlap() {
+        let (_file, output) = window(3 * BYTES, 2 * BYTES);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&told);
+        let marking = Marking::start(&output, move |mark| to.lock().unwrap().push(mark)).unwrap();
+        while told.lock().unwrap().len() < 300 {
+            std::thread::yield_now();
+        }
+        marking.finish();
+        let told = told.lock().unwrap();
+        for (at, mark) in told.iter().enumerate() {
+            assert_eq!(mark.register, 0x100 + at as u32 % 256);
+            assert!(mark.tsc_before < mark.tsc_after, "{mark:?}");
+        }
+        assert!(told.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
+    }
+
+    #[test]
+    fn registers_that_are_not_there_are_refused() {
+        let (_file, output) = window(2 * BYTES, 2 * BYTES);
+        assert!(matches!(Marking::start(&output, |_| {}), Err(TagError::Window(_))));
+    }
+}

@@ -1,0 +1,122 @@
+//! A file in memory to words of it that a process changes while we look.
+//!
+//! Invariant: every access is within the mapping, or panics: offsets come from our own layout, never from
+//! what the process may have written.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Memory shared with a process.
+#[derive(Debug)]
+pub struct Memory {
+    start: NonNull<u8>,
+    bytes: u64,
+}
+
+// SAFETY: it is plain memory, whose words are only accessed atomically or by copies of bytes.
+unsafe impl Send for Memory {}
+// SAFETY: as above; another process changes it at any time anyway.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps the start of a file.
+    pub fn map(file: &File, bytes: u64) -> io::Result<Self> {
+        Memory::map_at(file, bytes, 0)
+    }
+
+    /// Maps a part of a file, from whole pages on.
+    pub fn map_at(file: &File, bytes: u64, offset: u64) -> io::Result<Self> {
+        let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let (length, file) = (bytes as usize, file.as_raw_fd());
+        // SAFETY: the kernel chooses an address where nothing is.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Memory { start, bytes })
+    }
+
+    fn place(&self, offset: u64, bytes: u64, alignment: u64) -> *mut u8 {
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        assert!(fits && offset.is_multiple_of(alignment), "{offset:x} is in the shared memory");
+        // SAFETY: within the mapping, which lives as long as we.
+        unsafe { self.start.as_ptr().add(offset as usize) }
+    }
+
+    /// A word of 32 bits.
+    pub fn word(&self, offset: u64) -> &AtomicU32 {
+        let place = self.place(offset, 4, 4);
+        // SAFETY: within the mapping, aligned, and only accessed atomically where it may change.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
+    }
+
+    /// A word of 64 bits.
+    pub fn long(&self, offset: u64) -> &AtomicU64 {
+        let place = self.place(offset, 8, 8);
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(place.cast()) }
+    }
+
+    /// What a 32-bit word is now.
+    pub fn read(&self, offset: u64) -> u32 {
+        self.word(offset).load(Ordering::SeqCst)
+    }
+
+    /// Reads a 32-bit word past the caches, if it is in one.
+    pub fn read_past_caches(&self, offset: u64) -> u32 {
+        let place = self.place(offset, 4, 4);
+        // SAFETY: within the mapping; it changes nothing that can be read.
+        unsafe { core::arch::x86_64::_mm_clflush(place) };
+        // SAFETY: every x86-64 processor has it.
+        unsafe { core::arch::x86_64::_mm_mfence() };
+        self.read(offset)
+    }
+
+    /// Sets a 32-bit word.
+    pub fn write(&self, offset: u64, value: u32) {
+        self.word(offset).store(value, Ordering::SeqCst);
+    }
+
+    /// Copies bytes that nobody changes meanwhile, or whose change does not matter.
+    pub fn copy_to(&self, offset: u64, bytes: &mut [u8]) {
+        let from = self.place(offset, bytes.len() as u64, 1);
+        // SAFETY: within the mapping; ours is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// Puts bytes where nobody looks meanwhile.
+    pub fn copy_from(&self, offset: u64, bytes: &[u8]) {
+        let to = self.place(offset, bytes.len() as u64, 1);
+        // SAFETY: within the mapping; ours are elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Puts zeros where nobody looks meanwhile.
+    pub fn clear(&self, offset: u64, bytes: u64) {
+        let to = self.place(offset, bytes, 1);
+        // SAFETY: within the mapping.
+        unsafe { std::ptr::write_bytes(to, 0, bytes as usize) };
+    }
+
+    /// Gives whole pages back to the system; who reads or writes there again finds zeros.
+    pub fn release(&self, offset: u64, bytes: u64) {
+        let start = self.place(offset, bytes, 1);
+        // It stays in use if the system cannot.
+        // SAFETY: within the mapping.
+        unsafe { libc::madvise(start.cast(), bytes as usize, libc::MADV_REMOVE) };
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the mapping any more: references borrow from us.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes as usize) };
+    }
+}

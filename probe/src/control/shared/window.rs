@@ -1,0 +1,176 @@
+//! A file, or a device's, to memory of the process that the card watches.
+//!
+//! All threads write to the same window: the bus does not tell threads apart. The process maps it, so it is
+//! the process that opens the file: by its path, or, if it is not allowed to or has another view of files,
+//! through our descriptor.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use nix::unistd::Pid;
+
+use super::slots::set_gs;
+use super::with_text;
+use crate::control::TagError;
+use crate::control::loaded::Loaded;
+use crate::ptrace::{Mapping, Process, mappings};
+use crate::stubs::layout::PAGE_BYTES;
+use crate::stubs::tags::CARD_STRIDE;
+
+/// A part of a file that is the card's window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardWindow {
+    /// A device, or another file.
+    pub path: PathBuf,
+    /// Where in it the window begins: whole pages.
+    pub offset: u64,
+    /// Its size, if it ends before the file does; devices do not say where they end.
+    pub bytes: Option<u64>,
+}
+
+/// Why a window cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// Its file cannot be opened.
+    #[error("cannot open {}", .0.display())]
+    Open(PathBuf, #[source] io::Error),
+    /// It does not begin with a page.
+    #[error("{}: a window begins at a multiple of {PAGE_BYTES}, not at {offset}", .path.display())]
+    Offset {
+        /// Its file.
+        path: PathBuf,
+        /// Where it is to begin.
+        offset: u64,
+    },
+    /// It is too small.
+    #[error("{}: {needed} bytes are needed for so many functions, {found} are there", .path.display())]
+    TooSmall {
+        /// Its file.
+        path: PathBuf,
+        /// Bytes that all events need.
+        needed: u64,
+        /// Bytes it has.
+        found: u64,
+    },
+}
+
+/// A window that a process has mapped.
+#[derive(Debug)]
+pub struct Window {
+    start: u64,
+    path: PathBuf,
+    threads: BTreeSet<Pid>,
+    /// Bytes that events have.
+    used: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl Window {
+    /// Maps a window for so many events.
+    pub fn new(
+        process: &mut Process,
+        loaded: &Loaded,
+        scratch: u64,
+        window: &CardWindow,
+        events: u64,
+    ) -> Result<Self, TagError> {
+        let needed = (events * CARD_STRIDE).max(1);
+        let file = open(window)?;
+        let bytes = check(window, &file, needed)?.unwrap_or(needed.next_multiple_of(PAGE_BYTES));
+        let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
+        let descriptor = open_in(process, loaded, scratch, full.as_os_str().as_bytes())
+            .or_else(|_| open_in(process, loaded, scratch, ours.as_bytes()))?;
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let map = (libc::SYS_mmap, "map the card's window");
+        let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, window.offset];
+        let start = process.call(loaded.site(), map, arguments);
+        let close = (libc::SYS_close, "close the card's window");
+        process.call(loaded.site(), close, [descriptor, 0, 0, 0, 0, 0])?;
+        Ok(Window { start: start?, path: full, threads: BTreeSet::new(), used: 0, bytes })
+    }
+
+    /// Takes room for more events.
+    pub fn add(&mut self, events: u64) -> Result<(), TagError> {
+        self.used += events * CARD_STRIDE;
+        let (path, needed, found) = (self.path.clone(), self.used, self.bytes);
+        if needed > found {
+            return Err(WindowError::TooSmall { path, needed, found }.into());
+        }
+        Ok(())
+    }
+
+    /// Lets a thread that stands still write to it.
+    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+        self.threads.insert(thread);
+        // Tags that were taken out leave it to their threads.
+        let mappings = mappings(process.pid)?;
+        let is_ours = |mapping: &Mapping, address| {
+            (mapping.start..mapping.end).contains(&address) && mapping.path == self.path
+        };
+        set_gs(process, thread, self.start, |old| {
+            old == self.start || mappings.iter().any(|mapping| is_ours(mapping, old))
+        })
+    }
+
+    /// Whether a thread may.
+    pub fn knows(&self, thread: Pid) -> bool {
+        self.threads.contains(&thread)
+    }
+
+    /// Takes note that a thread has ended.
+    pub fn leave(&mut self, thread: Pid) {
+        self.threads.remove(&thread);
+    }
+}
+
+/// Opens its file.
+pub(super) fn open(window: &CardWindow) -> Result<File, WindowError> {
+    // Memory that a device shows is not cached when it is opened so.
+    let file = File::options().read(true).write(true).custom_flags(libc::O_SYNC).open(&window.path);
+    file.map_err(|error| WindowError::Open(window.path.clone(), error))
+}
+
+/// The window's size, if it can be known, which is large enough.
+pub(super) fn check(
+    window: &CardWindow,
+    file: &File,
+    needed: u64,
+) -> Result<Option<u64>, WindowError> {
+    let path = &window.path;
+    if !window.offset.is_multiple_of(PAGE_BYTES) {
+        return Err(WindowError::Offset { path: path.clone(), offset: window.offset });
+    }
+    let about = file.metadata().map_err(|error| WindowError::Open(path.clone(), error))?;
+    let left = about.is_file().then(|| about.len().saturating_sub(window.offset));
+    let found = [left, window.bytes].into_iter().flatten().min();
+    match found {
+        Some(found) if found < needed => {
+            Err(WindowError::TooSmall { path: path.clone(), needed, found })
+        }
+        found => Ok(found),
+    }
+}
+
+/// Opens a file in the process.
+fn open_in(
+    process: &mut Process,
+    loaded: &Loaded,
+    scratch: u64,
+    path: &[u8],
+) -> Result<u64, TagError> {
+    let text = CString::new(path).unwrap_or_default();
+    let open = (libc::SYS_openat, "open the card's window");
+    let flags = (libc::O_RDWR | libc::O_SYNC | libc::O_CLOEXEC) as u64;
+    with_text(process, scratch, text.as_bytes_with_nul(), |process| {
+        let arguments = [libc::AT_FDCWD as u64, scratch, flags, 0, 0, 0];
+        Ok(process.call(loaded.site(), open, arguments)?)
+    })
+}

@@ -1,0 +1,78 @@
+//! A stretch of a function to its instructions and the branches between them.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use iced_x86::Instruction;
+
+use super::flow::fragment_at;
+use super::{Refusal, branch_target, bytes_of, instructions};
+use crate::elf::Image;
+
+/// A function, or a part of one that lies apart.
+#[derive(Debug)]
+pub(super) struct Body {
+    /// Where it is.
+    pub range: Range<u64>,
+    /// Where the function it belongs to is.
+    pub function: Range<u64>,
+    /// All its instructions.
+    pub instructions: Vec<Instruction>,
+    /// Branches of its own to each of its addresses, by number.
+    branches: HashMap<u64, Vec<usize>>,
+}
+
+impl Body {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it is not all instructions.
+    pub fn read(image: &Image, range: Range<u64>, function: Range<u64>) -> Result<Body, Refusal> {
+        let bytes = bytes_of(image, range.start, range.end - range.start);
+        let bytes = bytes.ok_or(Refusal::NoInstructions)?;
+        let instructions: Vec<Instruction> = instructions(bytes, range.start).collect();
+        let end = instructions.last().map_or(range.start, Instruction::next_ip);
+        if end != range.end {
+            return Err(Refusal::Undecodable(end));
+        }
+        let mut branches: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (index, instruction) in instructions.iter().enumerate() {
+            if let Some(target) = branch_target(instruction).filter(|one| range.contains(one)) {
+                branches.entry(target).or_default().push(index);
+            }
+        }
+        Ok(Body { range, function, instructions, branches })
+    }
+
+    /// The branches to an address, by number.
+    pub fn branches_to(&self, address: u64) -> &[usize] {
+        self.branches.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the instruction with a number begins; behind the last one, where that ends.
+    pub fn address(&self, index: usize) -> u64 {
+        self.instructions.get(index).map_or(self.range.end, Instruction::ip)
+    }
+
+    /// Whether an address belongs to the function: to it, to a part of it that lies apart, or to its
+    /// own first instruction, which is then the head of a loop.
+    pub fn owns(&self, image: &Image, address: u64) -> bool {
+        let inside = |range: &Range<u64>| range.contains(&address);
+        let apart = || {
+            // Parts are reached by jumps only, from the function they belong to.
+            fragment_at(image, address).is_some()
+        };
+        // Into the middle of another function: shared code, which returns for both.
+        let shared = || image.function_at(address).is_some_and(|one| one.start != address);
+        inside(&self.range) || inside(&self.function) || apart() || shared()
+    }
+
+    /// Whether data hold addresses within it, or within the function it is a part of.
+    pub fn has_inner_pointers(&self, image: &Image) -> bool {
+        let inside = |range: &Range<u64>| {
+            let first = image.reached.partition_point(|address| *address <= range.start);
+            image.reached.get(first).is_some_and(|address| range.contains(address))
+        };
+        inside(&self.range) || inside(&self.function)
+    }
+}

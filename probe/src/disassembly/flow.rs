@@ -1,0 +1,130 @@
+//! All instructions of a file to where control may arrive in ways its own function does not show.
+//!
+//! Such an address stays what it is: nothing that would be overwritten may have one but its first byte.
+//! They are: what calls return to, branches from elsewhere lead to, jump tables and data hold, and
+//! whatever an instruction names without branching there.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use iced_x86::{Instruction, Mnemonic, OpKind};
+
+use super::marks::Marks;
+use super::{branch_target, bytes_of, instructions, is_call};
+use crate::elf::{Image, Text};
+
+/// Longest jump table that is read, in entries.
+const TABLE: u64 = 1 << 16;
+
+/// Where control may arrive.
+#[derive(Debug)]
+pub struct Flow {
+    fixed: Marks,
+    /// The function that each part belongs to, both by their first addresses.
+    owners: HashMap<u64, u64>,
+}
+
+impl Flow {
+    /// Reads all instructions of all functions, and the tables they name.
+    pub fn of(image: &Image) -> Flow {
+        let mut flow = Flow { fixed: Marks::new(image), owners: HashMap::new() };
+        let reached = image.reached.iter().chain(&image.landing_pads);
+        reached.for_each(|address| flow.fixed.set(*address));
+        let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
+        let mut tables = Vec::new();
+        for range in functions.chain(image.fragments.iter().cloned()) {
+            flow.fixed.set(range.start);
+            flow.read(image, range, &mut tables);
+        }
+        // A table ends before the next thing that is named.
+        let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
+        named.sort_unstable();
+        for (range, address) in tables {
+            let next = named.partition_point(|other| *other <= address);
+            let end = named.get(next).copied().unwrap_or(u64::MAX);
+            flow.table(image, &range, address, end);
+        }
+        flow
+    }
+
+    /// Whether control may arrive at an address from elsewhere.
+    pub fn is_fixed(&self, address: u64) -> bool {
+        self.fixed.has(address)
+    }
+
+    fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
+        let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
+        for instruction in instructions(bytes, range.start) {
+            match branch_target(&instruction) {
+                Some(target) if !range.contains(&target) => {
+                    self.fixed.set(target);
+                    self.own(image, range.start, target);
+                }
+                Some(_) => {}
+                None => tables.extend(self.note(image, &instruction).map(|at| (range.clone(), at))),
+            }
+        }
+    }
+
+    /// A branch between a function and a part that lies apart says that they belong together.
+    fn own(&mut self, image: &Image, from: u64, to: u64) {
+        let function = |address| image.function_at(address).map(|one| one.start);
+        let part = |address| fragment_at(image, address).map(|range| range.start);
+        let pair = match (function(from), part(to), part(from), function(to)) {
+            (Some(function), Some(part), ..) => Some((part, function)),
+            (_, _, Some(part), Some(function)) if function != to => Some((part, function)),
+            _ => None,
+        };
+        if let Some((part, function)) = pair {
+            self.owners.entry(part).or_insert(function);
+        }
+    }
+
+    /// Parts of functions and the functions they belong to, by their first addresses.
+    pub fn owners(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.owners.iter().map(|(part, function)| (*part, *function))
+    }
+
+    /// Takes note of what an instruction that is no branch to a known place says. It may name a table.
+    fn note(&mut self, image: &Image, instruction: &Instruction) -> Option<u64> {
+        if is_call(instruction) {
+            self.fixed.set(instruction.near_branch_target());
+            self.fixed.set(instruction.next_ip());
+        }
+        let immediate = [OpKind::Immediate32, OpKind::Immediate32to64, OpKind::Immediate64];
+        if !image.relocatable && immediate.contains(&instruction.op1_kind()) {
+            self.fixed.set(instruction.immediate(1));
+        }
+        let address = || instruction.ip_rel_memory_address();
+        let named = instruction.is_ip_rel_memory_operand().then(address)?;
+        self.fixed.set(named);
+        (instruction.mnemonic() == Mnemonic::Lea).then_some(named)
+    }
+
+    /// Reads a table of distances from itself, for as long as they lead into the function.
+    fn table(&mut self, image: &Image, range: &Range<u64>, address: u64, end: u64) {
+        let Some(bytes) = data_at(image, address) else { return };
+        let longest = ((end - address) / 4).min(TABLE) as usize;
+        for distance in bytes.as_chunks().0.iter().take(longest) {
+            let distance = i64::from(i32::from_le_bytes(*distance));
+            let target = address.wrapping_add_signed(distance);
+            if !range.contains(&target) && fragment_at(image, target).is_none() {
+                break;
+            }
+            self.fixed.set(target);
+        }
+    }
+}
+
+/// The part of a function, lying apart from it, that has an address.
+pub(super) fn fragment_at(image: &Image, address: u64) -> Option<&Range<u64>> {
+    let after = image.fragments.partition_point(|range| range.start <= address);
+    image.fragments.get(after.checked_sub(1)?).filter(|range| range.contains(&address))
+}
+
+/// The data behind an address.
+pub(super) fn data_at(image: &Image, address: u64) -> Option<&[u8]> {
+    let after = image.data.partition_point(|segment| segment.start <= address);
+    let Text { start, bytes, .. } = image.data.get(after.checked_sub(1)?)?;
+    bytes.get(usize::try_from(address - start).ok()?..).filter(|bytes| !bytes.is_empty())
+}

@@ -1,0 +1,37 @@
+//! Why something is left as it is.
+
+use std::fmt;
+
+/// Why there can be no tag at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its instructions are not in the file.
+    NoInstructions,
+    /// What is there at this address is no instruction.
+    Undecodable(u64),
+    /// There is no room for a jump, and nothing near to make room of.
+    TooShort,
+    /// Control may arrive at this address, which would be overwritten, from who knows where.
+    Target(u64),
+    /// It is a loop that begins with its first instruction: not every arrival is a call.
+    Loop,
+    /// An instruction there cannot be moved.
+    Unmovable(u64),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NoInstructions => write!(f, "its instructions are not in the file"),
+            Refusal::Undecodable(address) => write!(f, "no instruction at {address:x}"),
+            Refusal::TooShort => write!(f, "no room for a jump"),
+            Refusal::Target(address) => {
+                write!(f, "control may arrive at {address:x}, where a jump would be")
+            }
+            Refusal::Loop => write!(f, "its first instruction is the head of a loop"),
+            Refusal::Unmovable(address) => {
+                write!(f, "the instruction at {address:x} cannot be moved")
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Instructions around a place to a region that a jump can take the place of.
+//!
+//! A region is moved as a whole, so control may arrive at its first byte only, or at others from within.
+//! It is closed: if a branch leads into its middle, the branch is in it. A call can only be its last
+//! instruction, because it returns to where it was.
+
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
+
+use super::body::Body;
+use super::flow::Flow;
+use super::{Refusal, bytes_of, goes_on, is_call};
+use crate::elf::Image;
+
+/// Longest region, in bytes.
+const LONGEST: u64 = 512;
+/// Most padding behind a function that is used, in bytes.
+const PADDING: u64 = 32;
+
+/// Instructions by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub first: usize,
+    /// Behind the last one.
+    pub end: usize,
+    /// Address behind what may be overwritten: theirs, and padding behind them.
+    pub room: u64,
+}
+
+/// What regions are made in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub image: &'a Image,
+    pub flow: &'a Flow,
+    pub body: &'a Body,
+}
+
+impl Ground<'_> {
+    /// The smallest region with some instructions.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there is none.
+    pub fn close(&self, mut first: usize, mut end: usize) -> Result<Span, Refusal> {
+        let body = self.body;
+        loop {
+            let (start, behind) = (body.address(first), body.address(end));
+            if behind - start > LONGEST {
+                return Err(Refusal::Target(start));
+            }
+            let before = (first, end);
+            for index in before.0..before.1 {
+                self.check(index, before.1)?;
+                let address = body.address(index);
+                if index == before.0 {
+                    continue;
+                }
+                if self.flow.is_fixed(address) {
+                    return Err(Refusal::Target(address));
+                }
+                for branch in body.branches_to(address) {
+                    (first, end) = (first.min(*branch), end.max(branch + 1));
+                }
+            }
+            if (first, end) == before {
+                return Ok(Span { first, end, room: self.room(end) });
+            }
+        }
+    }
+
+    /// Whether nothing gets to an instruction from the one before it.
+    pub fn is_dead(&self, index: usize) -> bool {
+        let before = self.body.instructions[..index].iter().rev();
+        let mut before = before.skip_while(|instruction| self.is_padding(instruction));
+        before.next().is_some_and(|last| !goes_on(last))
+    }
+
+    /// Whether an instruction fills space and nothing but the one before it leads there.
+    fn is_padding(&self, instruction: &Instruction) -> bool {
+        let ip = instruction.ip();
+        let bytes = bytes_of(self.image, ip, instruction.len() as u64).unwrap_or_default();
+        is_padding(instruction, bytes)
+            && !self.flow.is_fixed(ip)
+            && self.body.branches_to(ip).is_empty()
+    }
+
+    /// Whether an instruction of a region can be moved.
+    fn check(&self, index: usize, end: usize) -> Result<(), Refusal> {
+        let instruction = &self.body.instructions[index];
+        let refused = match instruction.flow_control() {
+            FlowControl::XbeginXabortXend | FlowControl::Exception => true,
+            _ if is_call(instruction) => {
+                let plain = matches!(instruction.code(), Code::Call_rel32_64 | Code::Call_rm64);
+                // It would be computed after something was pushed.
+                let stack = instruction.memory_base() == Register::RSP;
+                !plain || stack || index + 1 != end
+            }
+            _ => false,
+        };
+        if refused { Err(Refusal::Unmovable(instruction.ip())) } else { Ok(()) }
+    }
+
+    /// Where what may be overwritten ends if a region ends before an instruction.
+    fn room(&self, end: usize) -> u64 {
+        let body = self.body;
+        if body.instructions.get(end - 1).is_none_or(goes_on) {
+            return body.address(end);
+        }
+        let behind = body.instructions[end..].iter();
+        let behind = behind.take_while(|instruction| self.is_padding(instruction));
+        let index = end + behind.count();
+        let room = body.address(index);
+        if index < body.instructions.len() { room } else { self.padding(room) }
+    }
+
+    /// Where padding ends that begins where the body ends.
+    fn padding(&self, from: u64) -> u64 {
+        let image = self.image;
+        let next = image.functions.partition_point(|one| one.start < from);
+        let next = image.functions.get(next).map_or(u64::MAX, |one| one.start);
+        let part = image.fragments.partition_point(|one| one.start < from);
+        let part = image.fragments.get(part).map_or(u64::MAX, |one| one.start);
+        let mut end = from;
+        let last = next.min(part).min(from + PADDING);
+        while end < last {
+            let longest = (last - end).min(15);
+            let Some(bytes) = bytes_of(image, end, longest) else { break };
+            let Some(instruction) = super::instructions(bytes, end).next() else { break };
+            let behind = instruction.next_ip();
+            let padding = is_padding(&instruction, &bytes[..instruction.len()]);
+            if !padding || behind > last || (end..behind).any(|at| self.flow.is_fixed(at)) {
+                break;
+            }
+            end = behind;
+        }
+        end
+    }
+}
+
+/// Whether an instruction is there to fill space; between sections that is zeros.
+fn is_padding(instruction: &Instruction, bytes: &[u8]) -> bool {
+    instruction.mnemonic() == Mnemonic::Nop
+        || bytes.iter().all(|byte| *byte == 0)
+        || matches!(instruction.code(), Code::Int3 | Code::Xchg_r16_AX)
+}

@@ -1,0 +1,229 @@
+//! A function to what must be changed so that every way in and every way out can be seen.
+//!
+//! Regions are moved to stubs. Where one of a jump's five bytes has no room, a jump of two leads to an
+//! island: five bytes that are free once other instructions have moved. Jumps to other functions that have
+//! room for any distance are redirected where they stand.
+
+mod exits;
+mod finish;
+
+use std::ops::Range;
+
+use iced_x86::Instruction;
+
+use super::body::Body;
+use super::flow::Flow;
+use super::leaving::{self, Leaving};
+use super::region::{Ground, Span};
+use super::{JUMP_BYTES, Refusal, is_call};
+use crate::elf::{Function, Image};
+
+/// `jmp rel8`.
+pub const SHORT_BYTES: u64 = 2;
+/// Small functions are moved whole if they can be: one jump instead of one in and one out.
+const WHOLE: u64 = 96;
+/// How far a region around a place may reach, in instructions.
+const AROUND: usize = 8;
+/// Bytes of a jump, and of a conditional one, to anywhere.
+const LONG: Range<usize> = 5..7;
+
+/// Instructions to be moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// They.
+    pub instructions: Vec<Instruction>,
+    /// Whether the first one is the function's.
+    pub entry: bool,
+    /// How some of them leave the function, by number.
+    pub leavings: Vec<(usize, Leaving)>,
+    /// Address behind what may be overwritten.
+    pub room: u64,
+    /// How the jump to the stub is made.
+    pub jump: Jump,
+}
+
+/// A jump to a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jump {
+    /// It reaches it.
+    Near,
+    /// There is room for two bytes only, which lead to five free ones at this address.
+    Island(u64),
+    /// There is room for two bytes only, and no five free ones are known.
+    Missing,
+}
+
+impl Region {
+    /// Address of the first instruction.
+    pub fn start(&self) -> u64 {
+        self.instructions.first().map_or(0, Instruction::ip)
+    }
+}
+
+/// What is changed in a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Regions; that of the entry comes first.
+    pub regions: Vec<Region>,
+    /// What the entry's region is to be if it needs an island and there is none.
+    pub fallback: Option<Region>,
+    /// Ways out that stay where they are, but are not arrived at: branches there lead to their copies.
+    pub detours: Vec<Region>,
+    /// Branches that get another target: to other functions, to the function's own entry, to detours.
+    pub redirects: Vec<Instruction>,
+    /// Ways out that cannot be seen.
+    pub hidden: Vec<(u64, Refusal)>,
+}
+
+/// Finds out what to change in a function, and in its parts that lie apart, and which bytes nothing needs
+/// then. `exits`: whether ways out matter.
+///
+/// # Errors
+/// [`Refusal`]: why its entry cannot be seen.
+pub(super) fn of(
+    image: &Image,
+    flow: &Flow,
+    function: &Function,
+    parts: &[Range<u64>],
+    exits: bool,
+) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
+    let range = function.start..function.start + function.size;
+    let mut rewrite = Rewrite::default();
+    let body = Body::read(image, range.clone(), range.clone())?;
+    let mut planner = Planner::new(image, flow, &body, exits);
+    planner.entry()?;
+    planner.exits();
+    let mut free = planner.finish(&mut rewrite);
+    for part in parts.iter().filter(|_| exits) {
+        match Body::read(image, part.clone(), range.clone()) {
+            Ok(body) => {
+                let mut planner = Planner::new(image, flow, &body, exits);
+                planner.exits();
+                free.extend(planner.finish(&mut rewrite));
+            }
+            Err(refusal) => rewrite.hidden.push((part.start, refusal)),
+        }
+    }
+    Ok((rewrite, free))
+}
+
+struct Planner<'a> {
+    ground: Ground<'a>,
+    leavings: Vec<(usize, Leaving)>,
+    spans: Vec<Span>,
+    /// Those with room for a jump of two bytes only.
+    short: Vec<Span>,
+    /// Those that are not arrived at.
+    detours: Vec<Span>,
+    /// What may take the place of the entry's, which has room for two bytes only.
+    fallback: Option<Span>,
+    redirects: Vec<Instruction>,
+    hidden: Vec<(u64, Refusal)>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(image: &'a Image, flow: &'a Flow, body: &'a Body, exits: bool) -> Self {
+        let leaving = |index| Some((index, leaving::of(image, body, index)?));
+        let all = if exits { body.instructions.len() } else { 0 };
+        Planner {
+            ground: Ground { image, flow, body },
+            leavings: (0..all).filter_map(leaving).collect(),
+            spans: Vec::new(),
+            short: Vec::new(),
+            detours: Vec::new(),
+            fallback: None,
+            redirects: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
+    fn start(&self, span: &Span) -> u64 {
+        self.ground.body.address(span.first)
+    }
+
+    fn bytes(&self, span: &Span) -> u64 {
+        span.room - self.start(span)
+    }
+
+    /// Makes the function's first instruction that of a region.
+    fn entry(&mut self) -> Result<(), Refusal> {
+        let body = self.ground.body;
+        let all = body.instructions.len();
+        let small = body.range.end - body.range.start <= WHOLE;
+        let whole = small.then(|| self.ground.close(0, all).ok()).flatten();
+        if let Some(span) = whole
+            && self.bytes(&span) >= JUMP_BYTES as u64
+        {
+            self.spans.push(span);
+            return Ok(());
+        }
+        let (span, short) = match self.first_span(JUMP_BYTES as u64) {
+            Ok(span) => match self.before_call(&span) {
+                Some(before) => {
+                    self.fallback = Some(span);
+                    (before, true)
+                }
+                None => (span, false),
+            },
+            Err(refusal) => {
+                let whole = whole.filter(|span| self.bytes(span) >= SHORT_BYTES);
+                let span = whole.map_or_else(|| self.first_span(SHORT_BYTES), Ok);
+                (span.map_err(|_| refusal)?, true)
+            }
+        };
+        let (span, apart) = self.with_loops(span);
+        let all = if short { &mut self.short } else { &mut self.spans };
+        all.push(span);
+        let mut apart = apart.into_iter();
+        let covered = apart.all(|branch| self.is_covered(branch) || self.around(branch));
+        if covered { Ok(()) } else { Err(Refusal::Loop) }
+    }
+
+    /// The part of a region before the call at its end, if there is room for a short jump: a call that is
+    /// moved costs ten times as much as an island, because processors do not foresee its return.
+    fn before_call(&self, span: &Span) -> Option<Span> {
+        let body = self.ground.body;
+        // Branches to the entry would have to be looked after for both.
+        let is_plain = body.branches_to(body.range.start).is_empty();
+        if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
+            return None;
+        }
+        let before = self.ground.close(0, span.end - 1).ok()?;
+        (before.end < span.end && self.bytes(&before) >= SHORT_BYTES).then_some(before)
+    }
+
+    /// The smallest region at the entry with room for some bytes.
+    fn first_span(&self, least: u64) -> Result<Span, Refusal> {
+        let mut end = 1;
+        while end <= self.ground.body.instructions.len() {
+            let span = self.ground.close(0, end)?;
+            if self.bytes(&span) >= least {
+                return Ok(span);
+            }
+            end = span.end + 1;
+        }
+        Err(Refusal::TooShort)
+    }
+
+    /// Sees to it that branches to the entry are not taken for calls: they are in its region, or redirected.
+    /// The rest comes back, to be in regions of their own.
+    fn with_loops(&mut self, mut span: Span) -> (Span, Vec<usize>) {
+        let body = self.ground.body;
+        let mut apart = Vec::new();
+        loop {
+            let outside = |index: &&usize| **index >= span.end;
+            let long = |index: &usize| LONG.contains(&body.instructions[*index].len());
+            let branches = body.branches_to(body.range.start).iter().filter(outside);
+            let mut short = branches.clone().filter(|index| !long(index));
+            let Some(near) = short.find(|index| !apart.contains(*index)) else {
+                let long = branches.filter(|index| long(index));
+                self.redirects.extend(long.map(|index| body.instructions[*index]));
+                return (span, apart);
+            };
+            match self.ground.close(0, near + 1) {
+                Ok(whole) => span = whole,
+                Err(_) => apart.push(*near),
+            }
+        }
+    }
+}

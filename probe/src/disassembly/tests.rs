@@ -1,0 +1,134 @@
+//! What would be overwritten in programs of compilers, against what objdump says leads where.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use super::{Disassembly, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES};
+use crate::elf::Image;
+use crate::elf::tests::programs::{Programs, run};
+
+/// What objdump says of a program.
+#[derive(Default)]
+struct Listing {
+    /// Branches and calls: from where, to where.
+    branches: Vec<(u64, u64)>,
+    /// Behind each call.
+    returns: Vec<u64>,
+    /// Instructions that return.
+    exits: Vec<u64>,
+}
+
+fn listing(path: &Path) -> Option<Listing> {
+    let text = run("objdump", &["-d", "--no-show-raw-insn", "-w", path.to_str()?])?;
+    let (mut listing, mut called) = (Listing::default(), false);
+    for line in text.lines() {
+        let Some((address, rest)) = line.trim_start().split_once(":\t") else { continue };
+        let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+        if std::mem::take(&mut called) {
+            listing.returns.push(address);
+        }
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let mnemonics = ["bnd", "notrack", "repz"];
+        let words: Vec<&str> = words.into_iter().filter(|one| !mnemonics.contains(one)).collect();
+        let Some(mnemonic) = words.first() else { continue };
+        called = mnemonic.starts_with("call");
+        if mnemonic.starts_with("ret") {
+            listing.exits.push(address);
+        }
+        let branches = called || mnemonic.starts_with('j') || mnemonic.starts_with("loop");
+        let target = words.get(1).and_then(|word| u64::from_str_radix(word, 16).ok());
+        if let Some(target) = target.filter(|_| branches) {
+            listing.branches.push((address, target));
+        }
+    }
+    Some(listing)
+}
+
+/// What is written to, by address: each region's jump and each island.
+fn written(rewrites: &[Rewrite]) -> BTreeMap<u64, u64> {
+    let mut all = BTreeMap::new();
+    let mut add = |start: u64, bytes: u64| {
+        assert_eq!(all.insert(start, start + bytes), None, "{start:x} is written twice");
+    };
+    for region in rewrites.iter().flat_map(|rewrite| &rewrite.regions) {
+        match region.jump {
+            Jump::Near => add(region.start(), JUMP_BYTES as u64),
+            Jump::Missing => unreachable!(),
+            Jump::Island(island) => {
+                add(region.start(), SHORT_BYTES);
+                add(island, JUMP_BYTES as u64);
+            }
+        }
+    }
+    all
+}
+
+/// Panics unless nothing but a region's own instructions leads into its middle.
+fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
+    let written = written(rewrites);
+    let mut end = 0;
+    for (start, behind) in &written {
+        assert!(*start >= end, "{}: {start:x} overlaps", path.display());
+        end = *behind;
+    }
+    let mut regions: BTreeMap<u64, &Region> = BTreeMap::new();
+    for region in rewrites.iter().flat_map(|rewrite| &rewrite.regions) {
+        regions.insert(region.start(), region);
+    }
+    let inside = |address: u64| {
+        let (_, region) = regions.range(..address).next_back()?;
+        (address < region.room).then_some(*region)
+    };
+    let redirects = rewrites.iter().flat_map(|rewrite| &rewrite.redirects);
+    let redirected: HashSet<u64> = redirects.map(|one| one.ip()).collect();
+    for (from, to) in &listing.branches {
+        if let Some(region) = inside(*to) {
+            let own = (region.start()..region.room).contains(from);
+            assert!(
+                own || redirected.contains(from),
+                "{}: {from:x} leads to {to:x}, in {:x}",
+                path.display(),
+                region.start()
+            );
+        }
+    }
+    for address in &listing.returns {
+        assert!(inside(*address).is_none(), "{}: a call returns to {address:x}", path.display());
+    }
+    for function in &image.functions {
+        assert!(inside(function.start).is_none(), "{}: {}", path.display(), function.name);
+    }
+}
+
+/// How many returns of functions with seen entries are not seen.
+fn unseen(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
+    let moved = rewrites.iter().flat_map(|rewrite| rewrite.regions.iter().chain(&rewrite.detours));
+    let moved: HashSet<u64> = moved.flat_map(|one| &one.instructions).map(|one| one.ip()).collect();
+    let in_function = |address: &&u64| image.function_at(**address).is_some();
+    let exits = listing.exits.iter().filter(in_function);
+    exits.filter(|address| !moved.contains(address)).count()
+}
+
+#[test]
+fn nothing_leads_into_what_is_overwritten() {
+    let programs = Programs::new();
+    for path in programs.all() {
+        let (Some(listing), Ok(image)) = (listing(&path), Image::read(&path)) else { continue };
+        let functions: Vec<_> = image.functions.iter().collect();
+        let rewrites = Disassembly::of(&image).rewrites(&functions, true);
+        let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
+        check(&path, &listing, &image, &rewrites);
+        let refused = image.functions.len() - rewrites.len();
+        // A `switch` whose cases are no more than a byte and a return has no room for any jump.
+        let hidden = rewrites.iter().filter(|rewrite| !rewrite.hidden.is_empty()).count();
+        let unseen = unseen(&listing, &image, &rewrites);
+        println!(
+            "{}: {} functions, {refused} refused; {} returns, {unseen} not seen",
+            path.display(),
+            image.functions.len(),
+            listing.exits.len()
+        );
+        assert!(refused * 500 <= image.functions.len(), "{}", path.display());
+        assert!(hidden * 500 <= image.functions.len(), "{}", path.display());
+    }
+}

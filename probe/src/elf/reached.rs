@@ -1,0 +1,145 @@
+//! A file's data to the addresses of instructions that it holds: where control may come from nowhere.
+//!
+//! Pointers, relocations and the unwinder's landing pads. What looks like a pointer counts as one: an
+//! address too many only makes a jump there impossible. What is damaged ends the reading of its table.
+
+use gimli::{EndianSlice, LittleEndian, Reader};
+use object::elf::{DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
+use object::read::elf::{Dyn, ProgramHeader};
+
+use super::Text;
+use super::layout::{ENDIAN, File, Layout};
+
+type Bytes<'data> = EndianSlice<'data, LittleEndian>;
+
+/// Packed relative relocations (generic ABI, "Dynamic Section").
+const DT_RELR: u32 = 36;
+/// `Elf64_Rela`: place, type and symbol, addend.
+const RELA_WORDS: usize = 3;
+/// No value (Linux Standard Base, "DWARF Exception Header Encoding"), as the following.
+const OMITTED: u8 = 0xff;
+const FORMAT: u8 = 0x0f;
+const APPLICATION: u8 = 0x70;
+const PC_RELATIVE: u8 = 0x10;
+
+/// Addresses of instructions that pointers in data have, ascending.
+pub(super) fn of(file: &File, layout: &Layout) -> Vec<u64> {
+    let data = &layout.data;
+    // What is loaded anywhere has its pointers in relocations; the rest are numbers, such as those of
+    // characters in a static program's tables. Only packed relocations leave the pointers where they are.
+    let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
+    let mut all = if is_plain { words(layout, data) } else { Vec::new() };
+    all.extend(relocations(file, data).filter(|address| layout.segment_at(*address).is_some()));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Where the unwinder goes on, ascending. `tables`: of each range with unwind information its start and the
+/// address of its table of landing pads.
+pub(super) fn landing_pads(data: &[Text], tables: &[(u64, u64)]) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (start, table) in tables {
+        // Damage in one is no damage in the next.
+        let _ = pads(data, *start, *table, &mut all);
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Aligned words that are addresses of instructions.
+fn words(layout: &Layout, data: &[Text]) -> Vec<u64> {
+    let first = layout.text.first().map_or(0, |text| text.start);
+    let last = layout.text.last().map_or(0, |text| text.start + text.bytes.len() as u64);
+    let mut all = Vec::new();
+    for segment in data {
+        let skipped = segment.start.wrapping_neg() as usize % size_of::<u64>();
+        let words = segment.bytes.get(skipped..).unwrap_or_default().as_chunks().0;
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        all.extend(words.filter(|word| (first..last).contains(word)));
+    }
+    all
+}
+
+/// What relative relocations put into data when the file is loaded.
+fn relocations<'a>(file: &File, data: &'a [Text]) -> impl Iterator<Item = u64> + 'a {
+    let bytes = rela(file).and_then(|(address, size)| bytes_at(data, address)?.get(..size));
+    let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
+    entries.iter().filter_map(|entry| {
+        let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
+        let kind = u64::from_le_bytes(words[1]) as u32;
+        (kind == R_X86_64_RELATIVE).then(|| u64::from_le_bytes(words[2]))
+    })
+}
+
+/// Address and bytes of the relocations' table.
+fn rela(file: &File) -> Option<(u64, usize)> {
+    let size = dynamic_value(file, DT_RELASZ)?;
+    Some((dynamic_value(file, DT_RELA)?, usize::try_from(size).ok()?))
+}
+
+/// What the file tells the dynamic linker under a tag.
+fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
+    let segments = file.elf_program_headers();
+    let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC)?;
+    let entries = header.dynamic(ENDIAN, file.data()).ok()??;
+    let entry = entries.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
+    Some(entry.d_val(ENDIAN))
+}
+
+/// What follows an address.
+fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
+    data.iter().find_map(|segment| {
+        let skipped = usize::try_from(address.checked_sub(segment.start)?).ok()?;
+        segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
+    })
+}
+
+/// Where the unwinder goes on in a range (Itanium C++ ABI, "Exception Handling Tables").
+fn pads(data: &[Text], start: u64, table: u64, all: &mut Vec<u64>) -> gimli::Result<()> {
+    let bytes = bytes_at(data, table).unwrap_or_default();
+    let mut reader = Bytes::new(bytes, LittleEndian);
+    let position = |reader: &Bytes| table + (bytes.len() - reader.len()) as u64;
+    let base = match reader.read_u8()? {
+        OMITTED => start,
+        encoding => encoded(&mut reader, encoding, position)?,
+    };
+    if reader.read_u8()? != OMITTED {
+        reader.read_uleb128()?;
+    }
+    let encoding = reader.read_u8()?;
+    let length = reader.read_uleb128()?;
+    let mut sites = reader.split(usize::try_from(length).unwrap_or(usize::MAX))?;
+    while !sites.is_empty() {
+        let at = |_: &Bytes| 0;
+        encoded(&mut sites, encoding, at)?;
+        encoded(&mut sites, encoding, at)?;
+        let pad = encoded(&mut sites, encoding, at)?;
+        sites.read_uleb128()?;
+        if pad != 0 {
+            all.push(base.wrapping_add(pad));
+        }
+    }
+    Ok(())
+}
+
+/// A value in one of the encodings of pointers.
+fn encoded(
+    reader: &mut Bytes,
+    encoding: u8,
+    position: impl Fn(&Bytes) -> u64,
+) -> gimli::Result<u64> {
+    let at = position(reader);
+    let value = match encoding & FORMAT {
+        0x00 | 0x04 | 0x0c => reader.read_u64()?,
+        0x01 => reader.read_uleb128()?,
+        0x02 => reader.read_u16()?.into(),
+        0x03 => reader.read_u32()?.into(),
+        0x09 => reader.read_sleb128()?.cast_unsigned(),
+        0x0a => i64::from(reader.read_i16()?).cast_unsigned(),
+        0x0b => i64::from(reader.read_i32()?).cast_unsigned(),
+        _ => return Err(gimli::Error::UnknownPointerEncoding(gimli::DwEhPe(encoding))),
+    };
+    Ok(if encoding & APPLICATION == PC_RELATIVE { value.wrapping_add(at) } else { value })
+}

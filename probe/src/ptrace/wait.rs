@@ -1,0 +1,85 @@
+//! What the kernel says of threads to all of it: signals of real time too, which have numbers only.
+//!
+//! Threads cancel each other by such a signal; no program with threads can be followed without them.
+
+use std::fmt;
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+/// Any signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalNumber(pub i32);
+
+impl PartialEq<Signal> for SignalNumber {
+    fn eq(&self, other: &Signal) -> bool {
+        self.0 == *other as i32
+    }
+}
+
+impl fmt::Display for SignalNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Signal::try_from(self.0) {
+            Ok(signal) => signal.fmt(f),
+            Err(_) => write!(f, "signal {}", self.0),
+        }
+    }
+}
+
+/// What has happened to a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It has ended, with this status.
+    Exited(Pid, i32),
+    /// A signal has ended it.
+    Signaled(Pid, SignalNumber),
+    /// It is about to get a signal.
+    Stopped(Pid, SignalNumber),
+    /// It stands at one of ptrace's events, by this signal.
+    Event(Pid, SignalNumber, i32),
+    /// It was continued.
+    Continued,
+    /// Nothing.
+    StillAlive,
+}
+
+/// Waits for a thread, or any.
+pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
+    let mut status = 0;
+    let thread = thread.map_or(-1, Pid::as_raw);
+    // SAFETY: the kernel writes to an integer that outlives the call.
+    let pid = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, flags.bits()) })?;
+    Ok(meaning(Pid::from_raw(pid), status))
+}
+
+fn meaning(pid: Pid, status: i32) -> Status {
+    if pid.as_raw() == 0 {
+        Status::StillAlive
+    } else if libc::WIFEXITED(status) {
+        Status::Exited(pid, libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Status::Signaled(pid, SignalNumber(libc::WTERMSIG(status)))
+    } else if libc::WIFSTOPPED(status) {
+        // ptrace(2): status >> 8 is the signal, with the event above it.
+        let signal = SignalNumber(libc::WSTOPSIG(status));
+        match status >> 16 {
+            0 => Status::Stopped(pid, signal),
+            event => Status::Event(pid, signal, event),
+        }
+    } else {
+        Status::Continued
+    }
+}
+
+/// Lets a thread that stands still go on, with a signal.
+pub(super) fn resume(
+    request: libc::c_uint,
+    thread: Pid,
+    signal: Option<SignalNumber>,
+) -> nix::Result<()> {
+    let number = signal.map_or(0, |signal| signal.0);
+    // SAFETY: these requests take no memory.
+    Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) }).map(drop)
+}

@@ -1,0 +1,200 @@
+//! Functions of a real program, joined with accesses through a simulated card: what `hmtt tag report` says is
+//! what a plain look at the inputs says.
+
+mod by_marks;
+mod marked;
+mod program;
+mod truth;
+
+use hmtt_format::config::{TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
+use hmtt_format::{Direction, MemoryDescription, toml_memory};
+use hmtt_sim::traffic::Traffic;
+use hmtt_tests::{run, skip, succeed};
+use serde_json::{Value, json};
+
+use crate::captures::{path, replay_file};
+use crate::loss;
+use crate::recording::write_vector;
+use crate::wire;
+use program::{Event, Program};
+use truth::Truth;
+
+/// Where the card watches for tags.
+const WINDOW: u64 = 0x1234_0000;
+const STRIDE: u64 = 64;
+/// Clocks in which the card has sent the report that each command brings about.
+const REPORT: u64 = 3000;
+/// Accesses of a recording that are not in the way: beyond the registers, outside the window.
+const SPACE: std::ops::Range<u64> = 0x10_0000..0x1000_0000;
+
+fn memory() -> MemoryDescription {
+    toml_memory::parse(include_str!("../../gateware/memories/ddr1-512m.toml")).unwrap()
+}
+
+/// Addresses and directions that a program really had, again and again.
+fn recorded() -> impl Iterator<Item = (Direction, u64)> {
+    let accesses = hmtt_tests::accesses("v03_ddr1_medium_open");
+    let accesses: Vec<_> = accesses
+        .into_iter()
+        .map(|access| (access.direction, access.address.0))
+        .filter(|(_, address)| SPACE.contains(address))
+        .collect();
+    accesses.into_iter().cycle()
+}
+
+/// How many accesses follow each event: mostly few, now and then many.
+fn runs() -> impl Iterator<Item = u64> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if state.is_multiple_of(50) { 40 } else { state >> 33 & 3 }
+    })
+}
+
+/// Makes accesses.
+fn some(
+    accesses: impl Iterator<Item = (Direction, u64)>,
+    traffic: &mut Traffic,
+    truth: &mut Truth,
+    count: u64,
+) {
+    for (direction, address) in accesses.take(count as usize) {
+        match direction {
+            Direction::Read => traffic.read(address),
+            Direction::Write => traffic.write(address),
+        };
+        truth.access(direction, address);
+    }
+}
+
+/// The events as writes to the window, accesses between them; and whose these are.
+fn traffic(events: &[Event]) -> (Traffic, Truth) {
+    let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::default());
+    for nibble in (0..8).rev() {
+        traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (nibble * 4) & 15) as u16).idle(REPORT);
+    }
+    traffic.configure(TAG_ON).idle(REPORT);
+    let (mut accesses, mut runs) = (recorded(), runs());
+    let mut some = |traffic: &mut Traffic, truth: &mut Truth, count: u64| {
+        some(accesses.by_ref(), traffic, truth, count);
+    };
+    some(&mut traffic, &mut truth, 100);
+    for event in events {
+        let place = u64::from(2 * event.number + u32::from(event.is_exit));
+        traffic.write(WINDOW + STRIDE * place);
+        truth.event(*event);
+        some(&mut traffic, &mut truth, runs.next().unwrap());
+    }
+    some(&mut traffic, &mut truth, 50);
+    traffic.configure(TAG_OFF);
+    (traffic, truth)
+}
+
+/// The map of the program, as `--sink card` writes it.
+fn card_map(program: &Program) -> std::path::PathBuf {
+    let mut map = program.map();
+    map["sink"] = json!("card");
+    map["window"] = json!({ "base": format!("{WINDOW:x}"), "stride": STRIDE, "bytes": 1 << 16 });
+    let file = program.folder.path().join("card.json");
+    std::fs::write(&file, map.to_string()).unwrap();
+    file
+}
+
+fn report(arguments: &[&str]) -> Value {
+    let output = run("hmtt", &[&["tag", "report", "--json"], arguments].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {}\n{errors}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Compares what is told of every function, and of what is outside, with the truth.
+fn compare(told: &Value, truth: &Truth, program: &Program) {
+    let functions = told["functions"].as_array().unwrap();
+    assert_eq!(functions.len(), truth.functions.len());
+    for function in functions {
+        let number = function["number"].as_u64().unwrap() as u32;
+        let name = &program.names[&number];
+        assert_eq!(function["name"], json!(name));
+        let expected = &truth.functions[&number];
+        assert_eq!(function["calls"], json!(expected.calls), "{name}");
+        assert_eq!(function["exits"]["returned"], json!(expected.calls), "{name}");
+        expected.inclusive.check(&function["accesses"]["inclusive"], name);
+        expected.own.check(&function["accesses"]["self"], name);
+    }
+    truth.outside.check(&told["trace"]["outside"]["self"], "(outside)");
+    truth.several.check(&told["trace"]["several_threads"]["self"], "(several threads)");
+    assert_eq!(told["trace"]["accesses"], json!(truth.accesses));
+    assert_eq!(told["trace"]["gaps"], json!(0));
+    assert_eq!(told["unmatched_exits"], json!(0));
+}
+
+#[test]
+fn tags_on_the_bus_split_accesses_by_function() {
+    let Some(program) = Program::run("tags_on_the_bus_split_accesses_by_function") else { return };
+    let (traffic, truth) = traffic(&program.events);
+    let folder = program.folder.path();
+    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
+    write_vector(&input, &traffic);
+    replay_file(&input, &["--granularity", "burst"], &capture);
+    let map = card_map(&program);
+    compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
+    let text = succeed("hmtt", &["tag", "report", path(&capture), "--map", path(&map)]);
+    let outside = text.lines().find(|line| line.ends_with("  (outside)")).unwrap();
+    let count = (truth.outside.reads + truth.outside.writes).to_string();
+    assert!(outside.split_whitespace().take(2).all(|word| word == count), "{text}");
+    // A map without an address takes the card's window for its own.
+    let mut unplaced: Value = serde_json::from_slice(&std::fs::read(&map).unwrap()).unwrap();
+    unplaced["window"]["base"] = json!("0");
+    std::fs::write(&map, unplaced.to_string()).unwrap();
+    compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
+}
+
+#[test]
+fn tags_on_the_bus_come_through_a_wire() {
+    let test = "tags_on_the_bus_come_through_a_wire";
+    if !wire::wires_work() {
+        return skip(test, "no user namespaces or veth pairs here");
+    }
+    let Some(program) = Program::run(test) else { return };
+    let (traffic, truth) = traffic(&program.events);
+    let folder = program.folder.path();
+    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
+    write_vector(&input, &traffic);
+    wire::capture_file(&input, "verilator", &capture);
+    compare(&report(&[path(&capture), "--map", path(&card_map(&program))]), &truth, &program);
+}
+
+#[test]
+fn what_is_lost_on_the_way_makes_lower_bounds() {
+    let Some(program) = Program::run("what_is_lost_on_the_way_makes_lower_bounds") else { return };
+    let (traffic, truth) = traffic(&program.events);
+    let folder = program.folder.path();
+    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
+    write_vector(&input, &traffic);
+    replay_file(&input, &["--granularity", "burst"], &capture);
+    let (blocks, packets) = loss::split(&capture);
+    let is_kept = |(at, _): &(usize, _)| at % 7 != 6;
+    let kept: Vec<_> =
+        packets.into_iter().enumerate().filter(is_kept).map(|(_, one)| one).collect();
+    loss::join(&capture, &blocks, &kept);
+    let map = card_map(&program);
+    let output = run("hmtt", &["tag", "report", "--json", path(&capture), "--map", path(&map)]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("lower bounds"), "{errors}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["trace"]["gaps"].as_u64() > Some(3), "{}", told["trace"]["gaps"]);
+    let mut calls = 0;
+    for function in told["functions"].as_array().unwrap() {
+        let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];
+        calls += function["calls"].as_u64().unwrap();
+        assert!(function["calls"].as_u64().unwrap() <= truth.calls, "{function}");
+        for (sense, share) in [("self", &truth.own), ("inclusive", &truth.inclusive)] {
+            let count = function["accesses"][sense]["accesses"].as_u64().unwrap();
+            assert!(count <= share.reads + share.writes, "{function}");
+        }
+    }
+    assert!(calls > 100 && told["trace"]["accesses"].as_u64().unwrap() < truth.accesses, "{calls}");
+}

@@ -1,0 +1,108 @@
+//! A real program, tagged: the functions it really entered and left, in their order.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hmtt_format::tag_log::Content;
+use hmtt_host::tags::log_reader::LogReader;
+use hmtt_tests::{has, skip, succeed};
+use serde_json::Value;
+
+use crate::captures::path;
+
+const SOURCE: &str = r#"
+static volatile long sink;
+__attribute__((noinline)) long leaf(long n) { sink += n; return n * 3 + 1; }
+__attribute__((noinline)) long fib(long n) { return n < 2 ? leaf(n) : fib(n - 1) + fib(n - 2); }
+__attribute__((noinline)) long work(long n) {
+    long s = fib(3);
+    for (long i = 0; i < n; i++) s += leaf(i);
+    return s + sink;
+}
+int main(void) {
+    for (long i = 0; i < 150; i++) sink += work(i % 5) + leaf(i);
+    return sink == 1;
+}
+"#;
+const FUNCTIONS: [&str; 4] = ["main", "work", "fib", "leaf"];
+
+/// A function was entered or left.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub number: u32,
+    pub is_exit: bool,
+    /// As the stack pointer was.
+    pub sp: u32,
+}
+
+/// What ran.
+pub struct Program {
+    pub folder: tempfile::TempDir,
+    pub names: BTreeMap<u32, String>,
+    pub events: Vec<Event>,
+}
+
+impl Program {
+    /// Builds and runs it; none if that is skipped.
+    pub fn run(test: &str) -> Option<Self> {
+        if !has("cc") {
+            skip(test, "no C compiler");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("prog.c"), folder.path().join("prog"));
+        std::fs::write(&source, SOURCE).unwrap();
+        let built = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
+        assert!(built.unwrap().success());
+        let mut ran = Program { folder, names: BTreeMap::new(), events: Vec::new() };
+        ran.tag(&ran.log(), &["--no-time"]);
+        for function in ran.map()["functions"].as_array().unwrap() {
+            assert_eq!(function["exits"], "all", "{function}");
+            let name = function["name"].as_str().unwrap().to_owned();
+            ran.names.insert(function["number"].as_u64().unwrap() as u32, name);
+        }
+        assert_eq!(ran.names.len(), FUNCTIONS.len());
+        ran.events = ran.read();
+        assert!(ran.events.len() > 1000, "{}", ran.events.len());
+        Some(ran)
+    }
+
+    /// Runs it once more, to a log.
+    pub fn tag(&self, log: &Path, options: &[&str]) {
+        let mut arguments = vec!["tag", "run", "--sink", "log", "-o", path(log)];
+        FUNCTIONS.iter().for_each(|name| arguments.extend(["-i", name]));
+        arguments.extend(options);
+        let program = self.folder.path().join("prog");
+        arguments.extend(["--", path(&program)]);
+        succeed("hmtt", &arguments);
+    }
+
+    /// The log it has left.
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("prog.tags")
+    }
+
+    /// The map beside it.
+    pub fn map(&self) -> Value {
+        let file = File::open(self.folder.path().join("prog.tags.json")).unwrap();
+        serde_json::from_reader(file).unwrap()
+    }
+
+    fn read(&self) -> Vec<Event> {
+        let mut reader = LogReader::new(File::open(self.log()).unwrap()).unwrap();
+        let mut found = Vec::new();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            if let Content::Events(events) = chunk.content {
+                let events = events.decode(false).map(Result::unwrap);
+                found.extend(events.map(|event| Event {
+                    number: event.number,
+                    is_exit: event.is_exit,
+                    sp: event.sp,
+                }));
+            }
+        }
+        found
+    }
+}

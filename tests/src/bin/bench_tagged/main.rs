@@ -1,0 +1,251 @@
+//! Programs under `hmtt tag` and under other tools, timed, as Markdown tables: `bench_tagged [FOLDER]`.
+//!
+//! A slowdown is of the processor time that the program itself uses, which a preloaded library tells; each
+//! run alternates with one as it is, and the best of each count. What `hmtt` uses beside it is told apart.
+
+mod programs;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use hmtt_tests::measure::measure;
+use hmtt_tests::program;
+
+use programs::Program;
+
+const RUNS: usize = 7;
+const SLOW_RUNS: usize = 2;
+const STARTS: usize = 15;
+
+/// What a run took, in seconds.
+#[derive(Clone, Copy)]
+struct Used {
+    /// The program.
+    own: f64,
+    /// All processes together.
+    all: f64,
+}
+
+impl Used {
+    const MOST: Used = Used { own: f64::INFINITY, all: f64::INFINITY };
+
+    fn least(self, other: Used) -> Used {
+        Used { own: self.own.min(other.own), all: self.all.min(other.all) }
+    }
+}
+
+struct Bench {
+    folder: PathBuf,
+    own_time: PathBuf,
+}
+
+/// A way to run a program: words before it, whether it is the profiled one, how much work.
+struct Way {
+    name: &'static str,
+    words: Vec<String>,
+    profiled: bool,
+    size: usize,
+    runs: usize,
+}
+
+impl Bench {
+    fn run(&self, way: Option<&Way>, program: &Program, size: usize) -> Result<Option<Used>> {
+        let profiled = way.is_some_and(|way| way.profiled);
+        let path = match (profiled, &program.profiled) {
+            (false, _) => &program.plain,
+            (true, Some(path)) => path,
+            (true, None) => return Ok(None),
+        };
+        let times = self.folder.join("times");
+        let _ = std::fs::remove_file(&times);
+        let first = path.display().to_string();
+        let words = way.map_or(&[][..], |way| &way.words);
+        let mut all = words.iter().cloned().chain([first]).chain(program.words(size));
+        let mut command = Command::new(all.next().unwrap_or_default());
+        command.args(all).current_dir(&self.folder).stderr(Stdio::null());
+        command.env("LD_PRELOAD", &self.own_time).env("OWN_TIME", &times);
+        // Whatever the program prints is read as text.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" >/dev/null", "sh"]).arg(command.get_program());
+        shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
+        shell.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let taken = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
+        ensure!(taken.code == Some(0), "{shell:?}: {:?}", taken.code);
+        let text = std::fs::read_to_string(&times)?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu }))
+    }
+
+    /// The least of the program as it is and in a way, in turn.
+    fn compare(&self, way: &Way, program: &Program) -> Result<Option<(Used, Used)>> {
+        let (mut plain, mut other) = (Used::MOST, Used::MOST);
+        for _ in 0..way.runs {
+            let Some(used) = self.run(None, program, way.size)? else { return Ok(None) };
+            plain = plain.least(used);
+            let Some(used) = self.run(Some(way), program, way.size)? else { return Ok(None) };
+            other = other.least(used);
+        }
+        Ok(Some((plain, other)))
+    }
+
+    /// Calls that are counted.
+    fn calls(&self, program: &Program, size: usize) -> Result<u64> {
+        let file = self.folder.join("counts.json");
+        let mut command = Command::new(hmtt());
+        command.args(["tag", "run", "-o"]).arg(&file).arg("--").arg(&program.plain);
+        let status = command.args(program.words(size)).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{command:?}");
+        let counts: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
+        let functions = counts["functions"].as_array().context("no functions")?;
+        Ok(functions.iter().filter_map(|function| function["calls"].as_u64()).sum())
+    }
+
+    fn tagging(&self, programs: &[Program]) -> Result<()> {
+        let log = self.folder.join("log").display().to_string();
+        let tag = |name, words: &[&str], size| {
+            let first = [hmtt().as_str(), "tag", "run"].map(String::from);
+            let words = first.into_iter().chain(words.iter().map(|word| (*word).into()));
+            Way {
+                name,
+                words: words.chain(["--".into()]).collect(),
+                profiled: false,
+                size,
+                runs: RUNS,
+            }
+        };
+        let counts = self.folder.join("counts.json").display().to_string();
+        let ways = [
+            tag("none", &["--sink", "none"], 0),
+            tag("count", &["-o", &counts], 0),
+            tag("log", &["--sink", "log", "-o", &log], 1),
+            tag("log --no-time", &["--sink", "log", "--no-time", "-o", &log], 1),
+        ];
+        println!("| program | calls a second | sink | slowdown | ns a call | with `hmtt` itself |");
+        println!("|---|---:|---|---:|---:|---:|");
+        for program in programs {
+            for way in &ways {
+                let Some((plain, tagged)) = self.compare(way, program)? else { continue };
+                let calls = self.calls(program, way.size)? as f64;
+                println!(
+                    "| {} | {:.1} M | {} | {:.3} | {:.2} | {:.2} |",
+                    program.name,
+                    calls / plain.own / 1e6,
+                    way.name,
+                    tagged.own / plain.own,
+                    (tagged.own - plain.own) / calls * 1e9,
+                    tagged.all / plain.all,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn others(&self, programs: &[Program]) -> Result<()> {
+        let data = self.folder.join("uftrace").display().to_string();
+        let profile = format!("--callgrind-out-file={}/callgrind", self.folder.display());
+        let way = |name, words: &[&str], profiled, size, runs| Way {
+            name,
+            words: words.iter().map(|word| (*word).into()).collect(),
+            profiled,
+            size,
+            runs,
+        };
+        let mut ways = vec![way("gprof (-pg)", &[], true, 0, RUNS)];
+        if hmtt_tests::has("uftrace") {
+            let words = ["uftrace", "record", "--no-libcall", "-d", &data];
+            ways.push(way("uftrace (-pg)", &words, true, 2, SLOW_RUNS));
+        }
+        if hmtt_tests::has("valgrind") {
+            let words = ["valgrind", "--tool=callgrind", &profile];
+            ways.push(way("callgrind", &words, false, 2, SLOW_RUNS));
+        }
+        println!(
+            "\n| slowdown | {} |",
+            ways.iter().map(|way| way.name).collect::<Vec<_>>().join(" | ")
+        );
+        println!("|---|{}", "---:|".repeat(ways.len()));
+        for program in programs {
+            let mut row = format!("| {} |", program.name);
+            for way in &ways {
+                let compared = self.compare(way, program)?;
+                let factor = |(plain, other): (Used, Used)| format!("{:.1}", other.own / plain.own);
+                row = format!("{row} {} |", compared.map_or(String::new(), factor));
+            }
+            println!("{row}");
+        }
+        Ok(())
+    }
+}
+
+fn hmtt() -> String {
+    program("hmtt").display().to_string()
+}
+
+/// Least time from start to end, in milliseconds.
+fn fastest(words: &[&str]) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..STARTS {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdout(Stdio::null()).stderr(Stdio::null());
+        let begin = Instant::now();
+        command.status()?;
+        least = least.min(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(least)
+}
+
+/// Calls in a program's code, as objdump lists them.
+fn call_sites(program: &str) -> Result<usize> {
+    let output = Command::new("objdump").args(["-d", "--no-show-raw-insn", program]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter(|line| line.contains("\tcall")).count())
+}
+
+/// What tagging adds to the time of a program that does nothing.
+fn starts(folder: &Path) -> Result<()> {
+    println!("\n| start | call sites | untagged, ms | none, ms more | count | log |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let lua = folder.join("lua").display().to_string();
+    let empty = folder.join("empty.lua");
+    std::fs::write(&empty, "")?;
+    let empty = empty.display().to_string();
+    let log = folder.join("log").display().to_string();
+    let python = std::fs::canonicalize("/usr/bin/python3").unwrap_or_default();
+    let python = python.display().to_string();
+    let words: [&[&str]; 2] = [&[&lua, &empty, "1"], &[&python, "-S", "-E", "-c", ""]];
+    for words in words.into_iter().filter(|words| Path::new(words[0]).exists()) {
+        let plain = fastest(words)?;
+        let hmtt = hmtt();
+        let more = |sink: &[&str]| -> Result<f64> {
+            Ok(fastest(&[&[hmtt.as_str(), "tag", "run"], sink, &["--"], words].concat())? - plain)
+        };
+        let name = Path::new(words[0]).file_name().unwrap_or_default().to_string_lossy();
+        println!(
+            "| {name} | {} | {plain:.1} | {:.1} | {:.1} | {:.1} |",
+            call_sites(words[0])?,
+            more(&["--sink", "none"])?,
+            more(&["-o", "/dev/null"])?,
+            more(&["--sink", "log", "-o", &log])?,
+        );
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let folder =
+        std::env::args().nth(1).map_or_else(|| "target/bench/tagged".into(), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let bench = Bench { own_time: programs::own_time(&folder)?, folder };
+    let programs = programs::all(&bench.folder)?;
+    bench.tagging(&programs)?;
+    bench.others(&programs)?;
+    starts(&bench.folder)?;
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    println!("\nLoad of the machine at the end: {}.", load.split(' ').next().unwrap_or_default());
+    Ok(())
+}
