@@ -30,7 +30,7 @@ pub fn open(
 }
 
 /// Creates a file; an existing one is refused unless `force`.
-fn create(path: &Path, force: bool) -> Result<File> {
+pub fn create(path: &Path, force: bool) -> Result<File> {
     let name = path.display();
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);

@@ -21,7 +21,8 @@ use hmtt_host::tags::threads::Threads;
 use hmtt_host::tags::timeline::Timeline;
 use hmtt_probe::tag_map::{TagMap, TagMapError};
 
-use super::output::{BUFFER_BYTES, create, is_same_file};
+use super::format::BUFFER_BYTES;
+use super::output::{create, is_same_file};
 
 /// Say what tags amount to: calls, times, who called whom, what was lost, and whose the accesses of a
 /// trace are
