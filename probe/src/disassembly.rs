@@ -57,9 +57,12 @@ impl<'a> Disassembly<'a> {
         let (image, flow) = (self.image, &self.flow);
         let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
         let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
-        for function in functions {
+        let rewrite = |function: &&Function| {
             let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
-            let rewrite = rewrite::of(image, flow, function, parts, exits);
+            rewrite::of(image, flow, function, parts, exits)
+        };
+        let some = |functions: &[&Function]| functions.iter().map(rewrite).collect::<Vec<_>>();
+        for rewrite in in_parallel(functions, some).into_iter().flatten() {
             all.push(rewrite.map(|(rewrite, free)| {
                 neighbours.free.extend(free);
                 let regions = rewrite.regions.iter();
@@ -85,6 +88,28 @@ impl<'a> Disassembly<'a> {
         }
         all
     }
+}
+
+/// Fewest items that are worth a thread.
+const WORTH: usize = 256;
+/// Most threads.
+const THREADS: usize = 8;
+
+/// Does something with all items, in as many pieces as there are processors; the results are in order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], something: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let pieces = processors.min(THREADS).min(items.len() / WORTH).max(1);
+    let mut pieces = items.chunks(items.len().div_ceil(pieces).max(1));
+    let Some(first) = pieces.next() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(|| something(piece))).collect();
+        let mut results = vec![something(first)];
+        let join = |other: std::thread::ScopedJoinHandle<'_, R>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        results.extend(others.into_iter().map(join));
+        results
+    })
 }
 
 /// The instructions in some bytes, up to the first that is none.

@@ -9,6 +9,9 @@ use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::{Changes, Sink, StubError, Stubs};
 
+/// Edits that are nearer to each other than this are made at once, so many at most.
+const PAGE_BYTES: u64 = 4096;
+const GROUP: usize = 256;
 /// Room for what tags share.
 const SHARED_BYTES: u64 = 1024;
 
@@ -154,17 +157,45 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
     for (place, rip) in returns {
         process.write(place, &rip.to_le_bytes())?;
     }
-    let mut edits = patched.iter().flat_map(|patched| &patched.edits);
-    Ok(edits.try_for_each(|edit| process.write(edit.address, &edit.new))?)
+    Ok(change(process, patched, false, |there, edit| there.copy_from_slice(&edit.new))?)
 }
 
 /// Takes the jumps out where they still are: a library may have been unloaded. A thread in a stub goes on
 /// there: stubs stay, and lead back behind the jump.
 pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
-    for edit in patched.iter().flat_map(|patched| &patched.edits) {
-        let mut there = vec![0; edit.new.len()];
-        if process.read(edit.address, &mut there).is_ok() && there == edit.new {
-            process.write(edit.address, &edit.original)?;
+    change(process, patched, true, |there, edit| {
+        if there == edit.new {
+            there.copy_from_slice(&edit.original);
+        }
+    })
+}
+
+/// Changes the places of all edits, those near each other at once. `may_be_gone`: what is not mapped any
+/// more is left out.
+fn change(
+    process: &Process,
+    patched: &[Patched],
+    may_be_gone: bool,
+    change: impl Fn(&mut [u8], &Edit),
+) -> Result<(), PtraceError> {
+    let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
+    edits.sort_unstable_by_key(|edit| edit.address);
+    let near = |one: &&Edit, other: &&Edit| other.address - one.address < PAGE_BYTES;
+    for group in edits.chunk_by(near) {
+        // A chain of near ones may be long: pages of it.
+        for group in group.chunks(GROUP) {
+            let (first, last) = (group[0], group[group.len() - 1]);
+            let end = last.address + last.new.len() as u64;
+            let mut bytes = vec![0; (end - first.address) as usize];
+            match process.read(first.address, &mut bytes) {
+                Err(_) if may_be_gone => continue,
+                read => read?,
+            }
+            for edit in group {
+                let at = (edit.address - first.address) as usize;
+                change(&mut bytes[at..at + edit.new.len()], edit);
+            }
+            process.write(first.address, &bytes)?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::ops::Range;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::marks::Marks;
-use super::{branch_target, bytes_of, instructions, is_call};
+use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
 use crate::elf::{Image, Text};
 
 /// Longest jump table that is read, in entries.
@@ -27,15 +27,19 @@ pub struct Flow {
 impl Flow {
     /// Reads all instructions of all functions, and the tables they name.
     pub fn of(image: &Image) -> Flow {
-        let mut flow = Flow { fixed: Marks::new(image), owners: HashMap::new() };
+        let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
+        let ranges: Vec<Range<u64>> = functions.chain(image.fragments.iter().cloned()).collect();
+        let mut flow = Flow::none(image);
+        let mut tables = Vec::new();
+        for (part, more) in in_parallel(&ranges, |ranges| Flow::of_some(image, ranges)) {
+            flow.fixed.add(&part.fixed);
+            for (part, function) in part.owners {
+                flow.owners.entry(part).or_insert(function);
+            }
+            tables.extend(more);
+        }
         let reached = image.reached.iter().chain(&image.landing_pads);
         reached.for_each(|address| flow.fixed.set(*address));
-        let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
-        let mut tables = Vec::new();
-        for range in functions.chain(image.fragments.iter().cloned()) {
-            flow.fixed.set(range.start);
-            flow.read(image, range, &mut tables);
-        }
         // A table ends before the next thing that is named.
         let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
         named.sort_unstable();
@@ -45,6 +49,20 @@ impl Flow {
             flow.table(image, &range, address, end);
         }
         flow
+    }
+
+    fn none(image: &Image) -> Flow {
+        Flow { fixed: Marks::new(image), owners: HashMap::new() }
+    }
+
+    /// Reads some ranges; the tables that they name are to be read yet.
+    fn of_some(image: &Image, ranges: &[Range<u64>]) -> (Flow, Vec<(Range<u64>, u64)>) {
+        let (mut flow, mut tables) = (Flow::none(image), Vec::new());
+        for range in ranges {
+            flow.fixed.set(range.start);
+            flow.read(image, range.clone(), &mut tables);
+        }
+        (flow, tables)
     }
 
     /// Whether control may arrive at an address from elsewhere.

@@ -31,6 +31,13 @@ impl Marks {
         }
     }
 
+    /// Marks what another set of the same file has marked.
+    pub fn add(&mut self, other: &Marks) {
+        for ((_, words), (_, more)) in self.segments.iter_mut().zip(&other.segments) {
+            words.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
+        }
+    }
+
     /// Whether an address is marked; those outside the segments are.
     pub fn has(&self, address: u64) -> bool {
         self.place(address)
