@@ -8,7 +8,7 @@
 
 pub mod end;
 
-use hmtt_format::frame::{ACCESSES_MASK, FrameKind, Sync};
+use hmtt_format::frame::{ACCESSES_MASK, COUNTER_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
 use super::frame::{Body, Frame};
@@ -125,6 +125,16 @@ impl Trace {
     /// Whether a frame has counts that this card could use now, but the counter of none to come.
     pub(super) fn is_misplaced(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         self.are_counts_near(frame) && !self.waits_for(frame, bytes)
+    }
+
+    /// Whether a frame has the counter of one that came or could come now but for one flipped bit.
+    pub(super) fn is_flipped(&self, frame: &Frame<'_>) -> bool {
+        let newest = self.sequencer.newest() & COUNTER_MASK;
+        (0..COUNTER_MASK.count_ones()).map(|bit| frame.counter ^ 1 << bit).any(|counter| {
+            let ahead = counter.wrapping_sub(newest) & COUNTER_MASK;
+            let behind = newest.wrapping_sub(counter) & COUNTER_MASK;
+            ahead.min(behind) <= WINDOW
+        })
     }
 
     /// Whether a frame has the counter of one that could come now.

@@ -45,6 +45,8 @@ struct Seen {
     near: bool,
     /// The counts are such as well, and the counter is not.
     misplaced: bool,
+    /// One flipped bit would explain the counter.
+    flipped: bool,
     /// Its frames since the first one.
     frames: u32,
     /// Its frames since the second one.
@@ -55,7 +57,8 @@ impl Seen {
     fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
         let could_reach = trace.could_reach(frame, bytes);
         let misplaced = trace.is_misplaced(frame, bytes);
-        Seen { could_reach, near: trace.is_near(frame, bytes), misplaced, ..Seen::default() }
+        let (near, flipped) = (trace.is_near(frame, bytes), trace.is_flipped(frame));
+        Seen { could_reach, near, misplaced, flipped, ..Seen::default() }
     }
 
     /// Whether the card goes on beside the frames.
@@ -157,14 +160,15 @@ impl Held {
     }
 
     /// The card whose damaged frame this is, because the card has long used its counter and counts.
-    /// `all`: no more frames come, so that a report out of place can be left out, which has no accesses.
+    /// `all`: no more frames come, so that a report out of place can be left out, which has no accesses,
+    /// if one flipped bit explains it: else many frames are missing before it.
     pub fn strayed_from(&self, all: bool) -> Option<usize> {
         let is_report = |frame: &Frame<'_>, _: &[u8]| {
             matches!(frame.kind(), Some(FrameKind::Info | FrameKind::End))
         };
         match all {
             true => self.left_behind(1).or_else(|| {
-                let card = self.cards.iter().position(|seen| seen.misplaced);
+                let card = self.cards.iter().position(|seen| seen.misplaced && seen.flipped);
                 card.filter(|card| self.is_misplaced(*card) && self.is_first(is_report))
             }),
             false => self.left_behind(MAX_FRAMES as u32),
