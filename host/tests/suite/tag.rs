@@ -188,6 +188,8 @@ fn what_cannot_be_run_is_an_error() {
         (&["run", "--", "/nonexistent/program"][..], "cannot run /nonexistent/program"),
         (&["run", "--", "/dev/null"], "cannot run /dev/null"),
         (&["attach", "2147483647"], "process 2147483647"),
+        (&["detach", "2147483647"], "process 2147483647"),
+        (&["run", "--sink", "none", "--budget", "5%", "--", "/bin/true"], "a budget needs counts"),
         (&["list", "/dev/null"], "/dev/null"),
         (&["list", "-i", "regex=(", "/bin/true"], "regex=("),
     ] {

@@ -28,6 +28,11 @@ pub enum Output {
 }
 
 impl Output {
+    /// Whether it tells how often a function is called, while the process runs.
+    pub fn tells_calls(&self) -> bool {
+        matches!(self, Output::Counts | Output::Log(_))
+    }
+
     /// What tags are to do.
     pub fn sink(&self) -> Sink {
         match self {

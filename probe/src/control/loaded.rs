@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use crate::elf::{Image, Text};
 use crate::ptrace::{Mapping, Process, mappings};
+use crate::stubs::layout::PAGE_BYTES;
 
 use super::TagError;
 
-/// What a page is.
-const PAGE_BYTES: u64 = 4096;
 /// Left between the program and what we add: the heap begins behind a program that is not relocatable.
 const DISTANCE: u64 = 64 << 20;
 /// How far a jump from any function must reach, with room to spare (2 GiB it could).

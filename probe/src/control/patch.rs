@@ -7,10 +7,10 @@ use super::{Overwritten, TagError};
 use crate::disassembly::{Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
+use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::{Changes, Sink, StubError, Stubs};
 
-/// Edits that are nearer to each other than this are made at once, so many at most.
-const PAGE_BYTES: u64 = 4096;
+/// Edits within a page of each other are made at once, so many at most.
 const GROUP: usize = 256;
 /// Room for what tags share.
 const SHARED_BYTES: u64 = 1024;

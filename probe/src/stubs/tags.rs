@@ -136,17 +136,10 @@ impl Tags {
     /// # Errors
     /// [`StubError`] if it cannot be encoded.
     pub fn bytes(&self, place: &TagPlace) -> Result<usize, StubError> {
-        let bytes = match self.sink {
-            Sink::Log(_) if place.is_plain() && self.form.is_some() => {
-                Ok(self.form.as_ref().map_or(0, |form| form.bytes.len()))
-            }
-            Sink::Log(shape) => Form::of(&shape, place).map(|form| form.bytes.len()),
-            Sink::None => Ok(0),
-            Sink::Count if place.is_exit() => Ok(0),
-            Sink::Count => count(place, 0).map(|code| code.len()),
-            Sink::Card => card(place, 0).map(|code| code.len()),
-            Sink::Gate if place.is_exit() => Ok(0),
-            Sink::Gate => gate(0).map(|code| code.len()),
+        let bytes = match (&self.form, self.sink) {
+            (Some(form), _) if place.is_plain() => Ok(form.bytes.len()),
+            (_, Sink::Log(shape)) => Form::of(&shape, place).map(|form| form.bytes.len()),
+            _ => self.small(place, 0).map(|code| code.len()),
         };
         bytes.map_err(failed(0))
     }
@@ -156,17 +149,22 @@ impl Tags {
     /// # Errors
     /// [`StubError`] if it cannot be encoded; nothing was added.
     pub fn code(&mut self, place: &TagPlace, at: u64) -> Result<Vec<u8>, StubError> {
-        let is_exit = place.is_exit();
         let code = match self.sink {
-            Sink::None => Ok(Vec::new()),
-            Sink::Count if is_exit => Ok(Vec::new()),
-            Sink::Count => count(place, at),
-            Sink::Card => card(place, at),
-            Sink::Gate if is_exit => Ok(Vec::new()),
-            Sink::Gate => gate(at),
-            Sink::Log(shape) => return self.log(&shape, place, at).map_err(failed(at)),
+            Sink::Log(shape) => self.log(&shape, place, at),
+            _ => self.small(place, at),
         };
         code.map_err(failed(at))
+    }
+
+    /// The code of a tag that shares nothing with others: of any sink but a log.
+    fn small(&self, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
+        match self.sink {
+            Sink::Count | Sink::Gate if place.is_exit() => Ok(Vec::new()),
+            Sink::Count => count(place, at),
+            Sink::Gate => gate(at),
+            Sink::Card => card(place, at),
+            Sink::None | Sink::Log(_) => Ok(Vec::new()),
+        }
     }
 
     fn log(&mut self, shape: &LogShape, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Ending, Start, Tagged, ThreadCounts, follow, verdicts};
+use hmtt_probe::control::{Ending, Start, TagError, Tagged, ThreadCounts, follow, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
@@ -210,6 +210,10 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
     let selection = how.which.selection()?;
     let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
     let to = how.to.open()?;
+    // Before anything is changed.
+    if how.budget.is_some() && !to.output.tells_calls() {
+        return Err(TagError::NoBudget.into());
+    }
     let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
     if let Some(share) = how.budget {
         tagged.set_budget(share)?;
