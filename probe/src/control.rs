@@ -8,6 +8,7 @@
 mod abandoned;
 mod begin;
 mod budget;
+mod calls;
 mod collector;
 mod error;
 mod follow;

@@ -21,6 +21,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
+pub use flow::Call;
 use flow::Flow;
 use islands::Neighbours;
 pub use leaving::Leaving;
@@ -49,6 +50,11 @@ impl<'a> Disassembly<'a> {
             parts.entry(function).or_default().extend(range);
         }
         Disassembly { image, flow, parts }
+    }
+
+    /// Calls that say where they lead.
+    pub fn calls(&self) -> &[Call] {
+        self.flow.calls()
     }
 
     /// What must be changed in functions so that their entries can be seen, and their exits if asked; for

@@ -87,6 +87,10 @@ impl Tagged {
         (patched, refused, code): patch::Planned,
     ) -> Result<(), TagError> {
         self.refused.extend(refused);
+        let bytes = code.len() as u64;
+        if bytes > area.end - area.start {
+            return Err(TagError::NoRoom(self.process.pid, bytes));
+        }
         self.process.write(area.start, &code)?;
         self.areas.push(area);
         let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();

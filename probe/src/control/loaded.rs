@@ -8,8 +8,11 @@ use crate::stubs::layout::PAGE_BYTES;
 
 use super::TagError;
 
-/// Left between the program and what we add: the heap begins behind a program that is not relocatable.
+/// Left between the program and what we add behind it: the heap begins there if it is not relocatable.
 const DISTANCE: u64 = 64 << 20;
+/// Between places that are tried before it. Near is what counts: processors foresee jumps of more than about
+/// 2 MiB less well.
+const STEP: u64 = 64 << 10;
 /// How far a jump from any function must reach, with room to spare (2 GiB it could).
 const REACH: u64 = 1 << 30;
 
@@ -76,9 +79,9 @@ impl Loaded {
             *start >= PAGE_BYTES * 16
                 && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
         };
-        let places = |step: u64| (1..REACH / step).map(move |n| n * step);
-        let below = places(DISTANCE).filter_map(|away| first.checked_sub(away + bytes));
-        let above = places(DISTANCE).rev().map(|away| first + away);
+        let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
+        let below = below.map_while(|away| first.checked_sub(away));
+        let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
         below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES).find(is_free)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::calls;
 use super::loaded::Loaded;
 use super::{Overwritten, TagError};
-use crate::disassembly::{Disassembly, Rewrite, bytes_of};
+use crate::disassembly::{Call, Disassembly, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -46,14 +47,18 @@ struct Edit {
 pub(super) struct Plan {
     rewrites: Vec<(Function, Rewrite)>,
     refused: Vec<(Function, String)>,
+    /// Calls of anything, from anywhere in the file.
+    calls: Vec<Call>,
     sink: Sink,
 }
 
 /// Looks at the chosen functions.
 pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink) -> Plan {
     let chosen: Vec<&Function> = image.functions.iter().filter(|one| chosen(one)).collect();
-    let rewrites = Disassembly::of(image).rewrites(&chosen, sink.exits());
-    let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), sink };
+    let disassembly = Disassembly::of(image);
+    let rewrites = disassembly.rewrites(&chosen, sink.exits());
+    let calls = disassembly.calls().to_vec();
+    let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), calls, sink };
     for (function, rewrite) in chosen.into_iter().cloned().zip(rewrites) {
         match rewrite {
             Ok(rewrite) => plan.rewrites.push((function, rewrite)),
@@ -66,24 +71,28 @@ pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink
 impl Plan {
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
-        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite));
+        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite, self.sink));
         stubs.sum::<u64>() + SHARED_BYTES
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
     /// `first`: the number of the first function.
     pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
-        let Plan { rewrites, mut refused, sink } = self;
+        let Plan { rewrites, mut refused, calls, sink } = self;
         let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
         let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
-        let mut patched = Vec::new();
+        let mut changed: Vec<(Function, Rewrite, Changes)> = Vec::new();
         for (function, rewrite) in rewrites {
-            match stubs.add(&rewrite, function.start, first + patched.len() as u32) {
-                Ok(changes) => patched.push(Patched::new(function, &rewrite, changes, loaded)),
+            match stubs.add(&rewrite, function.start, first + changed.len() as u32) {
+                Ok(changes) => changed.push((function, rewrite, changes)),
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
-        Ok((patched, refused, stubs.code()))
+        calls::redirect(&calls, &mut changed);
+        let patched = changed
+            .into_iter()
+            .map(|(function, rewrite, changes)| Patched::new(function, &rewrite, changes, loaded));
+        Ok((patched.collect(), refused, stubs.code()))
     }
 }
 

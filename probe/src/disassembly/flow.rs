@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 use super::marks::Marks;
 use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
@@ -22,6 +22,17 @@ pub struct Flow {
     fixed: Marks,
     /// The function that each part belongs to, both by their first addresses.
     owners: HashMap<u64, u64>,
+    /// Calls that say where they lead.
+    calls: Vec<Call>,
+}
+
+/// A call that says where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Address behind it: its last four bytes are the distance from there.
+    pub next: u64,
+    /// Where it leads.
+    pub target: u64,
 }
 
 impl Flow {
@@ -36,6 +47,7 @@ impl Flow {
             for (part, function) in part.owners {
                 flow.owners.entry(part).or_insert(function);
             }
+            flow.calls.extend(part.calls);
             tables.extend(more);
         }
         let reached = image.reached.iter().chain(&image.landing_pads);
@@ -52,7 +64,7 @@ impl Flow {
     }
 
     fn none(image: &Image) -> Flow {
-        Flow { fixed: Marks::new(image), owners: HashMap::new() }
+        Flow { fixed: Marks::new(image), owners: HashMap::new(), calls: Vec::new() }
     }
 
     /// Reads some ranges; the tables that they name are to be read yet.
@@ -72,7 +84,12 @@ impl Flow {
 
     fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
+        let (mut calls, mut end) = (Vec::new(), range.start);
         for instruction in instructions(bytes, range.start) {
+            end = instruction.next_ip();
+            if instruction.code() == Code::Call_rel32_64 {
+                calls.push(Call { next: end, target: instruction.near_branch_target() });
+            }
             match branch_target(&instruction) {
                 Some(target) if !range.contains(&target) => {
                     self.fixed.set(target);
@@ -82,6 +99,17 @@ impl Flow {
                 None => tables.extend(self.note(image, &instruction).map(|at| (range.clone(), at))),
             }
         }
+        // What is not all instructions, or may be read in two ways, may be no calls.
+        let next = image.functions.partition_point(|one| one.start <= range.start);
+        let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
+        if end == range.end && is_alone {
+            self.calls.extend(calls);
+        }
+    }
+
+    /// Calls that say where they lead.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
     }
 
     /// A branch between a function and a part that lies apart says that they belong together.
