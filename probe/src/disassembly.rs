@@ -11,6 +11,7 @@ mod marks;
 mod refusal;
 mod region;
 mod rewrite;
+mod sites;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use islands::Neighbours;
 pub use leaving::Leaving;
 pub use refusal::Refusal;
 pub use rewrite::{Jump, Region, Rewrite, SHORT_BYTES};
+pub use sites::{Site, SiteKind};
 
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
@@ -50,6 +52,11 @@ impl<'a> Disassembly<'a> {
             parts.entry(function).or_default().extend(range);
         }
         Disassembly { image, flow, parts }
+    }
+
+    /// Places that lead to functions, by address.
+    pub fn sites(&self) -> Vec<Site> {
+        sites::of(self.image)
     }
 
     /// Calls that say where they lead.

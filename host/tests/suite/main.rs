@@ -28,6 +28,7 @@ mod series;
 mod standard;
 mod tag;
 mod tag_life;
+mod tag_list;
 mod tag_log;
 mod tag_real;
 mod tag_report;

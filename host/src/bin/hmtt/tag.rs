@@ -1,15 +1,15 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
 
 mod detach;
+mod list;
 mod output;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Ending, Start, TagError, Tagged, ThreadCounts, follow, verdicts};
+use hmtt_probe::control::{Ending, Start, TagError, Tagged, ThreadCounts, follow};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
@@ -29,21 +29,11 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    List(List),
+    List(list::List),
     Run(Run),
     Attach(Attach),
     Detach(Detach),
     Report(tag_report::Arguments),
-}
-
-/// List the functions of a program, and which of them cannot be tagged, and why
-#[derive(clap::Args)]
-struct List {
-    /// A program, or the number of a process
-    #[arg(value_name = "PROG|PID")]
-    program: String,
-    #[command(flatten)]
-    which: Which,
 }
 
 /// Run a program with its functions tagged
@@ -128,7 +118,7 @@ impl Which {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Report(arguments) => tag_report::run(arguments),
-        Command::List(arguments) => list(arguments).map(|()| false),
+        Command::List(arguments) => list::run(arguments).map(|()| false),
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
@@ -148,34 +138,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             tag(process, &arguments.how, Start::Now, signals)
         }
     }
-}
-
-fn list(arguments: &List) -> Result<()> {
-    let selection = arguments.which.selection()?;
-    let path = match arguments.program.parse::<i32>() {
-        Ok(pid) => program_of(pid)?,
-        Err(_) => arguments.program.clone().into(),
-    };
-    let image = read(&path, &selection)?;
-    let mut output = std::io::stdout().lock();
-    for (function, rewrite) in verdicts(&image) {
-        if !selection.matches(function, None) {
-            continue;
-        }
-        let Function { name, start, size, .. } = function;
-        match rewrite {
-            Ok(rewrite) => {
-                let hidden = rewrite.hidden.len();
-                write!(output, "{start:x} {size} {name}")?;
-                if hidden > 0 {
-                    write!(output, ": {hidden} exits not seen")?;
-                }
-                writeln!(output)?;
-            }
-            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
-        }
-    }
-    Ok(())
 }
 
 /// Reads a program, with what rules need of it.
