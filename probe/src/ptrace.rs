@@ -113,6 +113,9 @@ pub struct Process {
     pub threads: BTreeMap<Pid, Standing>,
     /// Children that began while it was being stopped, and wait for us.
     pub forked: Vec<Child>,
+    /// What has happened to threads while all were being stopped, for whoever follows the process: each
+    /// event once, before those that are still to be waited for.
+    pub(crate) heard: Vec<Status>,
     memory: File,
 }
 
@@ -130,6 +133,7 @@ impl Process {
             pid,
             threads: BTreeMap::from([(pid, Standing::Free)]),
             forked: Vec::new(),
+            heard: Vec::new(),
             memory,
         })
     }
@@ -147,7 +151,11 @@ impl Process {
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> PtraceError {
-        PtraceError::System { pid: self.pid, operation, source }
+        match source.kind() {
+            // Memory of a process that is no more has no bytes.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => PtraceError::Ended(self.pid),
+            _ => PtraceError::System { pid: self.pid, operation, source },
+        }
     }
 
     /// Registers of a thread that stands still.

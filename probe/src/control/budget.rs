@@ -112,7 +112,7 @@ impl Tagged {
         if out.is_empty() {
             return Ok(());
         }
-        self.process.stop()?;
+        self.stop()?;
         for one in &out {
             if let Some(patched) = self.patched.get(one.number) {
                 patch::restore(&self.process, std::slice::from_ref(patched))?;
@@ -120,7 +120,6 @@ impl Tagged {
         }
         self.taken_out.extend(out);
         self.is_changed = true;
-        self.let_children_go()?;
         Ok(self.process.go_on()?)
     }
 

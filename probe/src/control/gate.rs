@@ -75,13 +75,13 @@ impl Tagged {
     /// Lets a thread through a gate; the others are stopped meanwhile.
     pub(super) fn pass(&mut self, thread: Pid, purpose: Purpose) -> Result<(), TagError> {
         self.process.stop_beside(thread)?;
+        self.has_stopped()?;
         if purpose == Purpose::Main {
             self.back_to_main(thread)?;
             self.begin()?;
         } else {
             self.tag_libraries()?;
         }
-        self.let_children_go()?;
         Ok(self.process.go_on()?)
     }
 
