@@ -99,12 +99,12 @@ impl Tagged {
     ) -> Result<Self, TagError> {
         let program = Loaded::find(&process, image)?;
         let sink = output.sink();
-        let scratch = program.reserve(&mut process, program.site(), 1)?;
+        let scratch = program.reserve(&mut process, 1)?;
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let collector =
-            Collector::new(&mut process, &program, scratch.start, output, (chosen, chosen + more))?;
+            Collector::new(&mut process, scratch.start, output, (chosen, chosen + more))?;
         let mut tagged = Tagged {
             process,
             patched: Vec::new(),
@@ -165,8 +165,8 @@ impl Tagged {
             self.areas.push(gate.stubs.clone());
         }
         self.collector.forget_overwritten();
-        let (site, shared) = (self.program.site(), self.collector.memory());
-        let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;
+        let shared = [self.collector.memory()];
+        let is_out = leave::leave(&mut self.process, &self.areas, &shared)?;
         self.process.detach()?;
         Ok(is_out)
     }

@@ -6,6 +6,7 @@ mod handlers;
 mod inject;
 mod launch;
 mod maps;
+mod site;
 mod stop;
 mod wait;
 
@@ -116,6 +117,8 @@ pub struct Process {
     /// What has happened to threads while all were being stopped, for whoever follows the process: each
     /// event once, before those that are still to be waited for.
     pub(crate) heard: Vec<Status>,
+    /// Where it makes system calls for us, once that is known.
+    site: Option<site::Site>,
     memory: File,
 }
 
@@ -134,6 +137,7 @@ impl Process {
             threads: BTreeMap::from([(pid, Standing::Free)]),
             forked: Vec::new(),
             heard: Vec::new(),
+            site: None,
             memory,
         })
     }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use nix::unistd::Pid;
 
 use super::TagError;
-use super::loaded::Loaded;
 use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
@@ -58,21 +57,19 @@ impl Collector {
     /// use yet.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing =
-            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
+        let nothing = |process: &mut Process| Shared::new(process, scratch, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, scratch, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, scratch, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
-                Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
+                Collector::Card(Window::new(process, scratch, &window, events)?, shared)
             }
         })
     }

@@ -57,7 +57,9 @@ pub fn follow(
     tagged.process.go_on()?;
     loop {
         while let Some(status) = next_event(&mut tagged.process)? {
-            if let Some(ending) = event(tagged, status).or_else(|error| tagged.unless_ended(error))? {
+            if let Some(ending) =
+                event(tagged, status).or_else(|error| tagged.unless_ended(error))?
+            {
                 return Ok(ending);
             }
             if std::mem::take(&mut tagged.is_changed) {

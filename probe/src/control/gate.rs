@@ -46,13 +46,12 @@ impl Gate {
     /// [`TagError::NoGate`] if there is no room for a jump at its entry.
     pub fn new(
         process: &mut Process,
-        site: u64,
         loaded: &Loaded,
         function: &Function,
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let plan = patch::plan(&loaded.image, |one| one.start == function.start, Sink::Gate);
-        let stubs = loaded.reserve(process, site, plan.stub_bytes())?;
+        let stubs = loaded.reserve(process, plan.stub_bytes())?;
         let (patched, refused, code) = plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|(_, reason)| reason);

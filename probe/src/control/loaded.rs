@@ -37,11 +37,6 @@ impl Loaded {
         Ok(Loaded { image, bias })
     }
 
-    /// An address whose instructions no thread will be at: the program starts there once.
-    pub fn site(&self) -> u64 {
-        self.image.entry.wrapping_add(self.bias)
-    }
-
     /// Whether it has an address.
     pub fn holds(&self, address: u64) -> bool {
         let address = address.wrapping_sub(self.bias);
@@ -49,13 +44,8 @@ impl Loaded {
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
-    /// Maps memory for instructions near it, not writable. `site`: see [`Loaded::site`].
-    pub fn reserve(
-        &self,
-        process: &mut Process,
-        site: u64,
-        bytes: u64,
-    ) -> Result<Range<u64>, TagError> {
+    /// Maps memory for instructions near it, not writable.
+    pub fn reserve(&self, process: &mut Process, bytes: u64) -> Result<Range<u64>, TagError> {
         let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
         let mappings = mappings(process.pid)?;
         let no_room = TagError::NoRoom(process.pid, bytes);
@@ -64,7 +54,7 @@ impl Loaded {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let call = (libc::SYS_mmap, "map memory for stubs");
         let arguments = [start, bytes, protection, flags, u64::MAX, 0];
-        let start = process.call(site, call, arguments)?;
+        let start = process.call(call, arguments)?;
         Ok(start..start + bytes)
     }
 

@@ -25,7 +25,6 @@ use rustix::fs::Timespec;
 use rustix::thread::futex;
 
 use super::TagError;
-use super::loaded::Loaded;
 use crate::ptrace::Process;
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use memory::Memory;
@@ -81,7 +80,6 @@ impl Shared {
     /// Makes the memory, for at most so many functions. `scratch`: writable by us, and not in use yet.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         shape: Shape,
         functions: usize,
@@ -93,7 +91,7 @@ impl Shared {
         // The process maps it at any page: slots begin at the first multiple behind. One more page is only
         // pointed at.
         let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
-        let (start, file) = create(process, loaded, scratch, bytes)?;
+        let (start, file) = create(process, scratch, bytes)?;
         let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
         let memory = Memory::map(&file, bytes).map_err(failed)?;
         let slot_bytes = shape.slot_bytes;
@@ -201,18 +199,12 @@ impl Shared {
 }
 
 /// The memory as a file, and where the process has it.
-fn create(
-    process: &mut Process,
-    loaded: &Loaded,
-    scratch: u64,
-    bytes: u64,
-) -> Result<(u64, File), TagError> {
+fn create(process: &mut Process, scratch: u64, bytes: u64) -> Result<(u64, File), TagError> {
     let pid = process.pid;
-    let site = loaded.site();
     let create = (libc::SYS_memfd_create, "make memory to share");
     let descriptor = with_text(process, scratch, NAME.to_bytes_with_nul(), |process| {
         let arguments = [scratch, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
-        Ok(process.call(site, create, arguments)?)
+        Ok(process.call(create, arguments)?)
     })?;
     let path = format!("/proc/{pid}/fd/{descriptor}");
     let file = File::options().read(true).write(true).open(path);
@@ -221,9 +213,9 @@ fn create(
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let map = (libc::SYS_mmap, "map memory to share");
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
-    let start = process.call(site, map, [0, bytes, protection, flags, descriptor, 0])?;
+    let start = process.call(map, [0, bytes, protection, flags, descriptor, 0])?;
     let close = (libc::SYS_close, "close the shared memory's file");
-    process.call(site, close, [descriptor, 0, 0, 0, 0, 0])?;
+    process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
     Ok((start, file))
 }
 

@@ -18,11 +18,16 @@ use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
-    .union(Options::PTRACE_O_TRACEEXEC);
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// How often, and how long, a process that waits for its child is waited for: a second in all.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often, and for how long, threads are let run: 330 ms in all, longer than any of our code waits.
+const PAUSES: u32 = 72;
+const LEAST_PAUSE: Duration = Duration::from_micros(80);
 
 /// Waits until a child has become its program.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
@@ -160,6 +165,36 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// Lets threads run that stand inside until they stand outside; whether they do. They are let go and
+    /// stopped again: a step, instruction by instruction, ends in a signal that ends the program if we die then.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
+    pub fn run_out(&mut self, inside: impl Fn(u64) -> bool) -> Result<bool, PtraceError> {
+        for pause in 0..PAUSES {
+            let mut within = Vec::new();
+            for (thread, standing) in &self.threads {
+                if inside(self.registers(*thread)?.rip) {
+                    within.push((*thread, *standing));
+                }
+            }
+            if within.is_empty() {
+                return Ok(true);
+            }
+            // A handler would come back to where the thread is.
+            if within.iter().any(|(_, standing)| *standing != Standing::Free) {
+                return Ok(false);
+            }
+            for (thread, _) in within {
+                self.threads.remove(&thread);
+                go_on(thread, None)?;
+            }
+            std::thread::sleep(LEAST_PAUSE * (1 << (pause / 8)));
+            self.stop_others()?;
+        }
+        Ok(false)
     }
 
     /// Lets all threads go on, traced no more.
