@@ -23,7 +23,7 @@ pub use handlers::Interrupted;
 pub use launch::launch;
 pub use maps::{Mapping, mappings};
 pub(crate) use stop::go_on;
-pub use wait::SignalNumber;
+pub use wait::{SignalNumber, wait_for_end};
 pub(crate) use wait::{Status, wait};
 
 /// Why a process cannot be traced.

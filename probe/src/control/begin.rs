@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::gate::{Gate, Purpose};
 use super::loaded::Loaded;
-use super::patch::{self, Patched};
-use super::shared::Overwritten;
+use super::patch;
 use super::{TagError, Tagged, linker};
 use crate::elf::{Function, Image};
 
@@ -17,7 +16,7 @@ impl Tagged {
             return Ok(false);
         };
         let gate = Gate::new(&mut self.process, &self.program, main, Purpose::Main)?;
-        self.gates.push(gate);
+        self.close(gate)?;
         Ok(true)
     }
 
@@ -46,7 +45,7 @@ impl Tagged {
             let function = loaded.image.function_at(address.wrapping_sub(loaded.bias));
             if let Some(function) = function.filter(|_| loaded.holds(address)) {
                 let gate = Gate::new(&mut self.process, &loaded, function, Purpose::Linker)?;
-                self.gates.push(gate);
+                self.close(gate)?;
                 break;
             }
         }
@@ -84,9 +83,9 @@ impl Tagged {
     ) -> Result<(), TagError> {
         self.refused.extend(refused);
         self.process.write(area.start, &code)?;
+        self.collector.add(patched.len())?;
+        self.collector.note(&area, &patch::overwritten(&patched))?;
         self.areas.push(area);
-        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
-        self.collector.add(patched.len(), &overwritten)?;
         patch::tag(&self.process, &patched)?;
         self.patched.extend(patched);
         self.is_changed = true;

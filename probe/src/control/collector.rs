@@ -74,13 +74,19 @@ impl Collector {
         })
     }
 
-    /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
-    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+    /// Makes ready for more functions.
+    pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         match self {
-            Collector::None(_) | Collector::Log(_) => {}
-            Collector::Counts(counts) => counts.add(functions)?,
-            Collector::Card(window, _) => window.add(2 * functions as u64)?,
+            Collector::None(_) | Collector::Log(_) => Ok(()),
+            Collector::Counts(counts) => counts.add(functions),
+            Collector::Card(window, _) => window.add(2 * functions as u64),
         }
+    }
+
+    /// Takes note of what is added to the memory of the process, and of what is to be overwritten, for a
+    /// controller that takes it out later.
+    pub fn note(&self, area: &Range<u64>, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        self.shared().note_area(area)?;
         self.shared().note(overwritten)
     }
 
@@ -135,11 +141,6 @@ impl Collector {
         let registers = child.registers(child.pid)?;
         let gs_base = slots.of_nobody();
         Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
-    }
-
-    /// Takes note that the tags are out.
-    pub fn forget_overwritten(&self) {
-        self.shared().forget_overwritten();
     }
 
     fn slots(&self) -> Option<&Slots> {

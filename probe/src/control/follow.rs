@@ -57,9 +57,7 @@ pub fn follow(
     tagged.process.go_on()?;
     loop {
         while let Some(status) = next_event(&mut tagged.process)? {
-            if let Some(ending) =
-                event(tagged, status).or_else(|error| tagged.unless_ended(error))?
-            {
+            if let Some(ending) = hear(tagged, status)? {
                 return Ok(ending);
             }
             if std::mem::take(&mut tagged.is_changed) {
@@ -108,6 +106,23 @@ fn next_event(process: &mut Process) -> Result<Option<Status>, PtraceError> {
         Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
         Err(error) => Err(PtraceError::new(pid, "wait")(error)),
     }
+}
+
+/// Whatever fails, the thread that it was about still stands.
+fn hear(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
+    event(tagged, status).or_else(|error| {
+        let threads = &mut tagged.process.threads;
+        match status {
+            Status::Stopped(thread, signal) => {
+                threads.entry(thread).or_insert(Standing::Signal(signal));
+            }
+            Status::Event(thread, ..) => {
+                threads.entry(thread).or_insert(Standing::Free);
+            }
+            _ => {}
+        }
+        tagged.unless_ended(error)
+    })
 }
 
 fn event(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {

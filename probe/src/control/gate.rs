@@ -40,7 +40,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Watches a function of a process whose threads all stand still.
+    /// Makes what watches a function of a process whose threads all stand still.
     ///
     /// # Errors
     /// [`TagError::NoGate`] if there is no room for a jump at its entry.
@@ -59,12 +59,20 @@ impl Gate {
             return Err(TagError::NoGate { name: function.name.clone(), reason });
         };
         process.write(stubs.start, &code)?;
-        patch::tag(process, std::slice::from_ref(&patched))?;
         Ok(Gate { purpose, patched, stubs })
     }
 }
 
 impl Tagged {
+    /// Puts a gate where it watches.
+    pub(super) fn close(&mut self, gate: Gate) -> Result<(), TagError> {
+        let patched = std::slice::from_ref(&gate.patched);
+        self.collector.note(&gate.stubs, &patch::overwritten(patched))?;
+        patch::tag(&self.process, patched)?;
+        self.gates.push(gate);
+        Ok(())
+    }
+
     /// What the gate is for that a thread has just stopped in, if it is in one.
     pub(super) fn gate_of(&self, thread: Pid) -> Result<Option<Purpose>, TagError> {
         let rip = self.process.registers(thread)?.rip;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
-use super::TagError;
+use super::{Ending, TagError, Tagged};
 use crate::ptrace::{Process, mappings};
 
 /// Takes memory that we added out of a process whose threads all stand still. Whether it is out.
@@ -28,7 +28,8 @@ pub(super) fn leave(
             process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
-    for area in areas.iter().chain(shared) {
+    // What says what the rest is goes first: nobody takes memory for ours that is another's by then.
+    for area in shared.iter().chain(areas) {
         let call = (libc::SYS_munmap, "unmap what tags needed");
         process.call(call, [area.start, area.end - area.start, 0, 0, 0, 0])?;
     }
@@ -49,4 +50,18 @@ pub(super) fn is_free_of(process: &mut Process, areas: &[Range<u64>]) -> Result<
         }
     }
     Ok(true)
+}
+
+impl Tagged {
+    /// Takes all tags out of a process with which something has gone wrong, as far as that can be done, and
+    /// ends the log.
+    pub fn give_up(mut self) {
+        // What failed first is what matters.
+        let stands = self.process.stop_others().is_ok();
+        let _ = self.finish(Ending::Detached);
+        if stands {
+            let _ = self.let_children_go();
+            let _ = self.restore();
+        }
+    }
 }

@@ -69,6 +69,12 @@ impl Loaded {
         let places = |step: u64| (1..REACH / step).map(move |n| n * step);
         let below = places(DISTANCE).filter_map(|away| first.checked_sub(away + bytes));
         let above = places(DISTANCE).rev().map(|away| first + away);
-        below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES).find(is_free)
+        // Then whatever is left between mappings.
+        let end = |mapping: &Mapping| mapping.end;
+        let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
+        let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));
+        let beside = beside.filter(|start| start.abs_diff(first) < REACH);
+        let coarse = below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES);
+        coarse.chain(beside).find(is_free)
     }
 }

@@ -17,6 +17,7 @@ pub mod writer;
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -43,8 +44,10 @@ const PATCHES: u64 = 32;
 pub struct Overwritten {
     /// Where.
     pub address: u64,
-    /// What, 16 bytes at most.
+    /// What, 8 bytes at most.
     pub bytes: Vec<u8>,
+    /// What stands there now, as many.
+    pub new: Vec<u8>,
 }
 
 /// What slots are to be like.
@@ -126,18 +129,30 @@ impl Shared {
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.
     pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
+            Some([*address, bytes.len() as u64, word(bytes)?, word(new)?])
+        });
+        let all: Option<Vec<_>> = all.collect();
+        self.append(&all.ok_or_else(|| self.failed("a place to tag is too long"))?)
+    }
+
+    /// Keeps where memory was added, likewise.
+    pub fn note_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+        self.append(&[[area.start, 0, area.end - area.start, 0]])
+    }
+
+    fn append(&self, patches: &[[u64; 4]]) -> Result<(), TagError> {
         let first = self.get(header::PATCHES);
-        if first + overwritten.len() as u64 > self.patches {
+        let behind = first + patches.len() as u64;
+        if behind > self.patches {
             return Err(self.failed("too many places to tag"));
         }
-        for (number, Overwritten { address, bytes }) in overwritten.iter().enumerate() {
-            let at = PAGE_BYTES + (first + number as u64) * PATCH_BYTES;
-            let bytes = &bytes[..bytes.len().min(OVERWRITTEN_BYTES)];
-            self.set(at, *address);
-            self.set(at + 8, bytes.len() as u64);
-            self.memory.copy_from(at + 16, bytes);
+        for (number, patch) in (first..).zip(patches) {
+            let at = PAGE_BYTES + number * PATCH_BYTES;
+            (at..).step_by(8).zip(patch).for_each(|(at, word)| self.set(at, *word));
         }
-        self.set(header::PATCHES, first + overwritten.len() as u64);
+        // From here on they are believed.
+        self.set(header::PATCHES, behind);
         Ok(())
     }
 
@@ -149,11 +164,6 @@ impl Shared {
         self.set(header::SLOTS_AT, self.slots_at);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);
-    }
-
-    /// Says that the tags are out.
-    pub fn forget_overwritten(&self) {
-        self.set(header::PATCHES, 0);
     }
 
     fn set(&self, offset: u64, value: u64) {
@@ -196,6 +206,13 @@ impl Shared {
         // Whatever ends it, whoever waits looks again.
         let _ = futex::wait(self.memory.word(offset), futex::Flags::empty(), was, Some(&timeout));
     }
+}
+
+/// Some bytes as a word; none if they are too many.
+fn word(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; OVERWRITTEN_BYTES];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
 }
 
 /// The memory as a file, and where the process has it.
