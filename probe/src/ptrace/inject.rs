@@ -36,8 +36,8 @@ impl Process {
         (number, operation): (libc::c_long, &'static str),
         arguments: [u64; 6],
     ) -> Result<u64, PtraceError> {
-        let (thread, before) = self.caller()?;
         let site = self.site()?;
+        let (thread, before) = self.caller()?;
         let mask = mask(thread)?;
         let mut there = vec![0; site.bytes];
         self.read(site.address, &mut there)?;

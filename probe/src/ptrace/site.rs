@@ -51,10 +51,20 @@ impl Process {
             return Ok(site);
         }
         let mappings = mappings(self.pid)?;
-        let rest = mappings.iter().filter(|one| one.executable).find_map(|one| self.rest(one));
-        let none = || PtraceError::new(self.pid, "find room for a system call")(Errno::ENOMEM);
-        let address = rest.or_else(|| self.entry()).ok_or_else(none)?;
-        let site = Site { address, bytes: ROOM };
+        let code = mappings.iter().filter(|one| one.executable);
+        let mut sites: Vec<u64> = code.filter_map(|one| self.rest(one)).collect();
+        sites.extend(self.entry().filter(|_| sites.is_empty()));
+        let site = |address| address..address + ROOM as u64;
+        // A thread of a controller that has died may be on its way back.
+        self.run_out(|rip| sites.iter().any(|at| site(*at).contains(&rip)))?;
+        let mut places = Vec::new();
+        for thread in self.threads.keys() {
+            places.push(self.registers(*thread)?.rip);
+            places.extend(self.interrupted(*thread, &mappings)?.iter().map(|one| one.rip));
+        }
+        sites.retain(|at| !places.iter().any(|place| site(*at).contains(place)));
+        let none = || PtraceError::new(self.pid, "find room for a system call")(Errno::EAGAIN);
+        let site = Site { address: *sites.first().ok_or_else(none)?, bytes: ROOM };
         self.site = Some(site);
         Ok(site)
     }
