@@ -1,6 +1,7 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
 
 mod detach;
+mod end;
 mod list;
 mod output;
 
@@ -9,12 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Ending, Start, TagError, Tagged, ThreadCounts, follow};
+use hmtt_probe::control::{Start, TagError, Tagged, ThreadCounts, follow};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
@@ -177,14 +177,49 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
         return Err(TagError::NoBudget.into());
     }
     let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
-    if let Some(share) = how.budget {
-        tagged.set_budget(share)?;
-    }
+    let (map, result) = (&to.map, &to.result);
     let mut saved = Ok(());
-    let ending = follow(&mut tagged, signals, |tagged| {
-        saved = to.map.iter().try_for_each(|map| map.save(tagged, None));
-    })?;
-    saved?;
+    let budget = how.budget.map_or(Ok(()), |share| tagged.set_budget(share));
+    let followed = budget.and_then(|()| {
+        follow(&mut tagged, signals, |tagged| {
+            saved = map.iter().try_for_each(|map| map.save(tagged, None));
+        })
+    });
+    let ending = match followed {
+        Ok(ending) => ending,
+        Err(error) => {
+            tagged.give_up();
+            return Err(error.into());
+        }
+    };
+    tell_of_functions(&tagged);
+    let summary = tagged.finish(ending);
+    let written = saved.and_then(|()| {
+        if let (Some(map), Ok(Some(summary))) = (map, &summary) {
+            map.save(&tagged, Some(summary))?;
+        }
+        match result {
+            output::Result::Counts(path) => write(&tagged, &tagged.counts(), path.as_deref()),
+            output::Result::Written => Ok(()),
+        }
+    });
+    // The program comes first: it goes on, or we end as it did, whatever became of what was to be written.
+    let end = end::leave(tagged, ending)?;
+    let (summary, failed) = match summary {
+        Ok(summary) => (summary, None),
+        Err(error) => (None, Some(error.into())),
+    };
+    let failed = [written.err(), failed];
+    for error in failed.iter().flatten() {
+        eprintln!("hmtt: {error:#}");
+    }
+    let is_cut = output::tell(summary.as_ref());
+    end.follow(failed.iter().any(Option::is_some));
+    Ok(is_cut)
+}
+
+/// Says which functions are not tagged, or not any more.
+fn tell_of_functions(tagged: &Tagged) {
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
@@ -197,46 +232,6 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
             "hmtt: {} was taken out: called {:.0} times a second of processor time",
             function.name, out.calls_per_second
         );
-    }
-    let summary = tagged.finish(ending);
-    if let (Some(map), Ok(Some(summary))) = (&to.map, &summary) {
-        map.save(&tagged, Some(summary))?;
-    }
-    if let output::Result::Counts(path) = &to.result {
-        write(&tagged, &tagged.counts(), path.as_deref())?;
-    }
-    let status = end(tagged, ending)?;
-    // The program comes first: it goes on, or its status is ours, whatever became of the log.
-    match summary {
-        Ok(summary) if status == 0 => Ok(output::tell(summary.as_ref())),
-        Ok(summary) => {
-            output::tell(summary.as_ref());
-            std::process::exit(status)
-        }
-        Err(error) => {
-            eprintln!("hmtt: {:#}", anyhow::Error::from(error));
-            std::process::exit(if status == 0 { 1 } else { status })
-        }
-    }
-}
-
-/// Leaves the program; its status comes back.
-fn end(tagged: Tagged, ending: Ending) -> Result<i32> {
-    match ending {
-        Ending::Detached => drop(tagged.restore()?),
-        Ending::Replaced => return wait_for(tagged.release()?),
-        Ending::Exited(code) => return Ok(code),
-        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
-    }
-    Ok(0)
-}
-
-/// Waits for a program that a tagged one has become, if it is our child.
-fn wait_for(pid: Pid) -> Result<i32> {
-    match waitpid(pid, None) {
-        Ok(WaitStatus::Exited(_, code)) => Ok(code),
-        Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the program was ended by {signal}"),
-        _ => Ok(0),
     }
 }
 
