@@ -79,6 +79,8 @@ struct Context {
     targets: HashMap<u64, u64>,
     /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
     copies: HashMap<u64, u64>,
+    /// Heads of blocks.
+    heads: HashMap<u64, TagPlace>,
 }
 
 impl Stubs {
@@ -105,7 +107,8 @@ impl Stubs {
     pub fn tags(rewrite: &Rewrite) -> usize {
         let regions = rewrite.regions.iter().chain(&rewrite.detours);
         let in_regions: usize = regions.map(|region| 1 + region.leavings.len()).sum();
-        in_regions + rewrite.redirects.len()
+        // A head may be in a region and in a detour.
+        in_regions + rewrite.redirects.len() + 2 * rewrite.blocks.len()
     }
 
     /// Room that a function's stubs need at most, in bytes.
@@ -116,7 +119,8 @@ impl Stubs {
         instructions as u64 * INSTRUCTION_BYTES + all * (STUB_BYTES + TAG_BYTES as u64)
     }
 
-    /// Adds a function's stubs. `start`: its own; `number`: of its counter.
+    /// Adds a function's stubs. `start`: its own; `number`: of its counter, those of the blocks that are
+    /// seen follow.
     ///
     /// # Errors
     /// [`StubError`]; nothing is changed.
@@ -128,7 +132,11 @@ impl Stubs {
     ) -> Result<Changes, StubError> {
         let before = self.code.len();
         let (targets, copies) = Default::default();
-        let mut context = Context { start, number, targets, copies };
+        let blocks = (number + 1..).zip(rewrite.seen_blocks());
+        let heads =
+            blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
+        let heads = heads.collect();
+        let mut context = Context { start, number, targets, copies, heads };
         let mut changes = Changes::default();
         let added = self.function(rewrite, &mut context, &mut changes);
         if added.is_err() {
@@ -237,7 +245,14 @@ impl Stubs {
         for (index, instruction) in region.instructions.iter().enumerate() {
             moved.places.push((instruction.ip(), moved.instructions.len()));
             let leaving = region.leavings.iter().find(|(at, _)| *at == index);
-            self.add_moved(&mut moved, *instruction, leaving.map(|(_, how)| *how), context)?;
+            let mut instruction = *instruction;
+            // Branches to the head lead to its tag.
+            if let Some(place) = context.heads.get(&instruction.ip())
+                && moved.add_tag(&self.tags, *place, instruction.ip())?
+            {
+                instruction.set_ip(0);
+            }
+            self.add_moved(&mut moved, instruction, leaving.map(|(_, how)| *how), context)?;
         }
         let last = region.instructions.last().copied().unwrap_or_default();
         if last.is_call_near() || last.is_call_near_indirect() {

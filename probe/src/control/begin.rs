@@ -25,7 +25,7 @@ impl Tagged {
     /// Puts the tags in; all threads stand still.
     pub(super) fn begin(&mut self) -> Result<(), TagError> {
         let plan = |image: &Image| {
-            patch::plan(image, |function| self.selection.matches(function, None), self.sink)
+            patch::plan(image, |function| self.selection.grain(function, None), self.sink)
         };
         let plan = plan(&self.program.image);
         let (process, site) = (&mut self.process, self.program.site());
@@ -70,27 +70,26 @@ impl Tagged {
                 continue;
             }
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let chosen = |function: &Function| self.selection.matches(function, Some(&name));
+            let chosen = |function: &Function| self.selection.grain(function, Some(&name));
             let plan = patch::plan(&loaded.image, chosen, self.sink);
             let site = self.program.site();
             let area = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
-            let stubs = plan.stubs(area.start, self.patched.len() as u32, &loaded)?;
+            let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
+            let stubs = plan.stubs(area.start, numbers, &loaded)?;
             self.add(area, stubs)?;
         }
         Ok(())
     }
 
     /// Puts stubs and jumps in.
-    fn add(
-        &mut self,
-        area: Range<u64>,
-        (patched, refused, code): patch::Planned,
-    ) -> Result<(), TagError> {
+    fn add(&mut self, area: Range<u64>, planned: patch::Planned) -> Result<(), TagError> {
+        let patch::Planned { patched, refused, code } = planned;
         self.refused.extend(refused);
         self.process.write(area.start, &code)?;
         self.areas.push(area);
         let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
-        self.collector.add(patched.len(), &overwritten)?;
+        let numbers: u32 = patched.iter().map(Patched::numbers).sum();
+        self.collector.add(numbers as usize, &overwritten)?;
         patch::tag(&self.process, &patched)?;
         self.patched.extend(patched);
         self.is_changed = true;

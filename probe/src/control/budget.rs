@@ -35,9 +35,9 @@ pub(super) struct Budget {
 /// A function that was taken out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenOut {
-    /// Its number.
+    /// Which of [`Tagged::functions`].
     pub number: usize,
-    /// How often it was called in a second of processor time.
+    /// How often it was called in a second of processor time, and its blocks began.
     pub calls_per_second: f64,
 }
 
@@ -105,6 +105,7 @@ impl Tagged {
         let pid = self.process.pid;
         let Some(budget) = &mut self.budget else { return Ok(()) };
         let calls = self.collector.calls();
+        let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
         let out =
             budget.too_much(calls).map_err(PtraceError::new(pid, "read its processor time"))?;
         let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::loaded::Loaded;
 use super::{Overwritten, TagError};
-use crate::disassembly::{Disassembly, Rewrite, bytes_of};
+use crate::disassembly::{Block, Disassembly, Grain, Rewrite, bytes_of};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -21,6 +21,12 @@ pub(super) struct Patched {
     pub function: Function,
     /// The file it is of.
     pub object: PathBuf,
+    /// In events; those of its blocks follow.
+    pub number: u32,
+    /// Blocks that are tagged, in the order of their numbers.
+    pub blocks: Vec<Block>,
+    /// Blocks that were chosen and are not tagged.
+    pub refused_blocks: Vec<Block>,
     address: u64,
     /// Exits that are not seen.
     pub hidden: usize,
@@ -32,7 +38,11 @@ pub(super) struct Patched {
 }
 
 /// Functions with jumps to stubs, those that cannot have them and why not, the stubs' code.
-pub(super) type Planned = (Vec<Patched>, Vec<(Function, String)>, Vec<u8>);
+pub(super) struct Planned {
+    pub patched: Vec<Patched>,
+    pub refused: Vec<(Function, String)>,
+    pub code: Vec<u8>,
+}
 
 /// Bytes that are changed.
 #[derive(Debug)]
@@ -50,11 +60,13 @@ pub(super) struct Plan {
 }
 
 /// Looks at the chosen functions.
-pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink) -> Plan {
-    let chosen: Vec<&Function> = image.functions.iter().filter(|one| chosen(one)).collect();
-    let rewrites = Disassembly::of(image).rewrites(&chosen, sink.exits());
+pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> Option<Grain>, sink: Sink) -> Plan {
+    let chosen = image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
+    let chosen: Vec<(&Function, Grain)> = chosen.collect();
+    let rewrites = Disassembly::of(image).finer_rewrites(&chosen, sink.exits());
     let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), sink };
-    for (function, rewrite) in chosen.into_iter().cloned().zip(rewrites) {
+    for ((function, _), rewrite) in chosen.into_iter().zip(rewrites) {
+        let function = function.clone();
         match rewrite {
             Ok(rewrite) => plan.rewrites.push((function, rewrite)),
             Err(refusal) => plan.refused.push((function, refusal.to_string())),
@@ -71,32 +83,47 @@ impl Plan {
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
-    /// `first`: the number of the first function.
+    /// `first`: the number of the first function or block.
     pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
         let Plan { rewrites, mut refused, sink } = self;
         let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
         let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
-        let mut patched = Vec::new();
+        let (mut patched, mut number) = (Vec::new(), first);
         for (function, rewrite) in rewrites {
-            match stubs.add(&rewrite, function.start, first + patched.len() as u32) {
-                Ok(changes) => patched.push(Patched::new(function, &rewrite, changes, loaded)),
+            match stubs.add(&rewrite, function.start, number) {
+                Ok(changes) => {
+                    let one = Patched::new(function, number, rewrite, changes, loaded);
+                    number += one.numbers();
+                    patched.push(one);
+                }
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
-        Ok((patched, refused, stubs.code()))
+        Ok(Planned { patched, refused, code: stubs.code() })
     }
 }
 
 impl Patched {
-    fn new(function: Function, rewrite: &Rewrite, changes: Changes, loaded: &Loaded) -> Self {
+    fn new(
+        function: Function,
+        number: u32,
+        rewrite: Rewrite,
+        changes: Changes,
+        loaded: &Loaded,
+    ) -> Self {
         let Loaded { image, bias } = loaded;
         let there = |address: u64| address.wrapping_add(*bias);
         let edit = |(address, new): (u64, Vec<u8>)| {
             let original = bytes_of(image, address, new.len() as u64).unwrap_or_default().to_vec();
             Edit { address: there(address), original, new }
         };
+        let (blocks, refused_blocks) =
+            rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
         Patched {
             object: image.path.clone(),
+            number,
+            blocks,
+            refused_blocks,
             address: there(function.start),
             function,
             hidden: rewrite.hidden.len(),
@@ -111,6 +138,23 @@ impl Patched {
         self.edits
             .iter()
             .map(|edit| Overwritten { address: edit.address, bytes: edit.original.clone() })
+    }
+
+    /// How many numbers it has: its own and those of its blocks.
+    pub fn numbers(&self) -> u32 {
+        1 + self.blocks.len() as u32
+    }
+
+    /// How many events it has had, by those of each number.
+    pub fn events(&self, all: &[u64]) -> u64 {
+        let first = self.number as usize;
+        let own = all.get(first..).unwrap_or_default().iter().take(self.numbers() as usize);
+        own.sum()
+    }
+
+    /// Where an address of the file is in memory.
+    pub fn there(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.function.start).wrapping_add(self.address)
     }
 
     /// Where the function is in memory.
