@@ -12,6 +12,7 @@ mod collector;
 mod error;
 mod follow;
 mod gate;
+mod home;
 mod leave;
 mod linker;
 mod loaded;
@@ -206,6 +207,7 @@ impl Tagged {
             patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
             self.areas.push(gate.stubs.clone());
         }
+        home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
         self.collector.forget_overwritten();
         let (site, shared) = (self.program.site(), self.collector.memory());
         let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;

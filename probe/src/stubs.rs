@@ -19,6 +19,7 @@ pub mod tags;
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use iced_x86::{Code, Instruction};
 
@@ -59,6 +60,8 @@ pub struct Changes {
     pub regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was, and where its counterpart is; ascending.
     pub moved: Vec<(u64, u64)>,
+    /// Where its stubs are.
+    pub stubs: Range<u64>,
 }
 
 /// Stubs, one behind the other.
@@ -138,10 +141,12 @@ impl Stubs {
         let heads = heads.collect();
         let mut context = Context { start, number, targets, copies, heads };
         let mut changes = Changes::default();
+        changes.stubs.start = self.end();
         let added = self.function(rewrite, &mut context, &mut changes);
         if added.is_err() {
             self.code.truncate(before);
         }
+        changes.stubs.end = self.end();
         changes.moved.sort_unstable();
         added.map(|()| changes)
     }
@@ -188,10 +193,15 @@ impl Stubs {
         Ok(())
     }
 
+    /// Where the last stub ends.
+    fn end(&self) -> u64 {
+        self.start.wrapping_add(self.code.len() as u64)
+    }
+
     /// Where the next stub begins.
     fn begin(&mut self) -> u64 {
         self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xcc);
-        self.start.wrapping_add(self.code.len() as u64)
+        self.end()
     }
 
     /// A jump to another function, with an exit tag before it.

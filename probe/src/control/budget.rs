@@ -6,7 +6,7 @@
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
-use super::{TagError, Tagged, patch};
+use super::{TagError, Tagged, home, patch};
 use crate::ptrace::PtraceError;
 use crate::stubs::Sink;
 
@@ -114,11 +114,11 @@ impl Tagged {
             return Ok(());
         }
         self.process.stop()?;
-        for one in &out {
-            if let Some(patched) = self.patched.get(one.number) {
-                patch::restore(&self.process, std::slice::from_ref(patched))?;
-            }
+        let patched: Vec<_> = out.iter().filter_map(|one| self.patched.get(one.number)).collect();
+        for one in &patched {
+            patch::restore(&self.process, std::slice::from_ref(*one))?;
         }
+        home::go_home(&mut self.process, &patched)?;
         self.taken_out.extend(out);
         self.is_changed = true;
         self.let_children_go()?;

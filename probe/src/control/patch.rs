@@ -1,5 +1,6 @@
 //! Chosen functions to jumps at their entries and exits, and back.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::loaded::Loaded;
@@ -35,6 +36,8 @@ pub(super) struct Patched {
     regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was and where it is, in memory.
     moved: Vec<(u64, u64)>,
+    /// Where its stubs are in memory.
+    pub stubs: Range<u64>,
 }
 
 /// Functions with jumps to stubs, those that cannot have them and why not, the stubs' code.
@@ -130,6 +133,7 @@ impl Patched {
             edits: changes.edits.into_iter().map(edit).collect(),
             regions: changes.regions.into_iter().map(|(a, b)| (there(a) + 1, there(b))).collect(),
             moved: changes.moved.into_iter().map(|(a, b)| (there(a), there(b))).collect(),
+            stubs: there(changes.stubs.start)..there(changes.stubs.end),
         }
     }
 
@@ -160,6 +164,11 @@ impl Patched {
     /// Where the function is in memory.
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// Where instructions of the stubs have been moved from: each with its place.
+    pub fn homes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.moved.iter().map(|(old, new)| (*new, *old))
     }
 
     /// Where a thread that stands in what is overwritten is to go on; none if it stands elsewhere, or

@@ -116,3 +116,80 @@ fn dominates(nearest: &[usize], block: usize, other: usize) -> bool {
     }
     one == block
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The blocks that a walk from the first one gets to without passing one of them.
+    fn reached(successors: &[Vec<usize>], without: Option<usize>) -> BTreeSet<usize> {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![0]);
+        while let Some(block) = next.pop() {
+            if Some(block) != without && reached.insert(block) {
+                next.extend(&successors[block]);
+            }
+        }
+        reached
+    }
+
+    fn heads(successors: &[Vec<usize>]) -> BTreeSet<usize> {
+        let all = reached(successors, None);
+        let goes_back = |to: &usize| {
+            let around = reached(successors, Some(*to));
+            let mut from = all.iter().filter(|from| successors[**from].contains(to));
+            from.any(|from| !around.contains(from))
+        };
+        all.iter().copied().filter(goes_back).collect()
+    }
+
+    fn has_cycle(successors: &[Vec<usize>], without: &BTreeSet<usize>) -> bool {
+        let left = |block: usize| successors[block].iter().filter(|to| !without.contains(to));
+        let mut alive: BTreeSet<usize> = (0..successors.len()).collect();
+        while let Some(last) =
+            alive.iter().copied().find(|block| !left(*block).any(|to| alive.contains(to)))
+        {
+            alive.remove(&last);
+        }
+        !alive.is_empty()
+    }
+
+    #[test]
+    fn a_loop_within_a_loop_has_a_head_of_its_own() {
+        let graph = [vec![1], vec![2, 4], vec![2, 3], vec![1], vec![]];
+        let found = of(&graph, &[0]);
+        assert_eq!((found.heads, found.irregular), ([1, 2].into(), [].into()));
+    }
+
+    #[test]
+    fn a_loop_with_two_ways_in_has_no_head() {
+        let graph = [vec![1, 2], vec![2], vec![1, 3], vec![]];
+        let found = of(&graph, &[0]);
+        assert_eq!(found.heads, [].into());
+        assert_eq!(found.irregular.len(), 1);
+    }
+
+    #[test]
+    fn a_loop_that_nothing_leads_to_is_one() {
+        let found = of(&[vec![], vec![2], vec![1]], &[0]);
+        assert_eq!(found.heads, [1].into());
+    }
+
+    proptest! {
+        /// Dominance by what it means: take the block away, and see what can still be reached.
+        #[test]
+        fn heads_are_what_every_way_leads_through(
+            graph in (1usize..14).prop_flat_map(|blocks| vec(vec(0..blocks, 0..3), blocks))
+        ) {
+            let found = of(&graph, &[0]);
+            let reachable = reached(&graph, None);
+            let natural: BTreeSet<usize> = found.heads.intersection(&reachable).copied().collect();
+            prop_assert_eq!(natural, heads(&graph));
+            // Nothing goes around without passing one or the other.
+            let all = found.heads.union(&found.irregular).copied().collect();
+            prop_assert!(!has_cycle(&graph, &all));
+        }
+    }
+}
