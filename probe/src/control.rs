@@ -179,6 +179,11 @@ impl Tagged {
         })
     }
 
+    /// Whether more than calls of some functions was to be seen.
+    pub fn is_finer(&self) -> bool {
+        self.selection.is_finer(false)
+    }
+
     /// Blocks that were chosen and are not tagged, of functions that are.
     pub fn refused_blocks(&self) -> impl Iterator<Item = (&Function, &Block)> {
         self.patched

@@ -124,6 +124,8 @@ fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
     for block in rewrite.blocks.iter_mut().filter(|block| !moved.contains(&block.start)) {
         block.refusal.get_or_insert(Refusal::TooShort);
     }
+    // Ways out that no region was made for may be in one that was made for a block.
+    rewrite.hidden.retain(|(address, _)| !moved.contains(address));
 }
 
 /// Fewest items that are worth a thread.

@@ -266,8 +266,8 @@ impl Stubs {
         }
         let last = region.instructions.last().copied().unwrap_or_default();
         if last.is_call_near() || last.is_call_near_indirect() {
-            moved.instructions.pop();
-            moved.push_call(last, last.next_ip().wrapping_add(self.bias));
+            let ip = moved.instructions.pop().map_or(0, |call| call.ip());
+            moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
         } else if goes_on(&last) {
             let behind = last.next_ip();
             let behind = context.copies.get(&behind).copied().unwrap_or(behind);

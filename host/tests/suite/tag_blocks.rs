@@ -272,14 +272,17 @@ fn a_card_sees_every_block_at_an_address_of_its_own() {
     let place = window.to_str().unwrap();
     let words = ["--sink", "card", "--window", place, "--window-base", "0x380000000", "-o"];
     let only = ["-i", "nested", "--blocks", "nested"];
+    let counted = run_tagged("tag-blocks-card", &program, &only);
     run_same(&program, &[&words, &[file.to_str().unwrap()][..], &only].concat());
     let map = TagMap::load(&TagMap::path_beside(&file)).unwrap();
     let bytes = std::fs::read(&window).unwrap();
-    assert!(map.blocks.len() > 3);
-    for number in map.blocks.iter().map(|block| block.number) {
-        let at = 64 * 2 * number as usize;
+    let bias = map.functions[0].start - counted[0].address;
+    assert!(map.blocks.len() > 3 && map.blocks.len() == counted.len());
+    for (block, counted) in map.blocks.iter().zip(&counted) {
+        let at = 64 * 2 * block.number as usize;
         let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!(word, 1 + 2 * number);
+        assert_eq!(block.start, counted.address + bias);
+        assert_eq!(word, if counted.count == 0 { 0 } else { 1 + 2 * block.number });
     }
 }
 

@@ -24,15 +24,22 @@ struct Walk {
 }
 
 /// The loops of a graph. `successors`: of each block; `roots`: where control comes in. What nothing is known
-/// to lead to is led to by nobody knows what.
+/// to lead to, dead code mostly, may have loops of its own, and changes nothing about the others.
 pub(super) fn of(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     let root = successors.len();
-    let mut entered = vec![false; root];
-    successors.iter().flatten().for_each(|to| entered[*to] = true);
-    let lost = (0..root).filter(|block| !entered[*block]);
-    let roots = roots.iter().copied().chain(lost).collect();
-    let mut successors = [successors, &[roots]].concat();
-    let walk = walk(&mut successors, root);
+    let mut successors = [successors, &[roots.to_vec()]].concat();
+    let mut is_reached = vec![false; root + 1];
+    let reached = walk(&mut successors, root, false).order;
+    reached.iter().for_each(|block| is_reached[*block] = true);
+    let lost: Vec<usize> = (0..root).filter(|block| !is_reached[*block]).collect();
+    let mut is_entered = vec![false; root];
+    for block in &lost {
+        successors[*block].retain(|to| !is_reached[*to]);
+        successors[*block].iter().for_each(|to| is_entered[*to] = true);
+    }
+    // First those that nothing leads to at all.
+    successors[root].extend(lost.into_iter().filter(|block| !is_entered[*block]));
+    let walk = walk(&mut successors, root, true);
     let dominators = dominators(&successors, &walk.order);
     let mut loops = Loops::default();
     for (from, to) in walk.back {
@@ -43,12 +50,13 @@ pub(super) fn of(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     loops
 }
 
-fn walk(successors: &mut [Vec<usize>], root: usize) -> Walk {
+/// `is_for_all`: what is not reached gets an edge from the root.
+fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     let (mut seen, mut open) = (vec![false; successors.len()], vec![false; successors.len()]);
     let mut walk = Walk { order: Vec::new(), back: Vec::new() };
     let mut path = vec![(root, 0)];
     (seen[root], open[root]) = (true, true);
-    let mut all = 0..root;
+    let mut all = 0..if is_for_all { root } else { 0 };
     while let Some((block, next)) = path.last_mut() {
         let Some(to) = successors[*block].get(*next).copied() else {
             if *block == root

@@ -54,7 +54,7 @@ pub fn print(tagged: &Tagged, total: impl Fn(usize) -> u64) {
     }
 }
 
-/// How often blocks began, if some are tagged; by function and address.
+/// How often blocks began, if that was asked; by function and address.
 pub fn counts(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Option<Value> {
     let row = |(number, function, block): (u32, &Function, &Block)| {
         json!({
@@ -66,8 +66,7 @@ pub fn counts(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Option<Value> {
             "count": total(number as usize),
         })
     };
-    let all: Vec<Value> = tagged.blocks().map(row).collect();
-    (!all.is_empty()).then(|| all.into())
+    tagged.is_finer().then(|| tagged.blocks().map(row).collect())
 }
 
 fn rows(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<(u64, &Function, &Block)> {
