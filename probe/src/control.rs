@@ -13,6 +13,7 @@ mod collector;
 mod error;
 mod follow;
 mod gate;
+mod home;
 mod leave;
 mod linker;
 mod loaded;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Disassembly, Refusal, Rewrite};
+use crate::disassembly::{Block, Disassembly, Grain, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::Process;
 use crate::selection::Selection;
@@ -53,6 +54,20 @@ pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
     let functions: Vec<&Function> = image.functions.iter().collect();
     let rewrites = Disassembly::of(image).rewrites(&functions, true);
     functions.into_iter().zip(rewrites).collect()
+}
+
+/// The functions of a program of which loops or blocks are chosen, as they are changed with all that are chosen.
+pub fn finer_verdicts<'a>(
+    image: &'a Image,
+    selection: &Selection,
+) -> Vec<(&'a Function, Result<Rewrite, Refusal>)> {
+    let chosen = image.functions.iter();
+    let chosen = chosen.filter_map(|one| Some((one, selection.grain(one, None)?)));
+    let chosen: Vec<(&Function, Grain)> = chosen.collect();
+    let rewrites = Disassembly::of(image).finer_rewrites(&chosen, true);
+    let all = chosen.into_iter().zip(rewrites);
+    let finer = all.filter(|((_, grain), _)| *grain != Grain::Function);
+    finer.map(|((function, _), rewrite)| (function, rewrite)).collect()
 }
 
 /// A process whose functions are tagged.
@@ -87,6 +102,8 @@ pub enum Start {
 
 /// Functions of libraries that may be tagged, at most.
 const LIBRARY_FUNCTIONS: usize = 1 << 17;
+/// Blocks of theirs, at most.
+const LIBRARY_BLOCKS: usize = 1 << 20;
 
 impl Tagged {
     /// Tags the chosen functions of a process whose threads all stand still; they still do.
@@ -104,6 +121,7 @@ impl Tagged {
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
+        let more = more + blocks_at_most(&program.image, &selection);
         let at_most = (chosen, chosen + more);
         let collector = match Collector::new(&mut process, scratch.start, output, at_most) {
             Ok(collector) => collector,
@@ -156,9 +174,39 @@ impl Tagged {
         self.collector.enter(&self.process, thread)
     }
 
-    /// The functions that are tagged, in the order of [`ThreadCounts::entries`].
+    /// The functions that are tagged.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
         self.patched.iter().map(|patched| &patched.function)
+    }
+
+    /// The same with their numbers, which are places in [`ThreadCounts::entries`].
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &Function)> {
+        self.patched.iter().map(|patched| (patched.number, &patched.function))
+    }
+
+    /// Blocks that are tagged, with their numbers, which are places in [`ThreadCounts::entries`], and their
+    /// functions.
+    pub fn blocks(&self) -> impl Iterator<Item = (u32, &Function, &Block)> {
+        self.numbered_blocks().map(|(number, patched, block)| (number, &patched.function, block))
+    }
+
+    fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &Patched, &Block)> {
+        self.patched.iter().flat_map(|patched| {
+            let numbers = patched.number + 1..;
+            numbers.zip(&patched.blocks).map(move |(number, block)| (number, patched, block))
+        })
+    }
+
+    /// Whether more than calls of some functions was to be seen.
+    pub fn is_finer(&self) -> bool {
+        self.selection.is_finer(false)
+    }
+
+    /// Blocks that were chosen and are not tagged, of functions that are.
+    pub fn refused_blocks(&self) -> impl Iterator<Item = (&Function, &Block)> {
+        self.patched
+            .iter()
+            .flat_map(|one| one.refused_blocks.iter().map(move |block| (&one.function, block)))
     }
 
     /// What each thread has counted.
@@ -182,6 +230,7 @@ impl Tagged {
             patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
             self.areas.push(gate.stubs.clone());
         }
+        home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
         let shared = [self.collector.memory()];
         let is_out = leave::leave(&mut self.process, &self.areas, &shared)?;
         self.process.detach()?;
@@ -194,4 +243,15 @@ impl Tagged {
         self.process.detach()?;
         Ok(pid)
     }
+}
+
+/// How many blocks may be tagged at most: a block has a byte. Memory is taken only where there are some.
+fn blocks_at_most(image: &Image, selection: &Selection) -> usize {
+    let is_finer =
+        |one: &&Function| selection.grain(one, None).is_some_and(|grain| grain != Grain::Function);
+    let finer = image.functions.iter().filter(is_finer);
+    let apart = image.fragments.iter().map(|part| (part.end - part.start) as usize).sum::<usize>();
+    let own = finer.map(|one| one.size as usize).sum::<usize>();
+    let own = if own == 0 { 0 } else { own + apart };
+    own + if selection.is_finer(true) { LIBRARY_BLOCKS } else { 0 }
 }

@@ -3,10 +3,12 @@
 //! A jump takes [`JUMP_BYTES`]. Whole instructions make room for it: they are moved to a stub. Invariant:
 //! control arrives at what is overwritten at its first byte only, and no return address lies in it.
 
+mod blocks;
 mod body;
 mod flow;
 mod islands;
 mod leaving;
+mod loops;
 mod marks;
 mod refusal;
 mod region;
@@ -15,13 +17,14 @@ mod sites;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
+pub use blocks::{Block, Grain};
 pub use flow::Call;
 use flow::Flow;
 use islands::Neighbours;
@@ -67,14 +70,25 @@ impl<'a> Disassembly<'a> {
     /// What must be changed in functions so that their entries can be seen, and their exits if asked; for
     /// each, or why its entries cannot be seen.
     pub fn rewrites(&self, functions: &[&Function], exits: bool) -> Vec<Result<Rewrite, Refusal>> {
+        let functions: Vec<_> = functions.iter().map(|one| (*one, Grain::Function)).collect();
+        self.finer_rewrites(&functions, exits)
+    }
+
+    /// The same, and so that loops or blocks can be seen.
+    pub fn finer_rewrites(
+        &self,
+        functions: &[(&Function, Grain)],
+        exits: bool,
+    ) -> Vec<Result<Rewrite, Refusal>> {
         let (image, flow) = (self.image, &self.flow);
         let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
         let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
-        let rewrite = |function: &&Function| {
+        let rewrite = |(function, grain): &(&Function, Grain)| {
             let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
-            rewrite::of(image, flow, function, parts, exits)
+            rewrite::of(image, flow, function, parts, exits, *grain)
         };
-        let some = |functions: &[&Function]| functions.iter().map(rewrite).collect::<Vec<_>>();
+        let some =
+            |functions: &[(&Function, Grain)]| functions.iter().map(rewrite).collect::<Vec<_>>();
         for rewrite in in_parallel(functions, some).into_iter().flatten() {
             all.push(rewrite.map(|(rewrite, free)| {
                 neighbours.free.extend(free);
@@ -94,13 +108,37 @@ impl<'a> Disassembly<'a> {
         }
         neighbours.free.sort_by_key(|range| range.start);
         for rewrite in &mut all {
+            let has_all = |rewrite: &Rewrite| {
+                rewrite.regions.iter().all(|region| region.jump != Jump::Missing)
+            };
+            let had_all = rewrite.as_ref().is_ok_and(has_all);
             let completed = rewrite.as_mut().map(|rewrite| neighbours.complete(rewrite));
             if let Ok(Err(refusal)) = completed {
                 *rewrite = Err(refusal);
             }
+            if let Ok(rewrite) = rewrite {
+                refuse_uncovered(rewrite, had_all);
+            }
         }
         all
     }
+}
+
+/// Takes note of blocks whose region did not come about. Unless all did (`has_all`), branches to detours may be
+/// where they were.
+fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
+    if rewrite.blocks.is_empty() {
+        return;
+    }
+    let detours = rewrite.detours.iter().filter(|_| has_all);
+    let regions = rewrite.regions.iter().chain(detours);
+    let moved = regions.flat_map(|region| &region.instructions).map(Instruction::ip);
+    let moved: HashSet<u64> = moved.collect();
+    for block in rewrite.blocks.iter_mut().filter(|block| !moved.contains(&block.start)) {
+        block.refusal.get_or_insert(Refusal::TooShort);
+    }
+    // Ways out that no region was made for may be in one that was made for a block.
+    rewrite.hidden.retain(|(address, _)| !moved.contains(address));
 }
 
 /// Fewest items that are worth a thread.

@@ -94,6 +94,8 @@ pub struct Image {
     pub reached: Vec<u64>,
     /// Where the unwinder goes on, ascending.
     pub landing_pads: Vec<u64>,
+    /// Instructions from which the unwinder goes on at a landing pad, and that; by address.
+    pub call_sites: Vec<(Range<u64>, u64)>,
     /// Where the program starts.
     pub entry: u64,
     /// Whether it is loaded wherever the kernel or the linker likes.
@@ -137,7 +139,8 @@ impl Image {
             .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
             .collect();
         let reached = reached::of(&file, &layout);
-        let landing_pads = reached::landing_pads(&layout.data, &tables);
+        let call_sites = reached::call_sites(&layout.data, &tables);
+        let landing_pads = reached::landing_pads(&call_sites);
         let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
         let path = path.into();
         Ok(Image {
@@ -148,6 +151,7 @@ impl Image {
             data,
             reached,
             landing_pads,
+            call_sites,
             entry,
             relocatable,
             dynamic,
@@ -181,6 +185,11 @@ impl Image {
         let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
         let main = self.functions.iter().find(named).map(|function| function.start);
         main.or_else(|| start::main(self))
+    }
+
+    /// The number of the first call site that does not end before an address.
+    pub(crate) fn call_sites_from(&self, address: u64) -> usize {
+        self.call_sites.partition_point(|(site, _)| site.end <= address)
     }
 
     /// The function that has an address.

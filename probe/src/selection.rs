@@ -25,6 +25,7 @@ use std::path::PathBuf;
 
 use rule::Rule;
 
+use crate::disassembly::Grain;
 use crate::elf::Function;
 
 /// What a rule does with the functions it matches.
@@ -86,6 +87,8 @@ pub enum SelectionError {
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     rules: Vec<(Effect, Rule)>,
+    /// Of which functions more is to be seen; the last that matches decides.
+    finer: Vec<(Grain, Rule)>,
 }
 
 impl Selection {
@@ -97,7 +100,34 @@ impl Selection {
         rules: impl IntoIterator<Item = (Effect, &'a str)>,
     ) -> Result<Selection, SelectionError> {
         let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Rule::parse(rule)?)));
-        Ok(Selection { rules: rules.collect::<Result<_, _>>()? })
+        Ok(Selection { rules: rules.collect::<Result<_, _>>()?, finer: Vec::new() })
+    }
+
+    /// Chooses functions of which more is to be seen, among those that are chosen. Where several rules match,
+    /// the last decides.
+    ///
+    /// # Errors
+    /// [`SelectionError`] for the first rule that is wrong.
+    pub fn finer<'a>(
+        mut self,
+        rules: impl IntoIterator<Item = (Grain, &'a str)>,
+    ) -> Result<Selection, SelectionError> {
+        let rules = rules.into_iter().map(|(grain, rule)| Ok((grain, Rule::parse(rule)?)));
+        self.finer = rules.collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// What is to be seen of a function, if it is chosen. `library`: as for [`Selection::matches`].
+    pub fn grain(&self, function: &Function, library: Option<&str>) -> Option<Grain> {
+        let mut finer = self.finer.iter().rev();
+        let mut finer = || finer.find(|(_, rule)| rule.matches(function, library));
+        self.matches(function, library)
+            .then(|| finer().map_or(Grain::Function, |(grain, _)| *grain))
+    }
+
+    /// Whether more than calls is to be seen of some functions; of libraries, if that is asked.
+    pub fn is_finer(&self, libraries: bool) -> bool {
+        !self.finer.is_empty() && (!libraries || self.has_libraries())
     }
 
     /// Whether a function is chosen. `library`: the name of the file, if it is not the program.
@@ -126,7 +156,9 @@ impl Selection {
 
     /// Whether rules need to know source files ([`crate::elf::Image::find_sources`]).
     pub fn has_sources(&self) -> bool {
-        self.rules.iter().any(|(_, rule)| rule.needs_sources())
+        let rules = self.rules.iter().map(|(_, rule)| rule);
+        let mut rules = rules.chain(self.finer.iter().map(|(_, rule)| rule));
+        rules.any(Rule::needs_sources)
     }
 
     /// Whether functions of libraries are chosen.

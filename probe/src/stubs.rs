@@ -19,6 +19,7 @@ pub mod tags;
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use iced_x86::{Code, FlowControl, Instruction};
 
@@ -62,6 +63,8 @@ pub struct Changes {
     pub regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was, and where its counterpart is; ascending.
     pub moved: Vec<(u64, u64)>,
+    /// Where its stubs are.
+    pub stubs: Range<u64>,
 }
 
 /// Stubs, one behind the other.
@@ -82,6 +85,8 @@ struct Context {
     targets: HashMap<u64, u64>,
     /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
     copies: HashMap<u64, u64>,
+    /// Heads of blocks.
+    heads: HashMap<u64, TagPlace>,
 }
 
 impl Stubs {
@@ -108,7 +113,8 @@ impl Stubs {
     pub fn tags(rewrite: &Rewrite) -> usize {
         let regions = rewrite.regions.iter().chain(&rewrite.detours);
         let in_regions: usize = regions.map(|region| 1 + region.leavings.len()).sum();
-        in_regions + rewrite.redirects.len()
+        // A head may be in a region and in a detour.
+        in_regions + rewrite.redirects.len() + 2 * rewrite.blocks.len()
     }
 
     /// Room that a function's stubs need at most, in bytes.
@@ -124,7 +130,8 @@ impl Stubs {
         instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64
     }
 
-    /// Adds a function's stubs. `start`: its own; `number`: of its counter.
+    /// Adds a function's stubs. `start`: its own; `number`: of its counter, those of the blocks that are
+    /// seen follow.
     ///
     /// # Errors
     /// [`StubError`]; nothing is changed.
@@ -136,12 +143,18 @@ impl Stubs {
     ) -> Result<Changes, StubError> {
         let before = self.code.len();
         let (targets, copies) = Default::default();
-        let mut context = Context { start, number, targets, copies };
+        let blocks = (number + 1..).zip(rewrite.seen_blocks());
+        let heads =
+            blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
+        let heads = heads.collect();
+        let mut context = Context { start, number, targets, copies, heads };
         let mut changes = Changes::default();
+        changes.stubs.start = self.end();
         let added = self.function(rewrite, &mut context, &mut changes);
         if added.is_err() {
             self.code.truncate(before);
         }
+        changes.stubs.end = self.end();
         changes.moved.sort_unstable();
         added.map(|()| changes)
     }
@@ -262,12 +275,19 @@ impl Stubs {
         for (index, instruction) in region.instructions.iter().enumerate() {
             moved.places.push((instruction.ip(), moved.instructions.len()));
             let leaving = region.leavings.iter().find(|(at, _)| *at == index);
-            self.add_moved(&mut moved, *instruction, leaving.map(|(_, how)| *how), context)?;
+            let mut instruction = *instruction;
+            // Branches to the head lead to its tag.
+            if let Some(place) = context.heads.get(&instruction.ip())
+                && moved.add_tag(&self.tags, *place, instruction.ip())?
+            {
+                instruction.set_ip(0);
+            }
+            self.add_moved(&mut moved, instruction, leaving.map(|(_, how)| *how), context)?;
         }
         let last = region.instructions.last().copied().unwrap_or_default();
         if last.is_call_near() || last.is_call_near_indirect() {
-            moved.instructions.pop();
-            moved.push_call(last, last.next_ip().wrapping_add(self.bias));
+            let ip = moved.instructions.pop().map_or(0, |call| call.ip());
+            moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
         } else if let Some(behind) = behind(region).filter(|_| !runs_on) {
             let behind = context.copies.get(&behind).copied().unwrap_or(behind);
             let back = Instruction::with_branch(Code::Jmp_rel32_64, behind);

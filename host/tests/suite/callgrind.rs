@@ -11,17 +11,46 @@ use crate::{scratch, skipped};
 /// Calls of the functions of a program itself, by the addresses that were called, as the file has them;
 /// `None` when skipped.
 pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
+    let text = run(name, program, words)?;
+    Some(parse(&text, program.canonicalize().unwrap().to_str().unwrap()))
+}
+
+/// How often each instruction of a program itself was executed, by its address, as the file has it; `None` when
+/// skipped. Turns of repeated string instructions count each.
+pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
+    let text = run(name, program, words)?;
+    let (path, mut object, mut is_inclusive) = (program.canonicalize().unwrap(), "", false);
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("ob=") {
+            object = name;
+        } else if line.starts_with("calls=") {
+            // The line behind has what the call cost.
+            is_inclusive = true;
+        } else if let Some(rest) = line.strip_prefix("0x") {
+            let words: Vec<&str> = rest.split(' ').collect();
+            if !std::mem::take(&mut is_inclusive) && object == path.to_str().unwrap() {
+                let address = u64::from_str_radix(words[0], 16).unwrap();
+                *counts.entry(address).or_default() += words[2].parse::<u64>().unwrap();
+            }
+        }
+    }
+    Some(counts)
+}
+
+/// The output of callgrind: with the linker's stubs as code of their own, or else what they do is what the
+/// instruction does that calls them.
+fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     let file = scratch(&format!("{name}.callgrind"));
     let output = format!("--callgrind-out-file={}", file.display());
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no"]);
-    command.args(["--compress-pos=no", &output]).arg(program).args(words);
+    command.args(["--compress-pos=no", "--skip-plt=no", &output]).arg(program).args(words);
     if let Err(error) = command.output() {
         skipped(format!("valgrind: {error}"));
         return None;
     }
-    let program = program.canonicalize().unwrap();
-    Some(parse(&std::fs::read_to_string(file).unwrap(), program.to_str().unwrap()))
+    Some(std::fs::read_to_string(file).unwrap())
 }
 
 /// The format's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` how often, and

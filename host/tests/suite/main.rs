@@ -27,6 +27,7 @@ mod reading_ahead;
 mod series;
 mod standard;
 mod tag;
+mod tag_blocks;
 mod tag_life;
 mod tag_list;
 mod tag_log;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::gate::{Gate, Purpose};
 use super::loaded::Loaded;
-use super::patch;
+use super::patch::{self, Patched};
 use super::{TagError, Tagged, linker};
 use crate::elf::{Function, Image};
 
@@ -23,7 +23,7 @@ impl Tagged {
     /// Puts the tags in; all threads stand still.
     pub(super) fn begin(&mut self) -> Result<(), TagError> {
         let plan = |image: &Image| {
-            patch::plan(image, |function| self.selection.matches(function, None), self.sink)
+            patch::plan(image, |function| self.selection.grain(function, None), self.sink)
         };
         let plan = plan(&self.program.image);
         let area = self.program.reserve(&mut self.process, plan.stub_bytes())?;
@@ -66,28 +66,27 @@ impl Tagged {
                 continue;
             }
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let chosen = |function: &Function| self.selection.matches(function, Some(&name));
+            let chosen = |function: &Function| self.selection.grain(function, Some(&name));
             let plan = patch::plan(&loaded.image, chosen, self.sink);
             let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
-            let stubs = plan.stubs(area.start, self.patched.len() as u32, &loaded)?;
+            let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
+            let stubs = plan.stubs(area.start, numbers, &loaded)?;
             self.add(area, stubs)?;
         }
         Ok(())
     }
 
     /// Puts stubs and jumps in.
-    fn add(
-        &mut self,
-        area: Range<u64>,
-        (patched, refused, code): patch::Planned,
-    ) -> Result<(), TagError> {
+    fn add(&mut self, area: Range<u64>, planned: patch::Planned) -> Result<(), TagError> {
+        let patch::Planned { patched, refused, code } = planned;
         self.refused.extend(refused);
         let bytes = code.len() as u64;
         if bytes > area.end - area.start {
             return Err(TagError::NoRoom(self.process.pid, bytes));
         }
         self.process.write(area.start, &code)?;
-        self.collector.add(patched.len())?;
+        let numbers: u32 = patched.iter().map(Patched::numbers).sum();
+        self.collector.add(numbers as usize)?;
         self.collector.note(&area, &patch::overwritten(&patched))?;
         self.areas.push(area);
         patch::tag(&self.process, &patched)?;

@@ -6,7 +6,7 @@
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
-use super::{TagError, Tagged, patch};
+use super::{TagError, Tagged, home, patch};
 use crate::ptrace::PtraceError;
 use crate::stubs::Sink;
 
@@ -35,9 +35,9 @@ pub(super) struct Budget {
 /// A function that was taken out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenOut {
-    /// Its number.
+    /// Which of [`Tagged::functions`].
     pub number: usize,
-    /// How often it was called in a second of processor time.
+    /// How often it was called in a second of processor time, and its blocks began.
     pub calls_per_second: f64,
 }
 
@@ -105,6 +105,7 @@ impl Tagged {
         let pid = self.process.pid;
         let Some(budget) = &mut self.budget else { return Ok(()) };
         let calls = self.collector.calls();
+        let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
         let out =
             budget.too_much(calls).map_err(PtraceError::new(pid, "read its processor time"))?;
         let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);
@@ -115,11 +116,12 @@ impl Tagged {
         }
         self.stop()?;
         // A guest is added behind its host, and leaves before.
-        for one in out.iter().rev() {
-            if let Some(patched) = self.patched.get(one.number) {
-                patch::restore(&self.process, std::slice::from_ref(patched))?;
-            }
+        let leaving = out.iter().rev();
+        let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
+        for one in &leaving {
+            patch::restore(&self.process, std::slice::from_ref(*one))?;
         }
+        home::go_home(&mut self.process, &leaving)?;
         self.taken_out.extend(out);
         self.is_changed = true;
         Ok(self.process.go_on()?)

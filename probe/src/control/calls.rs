@@ -5,18 +5,17 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::disassembly::{Call, Rewrite};
-use crate::elf::Function;
-use crate::stubs::Changes;
+use super::patch::Changed;
+use crate::disassembly::Call;
 
 /// Bytes of the distance in a call.
 const DISTANCE_BYTES: u64 = 4;
 
 /// Adds to each function's changes the calls of it that stay where they are.
-pub(super) fn redirect(calls: &[Call], changed: &mut [(Function, Rewrite, Changes)]) {
+pub(super) fn redirect(calls: &[Call], changed: &mut [Changed]) {
     let taken = taken(changed);
     let numbers: HashMap<u64, usize> =
-        changed.iter().enumerate().map(|(number, (one, ..))| (one.start, number)).collect();
+        changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
     for Call { next, target } in calls {
         let place = next - DISTANCE_BYTES;
         let Some(number) = numbers.get(target) else { continue };
@@ -24,15 +23,15 @@ pub(super) fn redirect(calls: &[Call], changed: &mut [(Function, Rewrite, Change
         if behind.checked_sub(1).is_some_and(|before| taken[before].end >= place) {
             continue;
         }
-        let changes = &mut changed[*number].2;
+        let changes = &mut changed[*number].changes;
         let distance = changes.entry.wrapping_sub(*next) as u32;
         changes.edits.push((place, distance.to_le_bytes().into()));
     }
 }
 
 /// What is overwritten, or is not executed any more, ascending.
-fn taken(changed: &[(Function, Rewrite, Changes)]) -> Vec<Range<u64>> {
-    let changes = || changed.iter().map(|(.., changes)| changes);
+fn taken(changed: &[Changed]) -> Vec<Range<u64>> {
+    let changes = || changed.iter().map(|one| &one.changes);
     let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
     let edits = changes().flat_map(|one| &one.edits);
     let edits = edits.map(|(start, bytes)| *start..start + bytes.len() as u64);

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::loaded::Loaded;
 use super::patch::{self, Patched};
 use super::{TagError, Tagged};
-use crate::disassembly::Refusal;
+use crate::disassembly::{Grain, Refusal};
 use crate::elf::Function;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
@@ -50,9 +50,10 @@ impl Gate {
         function: &Function,
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
-        let plan = patch::plan(&loaded.image, |one| one.start == function.start, Sink::Gate);
+        let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
+        let plan = patch::plan(&loaded.image, chosen, Sink::Gate);
         let stubs = loaded.reserve(process, plan.stub_bytes())?;
-        let (patched, refused, code) = plan.stubs(stubs.start, 0, loaded)?;
+        let patch::Planned { patched, refused, code } = plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|(_, reason)| reason);
             let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());

@@ -2,7 +2,9 @@
 
 use super::{Collector, Tagged};
 use crate::stubs::tags::CARD_STRIDE;
-use crate::tag_map::{Exits, RefusedFunction, TagMap, TaggedFunction, VERSION, Window};
+use crate::tag_map::{
+    Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, VERSION, Window,
+};
 
 impl Tagged {
     /// What numbers stand for. `sink`: its name; `window_base`: where the card sees the window, if that is
@@ -18,8 +20,8 @@ impl Tagged {
             stride: CARD_STRIDE as u32,
             bytes,
         });
-        let functions = self.patched.iter().enumerate().map(|(number, patched)| TaggedFunction {
-            number: number as u32,
+        let functions = self.patched.iter().enumerate().map(|(at, patched)| TaggedFunction {
+            number: patched.number,
             name: patched.function.name.clone(),
             symbols: patched.function.symbols.clone(),
             object: patched.object.clone(),
@@ -30,13 +32,23 @@ impl Tagged {
                 (_, 0) => Exits::All,
                 _ => Exits::Some,
             },
-            removed: self.taken_out.iter().find(|one| one.number == number).map(|one| {
+            removed: self.taken_out.iter().find(|one| one.number == at).map(|one| {
                 format!("called {:.0} times a second of processor time", one.calls_per_second)
             }),
         });
         let refused = self.refused.iter().map(|(function, reason)| RefusedFunction {
             name: function.name.clone(),
             reason: reason.clone(),
+        });
+        let refused_blocks = self.refused_blocks().map(|(function, block)| RefusedFunction {
+            name: block.name(function),
+            reason: block.refusal.map_or_else(String::new, |refusal| refusal.to_string()),
+        });
+        let blocks = self.numbered_blocks().map(|(number, patched, block)| TaggedBlock {
+            number,
+            function: patched.number,
+            start: patched.there(block.start),
+            size: block.size,
         });
         TagMap {
             version: VERSION,
@@ -48,8 +60,8 @@ impl Tagged {
             tsc_hz,
             window,
             functions: functions.collect(),
-            blocks: Vec::new(),
-            refused: refused.collect(),
+            blocks: blocks.collect(),
+            refused: refused.chain(refused_blocks).collect(),
         }
     }
 }

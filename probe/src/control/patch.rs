@@ -1,12 +1,15 @@
 //! Chosen functions to jumps at their entries and exits, and back.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::TagError;
 use super::calls;
 use super::loaded::Loaded;
 use super::shared::Overwritten;
-use crate::disassembly::{Call, Disassembly, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of};
+use crate::disassembly::{
+    Block, Call, Disassembly, Grain, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of,
+};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -23,6 +26,12 @@ pub(super) struct Patched {
     pub function: Function,
     /// The file it is of.
     pub object: PathBuf,
+    /// In events; those of its blocks follow.
+    pub number: u32,
+    /// Blocks that are tagged, in the order of their numbers.
+    pub blocks: Vec<Block>,
+    /// Blocks that were chosen and are not tagged.
+    pub refused_blocks: Vec<Block>,
     address: u64,
     /// Exits that are not seen.
     pub hidden: usize,
@@ -31,10 +40,16 @@ pub(super) struct Patched {
     regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was and where it is, in memory.
     moved: Vec<(u64, u64)>,
+    /// Where its stubs are in memory.
+    pub stubs: Range<u64>,
 }
 
 /// Functions with jumps to stubs, those that cannot have them and why not, the stubs' code.
-pub(super) type Planned = (Vec<Patched>, Vec<(Function, String)>, Vec<u8>);
+pub(super) struct Planned {
+    pub patched: Vec<Patched>,
+    pub refused: Vec<(Function, String)>,
+    pub code: Vec<u8>,
+}
 
 /// What bytes are changed for, in the order in which that is done: a program is right after each. Branches no
 /// longer lead to what jumps overwrite, then jumps leave bytes free, then islands are there, then what leads
@@ -77,14 +92,32 @@ pub(super) struct Plan {
     sink: Sink,
 }
 
+/// A function whose stubs are made.
+pub(super) struct Changed {
+    pub function: Function,
+    number: u32,
+    rewrite: Rewrite,
+    pub changes: Changes,
+}
+
+impl Changed {
+    /// How many numbers it takes: its own and those of its blocks that are seen.
+    fn numbers(&self) -> u32 {
+        let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());
+        1 + seen.count() as u32
+    }
+}
+
 /// Looks at the chosen functions.
-pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> bool, sink: Sink) -> Plan {
-    let chosen: Vec<&Function> = image.functions.iter().filter(|one| chosen(one)).collect();
+pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> Option<Grain>, sink: Sink) -> Plan {
+    let chosen = image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
+    let chosen: Vec<(&Function, Grain)> = chosen.collect();
     let disassembly = Disassembly::of(image);
-    let rewrites = disassembly.rewrites(&chosen, sink.exits());
+    let rewrites = disassembly.finer_rewrites(&chosen, sink.exits());
     let calls = disassembly.calls().to_vec();
     let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), calls, sink };
-    for (function, rewrite) in chosen.into_iter().cloned().zip(rewrites) {
+    for ((function, _), rewrite) in chosen.into_iter().zip(rewrites) {
+        let function = function.clone();
         match rewrite {
             Ok(rewrite) => plan.rewrites.push((function, rewrite)),
             Err(refusal) => plan.refused.push((function, refusal.to_string())),
@@ -101,28 +134,32 @@ impl Plan {
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
-    /// `first`: the number of the first function.
+    /// `first`: the number of the first function or block.
     pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
         let Plan { rewrites, mut refused, calls, sink } = self;
         let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
         let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
-        let mut changed: Vec<(Function, Rewrite, Changes)> = Vec::new();
+        let mut changed: Vec<Changed> = Vec::new();
+        let mut number = first;
         for (function, rewrite) in rewrites {
-            match stubs.add(&rewrite, function.start, first + changed.len() as u32) {
-                Ok(changes) => changed.push((function, rewrite, changes)),
+            match stubs.add(&rewrite, function.start, number) {
+                Ok(changes) => {
+                    let one = Changed { function, number, rewrite, changes };
+                    number += one.numbers();
+                    changed.push(one);
+                }
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
         calls::redirect(&calls, &mut changed);
-        let patched = changed
-            .into_iter()
-            .map(|(function, rewrite, changes)| Patched::new(function, &rewrite, changes, loaded));
-        Ok((patched.collect(), refused, stubs.code()))
+        let patched = changed.into_iter().map(|changed| Patched::new(changed, loaded)).collect();
+        Ok(Planned { patched, refused, code: stubs.code() })
     }
 }
 
 impl Patched {
-    fn new(function: Function, rewrite: &Rewrite, changes: Changes, loaded: &Loaded) -> Self {
+    fn new(changed: Changed, loaded: &Loaded) -> Self {
+        let Changed { function, number, rewrite, changes } = changed;
         let Loaded { image, bias } = loaded;
         let there = |address: u64| address.wrapping_add(*bias);
         let edit = |(address, new): (u64, Vec<u8>)| {
@@ -130,14 +167,20 @@ impl Patched {
             let is_start = changes.regions.iter().any(|(start, _)| *start == address);
             Edit { rank: Rank::of(new.len(), is_start), address: there(address), original, new }
         };
+        let (blocks, refused_blocks) =
+            rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
         Patched {
             object: image.path.clone(),
+            number,
+            blocks,
+            refused_blocks,
             address: there(function.start),
             function,
             hidden: rewrite.hidden.len(),
             edits: changes.edits.into_iter().map(edit).collect(),
             regions: changes.regions.into_iter().map(|(a, b)| (there(a) + 1, there(b))).collect(),
             moved: changes.moved.into_iter().map(|(a, b)| (there(a), there(b))).collect(),
+            stubs: there(changes.stubs.start)..there(changes.stubs.end),
         }
     }
 
@@ -147,9 +190,31 @@ impl Patched {
         other.edits.iter().any(|edit| inside(edit.address))
     }
 
+    /// How many numbers it has: its own and those of its blocks.
+    pub fn numbers(&self) -> u32 {
+        1 + self.blocks.len() as u32
+    }
+
+    /// How many events it has had, by those of each number.
+    pub fn events(&self, all: &[u64]) -> u64 {
+        let first = self.number as usize;
+        let own = all.get(first..).unwrap_or_default().iter().take(self.numbers() as usize);
+        own.sum()
+    }
+
+    /// Where an address of the file is in memory.
+    pub fn there(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.function.start).wrapping_add(self.address)
+    }
+
     /// Where the function is in memory.
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// Where instructions of the stubs have been moved from: each with its place.
+    pub fn homes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.moved.iter().map(|(old, new)| (*new, *old))
     }
 
     /// Where a thread that stands in what is overwritten is to go on; none if it stands elsewhere, or

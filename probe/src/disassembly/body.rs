@@ -54,6 +54,11 @@ impl Body {
         self.instructions.get(index).map_or(self.range.end, Instruction::ip)
     }
 
+    /// The number of the instruction at an address.
+    pub fn index_of(&self, address: u64) -> Option<usize> {
+        self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
+    }
+
     /// Whether an address belongs to the function: to it, to a part of it that lies apart, or to its
     /// own first instruction, which is then the head of a loop.
     pub fn owns(&self, image: &Image, address: u64) -> bool {

@@ -4,10 +4,10 @@
 //! They are: what calls return to, branches from elsewhere lead to, jump tables and data hold, and
 //! whatever an instruction names without branching there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use iced_x86::{Code, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 
 use super::marks::Marks;
 use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
@@ -20,6 +20,12 @@ const TABLE: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Flow {
     fixed: Marks,
+    /// Those of them that blocks begin at: all but what calls return to.
+    heads: Marks,
+    /// Functions and parts, by their first addresses, whose tables were read.
+    tabled: HashSet<u64>,
+    /// Those whose instructions name places within them.
+    self_naming: HashSet<u64>,
     /// The function that each part belongs to, both by their first addresses.
     owners: HashMap<u64, u64>,
     /// Calls that say where they lead.
@@ -44,6 +50,8 @@ impl Flow {
         let mut tables = Vec::new();
         for (part, more) in in_parallel(&ranges, |ranges| Flow::of_some(image, ranges)) {
             flow.fixed.add(&part.fixed);
+            flow.heads.add(&part.heads);
+            flow.self_naming.extend(part.self_naming);
             for (part, function) in part.owners {
                 flow.owners.entry(part).or_insert(function);
             }
@@ -51,7 +59,7 @@ impl Flow {
             tables.extend(more);
         }
         let reached = image.reached.iter().chain(&image.landing_pads);
-        reached.for_each(|address| flow.fixed.set(*address));
+        reached.for_each(|address| flow.lead_to(*address));
         // A table ends before the next thing that is named.
         let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
         named.sort_unstable();
@@ -64,7 +72,9 @@ impl Flow {
     }
 
     fn none(image: &Image) -> Flow {
-        Flow { fixed: Marks::new(image), owners: HashMap::new(), calls: Vec::new() }
+        let (fixed, heads) = (Marks::new(image), Marks::new(image));
+        let (tabled, self_naming, owners, calls) = Default::default();
+        Flow { fixed, heads, tabled, self_naming, owners, calls }
     }
 
     /// Reads some ranges; the tables that they name are to be read yet.
@@ -82,6 +92,27 @@ impl Flow {
         self.fixed.has(address)
     }
 
+    /// Whether a block begins there because of that.
+    pub fn is_head(&self, address: u64) -> bool {
+        self.heads.has(address)
+    }
+
+    /// Whether a function, or a part of one, names a table of places within it.
+    pub fn has_table(&self, start: u64) -> bool {
+        self.tabled.contains(&start)
+    }
+
+    /// Whether its instructions name places within it without leading there.
+    pub fn names_itself(&self, start: u64) -> bool {
+        self.self_naming.contains(&start)
+    }
+
+    /// Takes note that control may arrive at an address by a jump.
+    fn lead_to(&mut self, address: u64) {
+        self.fixed.set(address);
+        self.heads.set(address);
+    }
+
     fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
         let (mut calls, mut end) = (Vec::new(), range.start);
@@ -92,11 +123,14 @@ impl Flow {
             }
             match branch_target(&instruction) {
                 Some(target) if !range.contains(&target) => {
-                    self.fixed.set(target);
+                    self.lead_to(target);
                     self.own(image, range.start, target);
                 }
                 Some(_) => {}
-                None => tables.extend(self.note(image, &instruction).map(|at| (range.clone(), at))),
+                None => {
+                    let named = self.note(image, &instruction, &range);
+                    tables.extend(named.map(|at| (range.clone(), at)));
+                }
             }
         }
         // What is not all instructions, or may be read in two ways, may be no calls.
@@ -132,19 +166,35 @@ impl Flow {
     }
 
     /// Takes note of what an instruction that is no branch to a known place says. It may name a table.
-    fn note(&mut self, image: &Image, instruction: &Instruction) -> Option<u64> {
+    fn note(
+        &mut self,
+        image: &Image,
+        instruction: &Instruction,
+        range: &Range<u64>,
+    ) -> Option<u64> {
         if is_call(instruction) {
             self.fixed.set(instruction.near_branch_target());
             self.fixed.set(instruction.next_ip());
         }
+        // Where a transaction that is given up goes on.
+        if instruction.flow_control() == FlowControl::XbeginXabortXend {
+            self.lead_to(instruction.near_branch_target());
+        }
         let immediate = [OpKind::Immediate32, OpKind::Immediate32to64, OpKind::Immediate64];
         if !image.relocatable && immediate.contains(&instruction.op1_kind()) {
-            self.fixed.set(instruction.immediate(1));
+            self.name(instruction.immediate(1), range);
         }
         let address = || instruction.ip_rel_memory_address();
         let named = instruction.is_ip_rel_memory_operand().then(address)?;
-        self.fixed.set(named);
+        self.name(named, range);
         (instruction.mnemonic() == Mnemonic::Lea).then_some(named)
+    }
+
+    fn name(&mut self, address: u64, range: &Range<u64>) {
+        self.lead_to(address);
+        if address != range.start && range.contains(&address) {
+            self.self_naming.insert(range.start);
+        }
     }
 
     /// Reads a table of distances from itself, for as long as they lead into the function.
@@ -154,10 +204,15 @@ impl Flow {
         for distance in bytes.as_chunks().0.iter().take(longest) {
             let distance = i64::from(i32::from_le_bytes(*distance));
             let target = address.wrapping_add_signed(distance);
+            // A case that cannot be may lead behind the last instruction.
+            if target == range.end {
+                continue;
+            }
             if !range.contains(&target) && fragment_at(image, target).is_none() {
                 break;
             }
-            self.fixed.set(target);
+            self.lead_to(target);
+            self.tabled.insert(range.start);
         }
     }
 }

@@ -15,6 +15,10 @@ pub enum Refusal {
     Target(u64),
     /// It is a loop that begins with its first instruction: not every arrival is a call.
     Loop,
+    /// The jump at this address leads into the function, it is not known where.
+    Computed(u64),
+    /// A block that a walk comes back to, in a loop that can be entered elsewhere.
+    Irregular,
     /// An instruction there cannot be moved.
     Unmovable(u64),
 }
@@ -29,6 +33,12 @@ impl fmt::Display for Refusal {
                 write!(f, "control may arrive at {address:x}, where a jump would be")
             }
             Refusal::Loop => write!(f, "its first instruction is the head of a loop"),
+            Refusal::Computed(address) => {
+                write!(f, "the jump at {address:x} is computed, it is not known where it leads")
+            }
+            Refusal::Irregular => {
+                write!(f, "its loop can be entered elsewhere: no natural loop")
+            }
             Refusal::Unmovable(address) => {
                 write!(f, "the instruction at {address:x} cannot be moved")
             }

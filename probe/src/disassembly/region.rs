@@ -74,7 +74,7 @@ impl Ground<'_> {
     }
 
     /// Whether an instruction fills space and nothing but the one before it leads there.
-    fn is_padding(&self, instruction: &Instruction) -> bool {
+    pub fn is_padding(&self, instruction: &Instruction) -> bool {
         let ip = instruction.ip();
         let bytes = bytes_of(self.image, ip, instruction.len() as u64).unwrap_or_default();
         is_padding(instruction, bytes)

@@ -6,11 +6,13 @@
 
 mod exits;
 mod finish;
+mod heads;
 
 use std::ops::Range;
 
 use iced_x86::Instruction;
 
+use super::blocks::{self, Block, Grain};
 use super::body::Body;
 use super::flow::Flow;
 use super::leaving::{self, Leaving};
@@ -73,10 +75,19 @@ pub struct Rewrite {
     pub redirects: Vec<Instruction>,
     /// Ways out that cannot be seen.
     pub hidden: Vec<(u64, Refusal)>,
+    /// Blocks that were asked for: all whose heads are in regions or detours are seen.
+    pub blocks: Vec<Block>,
+}
+
+impl Rewrite {
+    /// Blocks that are seen.
+    pub fn seen_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| block.refusal.is_none())
+    }
 }
 
 /// Finds out what to change in a function, and in its parts that lie apart, and which bytes nothing needs
-/// then. `exits`: whether ways out matter.
+/// then. `exits`: whether ways out matter; `grain`: what else does.
 ///
 /// # Errors
 /// [`Refusal`]: why its entry cannot be seen.
@@ -86,29 +97,38 @@ pub(super) fn of(
     function: &Function,
     parts: &[Range<u64>],
     exits: bool,
+    grain: Grain,
 ) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
     let range = function.start..function.start + function.size;
     let mut rewrite = Rewrite::default();
-    let body = Body::read(image, range.clone(), range.clone())?;
-    let mut planner = Planner::new(image, flow, &body, exits);
-    planner.entry()?;
-    planner.exits();
-    let mut free = planner.finish(&mut rewrite);
-    for part in parts.iter().filter(|_| exits) {
+    let mut bodies = vec![Body::read(image, range.clone(), range.clone())?];
+    let is_finer = grain != Grain::Function;
+    for part in parts.iter().filter(|_| exits || is_finer) {
         match Body::read(image, part.clone(), range.clone()) {
-            Ok(body) => {
-                let mut planner = Planner::new(image, flow, &body, exits);
-                planner.exits();
-                free.extend(planner.finish(&mut rewrite));
-            }
+            Ok(body) => bodies.push(body),
             Err(refusal) => rewrite.hidden.push((part.start, refusal)),
         }
+    }
+    if is_finer {
+        rewrite.blocks = blocks::of(image, flow, &bodies, grain);
+    }
+    let mut free = Vec::new();
+    for (number, body) in bodies.iter().enumerate() {
+        let mut planner = Planner::new(image, flow, body, exits);
+        planner.grain = grain;
+        if number == 0 {
+            planner.entry()?;
+        }
+        planner.exits();
+        planner.heads(&mut rewrite.blocks);
+        free.extend(planner.finish(&mut rewrite));
     }
     Ok((rewrite, free))
 }
 
 struct Planner<'a> {
     ground: Ground<'a>,
+    grain: Grain,
     leavings: Vec<(usize, Leaving)>,
     spans: Vec<Span>,
     /// Those with room for a jump of two bytes only.
@@ -127,6 +147,7 @@ impl<'a> Planner<'a> {
         let all = if exits { body.instructions.len() } else { 0 };
         Planner {
             ground: Ground { image, flow, body },
+            grain: Grain::Function,
             leavings: (0..all).filter_map(leaving).collect(),
             spans: Vec::new(),
             short: Vec::new(),
@@ -149,7 +170,7 @@ impl<'a> Planner<'a> {
     fn entry(&mut self) -> Result<(), Refusal> {
         let body = self.ground.body;
         let all = body.instructions.len();
-        let small = body.range.end - body.range.start <= WHOLE;
+        let small = body.range.end - body.range.start <= WHOLE || self.grain == Grain::Blocks;
         let whole = small.then(|| self.ground.close(0, all).ok()).flatten();
         if let Some(span) = whole
             && self.bytes(&span) >= JUMP_BYTES as u64
@@ -185,6 +206,8 @@ impl<'a> Planner<'a> {
         let body = self.ground.body;
         // Branches to the entry would have to be looked after for both.
         let is_plain = body.branches_to(body.range.start).is_empty();
+        // And those behind it may need the room that the call would have to fall back on.
+        let is_plain = is_plain && self.grain == Grain::Function;
         if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
             return None;
         }

@@ -3,6 +3,8 @@
 //! Pointers, relocations and the unwinder's landing pads. What looks like a pointer counts as one: an
 //! address too many only makes a jump there impossible. What is damaged ends the reading of its table.
 
+use std::ops::Range;
+
 use gimli::{EndianSlice, LittleEndian, Reader};
 use object::elf::{DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
 use object::read::elf::{Dyn, ProgramHeader};
@@ -35,14 +37,22 @@ pub(super) fn of(file: &File, layout: &Layout) -> Vec<u64> {
     all
 }
 
-/// Where the unwinder goes on, ascending. `tables`: of each range with unwind information its start and the
-/// address of its table of landing pads.
-pub(super) fn landing_pads(data: &[Text], tables: &[(u64, u64)]) -> Vec<u64> {
+/// Instructions from which the unwinder goes on at a landing pad, and that, by address. `tables`: of each
+/// range with unwind information its start and the address of its table of landing pads.
+pub(super) fn call_sites(data: &[Text], tables: &[(u64, u64)]) -> Vec<(Range<u64>, u64)> {
     let mut all = Vec::new();
     for (start, table) in tables {
         // Damage in one is no damage in the next.
         let _ = pads(data, *start, *table, &mut all);
     }
+    all.sort_unstable_by_key(|(site, pad)| (site.start, site.end, *pad));
+    all.dedup();
+    all
+}
+
+/// Where the unwinder goes on, ascending.
+pub(super) fn landing_pads(sites: &[(Range<u64>, u64)]) -> Vec<u64> {
+    let mut all: Vec<u64> = sites.iter().map(|(_, pad)| *pad).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -97,7 +107,12 @@ fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
 }
 
 /// Where the unwinder goes on in a range (Itanium C++ ABI, "Exception Handling Tables").
-fn pads(data: &[Text], start: u64, table: u64, all: &mut Vec<u64>) -> gimli::Result<()> {
+fn pads(
+    data: &[Text],
+    start: u64,
+    table: u64,
+    all: &mut Vec<(Range<u64>, u64)>,
+) -> gimli::Result<()> {
     let bytes = bytes_at(data, table).unwrap_or_default();
     let mut reader = Bytes::new(bytes, LittleEndian);
     let position = |reader: &Bytes| table + (bytes.len() - reader.len()) as u64;
@@ -113,12 +128,12 @@ fn pads(data: &[Text], start: u64, table: u64, all: &mut Vec<u64>) -> gimli::Res
     let mut sites = reader.split(usize::try_from(length).unwrap_or(usize::MAX))?;
     while !sites.is_empty() {
         let at = |_: &Bytes| 0;
-        encoded(&mut sites, encoding, at)?;
-        encoded(&mut sites, encoding, at)?;
+        let first = start.wrapping_add(encoded(&mut sites, encoding, at)?);
+        let bytes = encoded(&mut sites, encoding, at)?;
         let pad = encoded(&mut sites, encoding, at)?;
         sites.read_uleb128()?;
         if pad != 0 {
-            all.push(base.wrapping_add(pad));
+            all.push((first..first.saturating_add(bytes), base.wrapping_add(pad)));
         }
     }
     Ok(())

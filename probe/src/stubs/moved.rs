@@ -36,11 +36,12 @@ impl Moved {
         Ok(!bytes.is_empty())
     }
 
-    /// A call that returns to where it would have.
-    pub fn push_call(&mut self, call: Instruction, return_address: u64) {
+    /// A call that returns to where it would have. `ip`: where it is found by branches.
+    pub fn push_call(&mut self, call: Instruction, return_address: u64, ip: u64) {
         self.constant = Some((return_address, self.instructions.len()));
         let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);
-        let push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();
+        let mut push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();
+        push.set_ip(ip);
         let mut jump = call;
         jump.set_ip(0);
         jump.set_code(match call.code() {

@@ -83,14 +83,19 @@ impl TagPlace {
         TagPlace { event: 2 * number + 1, red_zone: false, flags: false }
     }
 
+    /// A head of a block, within a function. `flags`: whether they may mean something there.
+    pub fn block(number: u32, flags: bool) -> Self {
+        TagPlace { event: 2 * number, red_zone: true, flags }
+    }
+
     /// Whether something is left there, not entered.
     fn is_exit(&self) -> bool {
         self.event & 1 != 0
     }
 
-    /// Whether nothing means anything there but registers.
-    fn is_plain(&self) -> bool {
-        !self.red_zone && !self.flags
+    /// Which of [`Form::all`].
+    fn form(&self) -> usize {
+        usize::from(self.red_zone) + 2 * usize::from(self.flags)
     }
 
     /// What is written for it: never 0.
@@ -107,8 +112,8 @@ pub struct Tags {
     shared: Vec<u8>,
     cold: Vec<u8>,
     at_most: usize,
-    /// Of a log's tags at entries and exits.
-    form: Option<Form>,
+    /// Of a log's tags: at places with and without a red zone, with and without flags.
+    forms: Vec<Form>,
 }
 
 impl Tags {
@@ -122,11 +127,11 @@ impl Tags {
             _ => Vec::new(),
         };
         let at_most = if matches!(sink, Sink::Log(_)) { at_most } else { 0 };
-        let form = match sink {
-            Sink::Log(shape) => Some(Form::of(&shape, &TagPlace::entry(0)).map_err(failed(start))?),
-            _ => None,
+        let forms = match sink {
+            Sink::Log(shape) => Form::all(&shape).map_err(failed(start))?,
+            _ => Vec::new(),
         };
-        Ok(Tags { sink, start, shared, cold: Vec::new(), at_most, form })
+        Ok(Tags { sink, start, shared, cold: Vec::new(), at_most, forms })
     }
 
     /// Bytes of what they share, with room for all.
@@ -146,12 +151,10 @@ impl Tags {
     /// # Errors
     /// [`StubError`] if it cannot be encoded.
     pub fn bytes(&self, place: &TagPlace) -> Result<usize, StubError> {
-        let bytes = match (&self.form, self.sink) {
-            (Some(form), _) if place.is_plain() => Ok(form.bytes.len()),
-            (_, Sink::Log(shape)) => Form::of(&shape, place).map(|form| form.bytes.len()),
-            _ => self.small(place, 0).map(|code| code.len()),
-        };
-        bytes.map_err(failed(0))
+        match self.forms.get(place.form()) {
+            Some(form) => Ok(form.bytes.len()),
+            None => self.small(place, 0).map(|code| code.len()).map_err(failed(0)),
+        }
     }
 
     /// The code of one more, to be at this address. What follows it runs next.
@@ -159,11 +162,10 @@ impl Tags {
     /// # Errors
     /// [`StubError`] if it cannot be encoded; nothing was added.
     pub fn code(&mut self, place: &TagPlace, at: u64) -> Result<Vec<u8>, StubError> {
-        let code = match self.sink {
-            Sink::Log(shape) => self.log(&shape, place, at),
-            _ => self.small(place, at),
-        };
-        code.map_err(failed(at))
+        match self.forms.get(place.form()).cloned() {
+            Some(form) => Ok(self.log(form, place, at)),
+            None => self.small(place, at).map_err(failed(at)),
+        }
     }
 
     /// The code of a tag that shares nothing with others: of any sink but a log.
@@ -177,8 +179,7 @@ impl Tags {
         }
     }
 
-    fn log(&mut self, shape: &LogShape, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
-        let form = self.form(shape, place)?;
+    fn log(&mut self, form: Form, place: &TagPlace, at: u64) -> Vec<u8> {
         let mut code = form.bytes;
         let cold = self.start.wrapping_add((self.shared.len() + self.cold.len()) as u64);
         let behind = at.wrapping_add(form.branch as u64 + 4);
@@ -192,15 +193,7 @@ impl Tags {
         self.cold.extend(to_again.to_le_bytes());
         self.cold.push(JUMP);
         self.cold.extend(to_shared.to_le_bytes());
-        Ok(code)
-    }
-
-    /// The usual form was made once.
-    fn form(&self, shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
-        match &self.form {
-            Some(form) if place.is_plain() => Ok(form.clone()),
-            _ => Form::of(shape, place),
-        }
+        code
     }
 }
 
@@ -226,6 +219,13 @@ struct Form {
 }
 
 impl Form {
+    /// Of all kinds of places.
+    fn all(shape: &LogShape) -> Result<Vec<Form>, IcedError> {
+        let kinds = [(false, false), (true, false), (false, true), (true, true)];
+        let place = |(red_zone, flags)| TagPlace { event: 0, red_zone, flags };
+        kinds.into_iter().map(|kind| Form::of(shape, &place(kind))).collect()
+    }
+
     fn of(shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
         let saved = save(place, 0)?;
         let again = saved.len();
@@ -266,7 +266,8 @@ fn leave(asm: &mut CodeAssembler, place: &TagPlace) -> Result<(), IcedError> {
 const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
 
 fn count(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
-    if place.is_plain() {
+    // Nothing is written below the stack pointer.
+    if !place.flags {
         let counter = 8 * (place.event / 2);
         return Ok([&COUNT[..], &counter.to_le_bytes()].concat());
     }

@@ -1,12 +1,14 @@
 //! Tags that run in this process: in memory of ours, with `gs` set for the thread that tries them.
 
+mod blocks;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::layout::{LogShape, PAGE_BYTES, WhenFull, chunk, header, slot};
 use super::tags::LOG_BYTES;
 use super::{Sink, TagPlace, Tags};
 
-const CODE_BYTES: usize = 1 << 14;
+const CODE_BYTES: usize = 1 << 17;
 const BUFFER: LogShape =
     LogShape { is_timed: true, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Drop };
 

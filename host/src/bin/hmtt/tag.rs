@@ -1,5 +1,6 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
 
+mod blocks;
 mod detach;
 mod end;
 mod list;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use hmtt_probe::control::{Start, TagError, Tagged, ThreadCounts, follow};
+use hmtt_probe::disassembly::Grain;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
@@ -104,13 +106,21 @@ struct Which {
     /// Leave functions out; rules as for --include
     #[arg(short = 'x', long, value_name = "RULE")]
     exclude: Vec<String>,
+    /// Of these functions, tag all basic blocks too, among those that are chosen; rules as for --include
+    #[arg(long, value_name = "RULE")]
+    blocks: Vec<String>,
+    /// Of these functions, tag the heads of loops too: each turn of a loop counts
+    #[arg(long, value_name = "RULE")]
+    loops: Vec<String>,
 }
 
 impl Which {
     fn selection(&self) -> Result<Selection> {
         let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
         let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
-        Ok(Selection::parse(include.chain(exclude))?)
+        let loops = self.loops.iter().map(|rule| (Grain::Loops, rule.as_str()));
+        let blocks = self.blocks.iter().map(|rule| (Grain::Blocks, rule.as_str()));
+        Ok(Selection::parse(include.chain(exclude))?.finer(loops.chain(blocks))?)
     }
 }
 
@@ -227,6 +237,7 @@ fn tell_of_functions(tagged: &Tagged) {
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
+    blocks::tell(&tagged);
     for (out, function) in tagged.taken_out() {
         eprintln!(
             "hmtt: {} was taken out: called {:.0} times a second of processor time",
@@ -239,17 +250,22 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
     let total =
         |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
     let mut rows: Vec<(u64, &Function)> =
-        tagged.functions().enumerate().map(|(at, function)| (total(at), function)).collect();
+        tagged.numbered().map(|(number, function)| (total(number as usize), function)).collect();
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
     let Some(path) = output else {
         let called = rows.iter().filter(|(calls, _)| *calls != 0);
         called.for_each(|(calls, function)| eprintln!("{calls:>14} {}", function.name));
+        blocks::print(tagged, total);
         return Ok(());
     };
     let functions: Vec<_> = rows
         .iter()
         .map(|(calls, function)| json!({ "name": function.name, "calls": calls }))
         .collect();
-    let text = serde_json::to_string_pretty(&json!({ "functions": functions }))?;
+    let mut all = json!({ "functions": functions });
+    if let Some(blocks) = blocks::counts(tagged, total) {
+        all["blocks"] = blocks;
+    }
+    let text = serde_json::to_string_pretty(&all)?;
     std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
 }

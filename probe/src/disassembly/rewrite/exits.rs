@@ -2,7 +2,7 @@
 
 use super::super::leaving::Leaving;
 use super::super::region::Span;
-use super::super::{JUMP_BYTES, Refusal};
+use super::super::{JUMP_BYTES, Refusal, goes_on};
 use super::{AROUND, LONG, Planner, SHORT_BYTES};
 
 impl Planner<'_> {
@@ -90,12 +90,19 @@ impl Planner<'_> {
         let address = ground.body.address(index);
         let branches = ground.body.branches_to(address);
         let Ok(span) = ground.close(index, index + 1) else { return false };
+        // What is behind it may be moved, now or later: a copy could not go on there.
+        if goes_on(&ground.body.instructions[index]) {
+            return false;
+        }
         if ground.flow.is_fixed(address) || !ground.is_dead(index) || branches.is_empty() {
             return false;
         }
         let is_long = |branch: &usize| ground.body.instructions[*branch].len() >= JUMP_BYTES;
         if !branches.iter().all(|one| is_long(one) || self.is_covered(*one) || self.around(*one)) {
             return false;
+        }
+        if self.is_covered(index) {
+            return true;
         }
         let stay = branches.iter().filter(|one| !self.is_covered(**one));
         let stay: Vec<_> = stay.map(|branch| ground.body.instructions[*branch]).collect();

@@ -13,9 +13,10 @@ use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::{Which, program_of, read};
+use super::{Which, blocks, program_of, read};
 
-/// List the functions of a program, what leads to each, and which cannot be tagged, and why
+/// List the functions of a program, what leads to each, and which cannot be tagged, and why; with --blocks or
+/// --loops, the blocks of those they choose
 #[derive(clap::Args)]
 pub struct List {
     /// A program, or the number of a process
@@ -48,6 +49,9 @@ struct Listing<'a> {
 pub fn run(arguments: &List) -> Result<()> {
     let selection = arguments.which.selection()?;
     let objects = objects(&arguments.program, &selection)?;
+    if selection.is_finer(false) {
+        return blocks::list(&objects[0].image, &selection);
+    }
     let listings = || objects.iter().map(|object| Listing::of(object, &selection));
     let mut output = io::stdout().lock();
     let written = if arguments.json {

@@ -1,0 +1,77 @@
+//! Blocks of functions to lists and counts for people and programs.
+
+use std::io::Write;
+
+use anyhow::Result;
+use hmtt_probe::control::{Tagged, finer_verdicts};
+use hmtt_probe::disassembly::Block;
+use hmtt_probe::elf::{Function, Image};
+use hmtt_probe::selection::Selection;
+use serde_json::{Value, json};
+
+/// Lists the blocks that are chosen, and why some cannot be tagged.
+pub fn list(image: &Image, selection: &Selection) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    for (function, rewrite) in finer_verdicts(image, selection) {
+        let Function { name, start, size, .. } = function;
+        let rewrite = match rewrite {
+            Ok(rewrite) => rewrite,
+            Err(refusal) => {
+                writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?;
+                continue;
+            }
+        };
+        for block in &rewrite.blocks {
+            let (Block { start, size, .. }, name) = (block, block.name(function));
+            write!(output, "{start:x} {size} {name}")?;
+            if block.is_loop {
+                write!(output, " loop")?;
+            }
+            match &block.refusal {
+                Some(refusal) => writeln!(output, ": not tagged: {refusal}")?,
+                None => writeln!(output)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says how many blocks are not tagged, if some are not.
+pub fn tell(tagged: &Tagged) {
+    let refused = tagged.refused_blocks().count();
+    if refused != 0 {
+        let all = refused + tagged.blocks().count();
+        eprintln!(
+            "hmtt: warning: {refused} of {all} blocks are not tagged; hmtt tag list says why"
+        );
+    }
+}
+
+/// Prints how often blocks began, the most frequent first. `total`: of a number.
+pub fn print(tagged: &Tagged, total: impl Fn(usize) -> u64) {
+    for (count, function, block) in rows(tagged, total).iter().filter(|(count, ..)| *count != 0) {
+        eprintln!("{count:>14} {}", block.name(function));
+    }
+}
+
+/// How often blocks began, if that was asked; by function and address.
+pub fn counts(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Option<Value> {
+    let row = |(number, function, block): (u32, &Function, &Block)| {
+        json!({
+            "function": function.name,
+            "offset": block.start.wrapping_sub(function.start).cast_signed(),
+            "address": format!("{:x}", block.start),
+            "size": block.size,
+            "loop": block.is_loop,
+            "count": total(number as usize),
+        })
+    };
+    tagged.is_finer().then(|| tagged.blocks().map(row).collect())
+}
+
+fn rows(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<(u64, &Function, &Block)> {
+    let row = |(number, function, block)| (total(number as usize), function, block);
+    let mut rows: Vec<(u64, &Function, &Block)> = tagged.blocks().map(row).collect();
+    rows.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+    rows
+}
