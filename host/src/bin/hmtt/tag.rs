@@ -237,7 +237,7 @@ fn tell_of_functions(tagged: &Tagged) {
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
-    blocks::tell(&tagged);
+    blocks::tell(tagged);
     for (out, function) in tagged.taken_out() {
         eprintln!(
             "hmtt: {} was taken out: called {:.0} times a second of processor time",
