@@ -95,7 +95,14 @@ impl Ground<'_> {
             }
             _ => false,
         };
-        if refused { Err(Refusal::Unmovable(instruction.ip())) } else { Ok(()) }
+        // A prefix may be jumped over, such as the lock that a single thread does not need.
+        let mut inside = instruction.ip() + 1..instruction.next_ip();
+        let led_to = |at: &u64| self.flow.is_fixed(*at) || !self.body.branches_to(*at).is_empty();
+        match inside.find(led_to) {
+            Some(address) => Err(Refusal::Target(address)),
+            None if refused => Err(Refusal::Unmovable(instruction.ip())),
+            None => Ok(()),
+        }
     }
 
     /// Where what may be overwritten ends if a region ends before an instruction.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use super::{Disassembly, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES};
+use super::{Disassembly, Grain, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES};
 use crate::elf::Image;
 use crate::elf::tests::programs::{Programs, run};
 
@@ -109,6 +109,22 @@ fn unseen(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
     exits.filter(|address| !moved.contains(address)).count()
 }
 
+/// The same with all blocks, of which most must be seen.
+fn check_blocks(path: &Path, listing: &Listing, image: &Image) {
+    let functions: Vec<_> = image.functions.iter().map(|one| (one, Grain::Blocks)).collect();
+    for exits in [true, false] {
+        let rewrites = Disassembly::of(image).finer_rewrites(&functions, exits);
+        let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
+        check(path, listing, image, &rewrites);
+        let all: usize = rewrites.iter().map(|rewrite| rewrite.blocks.len()).sum();
+        let seen: usize = rewrites.iter().map(|rewrite| rewrite.seen_blocks().count()).sum();
+        let refused = image.functions.len() - rewrites.len();
+        println!("{}: {seen} of {all} blocks, {refused} functions refused", path.display());
+        assert!(seen * 4 >= all * 3, "{}: {seen} of {all} blocks", path.display());
+        assert!(refused * 200 <= image.functions.len(), "{}: {refused}", path.display());
+    }
+}
+
 #[test]
 fn nothing_leads_into_what_is_overwritten() {
     let programs = Programs::new();
@@ -130,5 +146,6 @@ fn nothing_leads_into_what_is_overwritten() {
         );
         assert!(refused * 500 <= image.functions.len(), "{}", path.display());
         assert!(hidden * 500 <= image.functions.len(), "{}", path.display());
+        check_blocks(&path, &listing, &image);
     }
 }
