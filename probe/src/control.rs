@@ -8,8 +8,10 @@
 mod abandoned;
 mod begin;
 mod budget;
+mod child;
 mod collector;
 mod error;
+mod family;
 mod follow;
 mod gate;
 mod leave;
@@ -19,9 +21,10 @@ mod map;
 mod patch;
 mod shared;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::Pid;
 
@@ -37,16 +40,17 @@ pub use budget::TakenOut;
 use collector::Collector;
 pub use collector::Output;
 pub use error::TagError;
-pub use follow::{Ending, follow};
+pub use family::Keeper;
+pub use follow::{Ending, follow, follow_all};
 use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
-use shared::Overwritten;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;
 pub use shared::window::{CardWindow, WindowError};
 pub use shared::writer::LogSummary;
+use shared::{Overwritten, Place};
 
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
@@ -63,7 +67,7 @@ pub struct Tagged {
     /// Functions that were chosen and are not patched, with the reason.
     pub refused: Vec<(Function, String)>,
     collector: Collector,
-    program: Loaded,
+    program: Arc<Loaded>,
     selection: Selection,
     sink: Sink,
     gates: Vec<Gate>,
@@ -74,6 +78,10 @@ pub struct Tagged {
     budget: Option<Budget>,
     taken_out: Vec<TakenOut>,
     is_changed: bool,
+    /// Functions that may be tagged, at most.
+    at_most: usize,
+    /// Processes with the same memory, and the thread of each that waits until it has its own.
+    lodgers: BTreeMap<Pid, Option<Pid>>,
 }
 
 /// When tags are put in.
@@ -90,6 +98,9 @@ const LIBRARY_FUNCTIONS: usize = 1 << 17;
 
 impl Tagged {
     /// Tags the chosen functions of a process whose threads all stand still; they still do.
+    ///
+    /// # Errors
+    /// [`TagError`]; its functions are as they were.
     pub fn new(
         mut process: Process,
         image: Image,
@@ -97,14 +108,14 @@ impl Tagged {
         output: Output,
         start: Start,
     ) -> Result<Self, TagError> {
-        let program = Loaded::find(&process, image)?;
+        let program = Arc::new(Loaded::find(&process, image)?);
         let sink = output.sink();
         let scratch = program.reserve(&mut process, program.site(), 1)?;
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
-        let collector =
-            Collector::new(&mut process, &program, scratch.start, output, (chosen, chosen + more))?;
+        let (place, at_most) = (Place { scratch: scratch.start, inherited: None }, chosen + more);
+        let collector = Collector::new(&mut process, &program, place, output, (chosen, at_most))?;
         let mut tagged = Tagged {
             process,
             patched: Vec::new(),
@@ -119,12 +130,42 @@ impl Tagged {
             budget: None,
             taken_out: Vec::new(),
             is_changed: false,
+            at_most,
+            lodgers: BTreeMap::new(),
         };
-        tagged.enter_threads()?;
-        if start == Start::Now || !tagged.wait_for_main()? {
-            tagged.begin()?;
+        match tagged.start(start) {
+            Ok(()) => Ok(tagged),
+            Err(error) => {
+                // What cannot be undone cannot have been done.
+                let _ = tagged.take_out(&tagged.process);
+                Err(error)
+            }
         }
-        Ok(tagged)
+    }
+
+    fn start(&mut self, start: Start) -> Result<(), TagError> {
+        self.enter_threads()?;
+        if start == Start::Now || !self.wait_for_main()? {
+            self.begin()?;
+        }
+        Ok(())
+    }
+
+    /// Takes all jumps out of it, or of a copy of it.
+    fn take_out(&self, process: &Process) -> Result<(), TagError> {
+        patch::restore(process, &self.patched)?;
+        let gates = self.gates.iter().map(|gate| std::slice::from_ref(&gate.patched));
+        Ok(gates.into_iter().try_for_each(|gate| patch::restore(process, gate))?)
+    }
+
+    /// Number of the process.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// The file of its program.
+    pub fn program(&self) -> &Path {
+        &self.program.image.path
     }
 
     /// Gives all threads what their tags need.
@@ -143,6 +184,11 @@ impl Tagged {
         self.patched.iter().map(|patched| &patched.function)
     }
 
+    /// The functions that are tagged, in the same order, each with the file it is of.
+    pub fn objects(&self) -> impl Iterator<Item = (&Path, &Function)> {
+        self.patched.iter().map(|patched| (patched.object.as_path(), &patched.function))
+    }
+
     /// What each thread has counted.
     pub fn counts(&self) -> Vec<ThreadCounts> {
         self.collector.counts()
@@ -159,11 +205,8 @@ impl Tagged {
     /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
     /// ours is left in its memory: not while something may still lead there.
     pub fn restore(mut self) -> Result<bool, TagError> {
-        patch::restore(&self.process, &self.patched)?;
-        for gate in &self.gates {
-            patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
-            self.areas.push(gate.stubs.clone());
-        }
+        self.take_out(&self.process)?;
+        self.areas.extend(self.gates.iter().map(|gate| gate.stubs.clone()));
         self.collector.forget_overwritten();
         let (site, shared) = (self.program.site(), self.collector.memory());
         let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;

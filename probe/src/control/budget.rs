@@ -100,19 +100,23 @@ impl Tagged {
         Ok(())
     }
 
-    /// Takes functions out if tags cost too much; the process runs.
-    pub(super) fn keep_budget(&mut self) -> Result<(), TagError> {
-        let pid = self.process.pid;
-        let Some(budget) = &mut self.budget else { return Ok(()) };
+    /// What tags may cost.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.budget.as_ref().map(|budget| budget.share)
+    }
+
+    /// The functions to be taken out because tags cost too much; the process runs.
+    pub(super) fn too_much(&mut self) -> Vec<TakenOut> {
+        let Some(budget) = &mut self.budget else { return Vec::new() };
         let calls = self.collector.calls();
-        let out =
-            budget.too_much(calls).map_err(PtraceError::new(pid, "read its processor time"))?;
+        // One that has just ended has no clock any more.
+        let out = budget.too_much(calls).unwrap_or_default();
         let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);
-        let out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
-        if out.is_empty() {
-            return Ok(());
-        }
-        self.process.stop()?;
+        out.into_iter().filter(is_in).collect()
+    }
+
+    /// Takes them out; all threads stand still.
+    pub(super) fn reduce(&mut self, out: Vec<TakenOut>) -> Result<(), TagError> {
         for one in &out {
             if let Some(patched) = self.patched.get(one.number) {
                 patch::restore(&self.process, std::slice::from_ref(patched))?;
@@ -120,8 +124,7 @@ impl Tagged {
         }
         self.taken_out.extend(out);
         self.is_changed = true;
-        self.let_children_go()?;
-        Ok(self.process.go_on()?)
+        Ok(())
     }
 
     /// Functions whose tags were taken out because they cost too much.

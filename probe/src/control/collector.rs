@@ -10,7 +10,7 @@ use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
-use super::shared::{Overwritten, Shape, Shared};
+use super::shared::{Overwritten, Place, Shape, Shared};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
@@ -54,25 +54,25 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Makes ready for so many functions now, and at most so many. `scratch`: writable by us, and not in
-    /// use yet.
+    /// Makes ready for so many functions now, and at most so many.
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
-        scratch: u64,
+        place: Place,
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
         let nothing =
-            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
+            |process: &mut Process| Shared::new(process, loaded, place, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, loaded, place, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, loaded, place, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
-                Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
+                let window = Window::new(process, loaded, place.scratch, &window, events)?;
+                Collector::Card(window, shared)
             }
         })
     }
@@ -119,6 +119,13 @@ impl Collector {
             Collector::Card(window, _) => window.knows(thread),
             _ => self.slots().is_some_and(|slots| slots.knows(thread)),
         }
+    }
+
+    /// Threads that have what they need, as far as that is theirs alone.
+    pub fn threads(&self) -> Vec<Pid> {
+        self.slots()
+            .map(|slots| slots.iter().map(|(thread, _)| thread).collect())
+            .unwrap_or_default()
     }
 
     /// Takes note that a thread has ended.

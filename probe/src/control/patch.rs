@@ -16,7 +16,7 @@ const GROUP: usize = 256;
 const SHARED_BYTES: u64 = 1024;
 
 /// A function with jumps to stubs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Patched {
     pub function: Function,
     /// The file it is of.
@@ -35,7 +35,7 @@ pub(super) struct Patched {
 pub(super) type Planned = (Vec<Patched>, Vec<(Function, String)>, Vec<u8>);
 
 /// Bytes that are changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Edit {
     address: u64,
     original: Vec<u8>,

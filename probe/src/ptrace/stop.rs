@@ -59,6 +59,27 @@ pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), Ptr
     }
 }
 
+/// Asks a thread to stand still.
+pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
+    ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
+}
+
+/// Leaves a thread stopped, but hears when it goes on.
+pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_LISTEN, thread, None) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "leave it stopped")),
+    }
+}
+
+/// Lets a thread that stands still go on, traced no more; one that is no more has gone.
+pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_DETACH, thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "let it go")),
+    }
+}
+
 impl Process {
     /// Traces a running process; all its threads stand still, one of them where it can make a system call
     /// for us: those that wait for a child that has their memory cannot.
@@ -89,26 +110,30 @@ impl Process {
     /// Stops all threads. Each may start others until it stands still itself, so they are looked for
     /// until there are no new ones.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
-        self.threads.clear();
-        self.stop_others(BTreeSet::new())
+        self.stop_beside(BTreeMap::new(), &BTreeSet::new())
     }
 
-    /// Stops all threads beside one that stands still already, and gets no signal when it goes on.
-    pub fn stop_beside(&mut self, thread: Pid) -> Result<(), PtraceError> {
-        self.threads = BTreeMap::from([(thread, Standing::Free)]);
-        self.stop_others(BTreeSet::from([thread]))
-    }
-
-    fn stop_others(&mut self, mut seen: BTreeSet<Pid>) -> Result<(), PtraceError> {
+    /// Stops all threads beside those that stand still already, and `others`, which are threads of other
+    /// processes with the same memory.
+    pub(crate) fn stop_beside(
+        &mut self,
+        standing: BTreeMap<Pid, Standing>,
+        others: &BTreeSet<Pid>,
+    ) -> Result<(), PtraceError> {
+        let mut seen: BTreeSet<Pid> = standing.keys().copied().collect();
+        self.threads = standing;
         loop {
-            let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
+            let all = &threads(self.pid)? | others;
+            let new: Vec<Pid> = all.difference(&seen).copied().collect();
             if new.is_empty() {
                 break;
             }
             for thread in new {
                 seen.insert(thread);
-                if let Some(standing) = stand_still(thread, &mut self.forked)? {
-                    self.threads.insert(thread, standing);
+                match stand_still(thread, &mut self.forked)? {
+                    Stopped::Stands(standing) => drop(self.threads.insert(thread, standing)),
+                    Stopped::Left(status) => self.left.push(status),
+                    Stopped::Gone => {}
                 }
             }
         }
@@ -123,42 +148,54 @@ impl Process {
 
     /// Lets all threads go on, traced no more.
     pub fn detach(self) -> Result<(), PtraceError> {
-        self.threads.into_iter().try_for_each(|(thread, standing)| {
-            match resume(libc::PTRACE_DETACH, thread, standing.signal()) {
-                Err(Errno::ESRCH) => Ok(()),
-                other => other.map_err(PtraceError::new(thread, "let it go")),
-            }
-        })
+        let threads = self.threads.into_iter();
+        threads.map(|(thread, standing)| detach(thread, standing.signal())).collect()
     }
 }
 
-/// Stops a thread, which is traced from here on if it was not; `None` if it has ended. Children that it
-/// forks meanwhile are added to `forked`.
-fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Option<Standing>, PtraceError> {
+/// What became of a thread that was to stand still.
+enum Stopped {
+    Stands(Standing),
+    /// It has ended, or stands still as another program.
+    Left(Status),
+    /// There is none, and nobody tells what became of it.
+    Gone,
+}
+
+/// Stops a thread, which is traced from here on if it was not. Children that it forks meanwhile are added to
+/// `forked`.
+fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceError> {
     match ptrace::seize(thread, OPTIONS) {
         // Traced already, by us: nobody else can have been before us at the whole process.
         Ok(()) | Err(Errno::EPERM) => {}
-        Err(Errno::ESRCH) => return Ok(None),
+        Err(Errno::ESRCH) => return Ok(Stopped::Gone),
         Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
     }
     match ptrace::interrupt(thread) {
-        Err(Errno::ESRCH) => return Ok(None),
+        Err(Errno::ESRCH) => return Ok(Stopped::Gone),
         other => other.map_err(PtraceError::new(thread, "stop it"))?,
     }
     loop {
         match wait(Some(thread), WaitPidFlag::__WALL) {
+            Ok(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC)) => {
+                return Ok(Stopped::Left(status));
+            }
             Ok(Status::Event(_, _, event)) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
-                    libc::PTRACE_EVENT_STOP => return Ok(Some(Standing::Free)),
+                    libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
-                    libc::PTRACE_EVENT_VFORK => return Ok(Some(Standing::InCall)),
+                    libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
                     _ => go_on(thread, None)?,
                 }
             }
-            Ok(Status::Stopped(_, signal)) => return Ok(Some(Standing::Signal(signal))),
-            Ok(Status::Exited(..) | Status::Signaled(..)) => return Ok(None),
-            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(None),
+            Ok(Status::Stopped(_, signal)) => {
+                return Ok(Stopped::Stands(Standing::Signal(signal)));
+            }
+            Ok(status @ (Status::Exited(..) | Status::Signaled(..))) => {
+                return Ok(Stopped::Left(status));
+            }
+            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Gone),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
             Ok(_) => go_on(thread, None)?,

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use nix::unistd::Pid;
 
 use super::slots::Slots;
-use super::{Shape, Shared};
+use super::{Place, Shape, Shared};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -36,13 +36,13 @@ impl Counts {
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
-        scratch: u64,
+        place: Place,
         at_most: usize,
     ) -> Result<Self, TagError> {
         let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
         let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, shape, at_most)?);
-        let slots = Slots::new(Arc::clone(&shared));
+        let shared = Arc::new(Shared::new(process, loaded, place, shape, at_most)?);
+        let slots = Slots::new(Arc::clone(&shared), place.inherited);
         Ok(Counts { shared, slots, functions: 0, ended: Vec::new() })
     }
 

@@ -18,7 +18,7 @@ use super::drain::Drain;
 use super::marks::{MarkOutput, Marking};
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Shape, Shared, clock};
+use super::{Place, Shape, Shared, clock};
 use crate::control::TagError;
 use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
@@ -76,15 +76,15 @@ impl Log {
     pub fn new(
         process: &mut Process,
         loaded: &Loaded,
-        scratch: u64,
+        place: Place,
         output: LogOutput,
         at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id, marks } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, at_most)?);
+        let shared = Arc::new(Shared::new(process, loaded, place, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
-        let slots = Slots::new(Arc::clone(&shared));
+        let slots = Slots::new(Arc::clone(&shared), place.inherited);
         let tsc_hz = clock::measure();
         let header = Header {
             is_timed: shape.is_timed,
