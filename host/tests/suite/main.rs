@@ -27,6 +27,7 @@ mod reading_ahead;
 mod series;
 mod standard;
 mod tag;
+mod tag_follow;
 mod tag_life;
 mod tag_log;
 mod tag_real;

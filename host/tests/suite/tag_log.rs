@@ -1,7 +1,7 @@
 //! `hmtt tag --sink log` and `card` on real programs, built here: every event is there, or counted as lost,
 //! and programs notice nothing.
 
-mod log;
+pub mod log;
 mod programs;
 
 use std::io::{BufRead, BufReader, Read, Write};
