@@ -148,8 +148,8 @@ impl Process {
 
     /// Lets all threads go on, traced no more.
     pub fn detach(self) -> Result<(), PtraceError> {
-        let threads = self.threads.into_iter();
-        threads.map(|(thread, standing)| detach(thread, standing.signal())).collect()
+        let mut threads = self.threads.into_iter();
+        threads.try_for_each(|(thread, standing)| detach(thread, standing.signal()))
     }
 }
 
