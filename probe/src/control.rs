@@ -9,8 +9,10 @@ mod abandoned;
 mod begin;
 mod budget;
 mod calls;
+mod child;
 mod collector;
 mod error;
+mod family;
 mod follow;
 mod gate;
 mod home;
@@ -21,9 +23,10 @@ mod map;
 mod patch;
 mod shared;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::Pid;
 
@@ -39,10 +42,12 @@ pub use budget::TakenOut;
 use collector::Collector;
 pub use collector::Output;
 pub use error::TagError;
-pub use follow::{Ending, follow};
+pub use family::Keeper;
+pub use follow::{Ending, follow, follow_all};
 use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
+use shared::Place;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;
@@ -78,7 +83,7 @@ pub struct Tagged {
     /// Functions that were chosen and are not patched, with the reason.
     pub refused: Vec<(Function, String)>,
     collector: Collector,
-    program: Loaded,
+    program: Arc<Loaded>,
     selection: Selection,
     sink: Sink,
     gates: Vec<Gate>,
@@ -89,6 +94,10 @@ pub struct Tagged {
     budget: Option<Budget>,
     taken_out: Vec<TakenOut>,
     is_changed: bool,
+    /// Functions that may be tagged, at most.
+    at_most: usize,
+    /// Processes with the same memory, and the thread of each that waits until it has its own.
+    lodgers: BTreeMap<Pid, Option<Pid>>,
 }
 
 /// When tags are put in.
@@ -107,6 +116,9 @@ const LIBRARY_BLOCKS: usize = 1 << 20;
 
 impl Tagged {
     /// Tags the chosen functions of a process whose threads all stand still; they still do.
+    ///
+    /// # Errors
+    /// [`TagError`]; its functions are as they were.
     pub fn new(
         process: Process,
         image: Image,
@@ -115,15 +127,15 @@ impl Tagged {
         start: Start,
     ) -> Result<Self, TagError> {
         let mut process = Abandoned::find(process)?.make_way()?;
-        let program = Loaded::find(&process, image)?;
+        let program = Arc::new(Loaded::find(&process, image)?);
         let sink = output.sink();
         let scratch = program.reserve(&mut process, 1)?;
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
-        let more = more + blocks_at_most(&program.image, &selection);
-        let at_most = (chosen, chosen + more);
-        let collector = match Collector::new(&mut process, scratch.start, output, at_most) {
+        let at_most = chosen + more + blocks_at_most(&program.image, &selection);
+        let place = Place { scratch: scratch.start, inherited: None };
+        let collector = match Collector::new(&mut process, place, output, (chosen, at_most)) {
             Ok(collector) => collector,
             Err(error) => {
                 let _ = leave::leave(&mut process, &[scratch], &[]);
@@ -144,11 +156,14 @@ impl Tagged {
             budget: None,
             taken_out: Vec::new(),
             is_changed: false,
+            at_most,
+            lodgers: BTreeMap::new(),
         };
         match tagged.start(start) {
             Ok(()) => Ok(tagged),
             Err(error) => {
-                tagged.give_up();
+                // What cannot be undone cannot have been done.
+                let _ = tagged.undo();
                 Err(error)
             }
         }
@@ -161,6 +176,32 @@ impl Tagged {
             self.begin()?;
         }
         Ok(())
+    }
+
+    /// Takes all jumps out of it, or of a copy of it.
+    fn take_out(&self, process: &Process) -> Result<(), TagError> {
+        patch::restore(process, &self.patched)?;
+        let gates = self.gates.iter().map(|gate| std::slice::from_ref(&gate.patched));
+        Ok(gates.into_iter().try_for_each(|gate| patch::restore(process, gate))?)
+    }
+
+    /// Takes all tags out, and what they needed. Whether nothing of ours is left in its memory.
+    fn undo(&mut self) -> Result<bool, TagError> {
+        self.take_out(&self.process)?;
+        self.areas.extend(self.gates.drain(..).map(|gate| gate.stubs));
+        home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
+        let shared = [self.collector.memory()];
+        leave::leave(&mut self.process, &self.areas, &shared)
+    }
+
+    /// Number of the process.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// The file of its program.
+    pub fn program(&self) -> &Path {
+        &self.program.image.path
     }
 
     /// Gives all threads what their tags need.
@@ -209,6 +250,14 @@ impl Tagged {
             .flat_map(|one| one.refused_blocks.iter().map(move |block| (&one.function, block)))
     }
 
+    /// The functions that are tagged, each with its number, which is its place in [`ThreadCounts::entries`], and
+    /// the file it is of.
+    pub fn objects(&self) -> impl Iterator<Item = (u32, &Path, &Function)> {
+        self.patched
+            .iter()
+            .map(|patched| (patched.number, patched.object.as_path(), &patched.function))
+    }
+
     /// What each thread has counted.
     pub fn counts(&self) -> Vec<ThreadCounts> {
         self.collector.counts()
@@ -225,14 +274,7 @@ impl Tagged {
     /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
     /// ours is left in its memory: not while something may still lead there.
     pub fn restore(mut self) -> Result<bool, TagError> {
-        patch::restore(&self.process, &self.patched)?;
-        for gate in &self.gates {
-            patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
-            self.areas.push(gate.stubs.clone());
-        }
-        home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
-        let shared = [self.collector.memory()];
-        let is_out = leave::leave(&mut self.process, &self.areas, &shared)?;
+        let is_out = self.undo()?;
         self.process.detach()?;
         Ok(is_out)
     }

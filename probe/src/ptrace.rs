@@ -22,9 +22,9 @@ use nix::unistd::Pid;
 pub use handlers::Interrupted;
 pub use launch::launch;
 pub use maps::{Mapping, mappings};
-pub(crate) use stop::go_on;
+pub(crate) use stop::{detach, go_on, interrupt, listen};
 pub use wait::{SignalNumber, wait_for_end};
-pub(crate) use wait::{Status, wait};
+pub(crate) use wait::{Status, is_ours, wait};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
@@ -68,20 +68,58 @@ impl PtraceError {
 pub struct Child {
     /// Its number.
     pub pid: Pid,
-    /// Its memory is its parent's, which waits until it has memory of its own.
+    /// The thread that has started it.
+    pub parent: Pid,
+    /// Its memory is its parent's.
     pub shares_memory: bool,
+    /// Its parent waits until it has memory of its own, or ends.
+    pub is_waited_for: bool,
 }
 
 impl Child {
     /// The child that a thread that stands at this event has started; `None` at other events.
     pub(crate) fn of(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
-        let shares_memory = event == libc::PTRACE_EVENT_VFORK;
-        if !shares_memory && event != libc::PTRACE_EVENT_FORK {
+        let is_waited_for = event == libc::PTRACE_EVENT_VFORK;
+        let events = [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
+        if !events.contains(&event) {
             return Ok(None);
         }
         let pid = ptrace::getevent(thread).map_err(PtraceError::new(thread, "find its child"))?;
-        Ok(Some(Child { pid: Pid::from_raw(pid as i32), shares_memory }))
+        let pid = Pid::from_raw(pid as i32);
+        // What is cloned may be a thread, or a process that sends another signal than usual when it ends.
+        if event == libc::PTRACE_EVENT_CLONE && thread_group(pid) != Some(pid) {
+            return Ok(None);
+        }
+        let shares_memory = have_one_memory(thread, pid).unwrap_or(is_waited_for);
+        Ok(Some(Child { pid, parent: thread, shares_memory, is_waited_for }))
     }
+}
+
+/// The process that a thread is of; `None` if it has ended.
+pub(crate) fn thread_group(thread: Pid) -> Option<Pid> {
+    status_number(thread, "Tgid:")
+}
+
+/// The process that has started one, or has taken it in.
+pub(crate) fn parent(pid: Pid) -> Option<Pid> {
+    status_number(pid, "PPid:")
+}
+
+/// A number that the kernel tells of a thread (proc(5)).
+fn status_number(thread: Pid, name: &str) -> Option<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix(name))?;
+    number.trim().parse().ok().map(Pid::from_raw)
+}
+
+/// Whether two processes share their memory; `None` if the kernel does not tell.
+fn have_one_memory(one: Pid, other: Pid) -> Option<bool> {
+    /// `KCMP_VM` (kcmp(2)).
+    const MEMORY: libc::c_int = 1;
+    // SAFETY: the kernel compares, and changes nothing.
+    let order =
+        unsafe { libc::syscall(libc::SYS_kcmp, one.as_raw(), other.as_raw(), MEMORY, 0, 0) };
+    (order >= 0).then_some(order == 0)
 }
 
 /// How a thread stands still.

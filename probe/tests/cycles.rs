@@ -73,7 +73,7 @@ fn cycle(pid: Pid, image: &Image, time: Duration) -> (u64, bool) {
     let process = Process::attach(pid).unwrap();
     let selection = Selection::default();
     let output = if time.is_zero() { Output::None } else { Output::Counts };
-    let mut tagged = Tagged::new(process, image.clone(), selection, output, Start::Now).unwrap();
+    let tagged = Tagged::new(process, image.clone(), selection, output, Start::Now).unwrap();
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGUSR1);
     let (process, thread) = (Pid::this().as_raw(), gettid().as_raw());
@@ -82,7 +82,7 @@ fn cycle(pid: Pid, image: &Image, time: Duration) -> (u64, bool) {
         // SAFETY: signals a thread of ours, which waits for it.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) }
     });
-    let ending = follow(&mut tagged, signals, |_| {}).unwrap();
+    let (tagged, ending) = follow(tagged, signals, |_| {}).unwrap();
     assert_eq!(ending, Ending::Detached);
     assert_eq!(bell.join().unwrap(), 0);
     let calls = tagged.counts().iter().flat_map(|thread| thread.entries.clone()).sum();

@@ -98,8 +98,8 @@ fn control(pid: Pid, image: Image, output: Output) -> i32 {
     let tagged = Process::attach(pid)
         .map_err(Into::into)
         .and_then(|process| Tagged::new(process, image, Selection::default(), output, Start::Now));
-    let followed = tagged.and_then(|mut tagged| follow(&mut tagged, SigSet::empty(), |_| {}));
-    eprintln!("{followed:?}");
+    let followed = tagged.and_then(|tagged| follow(tagged, SigSet::empty(), |_| {}));
+    eprintln!("{:?}", followed.map(|(_, ending)| ending));
     FAILED
 }
 

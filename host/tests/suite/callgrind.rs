@@ -53,6 +53,29 @@ fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     Some(std::fs::read_to_string(file).unwrap())
 }
 
+/// The same of each process that a program starts, which is its first argument, in no order.
+pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, u64>>> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = format!("--callgrind-out-file={}", folder.path().join("%p").display());
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no"]);
+    command.args(["--compress-pos=no", "--trace-children=yes", &output]).args(words);
+    if let Err(error) = command.output() {
+        skipped(format!("{name}: valgrind: {error}"));
+        return None;
+    }
+    let started = Path::new(words[1]).canonicalize().unwrap();
+    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let texts = files.map(|entry| std::fs::read_to_string(entry.path()).unwrap());
+    let command = format!("{} ", words[1]);
+    let is_it = |text: &String| {
+        let mut commands = text.lines().filter_map(|line| line.strip_prefix("cmd:"));
+        commands.any(|words| words.trim_start().starts_with(&command))
+    };
+    let texts = texts.filter(is_it);
+    Some(texts.map(|text| parse(&text, started.to_str().unwrap())).collect())
+}
+
 /// The format's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` how often, and
 /// where to. Without `cob=` it is the caller's file.
 fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {

@@ -28,6 +28,7 @@ mod series;
 mod standard;
 mod tag;
 mod tag_blocks;
+mod tag_follow;
 mod tag_life;
 mod tag_list;
 mod tag_log;

@@ -11,7 +11,7 @@ use crate::elf::{Function, Image};
 impl Tagged {
     /// Puts a gate at `main`, if it is known.
     pub(super) fn wait_for_main(&mut self) -> Result<bool, TagError> {
-        let Loaded { image, .. } = &self.program;
+        let image = &self.program.image;
         let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
             return Ok(false);
         };

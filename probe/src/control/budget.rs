@@ -100,21 +100,26 @@ impl Tagged {
         Ok(())
     }
 
-    /// Takes functions out if tags cost too much; the process runs.
-    pub(super) fn keep_budget(&mut self) -> Result<(), TagError> {
-        let pid = self.process.pid;
-        let Some(budget) = &mut self.budget else { return Ok(()) };
+    /// What tags may cost.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.budget.as_ref().map(|budget| budget.share)
+    }
+
+    /// The functions to be taken out because tags cost too much; the process runs.
+    pub(super) fn too_much(&mut self) -> Vec<TakenOut> {
+        let Some(budget) = &mut self.budget else { return Vec::new() };
         let calls = self.collector.calls();
         let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
-        let out =
-            budget.too_much(calls).map_err(PtraceError::new(pid, "read its processor time"))?;
+        // One that has just ended has no clock any more.
+        let out = budget.too_much(calls).unwrap_or_default();
         let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);
         let mut out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
         self.add_guests(&mut out);
-        if out.is_empty() {
-            return Ok(());
-        }
-        self.stop()?;
+        out
+    }
+
+    /// Takes them out; all threads stand still.
+    pub(super) fn reduce(&mut self, out: Vec<TakenOut>) -> Result<(), TagError> {
         // A guest is added behind its host, and leaves before.
         let leaving = out.iter().rev();
         let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
@@ -124,7 +129,7 @@ impl Tagged {
         home::go_home(&mut self.process, &leaving)?;
         self.taken_out.extend(out);
         self.is_changed = true;
-        Ok(self.process.go_on()?)
+        Ok(())
     }
 
     /// Adds the functions that have jumps where instructions of those that are taken out will be again.

@@ -10,13 +10,15 @@ use crate::disassembly::Call;
 
 /// Bytes of the distance in a call.
 const DISTANCE_BYTES: u64 = 4;
+/// Most calls that are changed in a file; the rest find the jump.
+const MOST: usize = 1 << 20;
 
 /// Adds to each function's changes the calls of it that stay where they are.
 pub(super) fn redirect(calls: &[Call], changed: &mut [Changed]) {
     let taken = taken(changed);
     let numbers: HashMap<u64, usize> =
         changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
-    for Call { next, target } in calls {
+    for Call { next, target } in calls.iter().take(MOST) {
         let place = next - DISTANCE_BYTES;
         let Some(number) = numbers.get(target) else { continue };
         let behind = taken.partition_point(|range| range.start < *next);

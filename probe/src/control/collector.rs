@@ -9,7 +9,7 @@ use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
-use super::shared::{Overwritten, Shape, Shared};
+use super::shared::{Overwritten, Place, Shape, Shared};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
@@ -53,23 +53,22 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Makes ready for so many functions now, and at most so many. `scratch`: writable by us, and not in
-    /// use yet.
+    /// Makes ready for so many functions now, and at most so many.
     pub fn new(
         process: &mut Process,
-        scratch: u64,
+        place: Place,
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing = |process: &mut Process| Shared::new(process, scratch, Shape::NONE, at_most);
+        let nothing = |process: &mut Process| Shared::new(process, place, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, scratch, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, scratch, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, place, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, place, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
-                Collector::Card(Window::new(process, scratch, &window, events)?, shared)
+                Collector::Card(Window::new(process, place.scratch, &window, events)?, shared)
             }
         })
     }
@@ -122,6 +121,13 @@ impl Collector {
             Collector::Card(window, _) => window.knows(thread),
             _ => self.slots().is_some_and(|slots| slots.knows(thread)),
         }
+    }
+
+    /// Threads that have what they need, as far as that is theirs alone.
+    pub fn threads(&self) -> Vec<Pid> {
+        self.slots()
+            .map(|slots| slots.iter().map(|(thread, _)| thread).collect())
+            .unwrap_or_default()
     }
 
     /// Takes note that a thread has ended.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nix::unistd::Pid;
 
 use super::shared::window::WindowError;
+use crate::elf::ElfError;
 use crate::ptrace::PtraceError;
 use crate::stubs::StubError;
 
@@ -14,6 +15,18 @@ pub enum TagError {
     /// It cannot be traced.
     #[error(transparent)]
     Ptrace(#[from] PtraceError),
+    /// Its program cannot be read.
+    #[error(transparent)]
+    Program(#[from] ElfError),
+    /// What its tags leave has no place to go to.
+    #[error("cannot write {}", .path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// Its program is not where it should be in its memory.
     #[error("process {pid}: {path} is not in its memory")]
     NotLoaded {

@@ -1,18 +1,17 @@
-//! A tagged process that runs to its end: new threads get what tags need, children are let go.
+//! Tagged processes that run until they end, or until they are to be left.
 //!
-//! Signals pass through. Signals to us come between the events of the process, never lost: they are
-//! blocked and waited for together with those of the process.
+//! Signals pass through. Signals to us come between the events of the processes, never lost: they are
+//! blocked and waited for together with those of the processes.
 
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{TagError, Tagged, gate, patch};
-use crate::ptrace::{Child, Process, PtraceError, SignalNumber, Standing, Status, go_on, wait};
+use super::family::{Family, Keeper};
+use super::{Start, TagError, Tagged};
+use crate::ptrace::{PtraceError, SignalNumber};
 
 /// How often threads are looked at when no signal says that something has happened.
 const TICK: Duration = Duration::from_millis(20);
@@ -24,7 +23,7 @@ pub enum Ending {
     Exited(i32),
     /// By a signal.
     Signaled(SignalNumber),
-    /// It has become another program, which is not tagged.
+    /// It has become another program.
     Replaced,
     /// We were asked to leave it; it goes on without tags.
     Detached,
@@ -41,38 +40,72 @@ impl From<Ending> for hmtt_format::tag_log::Ending {
     }
 }
 
-/// Follows a process until it ends or one of the signals `detach`, which are blocked, comes. Its threads
-/// stand still when this begins. `changed` is called whenever functions have been tagged.
+/// Follows one process until it ends, becomes another program, or one of the signals `detach`, which are
+/// blocked, comes. Its threads stand still when this begins, and unless it has ended when it is over. Its
+/// children are let go as they would be without tags. `changed` is called whenever functions have been
+/// tagged.
+///
+/// # Errors
+/// [`TagError`] if it cannot be followed.
 pub fn follow(
-    tagged: &mut Tagged,
+    tagged: Tagged,
     detach: SigSet,
-    mut changed: impl FnMut(&Tagged),
+    changed: impl FnMut(&Tagged),
+) -> Result<(Tagged, Ending), TagError> {
+    let mut alone = Alone { changed, ended: None };
+    let pid = tagged.pid();
+    run(Family::new(tagged, None, &mut alone), &detach)?;
+    Ok(alone.ended.ok_or(PtraceError::Ended(pid))?)
+}
+
+/// Follows a process, its children and theirs, and the programs they become, until all have ended, or one
+/// of the signals `detach`, which are blocked, comes: then all go on without tags. `start`: when programs that
+/// they become are tagged. Nothing is traced any more when this is over. How the first process has ended
+/// comes back.
+///
+/// # Errors
+/// [`TagError`] if nothing can be followed any more; what cannot be tagged is told to the keeper.
+pub fn follow_all(
+    tagged: Tagged,
+    start: Start,
+    detach: SigSet,
+    keeper: &mut dyn Keeper,
 ) -> Result<Ending, TagError> {
-    let mut waited = detach;
-    waited.add(Signal::SIGCHLD);
-    if std::mem::take(&mut tagged.is_changed) {
-        changed(tagged);
+    run(Family::new(tagged, Some(start), keeper), &detach)
+}
+
+fn run(mut family: Family<'_>, detach: &SigSet) -> Result<Ending, TagError> {
+    match events(&mut family, detach) {
+        Ok(Some(ending)) => Ok(ending),
+        Ok(None) => family.leave(),
+        Err(error) => {
+            family.give_up();
+            Err(error)
+        }
     }
-    tagged.let_children_go()?;
-    tagged.process.go_on()?;
+}
+
+/// How the first process has ended, when all have; `None` if they are to be left.
+fn events(family: &mut Family<'_>, detach: &SigSet) -> Result<Option<Ending>, TagError> {
+    let mut waited = *detach;
+    waited.add(Signal::SIGCHLD);
+    family.begin()?;
     loop {
-        while let Some(status) = next_event(&mut tagged.process)? {
-            if let Some(ending) = hear(tagged, status)? {
-                return Ok(ending);
-            }
-            if std::mem::take(&mut tagged.is_changed) {
-                changed(tagged);
+        while let Some(status) = family.next_event()? {
+            family.event(status)?;
+            if let Some(ending) = family.ending() {
+                return Ok(Some(ending));
             }
         }
-        tagged.keep_budget().or_else(|error| tagged.unless_ended(error).map(drop))?;
-        let at_most = if tagged.process.heard.is_empty() { TICK } else { Duration::ZERO };
+        family.keep_budgets()?;
+        if let Some(ending) = family.ending() {
+            return Ok(Some(ending));
+        }
+        let at_most = if family.has_heard() { Duration::ZERO } else { TICK };
         let signal =
-            wait_for(&waited, at_most).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
+            wait_for(&waited, at_most).map_err(PtraceError::new(family.first(), "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
-            match tagged.stop() {
-                Ok(()) => return Ok(Ending::Detached),
-                Err(error) => drop(tagged.unless_ended(error)?),
-            }
+            return Ok(None);
         }
     }
 }
@@ -93,156 +126,26 @@ fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> 
     }
 }
 
-/// What has happened to any thread.
-fn next_event(process: &mut Process) -> Result<Option<Status>, PtraceError> {
-    if !process.heard.is_empty() {
-        return Ok(Some(process.heard.remove(0)));
-    }
-    let pid = process.pid;
-    match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG) {
-        Ok(Status::StillAlive) => Ok(None),
-        Ok(status) => Ok(Some(status)),
-        Err(Errno::EINTR) => Ok(None),
-        Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
-        Err(error) => Err(PtraceError::new(pid, "wait")(error)),
-    }
+/// One process: it is not asked where anything of others is to go.
+struct Alone<F> {
+    changed: F,
+    ended: Option<(Tagged, Ending)>,
 }
 
-/// Whatever fails, the thread that it was about still stands.
-fn hear(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
-    event(tagged, status).or_else(|error| {
-        let threads = &mut tagged.process.threads;
-        match status {
-            Status::Stopped(thread, signal) => {
-                threads.entry(thread).or_insert(Standing::Signal(signal));
-            }
-            Status::Event(thread, ..) => {
-                threads.entry(thread).or_insert(Standing::Free);
-            }
-            _ => {}
-        }
-        tagged.unless_ended(error)
-    })
-}
-
-fn event(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
-    let pid = tagged.process.pid;
-    match status {
-        Status::Exited(thread, code) => {
-            tagged.collector.leave(thread);
-            return Ok((thread == pid).then_some(Ending::Exited(code)));
-        }
-        Status::Signaled(thread, signal) => {
-            tagged.collector.leave(thread);
-            return Ok((thread == pid).then_some(Ending::Signaled(signal)));
-        }
-        Status::Event(thread, signal, event) => {
-            return ptrace_event(tagged, thread, signal, event);
-        }
-        Status::Stopped(thread, signal) => stopped(tagged, thread, signal)?,
-        Status::Continued | Status::StillAlive => {}
-    }
-    Ok(None)
-}
-
-fn stopped(tagged: &mut Tagged, thread: Pid, signal: SignalNumber) -> Result<(), TagError> {
-    if signal == gate::SIGNAL
-        && let Some(purpose) = tagged.gate_of(thread)?
-    {
-        return tagged.pass(thread, purpose);
-    }
-    Ok(go_on(thread, Some(signal))?)
-}
-
-fn ptrace_event(
-    tagged: &mut Tagged,
-    thread: Pid,
-    signal: SignalNumber,
-    event: i32,
-) -> Result<Option<Ending>, TagError> {
-    if let Some(child) = Child::of(thread, event)? {
-        let_go(tagged, child)?;
-    }
-    match event {
-        libc::PTRACE_EVENT_EXEC => {
-            tagged.process.threads.insert(thread, Standing::InCall);
-            return Ok(Some(Ending::Replaced));
-        }
-        // A thread that begins, or the process was stopped as a shell stops its jobs.
-        libc::PTRACE_EVENT_STOP if signal == Signal::SIGTRAP => {
-            if !tagged.collector.knows(thread) {
-                tagged.enter(thread)?;
-            }
-            go_on(thread, None)?;
-        }
-        libc::PTRACE_EVENT_STOP => listen(thread)?,
-        _ => go_on(thread, None)?,
-    }
-    Ok(None)
-}
-
-/// Leaves a thread stopped, but hears when it goes on.
-fn listen(thread: Pid) -> Result<(), PtraceError> {
-    // SAFETY: the request takes no memory.
-    let result = unsafe { libc::ptrace(libc::PTRACE_LISTEN, thread.as_raw(), 0, 0) };
-    match Errno::result(result) {
-        Err(Errno::ESRCH) => Ok(()),
-        other => other.map(drop).map_err(PtraceError::new(thread, "leave it stopped")),
-    }
-}
-
-impl Tagged {
-    /// Stops all threads; those that began meanwhile get what tags need, and children are let go.
-    pub(super) fn stop(&mut self) -> Result<(), TagError> {
-        self.process.stop()?;
-        self.has_stopped()
+impl<F: FnMut(&Tagged)> Keeper for Alone<F> {
+    fn changed(&mut self, tagged: &Tagged) {
+        (self.changed)(tagged);
     }
 
-    /// Looks after what has begun while the threads were being stopped.
-    pub(super) fn has_stopped(&mut self) -> Result<(), TagError> {
-        let threads = self.process.threads.keys().copied();
-        let new: Vec<Pid> = threads.filter(|thread| !self.collector.knows(*thread)).collect();
-        new.into_iter().try_for_each(|thread| self.enter(thread))?;
-        self.let_children_go()
+    fn ended(&mut self, tagged: Tagged, ending: Ending) {
+        self.ended = Some((tagged, ending));
     }
 
-    /// A process may end at any moment: what was to be done with it then is void, and its end is heard
-    /// next. Threads that still stand would hide it.
-    fn unless_ended(&mut self, error: TagError) -> Result<Option<Ending>, TagError> {
-        match error {
-            TagError::Ptrace(PtraceError::Ended(_)) => {
-                self.process.go_on()?;
-                Ok(None)
-            }
-            error => Err(error),
-        }
+    fn output(&mut self, _: Pid) -> Result<super::Output, TagError> {
+        Ok(super::Output::None)
     }
 
-    /// Lets those children go that began while the process was being stopped.
-    pub(super) fn let_children_go(&mut self) -> Result<(), TagError> {
-        let children = std::mem::take(&mut self.process.forked);
-        children.into_iter().try_for_each(|child| let_go(self, child))
-    }
-}
+    fn unused(&mut self, _: Pid) {}
 
-/// Lets a child go, without tags; one that still has our process's memory keeps them, and counts for
-/// the thread that waits for it.
-fn let_go(tagged: &Tagged, Child { pid: child, shares_memory }: Child) -> Result<(), TagError> {
-    match wait(Some(child), WaitPidFlag::__WALL) {
-        Ok(Status::Event(..) | Status::Stopped(..)) => {}
-        _ => return Ok(()),
-    }
-    if !shares_memory {
-        let process = Process::of(child)?;
-        patch::restore(&process, &tagged.patched)?;
-        tagged
-            .gates
-            .iter()
-            .try_for_each(|gate| patch::restore(&process, std::slice::from_ref(&gate.patched)))?;
-        tagged.collector.disown(&process)?;
-    }
-    match ptrace::detach(child, None) {
-        Err(Errno::ESRCH) => Ok(()),
-        other => Ok(other.map_err(PtraceError::new(child, "let it go"))?),
-    }
+    fn untagged(&mut self, _: Pid, _: &std::path::Path, _: &TagError) {}
 }

@@ -32,7 +32,7 @@ pub(super) enum Purpose {
 }
 
 /// A place that is watched.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Gate {
     pub purpose: Purpose,
     pub patched: Patched,
@@ -80,17 +80,14 @@ impl Tagged {
         Ok(self.gates.iter().find(|gate| gate.stubs.contains(&rip)).map(|gate| gate.purpose))
     }
 
-    /// Lets a thread through a gate; the others are stopped meanwhile.
+    /// Does what a thread has come to a gate for; all threads stand still.
     pub(super) fn pass(&mut self, thread: Pid, purpose: Purpose) -> Result<(), TagError> {
-        self.process.stop_beside(thread)?;
-        self.has_stopped()?;
         if purpose == Purpose::Main {
             self.back_to_main(thread)?;
-            self.begin()?;
+            self.begin()
         } else {
-            self.tag_libraries()?;
+            self.tag_libraries()
         }
-        Ok(self.process.go_on()?)
     }
 
     /// Takes the gate at `main` out: its thread is before the first instruction again.

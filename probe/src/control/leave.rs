@@ -5,10 +5,11 @@
 
 use std::ops::Range;
 
+use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::{Ending, TagError, Tagged};
-use crate::ptrace::{Process, mappings};
+use crate::ptrace::{Process, detach, mappings, wait};
 
 /// Takes memory that we added out of a process whose threads all stand still. Whether it is out.
 ///
@@ -59,8 +60,15 @@ impl Tagged {
         // What failed first is what matters.
         let stands = self.process.stop_others().is_ok();
         let _ = self.finish(Ending::Detached);
+        for child in std::mem::take(&mut self.process.forked) {
+            // It stands still as soon as it begins, or has ended.
+            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            if !child.shares_memory {
+                let _ = self.disown(child.pid);
+            }
+            let _ = detach(child.pid, None);
+        }
         if stands {
-            let _ = self.let_children_go();
             let _ = self.restore();
         }
     }

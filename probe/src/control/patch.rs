@@ -21,7 +21,7 @@ const GROUP: usize = 256;
 const SHARED_BYTES: u64 = 1024;
 
 /// A function with jumps to stubs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Patched {
     pub function: Function,
     /// The file it is of.
@@ -75,7 +75,7 @@ impl Rank {
 }
 
 /// Bytes that are changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Edit {
     rank: Rank,
     address: u64,

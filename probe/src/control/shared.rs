@@ -36,8 +36,10 @@ pub const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// written.
 pub const SLOTS: u64 = 1 << 12;
 
-/// Places of a function that are overwritten, on average at most: memory is taken where there are some.
+/// Places of a function that are overwritten, on average at most, and calls beside: memory is taken where there
+/// are some.
 const PATCHES: u64 = 32;
+const CALLS: u64 = 1 << 22;
 
 /// Where something stood before a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +66,15 @@ impl Shape {
     pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
 }
 
+/// Where in a process memory to share is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Writable by us, and not in use yet.
+    pub scratch: u64,
+    /// Where a child has its parent's memory, which it is not to share any more, and what it has in `gs`.
+    pub inherited: Option<(u64, u64)>,
+}
+
 /// Memory that a process shares with us.
 #[derive(Debug)]
 pub struct Shared {
@@ -80,21 +91,21 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the memory, for at most so many functions. `scratch`: writable by us, and not in use yet.
+    /// Makes the memory, for at most so many functions. What a child has inherited is as large.
     pub fn new(
         process: &mut Process,
-        scratch: u64,
+        place: Place,
         shape: Shape,
         functions: usize,
     ) -> Result<Self, TagError> {
         let pid = process.pid;
         let failed = |source| TagError::Shared { pid, source };
-        let patches = (functions as u64 + 1) * PATCHES;
+        let patches = (functions as u64 + 1) * PATCHES + CALLS;
         let before = (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES);
         // The process maps it at any page: slots begin at the first multiple behind. One more page is only
         // pointed at.
         let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
-        let (start, file) = create(process, scratch, bytes)?;
+        let (start, file) = create(process, place, bytes)?;
         let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
         let memory = Memory::map(&file, bytes).map_err(failed)?;
         let slot_bytes = shape.slot_bytes;
@@ -184,6 +195,12 @@ impl Shared {
         self.start + self.slot_at(slot)
     }
 
+    /// The slot that an address is in; 0 if it is in none.
+    fn slot_of(&self, address: u64) -> u64 {
+        let at = address.saturating_sub(self.slot_address(0));
+        at.checked_div(self.slot_bytes).unwrap_or(0).min(SLOTS - 1)
+    }
+
     /// Whether the process has it at an address.
     fn holds(&self, address: u64) -> bool {
         address.checked_sub(self.start).is_some_and(|at| at < self.bytes)
@@ -216,7 +233,11 @@ fn word(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The memory as a file, and where the process has it.
-fn create(process: &mut Process, scratch: u64, bytes: u64) -> Result<(u64, File), TagError> {
+fn create(
+    process: &mut Process,
+    Place { scratch, inherited }: Place,
+    bytes: u64,
+) -> Result<(u64, File), TagError> {
     let pid = process.pid;
     let create = (libc::SYS_memfd_create, "make memory to share");
     let descriptor = with_text(process, scratch, NAME.to_bytes_with_nul(), |process| {
@@ -229,8 +250,10 @@ fn create(process: &mut Process, scratch: u64, bytes: u64) -> Result<(u64, File)
     let file = file.map_err(|source: io::Error| TagError::Shared { pid, source })?;
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let map = (libc::SYS_mmap, "map memory to share");
-    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
-    let start = process.call(map, [0, bytes, protection, flags, descriptor, 0])?;
+    let over = if inherited.is_some() { libc::MAP_FIXED } else { 0 };
+    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | over) as u64;
+    let start = inherited.map_or(0, |(start, _)| start);
+    let start = process.call(map, [start, bytes, protection, flags, descriptor, 0])?;
     let close = (libc::SYS_close, "close the shared memory's file");
     process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
     Ok((start, file))

@@ -64,6 +64,27 @@ pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), Ptr
     }
 }
 
+/// Asks a thread to stand still.
+pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
+    ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
+}
+
+/// Leaves a thread stopped, but hears when it goes on.
+pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_LISTEN, thread, None) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "leave it stopped")),
+    }
+}
+
+/// Lets a thread that stands still go on, traced no more; one that is no more has gone.
+pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_DETACH, thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "let it go")),
+    }
+}
+
 impl Process {
     /// Traces a running process; all its threads stand still, one of them where it can make a system call
     /// for us: those that wait for a child that has their memory cannot.
@@ -103,17 +124,21 @@ impl Process {
     /// # Errors
     /// [`PtraceError::Ended`] if it has ended, or become another program, which whoever follows it hears.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
-        self.threads.clear();
-        self.stop_others()
+        self.stop_beside(BTreeMap::new(), &BTreeSet::new())
     }
 
-    /// Stops all threads beside one that stands still already, and gets no signal when it goes on.
+    /// Stops all threads beside those that stand still already, and `others`, which are threads of other
+    /// processes with the same memory.
     ///
     /// # Errors
     /// As [`Process::stop`].
-    pub fn stop_beside(&mut self, thread: Pid) -> Result<(), PtraceError> {
-        self.threads = BTreeMap::from([(thread, Standing::Free)]);
-        self.stop_others()
+    pub(crate) fn stop_beside(
+        &mut self,
+        standing: BTreeMap<Pid, Standing>,
+        others: &BTreeSet<Pid>,
+    ) -> Result<(), PtraceError> {
+        self.threads = standing;
+        self.stop_rest(others)
     }
 
     /// Stops all threads that do not stand still already.
@@ -121,6 +146,10 @@ impl Process {
     /// # Errors
     /// As [`Process::stop`].
     pub fn stop_others(&mut self) -> Result<(), PtraceError> {
+        self.stop_rest(&BTreeSet::new())
+    }
+
+    fn stop_rest(&mut self, others: &BTreeSet<Pid>) -> Result<(), PtraceError> {
         for status in self.heard.extract_if(.., |status| matches!(status, Status::Stopped(..))) {
             if let Status::Stopped(thread, signal) = status {
                 self.threads.insert(thread, Standing::Signal(signal));
@@ -128,7 +157,8 @@ impl Process {
         }
         let mut seen: BTreeSet<Pid> = self.threads.keys().copied().collect();
         loop {
-            let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
+            let all = &threads(self.pid)? | others;
+            let new: Vec<Pid> = all.difference(&seen).copied().collect();
             if new.is_empty() {
                 break;
             }
@@ -150,7 +180,9 @@ impl Process {
     /// The thread that stands where it has become another program.
     fn has_become_another(&self) -> Option<Pid> {
         self.heard.iter().find_map(|status| match status {
-            Status::Event(thread, _, libc::PTRACE_EVENT_EXEC) => Some(*thread),
+            Status::Event(thread, _, libc::PTRACE_EVENT_EXEC) if *thread == self.pid => {
+                Some(*thread)
+            }
             _ => None,
         })
     }
@@ -187,24 +219,20 @@ impl Process {
             if within.iter().any(|(_, standing)| *standing != Standing::Free) {
                 return Ok(false);
             }
-            for (thread, _) in within {
-                self.threads.remove(&thread);
-                go_on(thread, None)?;
+            for (thread, _) in &within {
+                self.threads.remove(thread);
+                go_on(*thread, None)?;
             }
             std::thread::sleep(LEAST_PAUSE * (1 << (pause / 8)));
-            self.stop_others()?;
+            self.stop_rest(&within.into_iter().map(|(thread, _)| thread).collect())?;
         }
         Ok(false)
     }
 
     /// Lets all threads go on, traced no more.
     pub fn detach(self) -> Result<(), PtraceError> {
-        self.threads.into_iter().try_for_each(|(thread, standing)| {
-            match resume(libc::PTRACE_DETACH, thread, standing.signal()) {
-                Err(Errno::ESRCH) => Ok(()),
-                other => other.map_err(PtraceError::new(thread, "let it go")),
-            }
-        })
+        let mut threads = self.threads.into_iter();
+        threads.try_for_each(|(thread, standing)| detach(thread, standing.signal()))
     }
 }
 
@@ -232,13 +260,15 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceEr
     }
     loop {
         match wait(Some(thread), WaitPidFlag::__WALL) {
-            Ok(status @ Status::Event(_, _, event)) => {
+            Ok(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC)) => {
+                return Ok(Stopped::Heard(status));
+            }
+            Ok(Status::Event(_, _, event)) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
                     libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
                     libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
-                    libc::PTRACE_EVENT_EXEC => return Ok(Stopped::Heard(status)),
                     _ => go_on(thread, None)?,
                 }
             }

@@ -45,6 +45,26 @@ pub(crate) enum Status {
     StillAlive,
 }
 
+impl Status {
+    /// The thread.
+    pub fn thread(self) -> Option<Pid> {
+        match self {
+            Status::Exited(thread, _)
+            | Status::Signaled(thread, _)
+            | Status::Stopped(thread, _)
+            | Status::Event(thread, ..) => Some(thread),
+            Status::Continued | Status::StillAlive => None,
+        }
+    }
+}
+
+/// Whether something is still to be heard of a process.
+pub(crate) fn is_ours(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), flags | WaitPidFlag::__WALL)
+        != Err(Errno::ECHILD)
+}
+
 /// Waits for a thread, or any.
 pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     let mut status = 0;

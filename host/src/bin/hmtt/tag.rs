@@ -3,6 +3,7 @@
 mod blocks;
 mod detach;
 mod end;
+mod family;
 mod list;
 mod output;
 
@@ -84,6 +85,9 @@ struct How {
     /// taken out again until the rest is cheap enough
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     budget: Option<f64>,
+    /// Follow children and the programs that processes become: they are tagged too, each by itself
+    #[arg(short, long)]
+    follow: bool,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -134,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let process = ptrace::launch(&arguments.program)?;
             let pid = process.pid;
             let start = if arguments.initializers { Start::Now } else { Start::Main };
-            let ran = tag(process, &arguments.how, start, signals);
+            let ran = tag(process, &arguments.how, [start; 2], signals);
             if ran.is_err() {
                 // It is ours, and nobody asked for it untagged.
                 let _ = kill(pid, Signal::SIGKILL);
@@ -145,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Attach(arguments) => {
             let signals = block()?;
             let process = Process::attach(Pid::from_raw(arguments.pid))?;
-            tag(process, &arguments.how, Start::Now, signals)
+            tag(process, &arguments.how, [Start::Now, Start::Main], signals)
         }
     }
 }
@@ -178,30 +182,31 @@ fn block() -> Result<SigSet> {
     Ok(signals)
 }
 
-fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<bool> {
+/// `start`: when it is tagged, and when programs are that it, or a child, becomes.
+fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Result<bool> {
     let selection = how.which.selection()?;
     let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
-    let to = how.to.open()?;
+    if how.follow {
+        how.to.check_follow()?;
+    }
+    let (output, to) = how.to.open()?;
     // Before anything is changed.
-    if how.budget.is_some() && !to.output.tells_calls() {
+    if how.budget.is_some() && !output.tells_calls() {
         return Err(TagError::NoBudget.into());
     }
-    let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
+    let mut tagged = Tagged::new(process, image, selection, output, start[0])?;
+    if let Some(Err(error)) = how.budget.map(|share| tagged.set_budget(share)) {
+        tagged.give_up();
+        return Err(error.into());
+    }
+    if how.follow {
+        return family::run(tagged, &how.to, to, start[1], signals);
+    }
     let (map, result) = (&to.map, &to.result);
     let mut saved = Ok(());
-    let budget = how.budget.map_or(Ok(()), |share| tagged.set_budget(share));
-    let followed = budget.and_then(|()| {
-        follow(&mut tagged, signals, |tagged| {
-            saved = map.iter().try_for_each(|map| map.save(tagged, None));
-        })
-    });
-    let ending = match followed {
-        Ok(ending) => ending,
-        Err(error) => {
-            tagged.give_up();
-            return Err(error.into());
-        }
-    };
+    let (mut tagged, ending) = follow(tagged, signals, |tagged| {
+        saved = map.iter().try_for_each(|map| map.save(tagged, None));
+    })?;
     tell_of_functions(&tagged);
     let summary = tagged.finish(ending);
     let written = saved.and_then(|()| {

@@ -1,5 +1,6 @@
 //! The time stamp counter beside the clocks of the system.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use hmtt_format::tag_log::ClockPair;
@@ -51,11 +52,14 @@ pub fn rate(from: &ClockPair, to: &ClockPair) -> u64 {
     ticks.checked_div(time).unwrap_or_default() as u64
 }
 
-/// Ticks in a second, measured for a moment.
+/// Ticks in a second, measured for a moment, once.
 pub fn measure() -> u64 {
-    let before = pair();
-    std::thread::sleep(CALIBRATION);
-    rate(&before, &pair())
+    static RATE: OnceLock<u64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let before = pair();
+        std::thread::sleep(CALIBRATION);
+        rate(&before, &pair())
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use nix::unistd::Pid;
 
 use super::slots::Slots;
-use super::{Shape, Shared};
+use super::{Place, Shape, Shared};
 use crate::control::TagError;
 use crate::ptrace::Process;
 use crate::stubs::layout::PAGE_BYTES;
@@ -32,11 +32,11 @@ pub struct Counts {
 
 impl Counts {
     /// Makes room for them.
-    pub fn new(process: &mut Process, scratch: u64, at_most: usize) -> Result<Self, TagError> {
+    pub fn new(process: &mut Process, place: Place, at_most: usize) -> Result<Self, TagError> {
         let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
         let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::new(process, scratch, shape, at_most)?);
-        let slots = Slots::new(Arc::clone(&shared));
+        let shared = Arc::new(Shared::new(process, place, shape, at_most)?);
+        let slots = Slots::new(Arc::clone(&shared), place.inherited);
         Ok(Counts { shared, slots, functions: 0, ended: Vec::new() })
     }
 

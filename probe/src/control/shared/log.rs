@@ -18,7 +18,7 @@ use super::drain::Drain;
 use super::marks::{MarkOutput, Marking};
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Shape, Shared, clock};
+use super::{Place, Shape, Shared, clock};
 use crate::control::TagError;
 use crate::ptrace::Process;
 use crate::stubs::layout::{LogShape, header};
@@ -74,15 +74,15 @@ impl Log {
     /// Makes room for records of at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
-        scratch: u64,
+        place: Place,
         output: LogOutput,
         at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id, marks } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, scratch, sizes, at_most)?);
+        let shared = Arc::new(Shared::new(process, place, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
-        let slots = Slots::new(Arc::clone(&shared));
+        let slots = Slots::new(Arc::clone(&shared), place.inherited);
         let tsc_hz = clock::measure();
         let header = Header {
             is_timed: shape.is_timed,

@@ -26,9 +26,12 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// No thread has one.
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Slots { shared, of: BTreeMap::new(), free: Free::default(), next: 1 }
+    /// No thread has one. `inherited`: what a child has in `gs`, as in [`super::Place`]: what its parent was
+    /// about to write when it began, it may write too, to where it is not looked at for long.
+    pub fn new(shared: Arc<Shared>, inherited: Option<(u64, u64)>) -> Self {
+        let taken = inherited.map_or(0, |(_, gs)| shared.slot_of(gs));
+        let next = taken % (SLOTS / 2) + 1;
+        Slots { shared, of: BTreeMap::new(), free: Free::default(), next }
     }
 
     /// Where slots are to be put that are free again.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use hmtt_probe::control::{CardWindow, LogOutput, LogSummary, MarkOutput, Output, Tagged};
+use hmtt_probe::control::{
+    CardWindow, LogOutput, LogSummary, MarkOutput, Output, TagError, Tagged,
+};
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 use hmtt_probe::tag_map::{TagMap, new_id};
 
@@ -83,42 +85,86 @@ pub struct Map {
     window_base: Option<u64>,
 }
 
-/// Where it goes.
+/// Where it goes, beside what tags themselves write to.
 pub struct Opened {
-    pub output: Output,
+    /// The file of a log.
+    pub log: Option<PathBuf>,
     pub map: Option<Map>,
     pub result: Result,
 }
 
+impl Opened {
+    /// Removes files of a log that has not begun.
+    pub fn remove(self) {
+        for path in self.log.into_iter().chain(self.map.map(|map| map.path)) {
+            // The map may not be there yet.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 impl To {
     /// Opens files.
-    pub fn open(&self) -> anyhow::Result<Opened> {
+    pub fn open(&self) -> anyhow::Result<(Output, Opened)> {
         if self.marks.is_some() && (self.sink != SinkName::Log || self.no_time) {
             bail!("--marks is for logs with times: --sink log, without --no-time");
         }
-        let written = |output, map| Opened { output, map, result: Result::Written };
-        Ok(match self.sink {
-            SinkName::None => written(Output::None, None),
-            SinkName::Count => Opened {
-                output: Output::Counts,
-                map: None,
-                result: Result::Counts(self.output.clone()),
-            },
-            SinkName::Log => {
-                let Some(path) = &self.output else { bail!("--sink log needs a file: -o FILE") };
-                let file = File::create(path).with_context(|| path.display().to_string())?;
-                let map = self.map(path, "log");
-                let every = self.mark_every;
-                let marks = self.marks.clone().map(|window| MarkOutput { window, every });
+        if self.sink == SinkName::Log && self.output.is_none() {
+            bail!("--sink log needs a file: -o FILE");
+        }
+        if self.sink == SinkName::Card {
+            let window = self.window.clone().context("--sink card needs --window PATH")?;
+            let map = self.output.as_deref().map(|path| self.map(path, "card"));
+            return Ok((Output::Card(window), Opened { log: None, map, result: Result::Written }));
+        }
+        let every = self.mark_every;
+        let marks = self.marks.clone().map(|window| MarkOutput { window, every });
+        Ok(self.open_with("", marks)?)
+    }
+
+    /// Opens what one more process needs; `suffix`: what the name of its log ends with.
+    pub fn open_more(&self, suffix: &str) -> std::result::Result<(Output, Opened), TagError> {
+        self.open_with(suffix, None)
+    }
+
+    fn open_with(
+        &self,
+        suffix: &str,
+        marks: Option<MarkOutput>,
+    ) -> std::result::Result<(Output, Opened), TagError> {
+        let opened = |result| Opened { log: None, map: None, result };
+        Ok(match (self.sink, &self.output) {
+            (SinkName::Count, path) => (Output::Counts, opened(Result::Counts(path.clone()))),
+            (SinkName::Log, Some(path)) => {
+                let mut name = path.clone().into_os_string();
+                name.push(suffix);
+                let path = PathBuf::from(name);
+                let file = File::create(&path);
+                let file =
+                    file.map_err(|source| TagError::Output { path: path.clone(), source })?;
+                let map = self.map(&path, "log");
                 let log = LogOutput { file, shape: self.shape(), map_id: map.id, marks };
-                written(Output::Log(log), Some(map))
+                let opened = Opened { log: Some(path), map: Some(map), result: Result::Written };
+                (Output::Log(log), opened)
             }
-            SinkName::Card => {
-                let window = self.window.clone().context("--sink card needs --window PATH")?;
-                let map = self.output.as_deref().map(|path| self.map(path, "card"));
-                written(Output::Card(window), map)
-            }
+            _ => (Output::None, opened(Result::Written)),
         })
+    }
+
+    /// Refuses what is of one process only.
+    pub fn check_follow(&self) -> anyhow::Result<()> {
+        if self.sink == SinkName::Card {
+            bail!("--follow is not for --sink card: a card cannot tell processes apart");
+        }
+        if self.marks.is_some() {
+            bail!("--follow is not for --marks: a trace is joined with the log of one process");
+        }
+        Ok(())
+    }
+
+    /// Where counts are to be written, if they are.
+    pub fn counts(&self) -> Option<Option<&Path>> {
+        (self.sink == SinkName::Count).then_some(self.output.as_deref())
     }
 
     fn shape(&self) -> LogShape {
@@ -144,6 +190,12 @@ impl Map {
         map.tsc_hz = learned.map_or(map.tsc_hz, |summary| summary.tsc_hz);
         Ok(map.save(&self.path)?)
     }
+}
+
+/// An error with what has led to it.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Says what was lost, if something was, which comes back.

@@ -1,0 +1,212 @@
+//! `hmtt tag --follow`: a process, its children and the programs they become to counts, or a log, of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hmtt_probe::control::{Ending, Keeper, Output, Start, TagError, Tagged, follow_all};
+use nix::sys::signal::SigSet;
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::end::End;
+use super::output::{self, Opened};
+
+/// Follows the process until all have ended. Whether something was lost comes back; another status than 0 of
+/// the first process is ours.
+pub fn run(
+    tagged: Tagged,
+    to: &output::To,
+    opened: Opened,
+    start: Start,
+    signals: SigSet,
+) -> Result<bool> {
+    let mut keeping = Keeping::new(to, tagged.pid(), opened);
+    let ending = follow_all(tagged, start, signals, &mut keeping)?;
+    let written = keeping.finish();
+    if let Err(error) = &written {
+        eprintln!("hmtt: {error:#}");
+    }
+    let end = match ending {
+        Ending::Exited(code) => End::Status(code),
+        Ending::Signaled(signal) => End::Signal(signal),
+        Ending::Detached | Ending::Replaced => End::Status(0),
+    };
+    end.follow(written.is_err());
+    Ok(written.unwrap_or_default())
+}
+
+/// What one program of one process has called.
+struct Counted {
+    /// In the order in which they began.
+    number: usize,
+    pid: Pid,
+    program: PathBuf,
+    /// File and first address of each function, name, calls.
+    functions: Vec<((PathBuf, u64, String), u64)>,
+}
+
+/// What is kept of processes.
+struct Keeping<'a> {
+    to: &'a output::To,
+    /// Those that are tagged, by number.
+    open: BTreeMap<Pid, (usize, Opened)>,
+    /// How many logs of each process there are that name it.
+    logs: BTreeMap<Pid, usize>,
+    begun: usize,
+    counted: Vec<Counted>,
+    /// Logs beside the first, and whose they are.
+    named: BTreeMap<usize, (Pid, PathBuf, PathBuf)>,
+    /// Programs whose refused functions were told of.
+    refused: BTreeSet<PathBuf>,
+    is_lost: bool,
+    failed: Option<anyhow::Error>,
+}
+
+impl<'a> Keeping<'a> {
+    fn new(to: &'a output::To, first: Pid, opened: Opened) -> Self {
+        Keeping {
+            to,
+            open: BTreeMap::from([(first, (0, opened))]),
+            logs: BTreeMap::new(),
+            begun: 1,
+            counted: Vec::new(),
+            named: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            is_lost: false,
+            failed: None,
+        }
+    }
+
+    /// Keeps what has gone wrong first: the programs go on.
+    fn keep(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn finish(mut self) -> Result<bool> {
+        for (pid, program, log) in self.named.values() {
+            eprintln!("hmtt: log of process {pid}, {}: {}", program.display(), log.display());
+        }
+        if let Some(path) = self.to.counts() {
+            self.counted.sort_by_key(|counted| counted.number);
+            write(&self.counted, path)?;
+        }
+        self.failed.map_or(Ok(self.is_lost), Err)
+    }
+
+    /// What was tagged, for a process that is not any more.
+    fn finish_one(&mut self, tagged: &mut Tagged, ending: Ending) -> Result<()> {
+        let (pid, program) = (tagged.pid(), tagged.program().to_owned());
+        let Some((number, opened)) = self.open.remove(&pid) else { return Ok(()) };
+        if !tagged.refused.is_empty() && self.refused.insert(program.clone()) {
+            let (refused, all) =
+                (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
+            eprintln!(
+                "hmtt: warning: {}: {refused} of {all} functions are not tagged; hmtt tag list says why",
+                program.display()
+            );
+        }
+        for (out, function) in tagged.taken_out() {
+            eprintln!(
+                "hmtt: process {pid}: {} was taken out: called {:.0} times a second of processor time",
+                function.name, out.calls_per_second
+            );
+        }
+        if let (Some(log), 1..) = (&opened.log, number) {
+            self.named.insert(number, (pid, program.clone(), log.clone()));
+        }
+        if self.to.counts().is_some() {
+            let counts = tagged.counts();
+            let total =
+                |at: usize| counts.iter().filter_map(|one| one.entries.get(at)).sum::<u64>();
+            let functions = tagged.objects().map(|(number, object, function)| {
+                let function = (object.to_owned(), function.start, function.name.clone());
+                (function, total(number as usize))
+            });
+            let functions = functions.collect();
+            self.counted.push(Counted { number, pid, program, functions });
+        }
+        let summary = tagged.finish(ending).with_context(|| format!("process {pid}"))?;
+        self.is_lost |= output::tell(summary.as_ref());
+        if let (Some(map), Some(summary)) = (&opened.map, &summary) {
+            map.save(tagged, Some(summary))?;
+        }
+        Ok(())
+    }
+}
+
+impl Keeper for Keeping<'_> {
+    fn changed(&mut self, tagged: &Tagged) {
+        let map = self.open.get(&tagged.pid()).and_then(|(_, opened)| opened.map.as_ref());
+        let saved = map.map_or(Ok(()), |map| map.save(tagged, None));
+        self.keep(saved);
+    }
+
+    fn ended(&mut self, mut tagged: Tagged, ending: Ending) {
+        let finished = self.finish_one(&mut tagged, ending);
+        self.keep(finished);
+        if ending == Ending::Detached {
+            let restored = tagged.restore().map(drop);
+            self.keep(restored.map_err(Into::into));
+        }
+    }
+
+    fn output(&mut self, pid: Pid) -> std::result::Result<Output, TagError> {
+        let logs = self.logs.entry(pid).or_insert(0);
+        *logs += 1;
+        let suffix = match logs {
+            1 => format!(".{pid}"),
+            more => format!(".{pid}.{more}"),
+        };
+        let (output, opened) = self.to.open_more(&suffix)?;
+        self.open.insert(pid, (self.begun, opened));
+        self.begun += 1;
+        Ok(output)
+    }
+
+    fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
+        let why = output::chain(error);
+        eprintln!("hmtt: warning: process {pid}, {}, goes on untagged: {why}", program.display());
+    }
+
+    fn unused(&mut self, pid: Pid) {
+        if let Some((_, opened)) = self.open.remove(&pid) {
+            opened.remove();
+        }
+    }
+}
+
+/// Writes the counts of all, and those of each process if they go to a file.
+fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
+    let mut sums = BTreeMap::<_, u64>::new();
+    for Counted { program, functions, .. } in all {
+        for (function, calls) in functions {
+            *sums.entry((program, function)).or_default() += calls;
+        }
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+    let Some(path) = output else {
+        for ((program, (_, _, name)), calls) in rows.iter().filter(|(_, calls)| *calls != 0) {
+            let program = program.file_name().unwrap_or_default().to_string_lossy();
+            eprintln!("{calls:>14} {program}: {name}");
+        }
+        return Ok(());
+    };
+    let functions = rows.iter().map(|((program, (_, _, name)), calls)| {
+        json!({ "name": name, "calls": calls, "program": program })
+    });
+    let processes = all.iter().map(|Counted { pid, program, functions, .. }| {
+        let functions = functions.iter();
+        let functions: Vec<Value> = functions
+            .map(|((_, _, name), calls)| json!({ "name": name, "calls": calls }))
+            .collect();
+        json!({ "pid": pid.as_raw(), "program": program, "functions": functions })
+    });
+    let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
+    let text =
+        serde_json::to_string_pretty(&json!({ "functions": functions, "processes": processes }))?;
+    std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
+}

@@ -1,0 +1,115 @@
+//! A process that begins as the copy of a tagged one to a tagged one of its own.
+//!
+//! The copy has the jumps and the stubs, and still shares the memory that its parent's tags write to. New
+//! memory takes its place, at the same address: so nothing else in the copy needs to change. Counts begin at
+//! zero, and a call that the parent's thread had entered is the parent's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nix::unistd::Pid;
+
+use super::patch;
+use super::{Collector, Output, Place, TagError, Tagged};
+use crate::ptrace::{Process, Standing};
+
+impl Tagged {
+    /// Makes a child of it, which has a copy of its memory and stands still before it does anything, one of
+    /// its own.
+    ///
+    /// # Errors
+    /// [`TagError`]; the child still has its parent's tags.
+    pub(super) fn child(
+        &self,
+        pid: Pid,
+        standing: Standing,
+        output: Output,
+    ) -> Result<Tagged, TagError> {
+        let mut process = Process::of(pid)?;
+        process.threads.insert(pid, standing);
+        let gs = process.registers(pid)?.gs_base;
+        let inherited = Some((self.collector.memory().start, gs));
+        let place = Place { scratch: self.areas[0].start, inherited };
+        let program = Arc::clone(&self.program);
+        let numbers = self.patched.iter().map(|one| one.numbers() as usize).sum();
+        let room = (numbers, self.at_most);
+        let collector = Collector::new(&mut process, place, output, room)?;
+        let mut child = Tagged {
+            process,
+            patched: self.patched.clone(),
+            refused: self.refused.clone(),
+            collector,
+            program,
+            selection: self.selection.clone(),
+            sink: self.sink,
+            gates: self.gates.clone(),
+            known: self.known.clone(),
+            areas: self.areas.clone(),
+            budget: None,
+            taken_out: self.taken_out.clone(),
+            is_changed: true,
+            at_most: self.at_most,
+            lodgers: BTreeMap::new(),
+        };
+        child.collector.add(numbers)?;
+        let gates = child.gates.iter();
+        let gates = gates.map(|gate| (&gate.stubs, std::slice::from_ref(&gate.patched)));
+        for (stubs, patched) in gates {
+            child.collector.note(stubs, &patch::overwritten(patched))?;
+        }
+        for area in &child.areas {
+            child.collector.note(area, &[])?;
+        }
+        child.collector.note(&child.areas[0], &patch::overwritten(&child.patched))?;
+        child.enter(pid)?;
+        if let Some(share) = self.share() {
+            child.set_budget(share)?;
+        }
+        Ok(child)
+    }
+
+    /// Makes a child, which has a copy of its memory and stands still, one without tags.
+    pub(super) fn disown(&self, pid: Pid) -> Result<(), TagError> {
+        let process = Process::of(pid)?;
+        self.take_out(&process)?;
+        self.collector.disown(&process)
+    }
+
+    /// Stops all threads, and those of other processes with the same memory, beside one that stands still
+    /// already and gets no signal when it goes on.
+    pub(super) fn stop(&mut self, beside: Option<Pid>) -> Result<(), TagError> {
+        let waiting = self.lodgers.values().flatten().map(|thread| (*thread, Standing::InCall));
+        let mut standing: BTreeMap<Pid, Standing> = waiting.collect();
+        standing.extend(beside.map(|thread| (thread, Standing::Free)));
+        let lodgers: BTreeSet<Pid> = self.lodgers.keys().copied().collect();
+        self.process.stop_beside(standing, &lodgers)?;
+        let stands = |thread: &Pid| self.process.threads.contains_key(thread);
+        for thread in self.collector.threads().iter().filter(|thread| !stands(thread)) {
+            self.collector.leave(*thread);
+        }
+        // Threads may have begun meanwhile.
+        let new = |thread: &&Pid| !self.collector.knows(**thread) && !lodgers.contains(*thread);
+        let new: Vec<Pid> = self.process.threads.keys().filter(new).copied().collect();
+        new.into_iter().try_for_each(|thread| self.enter(thread))
+    }
+
+    /// Lets all threads go on, but those that wait for others anyway.
+    pub(super) fn go_on(&mut self) -> Result<(), TagError> {
+        for thread in self.lodgers.values().flatten() {
+            self.process.threads.remove(thread);
+        }
+        Ok(self.process.go_on()?)
+    }
+
+    /// Takes note that a process does not have the same memory any more. The thread that waits for that comes
+    /// back.
+    pub(super) fn lodger_left(&mut self, pid: Pid) -> Option<Pid> {
+        self.collector.leave(pid);
+        self.process.threads.remove(&pid);
+        for waiting in self.lodgers.values_mut() {
+            // One that waits may have ended.
+            waiting.take_if(|thread| *thread == pid);
+        }
+        self.lodgers.remove(&pid).flatten()
+    }
+}
