@@ -39,7 +39,7 @@ enum Command {
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
     Merge(merge::Arguments),
-    Tag(tag::Arguments),
+    Tag(Box<tag::Arguments>),
     Completions(completions::Completions),
     Man(completions::Man),
 }
