@@ -229,9 +229,10 @@ fn records_that_a_jump_left_unwritten_are_lost_and_nothing_waits_for_them() {
     let steps: u64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
     let log = Log::read(&file);
     let [entries, handled] = ["step", "handler"].map(|name| log.entries(number(&file, name))[0]);
-    assert_eq!((handled, log.dropped), (2000, 0));
+    // The timer may have gone off once more while the last handler stopped it.
+    assert!((2000..=2001).contains(&handled) && log.dropped == 0, "{handled}");
     // Some were entered, and left before they did anything.
-    assert!((steps..=steps + 2000).contains(&(entries + log.interrupted)), "{steps} {entries}");
+    assert!((steps..=steps + handled).contains(&(entries + log.interrupted)), "{steps} {entries}");
     assert_eq!(output.status.code(), Some(if log.interrupted == 0 { 0 } else { 3 }));
 }
 
