@@ -8,6 +8,7 @@
 mod abandoned;
 mod begin;
 mod budget;
+mod calls;
 mod collector;
 mod error;
 mod follow;
@@ -42,7 +43,6 @@ pub use follow::{Ending, follow};
 use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
-use shared::Overwritten;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;
@@ -108,21 +108,28 @@ const LIBRARY_BLOCKS: usize = 1 << 20;
 impl Tagged {
     /// Tags the chosen functions of a process whose threads all stand still; they still do.
     pub fn new(
-        mut process: Process,
+        process: Process,
         image: Image,
         selection: Selection,
         output: Output,
         start: Start,
     ) -> Result<Self, TagError> {
+        let mut process = Abandoned::find(process)?.make_way()?;
         let program = Loaded::find(&process, image)?;
         let sink = output.sink();
-        let scratch = program.reserve(&mut process, program.site(), 1)?;
+        let scratch = program.reserve(&mut process, 1)?;
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let more = more + blocks_at_most(&program.image, &selection);
-        let collector =
-            Collector::new(&mut process, &program, scratch.start, output, (chosen, chosen + more))?;
+        let at_most = (chosen, chosen + more);
+        let collector = match Collector::new(&mut process, scratch.start, output, at_most) {
+            Ok(collector) => collector,
+            Err(error) => {
+                let _ = leave::leave(&mut process, &[scratch], &[]);
+                return Err(error);
+            }
+        };
         let mut tagged = Tagged {
             process,
             patched: Vec::new(),
@@ -138,11 +145,22 @@ impl Tagged {
             taken_out: Vec::new(),
             is_changed: false,
         };
-        tagged.enter_threads()?;
-        if start == Start::Now || !tagged.wait_for_main()? {
-            tagged.begin()?;
+        match tagged.start(start) {
+            Ok(()) => Ok(tagged),
+            Err(error) => {
+                tagged.give_up();
+                Err(error)
+            }
         }
-        Ok(tagged)
+    }
+
+    fn start(&mut self, start: Start) -> Result<(), TagError> {
+        self.collector.note(&self.areas[0], &[])?;
+        self.enter_threads()?;
+        if start == Start::Now || !self.wait_for_main()? {
+            self.begin()?;
+        }
+        Ok(())
     }
 
     /// Gives all threads what their tags need.
@@ -213,9 +231,8 @@ impl Tagged {
             self.areas.push(gate.stubs.clone());
         }
         home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
-        self.collector.forget_overwritten();
-        let (site, shared) = (self.program.site(), self.collector.memory());
-        let is_out = leave::leave(&mut self.process, site, &self.areas, &shared)?;
+        let shared = [self.collector.memory()];
+        let is_out = leave::leave(&mut self.process, &self.areas, &shared)?;
         self.process.detach()?;
         Ok(is_out)
     }

@@ -13,6 +13,7 @@ mod marks;
 mod refusal;
 mod region;
 mod rewrite;
+mod sites;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +25,13 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use crate::elf::{Function, Image, Text};
 
 pub use blocks::{Block, Grain};
+pub use flow::Call;
 use flow::Flow;
 use islands::Neighbours;
 pub use leaving::Leaving;
 pub use refusal::Refusal;
 pub use rewrite::{Jump, Region, Rewrite, SHORT_BYTES};
+pub use sites::{Site, SiteKind};
 
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
@@ -52,6 +55,16 @@ impl<'a> Disassembly<'a> {
             parts.entry(function).or_default().extend(range);
         }
         Disassembly { image, flow, parts }
+    }
+
+    /// Places that lead to functions, by address.
+    pub fn sites(&self) -> Vec<Site> {
+        sites::of(self.image)
+    }
+
+    /// Calls that say where they lead.
+    pub fn calls(&self) -> &[Call] {
+        self.flow.calls()
     }
 
     /// What must be changed in functions so that their entries can be seen, and their exits if asked; for

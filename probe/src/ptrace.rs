@@ -6,6 +6,7 @@ mod handlers;
 mod inject;
 mod launch;
 mod maps;
+mod site;
 mod stop;
 mod wait;
 
@@ -22,7 +23,7 @@ pub use handlers::Interrupted;
 pub use launch::launch;
 pub use maps::{Mapping, mappings};
 pub(crate) use stop::go_on;
-pub use wait::SignalNumber;
+pub use wait::{SignalNumber, wait_for_end};
 pub(crate) use wait::{Status, wait};
 
 /// Why a process cannot be traced.
@@ -113,6 +114,11 @@ pub struct Process {
     pub threads: BTreeMap<Pid, Standing>,
     /// Children that began while it was being stopped, and wait for us.
     pub forked: Vec<Child>,
+    /// What has happened to threads while all were being stopped, for whoever follows the process: each
+    /// event once, before those that are still to be waited for.
+    pub(crate) heard: Vec<Status>,
+    /// Where it makes system calls for us, once that is known.
+    site: Option<site::Site>,
     memory: File,
 }
 
@@ -130,6 +136,8 @@ impl Process {
             pid,
             threads: BTreeMap::from([(pid, Standing::Free)]),
             forked: Vec::new(),
+            heard: Vec::new(),
+            site: None,
             memory,
         })
     }
@@ -147,7 +155,11 @@ impl Process {
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> PtraceError {
-        PtraceError::System { pid: self.pid, operation, source }
+        match source.kind() {
+            // Memory of a process that is no more has no bytes.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => PtraceError::Ended(self.pid),
+            _ => PtraceError::System { pid: self.pid, operation, source },
+        }
     }
 
     /// Registers of a thread that stands still.

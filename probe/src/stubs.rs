@@ -21,13 +21,12 @@ mod tests;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use iced_x86::{Code, Instruction};
+use iced_x86::{Code, FlowControl, Instruction};
 
 use crate::disassembly::{
     JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
 };
 use moved::{Moved, encode};
-use tags::TAG_BYTES;
 pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
@@ -37,8 +36,10 @@ const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
 /// Bytes of `push qword [rip+disp32]`.
 const PUSH_BYTES: usize = 6;
-/// Room for an instruction that is moved, and for what a stub has beside those: more than ever needed.
-const INSTRUCTION_BYTES: u64 = 32;
+/// Room beside that for moved instructions themselves, for each of them, those that lead elsewhere, and a stub:
+/// more than ever needed.
+const SLACK_BYTES: u64 = 2;
+const BRANCH_BYTES: u64 = 32;
 const STUB_BYTES: u64 = 48;
 
 /// Why a stub cannot be made.
@@ -56,6 +57,8 @@ pub struct StubError {
 pub struct Changes {
     /// Bytes to be put at addresses.
     pub edits: Vec<(u64, Vec<u8>)>,
+    /// The stub of its entry.
+    pub entry: u64,
     /// What regions take: nothing is executed there any more but their first instruction.
     pub regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was, and where its counterpart is; ascending.
@@ -115,11 +118,16 @@ impl Stubs {
     }
 
     /// Room that a function's stubs need at most, in bytes.
-    pub fn room(rewrite: &Rewrite) -> u64 {
-        let regions = rewrite.regions.iter().chain(&rewrite.detours);
-        let instructions: usize = regions.map(|region| region.instructions.len()).sum();
-        let all = (rewrite.regions.len() + rewrite.detours.len() + Stubs::tags(rewrite)) as u64;
-        instructions as u64 * INSTRUCTION_BYTES + all * (STUB_BYTES + TAG_BYTES as u64)
+    pub fn room(rewrite: &Rewrite, sink: Sink) -> u64 {
+        let regions = || rewrite.regions.iter().chain(&rewrite.detours);
+        let one = |instruction: &Instruction| {
+            let leads = instruction.flow_control() != FlowControl::Next;
+            instruction.len() as u64 + SLACK_BYTES + if leads { BRANCH_BYTES } else { 0 }
+        };
+        let instructions = regions().flat_map(|region| &region.instructions).map(one);
+        let tags = Stubs::tags(rewrite) as u64;
+        let stubs = regions().count() as u64 + tags;
+        instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64
     }
 
     /// Adds a function's stubs. `start`: its own; `number`: of its counter, those of the blocks that are
@@ -164,12 +172,22 @@ impl Stubs {
             }
         }
         for detour in &rewrite.detours {
-            let stub = self.region(detour, context, changes)?;
+            self.align();
+            let stub = self.region(detour, false, context, changes)?;
             context.targets.insert(detour.start(), stub);
         }
-        for region in in_order(rewrite, context.start) {
-            let stub = self.region(region, context, changes)?;
-            if !region.entry {
+        let regions = in_order(rewrite, context.start);
+        let mut runs_on = false;
+        for (index, region) in regions.iter().enumerate() {
+            if !runs_on {
+                self.align();
+            }
+            let next = regions.get(index + 1);
+            runs_on = region.entry && next.is_some_and(|next| behind(region) == Some(next.start()));
+            let stub = self.region(region, runs_on, context, changes)?;
+            if region.entry {
+                changes.entry = stub;
+            } else {
                 context.copies.insert(region.start(), stub);
             }
             changes.regions.push((region.start(), region.room));
@@ -193,20 +211,19 @@ impl Stubs {
         Ok(())
     }
 
-    /// Where the last stub ends.
+    fn align(&mut self) {
+        self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xcc);
+    }
+
+    /// Where the next stub begins.
     fn end(&self) -> u64 {
         self.start.wrapping_add(self.code.len() as u64)
     }
 
-    /// Where the next stub begins.
-    fn begin(&mut self) -> u64 {
-        self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xcc);
-        self.end()
-    }
-
     /// A jump to another function, with an exit tag before it.
     fn leaving(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
-        let start = self.begin();
+        self.align();
+        let start = self.end();
         let code = self.tags.code(&TagPlace::exit(context.number), start)?;
         let from = start.wrapping_add(code.len() as u64);
         self.code.extend(code);
@@ -214,14 +231,17 @@ impl Stubs {
         Ok(start)
     }
 
+    /// `runs_on`: the stub of what is behind it comes next.
     fn region(
         &mut self,
         region: &Region,
+        runs_on: bool,
         context: &mut Context,
         changes: &mut Changes,
     ) -> Result<u64, StubError> {
-        let start = self.begin();
-        let Moved { instructions, places, tags, constant } = self.moved(region, context)?;
+        let start = self.end();
+        let Moved { instructions, places, tags, constant } =
+            self.moved(region, runs_on, context)?;
         let (mut bytes, offsets) = encode(&instructions, start)?;
         if let Some((value, at)) = constant {
             // Read by the push, and never reached.
@@ -247,7 +267,7 @@ impl Stubs {
         Ok(start)
     }
 
-    fn moved(&self, region: &Region, context: &Context) -> Result<Moved, StubError> {
+    fn moved(&self, region: &Region, runs_on: bool, context: &Context) -> Result<Moved, StubError> {
         let mut moved = Moved::default();
         if region.entry {
             moved.add_tag(&self.tags, TagPlace::entry(context.number), 0)?;
@@ -268,8 +288,7 @@ impl Stubs {
         if last.is_call_near() || last.is_call_near_indirect() {
             let ip = moved.instructions.pop().map_or(0, |call| call.ip());
             moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
-        } else if goes_on(&last) {
-            let behind = last.next_ip();
+        } else if let Some(behind) = behind(region).filter(|_| !runs_on) {
             let behind = context.copies.get(&behind).copied().unwrap_or(behind);
             let back = Instruction::with_branch(Code::Jmp_rel32_64, behind);
             moved.instructions.push(back.unwrap_or_default());
@@ -306,14 +325,26 @@ impl Stubs {
 }
 
 /// Regions in the order their stubs are made: that of the entry, which often branches to others, behind
-/// those that it may lead to at once, before those that lead to it.
+/// those that it may branch to, and before the one it goes on in and those that lead to it.
 fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
+    let entry = rewrite.regions.iter().find(|region| region.entry);
+    let next = entry.and_then(behind);
     let mut regions: Vec<&Region> = rewrite.regions.iter().collect();
-    regions.sort_by_key(|region| {
-        let mut targets = region.instructions.iter().map(Instruction::near_branch_target);
-        if region.entry { 1 } else { u8::from(targets.any(|target| target == start)) * 2 }
+    let leads_to = |region: &Region, address| {
+        region.instructions.iter().any(|one| one.near_branch_target() == address)
+    };
+    regions.sort_by_key(|region| match region {
+        region if region.entry => 1,
+        region if next == Some(region.start()) => 2,
+        region => u8::from(leads_to(region, start)) * 3,
     });
     regions
+}
+
+/// Where control goes on behind a region, if it does.
+fn behind(region: &Region) -> Option<u64> {
+    let last = region.instructions.last()?;
+    (goes_on(last) && !is_call(last)).then(|| last.next_ip())
 }
 
 /// Where jumps to other functions lead that are in regions or redirected.

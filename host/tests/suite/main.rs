@@ -29,6 +29,7 @@ mod standard;
 mod tag;
 mod tag_blocks;
 mod tag_life;
+mod tag_list;
 mod tag_log;
 mod tag_real;
 mod tag_report;

@@ -1,19 +1,25 @@
 //! A process whose controller has died to one without tags; and who the controller is, if it lives.
 //!
-//! What was overwritten is in the memory that the process shares with its controller
-//! ([`crate::stubs::layout`]). The memory itself stays: nobody knows any more what may lead to the stubs.
+//! What was overwritten and added is in the memory that the process shares with its controller
+//! ([`crate::stubs::layout`]). What is changed in the process is only what is as that says.
+
+use std::ops::Range;
+use std::time::Duration;
 
 use nix::unistd::Pid;
 
-use super::TagError;
 use super::shared::NAME;
-use crate::ptrace::{Process, PtraceError, mappings};
-use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PATCH_BYTES, VERSION, header};
+use super::{TagError, leave};
+use crate::ptrace::{Mapping, Process, PtraceError, mappings};
+use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
 /// Most places that are believed to be overwritten: more are damage.
 const PATCHES: u64 = 1 << 26;
 /// Bytes of the header that are read.
 const HEADER_BYTES: usize = 256;
+/// How often, and how long, a signal handler that has interrupted a stub is waited for: a second in all.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The process that traces another one; `None` if nobody does.
 ///
@@ -27,46 +33,60 @@ pub fn controller(pid: Pid) -> Result<Option<Pid>, PtraceError> {
     Ok(tracer.map(Pid::from_raw))
 }
 
-/// A process that still has tags that nobody looks after.
+/// A place that was overwritten.
+#[derive(Debug)]
+struct Place {
+    address: u64,
+    original: Vec<u8>,
+}
+
+/// A process that may still have tags that nobody looks after.
 #[derive(Debug)]
 pub struct Abandoned {
     process: Process,
-    /// Places, and what was there before.
-    overwritten: Vec<(u64, Vec<u8>)>,
-    /// Where the number of places is kept.
-    counts: Vec<u64>,
+    /// Places that are still overwritten, in the order in which they were.
+    places: Vec<Place>,
+    /// Memory for stubs.
+    areas: Vec<Range<u64>>,
+    /// Memory that was shared.
+    shared: Vec<Range<u64>>,
 }
 
 impl Abandoned {
     /// Finds the tags in a process whose threads all stand still.
     pub fn find(process: Process) -> Result<Self, TagError> {
-        let name = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
-        let mut found = Abandoned { process, overwritten: Vec::new(), counts: Vec::new() };
-        for mapping in mappings(found.process.pid)? {
-            if mapping.path.as_os_str() == name.as_str() && mapping.offset == 0 {
-                found.read(mapping.start, mapping.end)?;
-            }
+        let (places, areas, shared) = Default::default();
+        let mut found = Abandoned { process, places, areas, shared };
+        let mapped = mappings(found.process.pid)?;
+        for mapping in mapped.iter().filter(|one| is_shared(one) && one.offset == 0) {
+            found.read(mapping, &mapped)?;
         }
         Ok(found)
     }
 
     /// How many places are overwritten.
     pub fn places(&self) -> usize {
-        self.overwritten.len()
+        self.places.len()
     }
 
-    fn read(&mut self, start: u64, end: u64) -> Result<(), TagError> {
+    fn read(&mut self, mapping: &Mapping, mapped: &[Mapping]) -> Result<(), TagError> {
+        let Mapping { start, end, .. } = *mapping;
         let mut bytes = [0; HEADER_BYTES];
-        self.process.read(start, &mut bytes)?;
+        // A file that has not got its size yet has no header.
+        if self.process.read(start, &mut bytes).is_err() {
+            self.shared.push(start..end);
+            return Ok(());
+        }
         let long = |at: u64| {
             let bytes = bytes.get(at as usize..at as usize + 8);
             bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
         };
         let version = long(header::VERSION) as u32;
-        if long(header::MAGIC) != MAGIC || version != VERSION {
+        let is_empty = long(header::MAGIC) == 0;
+        if !is_empty && (long(header::MAGIC) != MAGIC || version != VERSION) {
             return Ok(());
         }
-        self.counts.push(start + header::PATCHES);
+        self.shared.push(start..end);
         let first = start.saturating_add(long(header::PATCHES_AT));
         for number in 0..long(header::PATCHES).min(PATCHES) {
             let at = first.saturating_add(number * PATCH_BYTES);
@@ -75,28 +95,82 @@ impl Abandoned {
             }
             let mut patch = [0; PATCH_BYTES as usize];
             self.process.read(at, &mut patch)?;
-            let (words, _) = patch.as_chunks::<8>();
-            let length = (u64::from_le_bytes(words[1]) as usize).min(OVERWRITTEN_BYTES);
-            let bytes = patch[16..16 + length].to_vec();
-            self.overwritten.push((u64::from_le_bytes(words[0]), bytes));
+            self.add(&patch, mapped);
         }
         Ok(())
     }
 
-    /// Takes the tags out and lets the process go. Places that are no more, in libraries that have been
-    /// unloaded, are left out.
-    pub fn restore(self) -> Result<(), TagError> {
-        let mapped = mappings(self.process.pid)?;
-        // The last that was overwritten is the first to be as it was.
-        for (address, bytes) in self.overwritten.iter().rev() {
-            let code = |one: &&crate::ptrace::Mapping| one.executable && one.start <= *address;
-            if mapped.iter().filter(code).any(|one| address + bytes.len() as u64 <= one.end) {
-                self.process.write(*address, bytes)?;
+    fn add(&mut self, patch: &[u8; PATCH_BYTES as usize], mapped: &[Mapping]) {
+        let (words, _) = patch.as_chunks::<8>();
+        let [address, length, original, new] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
+        let holds = |one: &Mapping, bytes| {
+            one.executable && one.start <= address && address.saturating_add(bytes) <= one.end
+        };
+        if length == 0 {
+            // Nothing but what we added is mapped there: it was not to take the place of anything.
+            let is_there = |one: &Mapping| holds(one, original) && one.path.as_os_str().is_empty();
+            let is_whole = [address, original].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
+            if is_whole && mapped.iter().any(is_there) {
+                self.areas.push(address..address + original);
             }
+            return;
         }
-        for count in &self.counts {
-            self.process.write(*count, &0u64.to_le_bytes())?;
+        let bytes =
+            |word: u64| word.to_le_bytes()[..OVERWRITTEN_BYTES.min(length as usize)].to_vec();
+        let (original, new) = (bytes(original), bytes(new));
+        let mut there = vec![0; new.len()];
+        let is_text = mapped.iter().any(|one| holds(one, length));
+        if is_text && self.process.read(address, &mut there).is_ok() && there == new {
+            self.places.push(Place { address, original });
         }
+    }
+
+    /// Takes the tags out and lets the process go. Places that are no more, in libraries that have been
+    /// unloaded, are left out; memory that something may still lead to stays.
+    pub fn restore(mut self) -> Result<(), TagError> {
+        self.take_out()?;
         Ok(self.process.detach()?)
     }
+
+    /// Takes the tags out, with all memory that was added, and gives the process back, whose threads all
+    /// stand still.
+    ///
+    /// # Errors
+    /// [`TagError::Inside`] if the memory is still needed after a while.
+    pub(super) fn make_way(mut self) -> Result<Process, TagError> {
+        for _ in 0..TRIES {
+            if self.take_out()? {
+                return Ok(self.process);
+            }
+            let pid = self.process.pid;
+            self.process.detach()?;
+            std::thread::sleep(PAUSE);
+            self.process = Process::attach(pid)?;
+        }
+        Err(TagError::Inside(self.process.pid))
+    }
+
+    /// Takes the tags out. Whether their memory is, too.
+    fn take_out(&mut self) -> Result<bool, TagError> {
+        // The last that was overwritten is the first to be as it was.
+        while let Some(Place { address, original }) = self.places.last() {
+            self.process.write(*address, original)?;
+            self.places.pop();
+        }
+        if self.areas.is_empty() && self.shared.is_empty() {
+            return Ok(true);
+        }
+        for memory in &self.shared {
+            // Nobody waits for a controller then. Damage is no reason to leave tags in.
+            let _ = self.process.write(memory.start + header::DEAD, &1u32.to_le_bytes());
+        }
+        leave::leave(&mut self.process, &self.areas, &self.shared)
+    }
+}
+
+/// Whether a mapping is memory that a process shares with its controller.
+pub(super) fn is_shared(mapping: &Mapping) -> bool {
+    let name = mapping.path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
+    name.and_then(|name| name.strip_suffix(" (deleted)"))
+        .is_some_and(|name| NAME.to_str().is_ok_and(|ours| ours == name))
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::gate::{Gate, Purpose};
 use super::loaded::Loaded;
 use super::patch::{self, Patched};
-use super::shared::Overwritten;
 use super::{TagError, Tagged, linker};
 use crate::elf::{Function, Image};
 
@@ -16,9 +15,8 @@ impl Tagged {
         let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
             return Ok(false);
         };
-        let site = self.program.site();
-        let gate = Gate::new(&mut self.process, site, &self.program, main, Purpose::Main)?;
-        self.gates.push(gate);
+        let gate = Gate::new(&mut self.process, &self.program, main, Purpose::Main)?;
+        self.close(gate)?;
         Ok(true)
     }
 
@@ -28,8 +26,7 @@ impl Tagged {
             patch::plan(image, |function| self.selection.grain(function, None), self.sink)
         };
         let plan = plan(&self.program.image);
-        let (process, site) = (&mut self.process, self.program.site());
-        let area = self.program.reserve(process, site, plan.stub_bytes())?;
+        let area = self.program.reserve(&mut self.process, plan.stub_bytes())?;
         let stubs = plan.stubs(area.start, 0, &self.program)?;
         self.add(area, stubs)?;
         if self.selection.has_libraries() {
@@ -47,9 +44,8 @@ impl Tagged {
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
             let function = loaded.image.function_at(address.wrapping_sub(loaded.bias));
             if let Some(function) = function.filter(|_| loaded.holds(address)) {
-                let site = self.program.site();
-                let gate = Gate::new(&mut self.process, site, &loaded, function, Purpose::Linker)?;
-                self.gates.push(gate);
+                let gate = Gate::new(&mut self.process, &loaded, function, Purpose::Linker)?;
+                self.close(gate)?;
                 break;
             }
         }
@@ -72,8 +68,7 @@ impl Tagged {
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
             let chosen = |function: &Function| self.selection.grain(function, Some(&name));
             let plan = patch::plan(&loaded.image, chosen, self.sink);
-            let site = self.program.site();
-            let area = loaded.reserve(&mut self.process, site, plan.stub_bytes())?;
+            let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
             let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
             let stubs = plan.stubs(area.start, numbers, &loaded)?;
             self.add(area, stubs)?;
@@ -85,11 +80,15 @@ impl Tagged {
     fn add(&mut self, area: Range<u64>, planned: patch::Planned) -> Result<(), TagError> {
         let patch::Planned { patched, refused, code } = planned;
         self.refused.extend(refused);
+        let bytes = code.len() as u64;
+        if bytes > area.end - area.start {
+            return Err(TagError::NoRoom(self.process.pid, bytes));
+        }
         self.process.write(area.start, &code)?;
-        self.areas.push(area);
-        let overwritten: Vec<Overwritten> = patched.iter().flat_map(Patched::overwritten).collect();
         let numbers: u32 = patched.iter().map(Patched::numbers).sum();
-        self.collector.add(numbers as usize, &overwritten)?;
+        self.collector.add(numbers as usize)?;
+        self.collector.note(&area, &patch::overwritten(&patched))?;
+        self.areas.push(area);
         patch::tag(&self.process, &patched)?;
         self.patched.extend(patched);
         self.is_changed = true;

@@ -109,20 +109,43 @@ impl Tagged {
         let out =
             budget.too_much(calls).map_err(PtraceError::new(pid, "read its processor time"))?;
         let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);
-        let out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
+        let mut out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
+        self.add_guests(&mut out);
         if out.is_empty() {
             return Ok(());
         }
-        self.process.stop()?;
-        let patched: Vec<_> = out.iter().filter_map(|one| self.patched.get(one.number)).collect();
-        for one in &patched {
+        self.stop()?;
+        // A guest is added behind its host, and leaves before.
+        let leaving = out.iter().rev();
+        let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
+        for one in &leaving {
             patch::restore(&self.process, std::slice::from_ref(*one))?;
         }
-        home::go_home(&mut self.process, &patched)?;
+        home::go_home(&mut self.process, &leaving)?;
         self.taken_out.extend(out);
         self.is_changed = true;
-        self.let_children_go()?;
         Ok(self.process.go_on()?)
+    }
+
+    /// Adds the functions that have jumps where instructions of those that are taken out will be again.
+    fn add_guests(&self, out: &mut Vec<TakenOut>) {
+        let mut looked_at = 0;
+        while let Some(TakenOut { number: host, .. }) = out.get(looked_at).cloned() {
+            looked_at += 1;
+            let Some(host) = self.patched.get(host) else { continue };
+            let rate = |number: usize| {
+                let budget = self.budget.as_ref()?;
+                Some(*budget.calls.get(number)? as f64 * 1e9 / budget.cpu_ns)
+            };
+            for (number, guest) in self.patched.iter().enumerate() {
+                let is_out = |one: &TakenOut| one.number == number;
+                let stays = !out.iter().chain(&self.taken_out).any(is_out);
+                if stays && !std::ptr::eq(host, guest) && host.hosts(guest) {
+                    let calls_per_second = rate(number).unwrap_or_default();
+                    out.push(TakenOut { number, calls_per_second });
+                }
+            }
+        }
     }
 
     /// Functions whose tags were taken out because they cost too much.

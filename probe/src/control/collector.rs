@@ -5,7 +5,6 @@ use std::ops::Range;
 use nix::unistd::Pid;
 
 use super::TagError;
-use super::loaded::Loaded;
 use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
@@ -58,32 +57,36 @@ impl Collector {
     /// use yet.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing =
-            |process: &mut Process| Shared::new(process, loaded, scratch, Shape::NONE, at_most);
+        let nothing = |process: &mut Process| Shared::new(process, scratch, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, loaded, scratch, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, loaded, scratch, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, scratch, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, scratch, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
-                Collector::Card(Window::new(process, loaded, scratch, &window, events)?, shared)
+                Collector::Card(Window::new(process, scratch, &window, events)?, shared)
             }
         })
     }
 
-    /// Makes ready for more functions, whose tags are to stand where `overwritten` is.
-    pub fn add(&mut self, functions: usize, overwritten: &[Overwritten]) -> Result<(), TagError> {
+    /// Makes ready for more functions.
+    pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         match self {
-            Collector::None(_) | Collector::Log(_) => {}
-            Collector::Counts(counts) => counts.add(functions)?,
-            Collector::Card(window, _) => window.add(2 * functions as u64)?,
+            Collector::None(_) | Collector::Log(_) => Ok(()),
+            Collector::Counts(counts) => counts.add(functions),
+            Collector::Card(window, _) => window.add(2 * functions as u64),
         }
+    }
+
+    /// Takes note of what is added to the memory of the process, and of what is to be overwritten, for a
+    /// controller that takes it out later.
+    pub fn note(&self, area: &Range<u64>, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        self.shared().note_area(area)?;
         self.shared().note(overwritten)
     }
 
@@ -138,11 +141,6 @@ impl Collector {
         let registers = child.registers(child.pid)?;
         let gs_base = slots.of_nobody();
         Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
-    }
-
-    /// Takes note that the tags are out.
-    pub fn forget_overwritten(&self) {
-        self.shared().forget_overwritten();
     }
 
     fn slots(&self) -> Option<&Slots> {

@@ -39,6 +39,11 @@ pub enum TagError {
     /// A thread stands in what is to be overwritten, at an instruction that becomes several.
     #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
     InTheWay(Pid, u64),
+    /// Tags of earlier are still in use.
+    #[error(
+        "process {0}: a signal handler has interrupted tags of earlier and has not returned; try again"
+    )]
+    Inside(Pid),
     /// What tags share cannot be made.
     #[error(transparent)]
     Stub(#[from] StubError),

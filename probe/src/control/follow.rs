@@ -56,21 +56,23 @@ pub fn follow(
     tagged.let_children_go()?;
     tagged.process.go_on()?;
     loop {
-        while let Some(status) = next_event(tagged.process.pid)? {
-            if let Some(ending) = event(tagged, status)? {
+        while let Some(status) = next_event(&mut tagged.process)? {
+            if let Some(ending) = hear(tagged, status)? {
                 return Ok(ending);
             }
             if std::mem::take(&mut tagged.is_changed) {
                 changed(tagged);
             }
         }
-        tagged.keep_budget()?;
+        tagged.keep_budget().or_else(|error| tagged.unless_ended(error).map(drop))?;
+        let at_most = if tagged.process.heard.is_empty() { TICK } else { Duration::ZERO };
         let signal =
-            wait_for(&waited, TICK).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
+            wait_for(&waited, at_most).map_err(PtraceError::new(tagged.process.pid, "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
-            tagged.process.stop()?;
-            tagged.let_children_go()?;
-            return Ok(Ending::Detached);
+            match tagged.stop() {
+                Ok(()) => return Ok(Ending::Detached),
+                Err(error) => drop(tagged.unless_ended(error)?),
+            }
         }
     }
 }
@@ -92,7 +94,11 @@ fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> 
 }
 
 /// What has happened to any thread.
-fn next_event(pid: Pid) -> Result<Option<Status>, PtraceError> {
+fn next_event(process: &mut Process) -> Result<Option<Status>, PtraceError> {
+    if !process.heard.is_empty() {
+        return Ok(Some(process.heard.remove(0)));
+    }
+    let pid = process.pid;
     match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG) {
         Ok(Status::StillAlive) => Ok(None),
         Ok(status) => Ok(Some(status)),
@@ -100,6 +106,23 @@ fn next_event(pid: Pid) -> Result<Option<Status>, PtraceError> {
         Err(Errno::ECHILD) => Err(PtraceError::Ended(pid)),
         Err(error) => Err(PtraceError::new(pid, "wait")(error)),
     }
+}
+
+/// Whatever fails, the thread that it was about still stands.
+fn hear(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
+    event(tagged, status).or_else(|error| {
+        let threads = &mut tagged.process.threads;
+        match status {
+            Status::Stopped(thread, signal) => {
+                threads.entry(thread).or_insert(Standing::Signal(signal));
+            }
+            Status::Event(thread, ..) => {
+                threads.entry(thread).or_insert(Standing::Free);
+            }
+            _ => {}
+        }
+        tagged.unless_ended(error)
+    })
 }
 
 fn event(tagged: &mut Tagged, status: Status) -> Result<Option<Ending>, TagError> {
@@ -169,6 +192,32 @@ fn listen(thread: Pid) -> Result<(), PtraceError> {
 }
 
 impl Tagged {
+    /// Stops all threads; those that began meanwhile get what tags need, and children are let go.
+    pub(super) fn stop(&mut self) -> Result<(), TagError> {
+        self.process.stop()?;
+        self.has_stopped()
+    }
+
+    /// Looks after what has begun while the threads were being stopped.
+    pub(super) fn has_stopped(&mut self) -> Result<(), TagError> {
+        let threads = self.process.threads.keys().copied();
+        let new: Vec<Pid> = threads.filter(|thread| !self.collector.knows(*thread)).collect();
+        new.into_iter().try_for_each(|thread| self.enter(thread))?;
+        self.let_children_go()
+    }
+
+    /// A process may end at any moment: what was to be done with it then is void, and its end is heard
+    /// next. Threads that still stand would hide it.
+    fn unless_ended(&mut self, error: TagError) -> Result<Option<Ending>, TagError> {
+        match error {
+            TagError::Ptrace(PtraceError::Ended(_)) => {
+                self.process.go_on()?;
+                Ok(None)
+            }
+            error => Err(error),
+        }
+    }
+
     /// Lets those children go that began while the process was being stopped.
     pub(super) fn let_children_go(&mut self) -> Result<(), TagError> {
         let children = std::mem::take(&mut self.process.forked);

@@ -40,20 +40,19 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Watches a function of a process whose threads all stand still.
+    /// Makes what watches a function of a process whose threads all stand still.
     ///
     /// # Errors
     /// [`TagError::NoGate`] if there is no room for a jump at its entry.
     pub fn new(
         process: &mut Process,
-        site: u64,
         loaded: &Loaded,
         function: &Function,
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
         let plan = patch::plan(&loaded.image, chosen, Sink::Gate);
-        let stubs = loaded.reserve(process, site, plan.stub_bytes())?;
+        let stubs = loaded.reserve(process, plan.stub_bytes())?;
         let patch::Planned { patched, refused, code } = plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|(_, reason)| reason);
@@ -61,12 +60,20 @@ impl Gate {
             return Err(TagError::NoGate { name: function.name.clone(), reason });
         };
         process.write(stubs.start, &code)?;
-        patch::tag(process, std::slice::from_ref(&patched))?;
         Ok(Gate { purpose, patched, stubs })
     }
 }
 
 impl Tagged {
+    /// Puts a gate where it watches.
+    pub(super) fn close(&mut self, gate: Gate) -> Result<(), TagError> {
+        let patched = std::slice::from_ref(&gate.patched);
+        self.collector.note(&gate.stubs, &patch::overwritten(patched))?;
+        patch::tag(&self.process, patched)?;
+        self.gates.push(gate);
+        Ok(())
+    }
+
     /// What the gate is for that a thread has just stopped in, if it is in one.
     pub(super) fn gate_of(&self, thread: Pid) -> Result<Option<Purpose>, TagError> {
         let rip = self.process.registers(thread)?.rip;
@@ -76,13 +83,13 @@ impl Tagged {
     /// Lets a thread through a gate; the others are stopped meanwhile.
     pub(super) fn pass(&mut self, thread: Pid, purpose: Purpose) -> Result<(), TagError> {
         self.process.stop_beside(thread)?;
+        self.has_stopped()?;
         if purpose == Purpose::Main {
             self.back_to_main(thread)?;
             self.begin()?;
         } else {
             self.tag_libraries()?;
         }
-        self.let_children_go()?;
         Ok(self.process.go_on()?)
     }
 

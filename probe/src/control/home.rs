@@ -10,9 +10,6 @@ use super::TagError;
 use super::patch::Patched;
 use crate::ptrace::{Interrupted, Process, mappings};
 
-/// Most instructions that a thread is taken on to one that was moved: no tag is longer.
-const STEPS: usize = 1 << 8;
-
 /// Takes the threads of a process, which all stand still, home as far as they can be: one that is in a system
 /// call for a tag cannot, nor can a handler's return that would be into a tag.
 pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(), TagError> {
@@ -23,15 +20,14 @@ pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(),
         next.checked_sub(1).is_some_and(|index| stubs[index].contains(&address))
     };
     let homes: HashMap<u64, u64> = patched.iter().flat_map(|one| one.homes()).collect();
+    // Out of tags, to an instruction that was moved, as far as that can be.
+    process.run_out(|address| inside(address) && !homes.contains_key(&address))?;
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
     let mapped = mappings(process.pid)?;
     for thread in threads {
-        let away = |address: u64| inside(address) && !homes.contains_key(&address);
-        if inside(process.registers(thread)?.rip) && process.step_out(thread, STEPS, away)? {
-            let registers = process.registers(thread)?;
-            if let Some(rip) = homes.get(&registers.rip).copied() {
-                process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
-            }
+        let registers = process.registers(thread)?;
+        if let Some(rip) = homes.get(&registers.rip).copied() {
+            process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
         }
         for Interrupted { rip, place } in process.interrupted(thread, &mapped)? {
             if let Some(home) = homes.get(&rip) {

@@ -1,53 +1,67 @@
 //! A process whose tags are out to one that has nothing of ours, if that is safe.
 //!
 //! What we added to its memory stays while anything may still lead there: a thread that stands in a stub is
-//! taken on to where it leaves it; one whose signal handler has interrupted a stub will return to it.
+//! let run until it has left it; one whose signal handler has interrupted a stub will return to it.
 
 use std::ops::Range;
 
 use nix::unistd::Pid;
 
-use super::TagError;
+use super::{Ending, TagError, Tagged};
 use crate::ptrace::{Process, mappings};
-
-/// Most instructions that a thread is taken on: no stub is longer.
-const STEPS: usize = 1 << 10;
 
 /// Takes memory that we added out of a process whose threads all stand still. Whether it is out.
 ///
-/// `areas`: the memory; `site`: where system calls can be made; `shared`: where `gs` of threads may point.
+/// `areas`: the memory; `shared`: where `gs` of threads may point.
 pub(super) fn leave(
     process: &mut Process,
-    site: u64,
     areas: &[Range<u64>],
-    shared: &Range<u64>,
+    shared: &[Range<u64>],
 ) -> Result<bool, TagError> {
-    let threads: Vec<Pid> = process.threads.keys().copied().collect();
-    if !process.can_call() {
+    if !process.can_call() || !is_free_of(process, areas)? {
         return Ok(false);
     }
-    let inside = |address: u64| areas.iter().any(|area| area.contains(&address));
-    for thread in &threads {
-        if !process.step_out(*thread, STEPS, inside)? {
-            return Ok(false);
+    let threads: Vec<Pid> = process.threads.keys().copied().collect();
+    for thread in threads {
+        let registers = process.registers(thread)?;
+        if shared.iter().any(|memory| memory.contains(&registers.gs_base)) {
+            process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
+    // What says what the rest is goes first: nobody takes memory for ours that is another's by then.
+    for area in shared.iter().chain(areas) {
+        let call = (libc::SYS_munmap, "unmap what tags needed");
+        process.call(call, [area.start, area.end - area.start, 0, 0, 0, 0])?;
+    }
+    Ok(true)
+}
+
+/// Lets threads of a process, which all stand still, leave some memory. Whether nothing leads there any more.
+pub(super) fn is_free_of(process: &mut Process, areas: &[Range<u64>]) -> Result<bool, TagError> {
+    let inside = |address: u64| areas.iter().any(|area| area.contains(&address));
+    if !process.run_out(inside)? {
+        return Ok(false);
+    }
     let mapped = mappings(process.pid)?;
-    for thread in &threads {
+    for thread in process.threads.keys() {
         let interrupted = process.interrupted(*thread, &mapped)?;
         if interrupted.iter().any(|one| inside(one.rip)) {
             return Ok(false);
         }
     }
-    for thread in threads {
-        let registers = process.registers(thread)?;
-        if shared.contains(&registers.gs_base) {
-            process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
+    Ok(true)
+}
+
+impl Tagged {
+    /// Takes all tags out of a process with which something has gone wrong, as far as that can be done, and
+    /// ends the log.
+    pub fn give_up(mut self) {
+        // What failed first is what matters.
+        let stands = self.process.stop_others().is_ok();
+        let _ = self.finish(Ending::Detached);
+        if stands {
+            let _ = self.let_children_go();
+            let _ = self.restore();
         }
     }
-    for area in areas.iter().chain([shared]) {
-        let call = (libc::SYS_munmap, "unmap what tags needed");
-        process.call(site, call, [area.start, area.end - area.start, 0, 0, 0, 0])?;
-    }
-    Ok(true)
 }

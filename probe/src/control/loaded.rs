@@ -8,8 +8,11 @@ use crate::stubs::layout::PAGE_BYTES;
 
 use super::TagError;
 
-/// Left between the program and what we add: the heap begins behind a program that is not relocatable.
+/// Left between the program and what we add behind it: the heap begins there if it is not relocatable.
 const DISTANCE: u64 = 64 << 20;
+/// Between places that are tried before it. Near is what counts: processors foresee jumps of more than about
+/// 2 MiB less well.
+const STEP: u64 = 64 << 10;
 /// How far a jump from any function must reach, with room to spare (2 GiB it could).
 const REACH: u64 = 1 << 30;
 
@@ -37,11 +40,6 @@ impl Loaded {
         Ok(Loaded { image, bias })
     }
 
-    /// An address whose instructions no thread will be at: the program starts there once.
-    pub fn site(&self) -> u64 {
-        self.image.entry.wrapping_add(self.bias)
-    }
-
     /// Whether it has an address.
     pub fn holds(&self, address: u64) -> bool {
         let address = address.wrapping_sub(self.bias);
@@ -49,13 +47,8 @@ impl Loaded {
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
-    /// Maps memory for instructions near it, not writable. `site`: see [`Loaded::site`].
-    pub fn reserve(
-        &self,
-        process: &mut Process,
-        site: u64,
-        bytes: u64,
-    ) -> Result<Range<u64>, TagError> {
+    /// Maps memory for instructions near it, not writable.
+    pub fn reserve(&self, process: &mut Process, bytes: u64) -> Result<Range<u64>, TagError> {
         let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
         let mappings = mappings(process.pid)?;
         let no_room = TagError::NoRoom(process.pid, bytes);
@@ -64,7 +57,7 @@ impl Loaded {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let call = (libc::SYS_mmap, "map memory for stubs");
         let arguments = [start, bytes, protection, flags, u64::MAX, 0];
-        let start = process.call(site, call, arguments)?;
+        let start = process.call(call, arguments)?;
         Ok(start..start + bytes)
     }
 
@@ -76,9 +69,15 @@ impl Loaded {
             *start >= PAGE_BYTES * 16
                 && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
         };
-        let places = |step: u64| (1..REACH / step).map(move |n| n * step);
-        let below = places(DISTANCE).filter_map(|away| first.checked_sub(away + bytes));
-        let above = places(DISTANCE).rev().map(|away| first + away);
-        below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES).find(is_free)
+        let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
+        let below = below.map_while(|away| first.checked_sub(away));
+        let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
+        // Then whatever is left between mappings.
+        let end = |mapping: &Mapping| mapping.end;
+        let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
+        let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));
+        let beside = beside.filter(|start| start.abs_diff(first) < REACH);
+        let coarse = below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES);
+        coarse.chain(beside).find(is_free)
     }
 }

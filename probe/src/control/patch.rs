@@ -3,9 +3,13 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::TagError;
+use super::calls;
 use super::loaded::Loaded;
-use super::{Overwritten, TagError};
-use crate::disassembly::{Block, Disassembly, Grain, Rewrite, bytes_of};
+use super::shared::Overwritten;
+use crate::disassembly::{
+    Block, Call, Disassembly, Grain, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of,
+};
 use crate::elf::{Function, Image};
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -47,9 +51,33 @@ pub(super) struct Planned {
     pub code: Vec<u8>,
 }
 
+/// What bytes are changed for, in the order in which that is done: a program is right after each. Branches no
+/// longer lead to what jumps overwrite, then jumps leave bytes free, then islands are there, then what leads
+/// to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Redirect,
+    Near,
+    Island,
+    Short,
+}
+
+impl Rank {
+    /// Of an edit, which is where a region begins or not.
+    fn of(bytes: usize, is_start: bool) -> Rank {
+        match (bytes as u64, is_start) {
+            (SHORT_BYTES, _) => Rank::Short,
+            (_, true) => Rank::Near,
+            (bytes, false) if bytes == JUMP_BYTES as u64 => Rank::Island,
+            _ => Rank::Redirect,
+        }
+    }
+}
+
 /// Bytes that are changed.
 #[derive(Debug)]
 struct Edit {
+    rank: Rank,
     address: u64,
     original: Vec<u8>,
     new: Vec<u8>,
@@ -59,15 +87,35 @@ struct Edit {
 pub(super) struct Plan {
     rewrites: Vec<(Function, Rewrite)>,
     refused: Vec<(Function, String)>,
+    /// Calls of anything, from anywhere in the file.
+    calls: Vec<Call>,
     sink: Sink,
+}
+
+/// A function whose stubs are made.
+pub(super) struct Changed {
+    pub function: Function,
+    number: u32,
+    rewrite: Rewrite,
+    pub changes: Changes,
+}
+
+impl Changed {
+    /// How many numbers it takes: its own and those of its blocks that are seen.
+    fn numbers(&self) -> u32 {
+        let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());
+        1 + seen.count() as u32
+    }
 }
 
 /// Looks at the chosen functions.
 pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> Option<Grain>, sink: Sink) -> Plan {
     let chosen = image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
     let chosen: Vec<(&Function, Grain)> = chosen.collect();
-    let rewrites = Disassembly::of(image).finer_rewrites(&chosen, sink.exits());
-    let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), sink };
+    let disassembly = Disassembly::of(image);
+    let rewrites = disassembly.finer_rewrites(&chosen, sink.exits());
+    let calls = disassembly.calls().to_vec();
+    let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), calls, sink };
     for ((function, _), rewrite) in chosen.into_iter().zip(rewrites) {
         let function = function.clone();
         match rewrite {
@@ -81,44 +129,43 @@ pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> Option<Grain>, s
 impl Plan {
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
-        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite));
+        let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite, self.sink));
         stubs.sum::<u64>() + SHARED_BYTES
     }
 
     /// The patches, what could not be patched after all, and the code of the stubs.
     /// `first`: the number of the first function or block.
     pub fn stubs(self, start: u64, first: u32, loaded: &Loaded) -> Result<Planned, StubError> {
-        let Plan { rewrites, mut refused, sink } = self;
+        let Plan { rewrites, mut refused, calls, sink } = self;
         let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
         let mut stubs = Stubs::new(start, loaded.bias, sink, tags)?;
-        let (mut patched, mut number) = (Vec::new(), first);
+        let mut changed: Vec<Changed> = Vec::new();
+        let mut number = first;
         for (function, rewrite) in rewrites {
             match stubs.add(&rewrite, function.start, number) {
                 Ok(changes) => {
-                    let one = Patched::new(function, number, rewrite, changes, loaded);
+                    let one = Changed { function, number, rewrite, changes };
                     number += one.numbers();
-                    patched.push(one);
+                    changed.push(one);
                 }
                 Err(error) => refused.push((function, error.to_string())),
             }
         }
+        calls::redirect(&calls, &mut changed);
+        let patched = changed.into_iter().map(|changed| Patched::new(changed, loaded)).collect();
         Ok(Planned { patched, refused, code: stubs.code() })
     }
 }
 
 impl Patched {
-    fn new(
-        function: Function,
-        number: u32,
-        rewrite: Rewrite,
-        changes: Changes,
-        loaded: &Loaded,
-    ) -> Self {
+    fn new(changed: Changed, loaded: &Loaded) -> Self {
+        let Changed { function, number, rewrite, changes } = changed;
         let Loaded { image, bias } = loaded;
         let there = |address: u64| address.wrapping_add(*bias);
         let edit = |(address, new): (u64, Vec<u8>)| {
             let original = bytes_of(image, address, new.len() as u64).unwrap_or_default().to_vec();
-            Edit { address: there(address), original, new }
+            let is_start = changes.regions.iter().any(|(start, _)| *start == address);
+            Edit { rank: Rank::of(new.len(), is_start), address: there(address), original, new }
         };
         let (blocks, refused_blocks) =
             rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
@@ -137,11 +184,10 @@ impl Patched {
         }
     }
 
-    /// What stood where its jumps are.
-    pub fn overwritten(&self) -> impl Iterator<Item = Overwritten> + '_ {
-        self.edits
-            .iter()
-            .map(|edit| Overwritten { address: edit.address, bytes: edit.original.clone() })
+    /// Whether some of another one's jumps are where its instructions stood.
+    pub fn hosts(&self, other: &Patched) -> bool {
+        let inside = |at: u64| self.regions.iter().any(|(start, end)| (*start..*end).contains(&at));
+        other.edits.iter().any(|edit| inside(edit.address))
     }
 
     /// How many numbers it has: its own and those of its blocks.
@@ -180,6 +226,18 @@ impl Patched {
     }
 }
 
+/// What stands where jumps are to be, in the order in which they are put in.
+pub(super) fn overwritten(patched: &[Patched]) -> Vec<Overwritten> {
+    let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
+    edits.sort_by_key(|edit| edit.rank);
+    let overwritten = |edit: &Edit| Overwritten {
+        address: edit.address,
+        bytes: edit.original.clone(),
+        new: edit.new.clone(),
+    };
+    edits.into_iter().map(overwritten).collect()
+}
+
 fn counterpart(patched: &[Patched], rip: u64) -> Option<Option<u64>> {
     patched.iter().find_map(|patched| patched.counterpart(rip))
 }
@@ -210,46 +268,55 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
     for (place, rip) in returns {
         process.write(place, &rip.to_le_bytes())?;
     }
-    Ok(change(process, patched, false, |there, edit| there.copy_from_slice(&edit.new))?)
+    Ok(change(process, patched, Way::In, |there, edit| there.copy_from_slice(&edit.new))?)
 }
 
 /// Takes the jumps out where they still are: a library may have been unloaded. A thread in a stub goes on
 /// there: stubs stay, and lead back behind the jump.
 pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
-    change(process, patched, true, |there, edit| {
+    change(process, patched, Way::Out, |there, edit| {
         if there == edit.new {
             there.copy_from_slice(&edit.original);
         }
     })
 }
 
-/// Changes the places of all edits, those near each other at once. `may_be_gone`: what is not mapped any
-/// more is left out.
+/// Which way edits go. Out: what is not mapped any more is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+/// Changes the places of all edits, those near each other at once.
 fn change(
     process: &Process,
     patched: &[Patched],
-    may_be_gone: bool,
+    way: Way,
     change: impl Fn(&mut [u8], &Edit),
 ) -> Result<(), PtraceError> {
     let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
-    edits.sort_unstable_by_key(|edit| edit.address);
+    edits.sort_unstable_by_key(|edit| (edit.rank, edit.address));
+    let mut ranks: Vec<&[&Edit]> = edits.chunk_by(|one, other| one.rank == other.rank).collect();
+    if way == Way::Out {
+        ranks.reverse();
+    }
     let near = |one: &&Edit, other: &&Edit| other.address - one.address < PAGE_BYTES;
-    for group in edits.chunk_by(near) {
-        // A chain of near ones may be long: pages of it.
-        for group in group.chunks(GROUP) {
-            let (first, last) = (group[0], group[group.len() - 1]);
-            let end = last.address + last.new.len() as u64;
-            let mut bytes = vec![0; (end - first.address) as usize];
-            match process.read(first.address, &mut bytes) {
-                Err(_) if may_be_gone => continue,
-                read => read?,
-            }
-            for edit in group {
-                let at = (edit.address - first.address) as usize;
-                change(&mut bytes[at..at + edit.new.len()], edit);
-            }
-            process.write(first.address, &bytes)?;
+    let groups = ranks.into_iter().flat_map(|rank| rank.chunk_by(near));
+    // A chain of near ones may be long: pages of it.
+    for group in groups.flat_map(|group| group.chunks(GROUP)) {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        let end = last.address + last.new.len() as u64;
+        let mut bytes = vec![0; (end - first.address) as usize];
+        match process.read(first.address, &mut bytes) {
+            Err(_) if way == Way::Out => continue,
+            read => read?,
         }
+        for edit in group {
+            let at = (edit.address - first.address) as usize;
+            change(&mut bytes[at..at + edit.new.len()], edit);
+        }
+        process.write(first.address, &bytes)?;
     }
     Ok(())
 }

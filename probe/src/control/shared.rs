@@ -17,6 +17,7 @@ pub mod writer;
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,7 +26,6 @@ use rustix::fs::Timespec;
 use rustix::thread::futex;
 
 use super::TagError;
-use super::loaded::Loaded;
 use crate::ptrace::Process;
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use memory::Memory;
@@ -44,8 +44,10 @@ const PATCHES: u64 = 32;
 pub struct Overwritten {
     /// Where.
     pub address: u64,
-    /// What, 16 bytes at most.
+    /// What, 8 bytes at most.
     pub bytes: Vec<u8>,
+    /// What stands there now, as many.
+    pub new: Vec<u8>,
 }
 
 /// What slots are to be like.
@@ -81,7 +83,6 @@ impl Shared {
     /// Makes the memory, for at most so many functions. `scratch`: writable by us, and not in use yet.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         shape: Shape,
         functions: usize,
@@ -93,7 +94,7 @@ impl Shared {
         // The process maps it at any page: slots begin at the first multiple behind. One more page is only
         // pointed at.
         let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
-        let (start, file) = create(process, loaded, scratch, bytes)?;
+        let (start, file) = create(process, scratch, bytes)?;
         let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
         let memory = Memory::map(&file, bytes).map_err(failed)?;
         let slot_bytes = shape.slot_bytes;
@@ -128,18 +129,30 @@ impl Shared {
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.
     pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
+            Some([*address, bytes.len() as u64, word(bytes)?, word(new)?])
+        });
+        let all: Option<Vec<_>> = all.collect();
+        self.append(&all.ok_or_else(|| self.failed("a place to tag is too long"))?)
+    }
+
+    /// Keeps where memory was added, likewise.
+    pub fn note_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+        self.append(&[[area.start, 0, area.end - area.start, 0]])
+    }
+
+    fn append(&self, patches: &[[u64; 4]]) -> Result<(), TagError> {
         let first = self.get(header::PATCHES);
-        if first + overwritten.len() as u64 > self.patches {
+        let behind = first + patches.len() as u64;
+        if behind > self.patches {
             return Err(self.failed("too many places to tag"));
         }
-        for (number, Overwritten { address, bytes }) in overwritten.iter().enumerate() {
-            let at = PAGE_BYTES + (first + number as u64) * PATCH_BYTES;
-            let bytes = &bytes[..bytes.len().min(OVERWRITTEN_BYTES)];
-            self.set(at, *address);
-            self.set(at + 8, bytes.len() as u64);
-            self.memory.copy_from(at + 16, bytes);
+        for (number, patch) in (first..).zip(patches) {
+            let at = PAGE_BYTES + number * PATCH_BYTES;
+            (at..).step_by(8).zip(patch).for_each(|(at, word)| self.set(at, *word));
         }
-        self.set(header::PATCHES, first + overwritten.len() as u64);
+        // From here on they are believed.
+        self.set(header::PATCHES, behind);
         Ok(())
     }
 
@@ -151,11 +164,6 @@ impl Shared {
         self.set(header::SLOTS_AT, self.slots_at);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);
-    }
-
-    /// Says that the tags are out.
-    pub fn forget_overwritten(&self) {
-        self.set(header::PATCHES, 0);
     }
 
     fn set(&self, offset: u64, value: u64) {
@@ -200,19 +208,20 @@ impl Shared {
     }
 }
 
+/// Some bytes as a word; none if they are too many.
+fn word(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; OVERWRITTEN_BYTES];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}
+
 /// The memory as a file, and where the process has it.
-fn create(
-    process: &mut Process,
-    loaded: &Loaded,
-    scratch: u64,
-    bytes: u64,
-) -> Result<(u64, File), TagError> {
+fn create(process: &mut Process, scratch: u64, bytes: u64) -> Result<(u64, File), TagError> {
     let pid = process.pid;
-    let site = loaded.site();
     let create = (libc::SYS_memfd_create, "make memory to share");
     let descriptor = with_text(process, scratch, NAME.to_bytes_with_nul(), |process| {
         let arguments = [scratch, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
-        Ok(process.call(site, create, arguments)?)
+        Ok(process.call(create, arguments)?)
     })?;
     let path = format!("/proc/{pid}/fd/{descriptor}");
     let file = File::options().read(true).write(true).open(path);
@@ -221,9 +230,9 @@ fn create(
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let map = (libc::SYS_mmap, "map memory to share");
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
-    let start = process.call(site, map, [0, bytes, protection, flags, descriptor, 0])?;
+    let start = process.call(map, [0, bytes, protection, flags, descriptor, 0])?;
     let close = (libc::SYS_close, "close the shared memory's file");
-    process.call(site, close, [descriptor, 0, 0, 0, 0, 0])?;
+    process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
     Ok((start, file))
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 
 use super::marks::Marks;
 use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
@@ -30,6 +30,17 @@ pub struct Flow {
     self_naming: HashSet<u64>,
     /// The function that each part belongs to, both by their first addresses.
     owners: HashMap<u64, u64>,
+    /// Calls that say where they lead.
+    calls: Vec<Call>,
+}
+
+/// A call that says where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Address behind it: its last four bytes are the distance from there.
+    pub next: u64,
+    /// Where it leads.
+    pub target: u64,
 }
 
 impl Flow {
@@ -47,6 +58,7 @@ impl Flow {
             for (part, function) in part.owners {
                 flow.owners.entry(part).or_insert(function);
             }
+            flow.calls.extend(part.calls);
             tables.extend(more);
         }
         let reached = image.reached.iter().chain(&image.landing_pads);
@@ -64,8 +76,8 @@ impl Flow {
 
     fn none(image: &Image) -> Flow {
         let [fixed, heads, computed] = [(); 3].map(|()| Marks::new(image));
-        let (tabled, self_naming, owners) = Default::default();
-        Flow { fixed, heads, computed, tabled, self_naming, owners }
+        let (tabled, self_naming, owners, calls) = Default::default();
+        Flow { fixed, heads, computed, tabled, self_naming, owners, calls }
     }
 
     /// Reads some ranges; the tables that they name are to be read yet.
@@ -112,7 +124,12 @@ impl Flow {
 
     fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
+        let (mut calls, mut end) = (Vec::new(), range.start);
         for instruction in instructions(bytes, range.start) {
+            end = instruction.next_ip();
+            if instruction.code() == Code::Call_rel32_64 {
+                calls.push(Call { next: end, target: instruction.near_branch_target() });
+            }
             match branch_target(&instruction) {
                 Some(target) if !range.contains(&target) => {
                     self.fixed.set(target);
@@ -126,6 +143,17 @@ impl Flow {
                 }
             }
         }
+        // What is not all instructions, or may be read in two ways, may be no calls.
+        let next = image.functions.partition_point(|one| one.start <= range.start);
+        let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
+        if end == range.end && is_alone {
+            self.calls.extend(calls);
+        }
+    }
+
+    /// Calls that say where they lead.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
     }
 
     /// A branch between a function and a part that lies apart says that they belong together.

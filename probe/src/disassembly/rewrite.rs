@@ -23,7 +23,7 @@ use crate::elf::{Function, Image};
 /// `jmp rel8`.
 pub const SHORT_BYTES: u64 = 2;
 /// Small functions are moved whole if they can be: one jump instead of one in and one out.
-const WHOLE: u64 = 96;
+const WHOLE: u64 = 320;
 /// How far a region around a place may reach, in instructions.
 const AROUND: usize = 8;
 /// Bytes of a jump, and of a conditional one, to anywhere.

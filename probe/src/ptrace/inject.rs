@@ -1,8 +1,9 @@
 //! System calls that a process makes because we want them.
 //!
-//! A thread that stands still gets the registers of the call and `syscall; int3` to run; afterwards both
-//! are as before. A call of its own that was interrupted is restarted by the kernel only if the registers
-//! say so, hence the -1 while ours runs.
+//! A thread that stands still gets the registers of the call and goes on at a [`site`](super::site): a
+//! `syscall`, where it is stopped right behind. Should we die before, it makes the call and goes on behind it,
+//! where it takes back its registers, flags and signals and goes on where it was. So whatever happens to us, it
+//! does not notice.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -10,12 +11,17 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::{Process, PtraceError, Standing, Status, wait};
+use super::site::Return;
+use super::wait::resume;
+use super::{Process, PtraceError, SignalNumber, Standing, Status, wait};
 
-/// `syscall; int3`.
-const CODE: [u8; 3] = [0x0f, 0x05, 0xcc];
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
+/// How a thread stops that begins or ends a system call (ptrace(2), `PTRACE_O_TRACESYSGOOD`): no signal, so
+/// that it gets none if we die then.
+const SYSTEM_CALL: SignalNumber = SignalNumber(Signal::SIGTRAP as i32 | 0x80);
+/// A set of all signals.
+const ALL: Mask = !0;
 
 impl Process {
     /// Whether there is a thread that can make a system call: not while all wait for children that have
@@ -24,31 +30,23 @@ impl Process {
         self.threads.values().any(|standing| *standing != Standing::InCall)
     }
 
-    /// Makes a system call. `site`: an address with instructions that no thread is at; all threads stand
-    /// still.
+    /// Makes a system call; all threads stand still.
     pub fn call(
         &mut self,
-        site: u64,
         (number, operation): (libc::c_long, &'static str),
         arguments: [u64; 6],
     ) -> Result<u64, PtraceError> {
-        let standing = |wanted: fn(&Standing) -> bool| {
-            self.threads.iter().find(|(_, standing)| wanted(standing)).map(|(thread, _)| *thread)
-        };
-        let free = standing(|standing| *standing == Standing::Free);
-        let thread = free.or_else(|| standing(|standing| *standing != Standing::InCall));
-        let busy =
-            || PtraceError::new(self.pid, "find a thread that is in no system call")(Errno::EAGAIN);
-        let thread = thread.ok_or_else(busy)?;
-        let before = self.registers(thread)?;
-        let mut code = [0; CODE.len()];
-        self.read(site, &mut code)?;
-        self.write(site, &CODE)?;
+        let site = self.site()?;
+        let (thread, before) = self.caller()?;
+        let mask = mask(thread)?;
+        let mut there = vec![0; site.bytes];
+        self.read(site.address, &mut there)?;
+        self.write(site.address, &Return { registers: before, mask }.code())?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let registers = libc::user_regs_struct {
             rax: number as u64,
             orig_rax: u64::MAX,
-            rip: site,
+            rip: site.address,
             rdi,
             rsi,
             rdx,
@@ -57,41 +55,85 @@ impl Process {
             r9,
             ..before
         };
+        // What is changed last is taken back first: a thread that is at the site recovers from all of it.
         self.set_registers(thread, registers)?;
-        let ran = self.undisturbed(thread, |process| process.run_to_trap(thread));
-        self.write(site, &code)?;
-        ran?;
-        let result = self.registers(thread)?.rax;
+        let result = set_mask(thread, ALL).and_then(|()| self.result_of_call(thread));
+        set_mask(thread, mask)?;
         self.set_registers(thread, before)?;
-        match result {
-            ERRORS.. => Err(PtraceError::new(self.pid, operation)(Errno::from_raw(
+        self.write(site.address, &there)?;
+        match result? {
+            result @ ERRORS.. => Err(PtraceError::new(self.pid, operation)(Errno::from_raw(
                 (result as i64).wrapping_neg() as i32,
             ))),
-            _ => Ok(result),
+            result => Ok(result),
         }
     }
 
-    fn run_to_trap(&mut self, thread: Pid) -> Result<(), PtraceError> {
-        self.go_to_trap(thread, |thread| ptrace::cont(thread, None))
+    /// A thread that can make a call, and its registers: best one that makes none itself, since the kernel
+    /// would have to make that again.
+    fn caller(&self) -> Result<(Pid, libc::user_regs_struct), PtraceError> {
+        let mut best: Option<(i32, Pid, libc::user_regs_struct)> = None;
+        for (thread, standing) in &self.threads {
+            let rank = match standing {
+                Standing::Free => 0,
+                // These cannot wait as others do.
+                Standing::Signal(signal) if *signal == Signal::SIGSTOP => 4,
+                Standing::Signal(_) => 2,
+                Standing::InCall => continue,
+            };
+            let registers = self.registers(*thread)?;
+            let is_in_call = i32::from(registers.orig_rax.cast_signed() >= 0);
+            if best.is_none_or(|(least, ..)| rank + is_in_call < least) {
+                best = Some((rank + is_in_call, *thread, registers));
+            }
+        }
+        let busy =
+            || PtraceError::new(self.pid, "find a thread that is in no system call")(Errno::EAGAIN);
+        best.map(|(_, thread, registers)| (thread, registers)).ok_or_else(busy)
     }
 
-    /// Signals that cannot be kept off wait until the thread goes on, and so do stops that were asked for
-    /// before.
-    fn go_to_trap(
+    /// Lets a thread make the one call that it is about to make. It stands as after any interruption then:
+    /// only there the kernel makes calls again that were interrupted before.
+    fn result_of_call(&mut self, thread: Pid) -> Result<u64, PtraceError> {
+        for _begins_and_ends in 0..2 {
+            self.go_to(thread, libc::PTRACE_SYSCALL, |status| {
+                matches!(status, Status::Stopped(_, SYSTEM_CALL))
+            })?;
+        }
+        let result = self.registers(thread)?.rax;
+        ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))?;
+        self.go_to(thread, libc::PTRACE_CONT, |status| {
+            matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_STOP))
+        })?;
+        Ok(result)
+    }
+
+    /// Continues a thread until it stands where it is to. A signal that it was about to get goes back to those
+    /// that wait for it, since it gets none for now (signal(7)); one that cannot wait is kept here.
+    fn go_to(
         &mut self,
         thread: Pid,
-        go: impl Fn(Pid) -> nix::Result<()>,
+        request: libc::c_uint,
+        is_there: impl Fn(&Status) -> bool,
     ) -> Result<(), PtraceError> {
         loop {
-            go(thread).map_err(PtraceError::new(thread, "continue"))?;
+            let signal = match self.threads.get(&thread) {
+                Some(Standing::Signal(signal)) if *signal != Signal::SIGSTOP => Some(*signal),
+                _ => None,
+            };
+            resume(request, thread, signal).map_err(PtraceError::new(thread, "continue"))?;
+            if signal.is_some() {
+                self.threads.insert(thread, Standing::Free);
+            }
             let status = wait(Some(thread), WaitPidFlag::__WALL);
-            let status = status.map_err(PtraceError::new(thread, "wait"))?;
-            match status {
-                Status::Stopped(_, signal) if signal == Signal::SIGTRAP => return Ok(()),
-                Status::Exited(..) | Status::Signaled(..) => {
+            match status.map_err(PtraceError::new(thread, "wait"))? {
+                status if is_there(&status) => return Ok(()),
+                status @ (Status::Exited(..) | Status::Signaled(..)) => {
+                    self.threads.remove(&thread);
+                    self.heard.push(status);
                     return Err(PtraceError::Ended(self.pid));
                 }
-                Status::Stopped(_, signal) => {
+                Status::Stopped(_, signal) if signal != SYSTEM_CALL => {
                     self.threads.insert(thread, Standing::Signal(signal));
                 }
                 _ => {}
@@ -101,7 +143,7 @@ impl Process {
 }
 
 /// A set of signals as the kernel has it.
-type Mask = u64;
+pub(super) type Mask = u64;
 
 /// The signals that a thread does not get for now.
 fn mask(thread: Pid) -> Result<Mask, PtraceError> {
@@ -120,48 +162,4 @@ fn set_mask(thread: Pid, mask: Mask) -> Result<(), PtraceError> {
     let result =
         unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<Mask>(), place) };
     Errno::result(result).map(drop).map_err(PtraceError::new(thread, "set its signal mask"))
-}
-
-impl Process {
-    /// Does something with a thread that stands still, which gets no signals meanwhile but the trap's:
-    /// those that come wait in the kernel, all of them and as they are.
-    fn undisturbed<T>(
-        &mut self,
-        thread: Pid,
-        something: impl FnOnce(&mut Process) -> Result<T, PtraceError>,
-    ) -> Result<T, PtraceError> {
-        let before = mask(thread)?;
-        set_mask(thread, !(1 << (Signal::SIGTRAP as u64 - 1)))?;
-        let result = something(self);
-        // A thread that has ended needs none.
-        match (result, set_mask(thread, before)) {
-            (Err(error), _) | (_, Err(error)) => Err(error),
-            (Ok(result), Ok(())) => Ok(result),
-        }
-    }
-
-    /// Takes a thread that stands still on until it is outside, instruction by instruction. Whether it got
-    /// there.
-    pub fn step_out(
-        &mut self,
-        thread: Pid,
-        at_most: usize,
-        inside: impl Fn(u64) -> bool,
-    ) -> Result<bool, PtraceError> {
-        if !inside(self.registers(thread)?.rip) {
-            return Ok(true);
-        }
-        if self.threads.get(&thread) == Some(&Standing::InCall) {
-            return Ok(false);
-        }
-        self.undisturbed(thread, |process| {
-            for _ in 0..at_most {
-                process.go_to_trap(thread, |thread| ptrace::step(thread, None))?;
-                if !inside(process.registers(thread)?.rip) {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        })
-    }
 }

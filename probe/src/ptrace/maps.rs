@@ -1,5 +1,6 @@
 //! `/proc/PID/maps` to mappings (proc(5)).
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
@@ -24,7 +25,12 @@ pub struct Mapping {
 /// What a process has mapped, by address.
 pub fn mappings(pid: Pid) -> Result<Vec<Mapping>, PtraceError> {
     let failed = |source| PtraceError::System { pid, operation: "read what it has mapped", source };
-    let text = std::fs::read(format!("/proc/{pid}/maps")).map_err(failed)?;
+    let text = match std::fs::read(format!("/proc/{pid}/maps")) {
+        // One that is no more has none.
+        Ok(text) if text.is_empty() => return Err(PtraceError::Ended(pid)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(PtraceError::Ended(pid)),
+        text => text.map_err(failed)?,
+    };
     Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
 }
 

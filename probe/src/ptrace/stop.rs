@@ -18,11 +18,16 @@ use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
-    .union(Options::PTRACE_O_TRACEEXEC);
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// How often, and how long, a process that waits for its child is waited for: a second in all.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often, and for how long, threads are let run: 330 ms in all, longer than any of our code waits.
+const PAUSES: u32 = 72;
+const LEAST_PAUSE: Duration = Duration::from_micros(80);
 
 /// Waits until a child has become its program.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
@@ -71,8 +76,14 @@ impl Process {
             let mut process = Process::of(pid)?;
             process.threads.clear();
             ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
-            process.stop()?;
+            let stopped = process.stop();
             tries += 1;
+            match process.has_become_another() {
+                Some(thread) if tries < TRIES => {
+                    process.threads.insert(thread, Standing::InCall);
+                }
+                _ => stopped?,
+            }
             if process.can_call() || tries == TRIES {
                 return Ok(process);
             }
@@ -88,18 +99,34 @@ impl Process {
 
     /// Stops all threads. Each may start others until it stands still itself, so they are looked for
     /// until there are no new ones.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if it has ended, or become another program, which whoever follows it hears.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
         self.threads.clear();
-        self.stop_others(BTreeSet::new())
+        self.stop_others()
     }
 
     /// Stops all threads beside one that stands still already, and gets no signal when it goes on.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
     pub fn stop_beside(&mut self, thread: Pid) -> Result<(), PtraceError> {
         self.threads = BTreeMap::from([(thread, Standing::Free)]);
-        self.stop_others(BTreeSet::from([thread]))
+        self.stop_others()
     }
 
-    fn stop_others(&mut self, mut seen: BTreeSet<Pid>) -> Result<(), PtraceError> {
+    /// Stops all threads that do not stand still already.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
+    pub fn stop_others(&mut self) -> Result<(), PtraceError> {
+        for status in self.heard.extract_if(.., |status| matches!(status, Status::Stopped(..))) {
+            if let Status::Stopped(thread, signal) = status {
+                self.threads.insert(thread, Standing::Signal(signal));
+            }
+        }
+        let mut seen: BTreeSet<Pid> = self.threads.keys().copied().collect();
         loop {
             let new: Vec<Pid> = threads(self.pid)?.difference(&seen).copied().collect();
             if new.is_empty() {
@@ -107,18 +134,67 @@ impl Process {
             }
             for thread in new {
                 seen.insert(thread);
-                if let Some(standing) = stand_still(thread, &mut self.forked)? {
-                    self.threads.insert(thread, standing);
+                match stand_still(thread, &mut self.forked)? {
+                    Stopped::Stands(standing) => drop(self.threads.insert(thread, standing)),
+                    Stopped::Heard(status) => self.heard.push(status),
+                    Stopped::Ended => {}
                 }
             }
         }
-        if self.threads.is_empty() { Err(PtraceError::Ended(self.pid)) } else { Ok(()) }
+        if self.threads.is_empty() || self.has_become_another().is_some() {
+            return Err(PtraceError::Ended(self.pid));
+        }
+        Ok(())
     }
 
-    /// Lets all threads go on, traced.
+    /// The thread that stands where it has become another program.
+    fn has_become_another(&self) -> Option<Pid> {
+        self.heard.iter().find_map(|status| match status {
+            Status::Event(thread, _, libc::PTRACE_EVENT_EXEC) => Some(*thread),
+            _ => None,
+        })
+    }
+
+    /// Lets all threads go on, traced. Those that are about to get a signal stand until whoever follows the
+    /// process has heard of it.
     pub fn go_on(&mut self) -> Result<(), PtraceError> {
-        let threads = std::mem::take(&mut self.threads);
-        threads.into_iter().try_for_each(|(thread, standing)| go_on(thread, standing.signal()))
+        for (thread, standing) in std::mem::take(&mut self.threads) {
+            match standing {
+                Standing::Signal(signal) => self.heard.push(Status::Stopped(thread, signal)),
+                _ => go_on(thread, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets threads run that stand inside until they stand outside; whether they do. They are let go and
+    /// stopped again: a step, instruction by instruction, ends in a signal that ends the program if we die then.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
+    pub fn run_out(&mut self, inside: impl Fn(u64) -> bool) -> Result<bool, PtraceError> {
+        for pause in 0..PAUSES {
+            let mut within = Vec::new();
+            for (thread, standing) in &self.threads {
+                if inside(self.registers(*thread)?.rip) {
+                    within.push((*thread, *standing));
+                }
+            }
+            if within.is_empty() {
+                return Ok(true);
+            }
+            // A handler would come back to where the thread is.
+            if within.iter().any(|(_, standing)| *standing != Standing::Free) {
+                return Ok(false);
+            }
+            for (thread, _) in within {
+                self.threads.remove(&thread);
+                go_on(thread, None)?;
+            }
+            std::thread::sleep(LEAST_PAUSE * (1 << (pause / 8)));
+            self.stop_others()?;
+        }
+        Ok(false)
     }
 
     /// Lets all threads go on, traced no more.
@@ -132,33 +208,47 @@ impl Process {
     }
 }
 
-/// Stops a thread, which is traced from here on if it was not; `None` if it has ended. Children that it
-/// forks meanwhile are added to `forked`.
-fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Option<Standing>, PtraceError> {
+/// What has become of a thread that was to be stopped.
+enum Stopped {
+    Stands(Standing),
+    /// It has ended, or its process has become another program.
+    Heard(Status),
+    /// It has ended, which is heard elsewhere.
+    Ended,
+}
+
+/// Stops a thread, which is traced from here on if it was not. Children that it forks meanwhile are added to
+/// `forked`.
+fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceError> {
     match ptrace::seize(thread, OPTIONS) {
         // Traced already, by us: nobody else can have been before us at the whole process.
         Ok(()) | Err(Errno::EPERM) => {}
-        Err(Errno::ESRCH) => return Ok(None),
+        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
         Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
     }
     match ptrace::interrupt(thread) {
-        Err(Errno::ESRCH) => return Ok(None),
+        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
         other => other.map_err(PtraceError::new(thread, "stop it"))?,
     }
     loop {
         match wait(Some(thread), WaitPidFlag::__WALL) {
-            Ok(Status::Event(_, _, event)) => {
+            Ok(status @ Status::Event(_, _, event)) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
-                    libc::PTRACE_EVENT_STOP => return Ok(Some(Standing::Free)),
+                    libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
-                    libc::PTRACE_EVENT_VFORK => return Ok(Some(Standing::InCall)),
+                    libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
+                    libc::PTRACE_EVENT_EXEC => return Ok(Stopped::Heard(status)),
                     _ => go_on(thread, None)?,
                 }
             }
-            Ok(Status::Stopped(_, signal)) => return Ok(Some(Standing::Signal(signal))),
-            Ok(Status::Exited(..) | Status::Signaled(..)) => return Ok(None),
-            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(None),
+            Ok(Status::Stopped(_, signal)) => {
+                return Ok(Stopped::Stands(Standing::Signal(signal)));
+            }
+            Ok(status @ (Status::Exited(..) | Status::Signaled(..))) => {
+                return Ok(Stopped::Heard(status));
+            }
+            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Ended),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
             Ok(_) => go_on(thread, None)?,

@@ -54,6 +54,19 @@ pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Statu
     Ok(meaning(Pid::from_raw(pid), status))
 }
 
+/// Waits until a child of ours ends: its status, or the signal that has ended it; `None` if it is no child
+/// of ours.
+pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
+    loop {
+        match wait(Some(child), WaitPidFlag::empty()) {
+            Ok(Status::Exited(_, status)) => return Some(Ok(status)),
+            Ok(Status::Signaled(_, signal)) => return Some(Err(signal)),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
 fn meaning(pid: Pid, status: i32) -> Status {
     if pid.as_raw() == 0 {
         Status::StillAlive

@@ -46,13 +46,17 @@
 //! | patch | bytes | |
 //! |---|---|---|
 //! | 0 | 8 | address |
-//! | 8 | 8 | how many bytes were overwritten |
-//! | 16 | 16 | which |
+//! | 8 | 8 | how many bytes are overwritten; 0 for memory that was added, which begins there |
+//! | 16 | 8 | what stood there; of added memory, how many bytes it is |
+//! | 24 | 8 | what stands there now |
+//!
+//! Patches are in the order in which they are put in: taken out in the other order, a program is right after
+//! each of them.
 
 /// What the memory begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmtttags");
 /// Of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Of memory.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -104,7 +108,7 @@ pub mod chunk {
 /// A patch: bytes of it, and of what it may have overwritten.
 pub const PATCH_BYTES: u64 = 32;
 /// Most bytes that a patch overwrites.
-pub const OVERWRITTEN_BYTES: usize = 16;
+pub const OVERWRITTEN_BYTES: usize = 8;
 
 /// What a thread does that finds no free chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

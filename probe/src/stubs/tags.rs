@@ -21,8 +21,9 @@ use iced_x86::code_asm::*;
 use super::layout::{LogShape, slot};
 use super::{StubError, switch};
 
-/// Most bytes of a tag's code together with its cold instructions.
-pub const TAG_BYTES: usize = 128;
+/// Most bytes of a tag's code together with its cold instructions: of a log, and of other sinks.
+pub(super) const LOG_BYTES: usize = 128;
+const SMALL_BYTES: usize = 48;
 const COLD_BYTES: usize = 12;
 /// Bytes below `rsp` that a function may use without moving it.
 const RED_ZONE_BYTES: i32 = 128;
@@ -45,6 +46,15 @@ pub enum Sink {
 }
 
 impl Sink {
+    /// Most bytes of a tag's code.
+    pub(super) fn most_bytes(self) -> usize {
+        match self {
+            Sink::None => 0,
+            Sink::Count | Sink::Card | Sink::Gate => SMALL_BYTES,
+            Sink::Log(_) => LOG_BYTES,
+        }
+    }
+
     /// Whether exits matter.
     pub fn exits(self) -> bool {
         !matches!(self, Sink::Count | Sink::Gate)

@@ -6,7 +6,7 @@ mod random;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::layout::{LogShape, PAGE_BYTES, WhenFull, chunk, header, slot};
-use super::tags::TAG_BYTES;
+use super::tags::LOG_BYTES;
 use super::{Sink, TagPlace, Tags};
 
 const CODE_BYTES: usize = 1 << 17;
@@ -86,7 +86,7 @@ impl Bench {
         let mut tags = Tags::new(Sink::Log(self.shape), self.code(), 1).unwrap();
         let at = self.code() + (tags.prelude_bytes() as u64).next_multiple_of(16);
         let code = tags.code(&place, at).unwrap();
-        assert!(code.len() + 12 <= TAG_BYTES, "{} bytes", code.len());
+        assert!(code.len() + 12 <= LOG_BYTES, "{} bytes", code.len());
         let prelude = tags.prelude();
         // SAFETY: all of it fits into the memory for code.
         unsafe {

@@ -2,21 +2,21 @@
 
 mod blocks;
 mod detach;
+mod end;
+mod list;
 mod output;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Ending, Start, TagError, Tagged, ThreadCounts, follow, verdicts};
+use hmtt_probe::control::{Start, TagError, Tagged, ThreadCounts, follow};
 use hmtt_probe::disassembly::Grain;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::json;
 
@@ -31,22 +31,11 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    List(List),
+    List(list::List),
     Run(Run),
     Attach(Attach),
     Detach(Detach),
     Report(tag_report::Arguments),
-}
-
-/// List the functions of a program, and which of them cannot be tagged, and why; with --blocks or --loops, the
-/// blocks of those they choose
-#[derive(clap::Args)]
-struct List {
-    /// A program, or the number of a process
-    #[arg(value_name = "PROG|PID")]
-    program: String,
-    #[command(flatten)]
-    which: Which,
 }
 
 /// Run a program with its functions tagged
@@ -139,7 +128,7 @@ impl Which {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Report(arguments) => tag_report::run(arguments),
-        Command::List(arguments) => list(arguments).map(|()| false),
+        Command::List(arguments) => list::run(arguments).map(|()| false),
         Command::Run(arguments) => {
             let signals = block()?;
             let process = ptrace::launch(&arguments.program)?;
@@ -159,37 +148,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             tag(process, &arguments.how, Start::Now, signals)
         }
     }
-}
-
-fn list(arguments: &List) -> Result<()> {
-    let selection = arguments.which.selection()?;
-    let path = match arguments.program.parse::<i32>() {
-        Ok(pid) => program_of(pid)?,
-        Err(_) => arguments.program.clone().into(),
-    };
-    let image = read(&path, &selection)?;
-    if selection.is_finer(false) {
-        return blocks::list(&image, &selection);
-    }
-    let mut output = std::io::stdout().lock();
-    for (function, rewrite) in verdicts(&image) {
-        if !selection.matches(function, None) {
-            continue;
-        }
-        let Function { name, start, size, .. } = function;
-        match rewrite {
-            Ok(rewrite) => {
-                let hidden = rewrite.hidden.len();
-                write!(output, "{start:x} {size} {name}")?;
-                if hidden > 0 {
-                    write!(output, ": {hidden} exits not seen")?;
-                }
-                writeln!(output)?;
-            }
-            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
-        }
-    }
-    Ok(())
 }
 
 /// Reads a program, with what rules need of it.
@@ -229,14 +187,49 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
         return Err(TagError::NoBudget.into());
     }
     let mut tagged = Tagged::new(process, image, selection, to.output, start)?;
-    if let Some(share) = how.budget {
-        tagged.set_budget(share)?;
-    }
+    let (map, result) = (&to.map, &to.result);
     let mut saved = Ok(());
-    let ending = follow(&mut tagged, signals, |tagged| {
-        saved = to.map.iter().try_for_each(|map| map.save(tagged, None));
-    })?;
-    saved?;
+    let budget = how.budget.map_or(Ok(()), |share| tagged.set_budget(share));
+    let followed = budget.and_then(|()| {
+        follow(&mut tagged, signals, |tagged| {
+            saved = map.iter().try_for_each(|map| map.save(tagged, None));
+        })
+    });
+    let ending = match followed {
+        Ok(ending) => ending,
+        Err(error) => {
+            tagged.give_up();
+            return Err(error.into());
+        }
+    };
+    tell_of_functions(&tagged);
+    let summary = tagged.finish(ending);
+    let written = saved.and_then(|()| {
+        if let (Some(map), Ok(Some(summary))) = (map, &summary) {
+            map.save(&tagged, Some(summary))?;
+        }
+        match result {
+            output::Result::Counts(path) => write(&tagged, &tagged.counts(), path.as_deref()),
+            output::Result::Written => Ok(()),
+        }
+    });
+    // The program comes first: it goes on, or we end as it did, whatever became of what was to be written.
+    let end = end::leave(tagged, ending)?;
+    let (summary, failed) = match summary {
+        Ok(summary) => (summary, None),
+        Err(error) => (None, Some(error.into())),
+    };
+    let failed = [written.err(), failed];
+    for error in failed.iter().flatten() {
+        eprintln!("hmtt: {error:#}");
+    }
+    let is_cut = output::tell(summary.as_ref());
+    end.follow(failed.iter().any(Option::is_some));
+    Ok(is_cut)
+}
+
+/// Says which functions are not tagged, or not any more.
+fn tell_of_functions(tagged: &Tagged) {
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
@@ -244,52 +237,12 @@ fn tag(process: Process, how: &How, start: Start, signals: SigSet) -> Result<boo
             "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
-    blocks::tell(&tagged);
+    blocks::tell(tagged);
     for (out, function) in tagged.taken_out() {
         eprintln!(
             "hmtt: {} was taken out: called {:.0} times a second of processor time",
             function.name, out.calls_per_second
         );
-    }
-    let summary = tagged.finish(ending);
-    if let (Some(map), Ok(Some(summary))) = (&to.map, &summary) {
-        map.save(&tagged, Some(summary))?;
-    }
-    if let output::Result::Counts(path) = &to.result {
-        write(&tagged, &tagged.counts(), path.as_deref())?;
-    }
-    let status = end(tagged, ending)?;
-    // The program comes first: it goes on, or its status is ours, whatever became of the log.
-    match summary {
-        Ok(summary) if status == 0 => Ok(output::tell(summary.as_ref())),
-        Ok(summary) => {
-            output::tell(summary.as_ref());
-            std::process::exit(status)
-        }
-        Err(error) => {
-            eprintln!("hmtt: {:#}", anyhow::Error::from(error));
-            std::process::exit(if status == 0 { 1 } else { status })
-        }
-    }
-}
-
-/// Leaves the program; its status comes back.
-fn end(tagged: Tagged, ending: Ending) -> Result<i32> {
-    match ending {
-        Ending::Detached => drop(tagged.restore()?),
-        Ending::Replaced => return wait_for(tagged.release()?),
-        Ending::Exited(code) => return Ok(code),
-        Ending::Signaled(signal) => bail!("the program was ended by {signal}"),
-    }
-    Ok(0)
-}
-
-/// Waits for a program that a tagged one has become, if it is our child.
-fn wait_for(pid: Pid) -> Result<i32> {
-    match waitpid(pid, None) {
-        Ok(WaitStatus::Exited(_, code)) => Ok(code),
-        Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the program was ended by {signal}"),
-        _ => Ok(0),
     }
 }
 

@@ -7,7 +7,6 @@ use nix::unistd::Pid;
 use super::slots::Slots;
 use super::{Shape, Shared};
 use crate::control::TagError;
-use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
 use crate::stubs::layout::PAGE_BYTES;
 
@@ -33,15 +32,10 @@ pub struct Counts {
 
 impl Counts {
     /// Makes room for them.
-    pub fn new(
-        process: &mut Process,
-        loaded: &Loaded,
-        scratch: u64,
-        at_most: usize,
-    ) -> Result<Self, TagError> {
+    pub fn new(process: &mut Process, scratch: u64, at_most: usize) -> Result<Self, TagError> {
         let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
         let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, shape, at_most)?);
+        let shared = Arc::new(Shared::new(process, scratch, shape, at_most)?);
         let slots = Slots::new(Arc::clone(&shared));
         Ok(Counts { shared, slots, functions: 0, ended: Vec::new() })
     }

@@ -76,7 +76,12 @@ impl Drain {
             }
             self.write(shared, shape, writer, shape.capacity());
             self.free(shared, shape);
+            // A thread that waits has filled all chunks: it is woken when many are free, not for each.
+            if self.number.is_multiple_of((shape.chunks / 2).max(1)) {
+                self.wake(shared);
+            }
         }
+        self.wake(shared);
         first != self.number
     }
 
@@ -93,6 +98,7 @@ impl Drain {
             self.write(shared, shape, writer, reserved);
             self.free(shared, shape);
         }
+        self.wake(shared);
         let mut dropped = shared.get(self.at + slot::DROPPED);
         if shared.memory.read(self.at + slot::DROPPING) != 0 {
             dropped += self.reserved(shared, shape, self.at);
@@ -140,7 +146,12 @@ impl Drain {
         shared.memory.write(at + chunk::STATE, chunk::FREE);
         self.number += 1;
         shared.memory.word(self.at + slot::FREED).fetch_add(1, Ordering::SeqCst);
-        if shared.memory.word(self.at + slot::WAITING).swap(0, Ordering::SeqCst) != 0 {
+    }
+
+    /// Wakes the thread if it waits for a free chunk.
+    fn wake(&self, shared: &Shared) {
+        let waiting = shared.memory.word(self.at + slot::WAITING);
+        if waiting.load(Ordering::SeqCst) != 0 && waiting.swap(0, Ordering::SeqCst) != 0 {
             shared.wake(self.at + slot::FREED);
         }
     }

@@ -20,7 +20,6 @@ use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
 use super::{Shape, Shared, clock};
 use crate::control::TagError;
-use crate::control::loaded::Loaded;
 use crate::ptrace::Process;
 use crate::stubs::layout::{LogShape, header};
 
@@ -75,14 +74,13 @@ impl Log {
     /// Makes room for records of at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         output: LogOutput,
         at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id, marks } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, loaded, scratch, sizes, at_most)?);
+        let shared = Arc::new(Shared::new(process, scratch, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
         let slots = Slots::new(Arc::clone(&shared));
         let tsc_hz = clock::measure();

@@ -91,13 +91,6 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Puts bytes where nobody looks meanwhile.
-    pub fn copy_from(&self, offset: u64, bytes: &[u8]) {
-        let to = self.place(offset, bytes.len() as u64, 1);
-        // SAFETY: within the mapping; ours are elsewhere.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-    }
-
     /// Puts zeros where nobody looks meanwhile.
     pub fn clear(&self, offset: u64, bytes: u64) {
         let to = self.place(offset, bytes, 1);

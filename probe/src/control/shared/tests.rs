@@ -5,20 +5,26 @@ use super::*;
 #[test]
 fn what_was_overwritten_can_be_found() {
     let shared = Shared::of_nobody(Shape { slot_bytes: 2 * PAGE_BYTES, alignment: PAGE_BYTES }, 2);
-    let patch = |address, bytes: &[u8]| Overwritten { address, bytes: bytes.to_vec() };
+    let patch = |address, bytes: &[u8], new: &[u8]| Overwritten {
+        address,
+        bytes: bytes.to_vec(),
+        new: new.to_vec(),
+    };
     shared.describe();
-    shared.note(&[patch(0x40_1000, &[1, 2, 3, 4, 5]), patch(0x40_2000, &[0x90, 0xc3])]).unwrap();
+    let long = patch(0x40_1000, &[1, 2, 3, 4, 5], &[0xe9, 6, 7, 8, 9]);
+    let short = patch(0x40_2000, &[0x90, 0xc3], &[0xeb, 0x10]);
+    shared.note_area(&(0x10_0000..0x10_3000)).unwrap();
+    shared.note(&[long, short]).unwrap();
+    assert!(shared.note(&[patch(0, &[0; 9], &[0; 9])]).is_err());
     assert_eq!((shared.get(header::MAGIC), shared.memory.read(header::VERSION)), (MAGIC, VERSION));
     assert_eq!(shared.memory.read(header::CONTROLLER), std::process::id());
     let (at, patches) = (shared.get(header::PATCHES_AT), shared.get(header::PATCHES));
-    let read = |number| {
-        let at = at + number * PATCH_BYTES;
-        let mut bytes = vec![0; shared.get(at + 8) as usize];
-        shared.memory.copy_to(at + 16, &mut bytes);
-        patch(shared.get(at), &bytes)
-    };
-    let found: Vec<Overwritten> = (0..patches).map(read).collect();
-    assert_eq!(found, [patch(0x40_1000, &[1, 2, 3, 4, 5]), patch(0x40_2000, &[0x90, 0xc3])]);
-    shared.forget_overwritten();
-    assert_eq!(shared.get(header::PATCHES), 0);
+    let read = |number| [0, 8, 16, 24].map(|word| shared.get(at + number * PATCH_BYTES + word));
+    let found: Vec<[u64; 4]> = (0..patches).map(read).collect();
+    let expected = [
+        [0x10_0000, 0, 0x3000, 0],
+        [0x40_1000, 5, 0x05_0403_0201, 0x09_0807_06e9],
+        [0x40_2000, 2, 0xc390, 0x10eb],
+    ];
+    assert_eq!(found, expected);
 }

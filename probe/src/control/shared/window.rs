@@ -18,7 +18,6 @@ use nix::unistd::Pid;
 use super::slots::set_gs;
 use super::with_text;
 use crate::control::TagError;
-use crate::control::loaded::Loaded;
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
@@ -76,7 +75,6 @@ impl Window {
     /// Maps a window for so many events.
     pub fn new(
         process: &mut Process,
-        loaded: &Loaded,
         scratch: u64,
         window: &CardWindow,
         events: u64,
@@ -86,14 +84,14 @@ impl Window {
         let bytes = check(window, &file, needed)?.unwrap_or(needed.next_multiple_of(PAGE_BYTES));
         let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
-        let descriptor = open_in(process, loaded, scratch, full.as_os_str().as_bytes())
-            .or_else(|_| open_in(process, loaded, scratch, ours.as_bytes()))?;
+        let descriptor = open_in(process, scratch, full.as_os_str().as_bytes())
+            .or_else(|_| open_in(process, scratch, ours.as_bytes()))?;
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let map = (libc::SYS_mmap, "map the card's window");
         let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, window.offset];
-        let start = process.call(loaded.site(), map, arguments);
+        let start = process.call(map, arguments);
         let close = (libc::SYS_close, "close the card's window");
-        process.call(loaded.site(), close, [descriptor, 0, 0, 0, 0, 0])?;
+        process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
         Ok(Window { start: start?, path: full, threads: BTreeSet::new(), used: 0, bytes })
     }
 
@@ -160,17 +158,12 @@ pub(super) fn check(
 }
 
 /// Opens a file in the process.
-fn open_in(
-    process: &mut Process,
-    loaded: &Loaded,
-    scratch: u64,
-    path: &[u8],
-) -> Result<u64, TagError> {
+fn open_in(process: &mut Process, scratch: u64, path: &[u8]) -> Result<u64, TagError> {
     let text = CString::new(path).unwrap_or_default();
     let open = (libc::SYS_openat, "open the card's window");
     let flags = (libc::O_RDWR | libc::O_SYNC | libc::O_CLOEXEC) as u64;
     with_text(process, scratch, text.as_bytes_with_nul(), |process| {
         let arguments = [libc::AT_FDCWD as u64, scratch, flags, 0, 0, 0];
-        Ok(process.call(loaded.site(), open, arguments)?)
+        Ok(process.call(open, arguments)?)
     })
 }

@@ -65,7 +65,7 @@ fn call(at: u64, value: u32, fuel: u64) -> u32 {
 /// Puts a function's stubs and jumps in. Number of each block that is tagged, by address.
 fn tag(bench: &Bench, rewrite: &Rewrite, sink: Sink) -> BTreeMap<u64, u32> {
     let at = bench.code();
-    let room = Stubs::room(rewrite) + 4096;
+    let room = Stubs::room(rewrite, sink) + 4096;
     assert!(STUBS + room <= CODE_BYTES as u64, "{room} bytes");
     let mut stubs = Stubs::new(at + STUBS, 0, sink, Stubs::tags(rewrite)).unwrap();
     let changes = stubs.add(rewrite, at, NUMBER).unwrap();

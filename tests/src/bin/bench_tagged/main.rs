@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use hmtt_tests::measure::measure;
 use hmtt_tests::program;
 
-use programs::Program;
+use programs::{Build, Program};
 
 const RUNS: usize = 7;
 const SLOW_RUNS: usize = 2;
@@ -41,25 +41,28 @@ struct Bench {
     own_time: PathBuf,
 }
 
-/// A way to run a program: words before it, whether it is the profiled one, how much work.
+/// A way to run a program: words before it, which build of it, how much work.
 struct Way {
     name: &'static str,
     words: Vec<String>,
-    profiled: bool,
+    build: Build,
     size: usize,
     runs: usize,
 }
 
 impl Bench {
     fn run(&self, way: Option<&Way>, program: &Program, size: usize) -> Result<Option<Used>> {
-        let profiled = way.is_some_and(|way| way.profiled);
-        let path = match (profiled, &program.profiled) {
-            (false, _) => &program.plain,
-            (true, Some(path)) => path,
-            (true, None) => return Ok(None),
+        let Some(path) = program.built(way.map_or(Build::Plain, |way| way.build)) else {
+            return Ok(None);
         };
         let times = self.folder.join("times");
         let _ = std::fs::remove_file(&times);
+        // XRay names each log anew.
+        for entry in std::fs::read_dir(&self.folder)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("xray.") {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
         let first = path.display().to_string();
         let words = way.map_or(&[][..], |way| &way.words);
         let mut all = words.iter().cloned().chain([first]).chain(program.words(size));
@@ -112,7 +115,7 @@ impl Bench {
             Way {
                 name,
                 words: words.chain(["--".into()]).collect(),
-                profiled: false,
+                build: Build::Plain,
                 size,
                 runs: RUNS,
             }
@@ -123,12 +126,17 @@ impl Bench {
             tag("count", &["-o", &counts], 0),
             tag("log", &["--sink", "log", "-o", &log], 1),
             tag("log --no-time", &["--sink", "log", "--no-time", "-o", &log], 1),
+            tag("count --budget 5%", &["--budget", "5%", "-o", &counts], 0),
         ];
+        let mut real = vec![Vec::new(); ways.len()];
         println!("| program | calls a second | sink | slowdown | ns a call | with `hmtt` itself |");
         println!("|---|---:|---|---:|---:|---:|");
         for program in programs {
-            for way in &ways {
+            for (way, real) in ways.iter().zip(&mut real) {
                 let Some((plain, tagged)) = self.compare(way, program)? else { continue };
+                if program.is_real {
+                    real.push(tagged.own / plain.own);
+                }
                 let calls = self.calls(program, way.size)? as f64;
                 println!(
                     "| {} | {:.1} M | {} | {:.3} | {:.2} | {:.2} |",
@@ -141,27 +149,37 @@ impl Bench {
                 );
             }
         }
+        for (way, real) in ways.iter().zip(real).filter(|(_, real)| !real.is_empty()) {
+            let mean = real.iter().sum::<f64>() / real.len() as f64;
+            println!("| mean of {} real programs | | {} | {mean:.3} | | |", real.len(), way.name);
+        }
         Ok(())
     }
 
     fn others(&self, programs: &[Program]) -> Result<()> {
         let data = self.folder.join("uftrace").display().to_string();
         let profile = format!("--callgrind-out-file={}/callgrind", self.folder.display());
-        let way = |name, words: &[&str], profiled, size, runs| Way {
+        let way = |name, words: &[&str], build, size, runs| Way {
             name,
             words: words.iter().map(|word| (*word).into()).collect(),
-            profiled,
+            build,
             size,
             runs,
         };
-        let mut ways = vec![way("gprof (-pg)", &[], true, 0, RUNS)];
+        let mut ways = vec![way("gprof (-pg)", &[], Build::Profiled, 0, RUNS)];
         if hmtt_tests::has("uftrace") {
             let words = ["uftrace", "record", "--no-libcall", "-d", &data];
-            ways.push(way("uftrace (-pg)", &words, true, 2, SLOW_RUNS));
+            ways.push(way("uftrace (-pg)", &words, Build::Profiled, 2, SLOW_RUNS));
         }
         if hmtt_tests::has("valgrind") {
             let words = ["valgrind", "--tool=callgrind", &profile];
-            ways.push(way("callgrind", &words, false, 2, SLOW_RUNS));
+            ways.push(way("callgrind", &words, Build::Plain, 2, SLOW_RUNS));
+        }
+        if programs.iter().any(|program| program.built(Build::Xray).is_some()) {
+            let options = "patch_premain=true xray_mode=xray-basic verbosity=0 xray_logfile_base=";
+            let options = format!("XRAY_OPTIONS={options}{}/xray.", self.folder.display());
+            let words = ["env", options.as_str()];
+            ways.push(way("XRay basic log", &words, Build::Xray, 2, SLOW_RUNS));
         }
         println!(
             "\n| slowdown | {} |",

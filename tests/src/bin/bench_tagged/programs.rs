@@ -5,18 +5,47 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// How a program was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// As it is.
+    Plain,
+    /// `gcc -pg`.
+    Profiled,
+    /// `clang -fxray-instrument`, all functions.
+    Xray,
+}
+
 /// What is run.
 pub struct Program {
     pub name: &'static str,
-    /// As it is, and as `gcc -pg` makes it; the latter needs its source.
+    /// The others need its source.
     pub plain: PathBuf,
-    pub profiled: Option<PathBuf>,
+    others: Vec<(Build, PathBuf)>,
+    /// Neither ours nor small: what averages are of.
+    pub is_real: bool,
     before: Vec<String>,
     /// The last word: much work, less for logs, and little for slow tools.
     pub sizes: [String; 3],
 }
 
 impl Program {
+    /// One that Debian has built, if it is there.
+    fn of_debian(name: &'static str, before: &[&str], sizes: [String; 3]) -> Option<Program> {
+        let plain = std::fs::canonicalize(format!("/usr/bin/{name}")).ok()?;
+        let before = before.iter().map(|word| (*word).to_owned()).collect();
+        Some(Program { name, plain, others: Vec::new(), is_real: true, before, sizes })
+    }
+
+    /// Its file, if there is that build.
+    pub fn built(&self, build: Build) -> Option<&Path> {
+        let other = self.others.iter().find(|(other, _)| *other == build);
+        match build {
+            Build::Plain => Some(&self.plain),
+            _ => other.map(|(_, path)| path.as_path()),
+        }
+    }
+
     pub fn words(&self, size: usize) -> Vec<String> {
         [&self.before[..], &self.sizes[size..=size]].concat()
     }
@@ -26,8 +55,11 @@ fn ours(file: &str) -> String {
     format!("{}/programs/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn compile(output: &Path, flags: &[String], files: &[String]) -> Result<()> {
-    let mut command = Command::new("cc");
+/// The compiler that knows XRay.
+const CLANG: &str = "clang-14";
+
+fn compile(compiler: &str, output: &Path, flags: &[String], files: &[String]) -> Result<()> {
+    let mut command = Command::new(compiler);
     let done = command
         .args(["-O2", "-w", "-o"])
         .arg(output)
@@ -44,7 +76,7 @@ fn compile(output: &Path, flags: &[String], files: &[String]) -> Result<()> {
 /// The library that says what a process has used.
 pub fn own_time(folder: &Path) -> Result<PathBuf> {
     let library = folder.join("own_time.so");
-    compile(&library, &["-shared".into(), "-fPIC".into()], &[ours("own_time.c")])?;
+    compile("cc", &library, &["-shared".into(), "-fPIC".into()], &[ours("own_time.c")])?;
     Ok(library)
 }
 
@@ -89,11 +121,19 @@ fn build(
     before: Vec<String>,
     sizes: [&str; 3],
 ) -> Result<Program> {
-    let (plain, profiled) = (folder.join(name), folder.join(format!("{name}-pg")));
-    compile(&plain, flags, files)?;
-    compile(&profiled, &[flags, &["-pg".into()]].concat(), files)?;
-    let sizes = sizes.map(String::from);
-    Ok(Program { name, plain, profiled: Some(profiled), before, sizes })
+    let plain = folder.join(name);
+    compile("cc", &plain, flags, files)?;
+    let profiled = folder.join(format!("{name}-pg"));
+    compile("cc", &profiled, &[flags, &["-pg".into()]].concat(), files)?;
+    let mut others = vec![(Build::Profiled, profiled)];
+    if hmtt_tests::has(CLANG) {
+        let xray = folder.join(format!("{name}-xray"));
+        let more = ["-fxray-instrument", "-fxray-instruction-threshold=1"].map(String::from);
+        compile(CLANG, &xray, &[flags, &more].concat(), files)?;
+        others.push((Build::Xray, xray));
+    }
+    let is_real = !before.is_empty();
+    Ok(Program { name, plain, others, is_real, before, sizes: sizes.map(String::from) })
 }
 
 fn lua(folder: &Path) -> Result<Program> {
@@ -133,10 +173,18 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
             Err(error) => eprintln!("skipped: {error:#}"),
         }
     }
-    let xz = PathBuf::from("/usr/bin/xz");
-    if xz.exists() {
-        let before = ["-k", "-c", "-3"].map(String::from).into();
-        programs.push(Program { name: "xz", plain: xz, profiled: None, before, sizes: inputs });
-    }
+    let script = ours("work.py");
+    let turns = ["60", "12", "2"].map(String::from);
+    let python = Program::of_debian("python3", &["-S", "-E", &script], turns);
+    // The last word is a query.
+    let rows = ["2000000", "600000", "60000"].map(|rows| {
+        format!(
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) \
+             select sum(length(printf('%d %s', i, hex(i % 97)))), count(distinct i % 1009) from n;"
+        )
+    });
+    let sqlite = Program::of_debian("sqlite3", &[":memory:"], rows);
+    let xz = Program::of_debian("xz", &["-k", "-c", "-3"], inputs);
+    programs.extend([python, sqlite, xz].into_iter().flatten());
     Ok(programs)
 }

@@ -19,11 +19,13 @@ pub fn run(pid: Pid) -> Result<()> {
         Some(tracer) => ask(pid, tracer),
         None => {
             let abandoned = Abandoned::find(Process::attach(pid)?)?;
-            if abandoned.places() == 0 {
-                abandoned.restore()?;
+            let places = abandoned.places();
+            // Memory that had to stay may not have to any more.
+            abandoned.restore()?;
+            if places == 0 {
                 bail!("process {pid} has no tags");
             }
-            Ok(abandoned.restore()?)
+            Ok(())
         }
     }
 }

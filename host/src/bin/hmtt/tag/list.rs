@@ -1,0 +1,200 @@
+//! A program or a process to a list of the functions that would be tagged, with what leads to them, and of
+//! those that cannot be.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hmtt_probe::disassembly::{Disassembly, Refusal, Rewrite, Site, SiteKind};
+use hmtt_probe::elf::{Function, Image};
+use hmtt_probe::ptrace::{Mapping, mappings};
+use hmtt_probe::selection::Selection;
+use nix::unistd::Pid;
+use serde_json::json;
+
+use super::{Which, blocks, program_of, read};
+
+/// List the functions of a program, what leads to each, and which cannot be tagged, and why; with --blocks or
+/// --loops, the blocks of those they choose
+#[derive(clap::Args)]
+pub struct List {
+    /// A program, or the number of a process
+    #[arg(value_name = "PROG|PID")]
+    program: String,
+    #[command(flatten)]
+    which: Which,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file whose functions may be chosen.
+struct Object {
+    image: Image,
+    /// Its file name, if it is not the program.
+    library: Option<String>,
+    /// Added to its addresses; 0 if it is not loaded.
+    bias: u64,
+}
+
+/// What is known of an object.
+struct Listing<'a> {
+    object: &'a Object,
+    chosen: Vec<(&'a Function, std::result::Result<Rewrite, Refusal>)>,
+    sites: Vec<Site>,
+}
+
+/// Prints it.
+pub fn run(arguments: &List) -> Result<()> {
+    let selection = arguments.which.selection()?;
+    let objects = objects(&arguments.program, &selection)?;
+    if selection.is_finer(false) {
+        return blocks::list(&objects[0].image, &selection);
+    }
+    let listings = || objects.iter().map(|object| Listing::of(object, &selection));
+    let mut output = io::stdout().lock();
+    let written = if arguments.json {
+        let objects: Vec<_> = listings().map(|listing| listing.json()).collect();
+        let text = serde_json::to_string_pretty(&json!({ "objects": objects }))?;
+        writeln!(output, "{text}")
+    } else {
+        listings().try_for_each(|listing| listing.print(&mut output))
+    };
+    written.context("cannot write the list")
+}
+
+/// The program, and the libraries of a process that rules want.
+fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
+    let Ok(pid) = program.parse::<i32>() else {
+        let image = read(Path::new(program), selection)?;
+        return Ok(vec![Object { image, library: None, bias: 0 }]);
+    };
+    let program = program_of(pid)?;
+    let mapped = mappings(Pid::from_raw(pid))?;
+    let mut objects = Vec::new();
+    let image = read(&program, selection)?;
+    objects.push(Object { bias: bias(&image, &mapped), image, library: None });
+    let mut libraries: Vec<&PathBuf> = mapped
+        .iter()
+        .filter(|one| one.executable && one.path.is_absolute() && one.path != program)
+        .map(|one| &one.path)
+        .collect();
+    libraries.dedup();
+    for path in libraries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if selection.wants(&name) {
+            let image = read(path, selection)?;
+            objects.push(Object { bias: bias(&image, &mapped), image, library: Some(name) });
+        }
+    }
+    Ok(objects)
+}
+
+/// Where a file is loaded.
+fn bias(image: &Image, mapped: &[Mapping]) -> u64 {
+    let Some(text) = image.text.first() else { return 0 };
+    let mapping = mapped.iter().find(|one| one.executable && one.path == image.path);
+    mapping.map_or(0, |one| {
+        one.start.wrapping_add(text.offset).wrapping_sub(one.offset).wrapping_sub(text.start)
+    })
+}
+
+impl<'a> Listing<'a> {
+    fn of(object: &'a Object, selection: &Selection) -> Self {
+        let image = &object.image;
+        let library = object.library.as_deref();
+        let chosen = image.functions.iter().filter(|one| selection.matches(one, library));
+        let chosen: Vec<&Function> = chosen.collect();
+        let disassembly = Disassembly::of(image);
+        let rewrites = disassembly.rewrites(&chosen, true);
+        let chosen = chosen.into_iter().zip(rewrites).collect();
+        Listing { object, chosen, sites: disassembly.sites() }
+    }
+
+    /// Calls of each function that name it, and jumps to it.
+    fn named(&self) -> HashMap<u64, (usize, usize)> {
+        let mut named: HashMap<u64, (usize, usize)> = HashMap::new();
+        for Site { kind, target, .. } in &self.sites {
+            if let Some(target) = target {
+                let (calls, jumps) = named.entry(*target).or_default();
+                *if kind.is_call() { calls } else { jumps } += 1;
+            }
+        }
+        named
+    }
+
+    /// Sites of each kind.
+    fn kinds(&self) -> Vec<(SiteKind, usize)> {
+        let count = |kind| self.sites.iter().filter(|site| site.kind == kind).count();
+        SiteKind::ALL.into_iter().map(|kind| (kind, count(kind))).collect()
+    }
+
+    /// Whether data hold the address of a function: it can be called without being named.
+    fn is_pointed_at(&self, function: &Function) -> bool {
+        self.object.image.reached.binary_search(&function.start).is_ok()
+    }
+
+    fn print(&self, output: &mut impl Write) -> io::Result<()> {
+        let named = self.named();
+        if let Some(library) = &self.object.library {
+            writeln!(output, "\n{library}:")?;
+        }
+        writeln!(
+            output,
+            "{:>16} {:>7} {:>6} {:>6}  function",
+            "address", "bytes", "calls", "jumps"
+        )?;
+        for (function, rewrite) in &self.chosen {
+            let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
+            let Function { name, start, size, .. } = function;
+            let start = start.wrapping_add(self.object.bias);
+            write!(output, "{start:>16x} {size:>7} {calls:>6} {jumps:>6}  {name}")?;
+            match rewrite {
+                Ok(rewrite) if rewrite.hidden.is_empty() => writeln!(output)?,
+                Ok(rewrite) => writeln!(output, ": {} exits not seen", rewrite.hidden.len())?,
+                Err(refusal) => writeln!(output, ": not tagged: {refusal}")?,
+            }
+        }
+        self.summary(output)
+    }
+
+    fn summary(&self, output: &mut impl Write) -> io::Result<()> {
+        let good = self.chosen.iter().filter(|(_, rewrite)| rewrite.is_ok()).count();
+        let all = self.chosen.len();
+        let pointed = self.chosen.iter().filter(|(one, _)| self.is_pointed_at(one)).count();
+        writeln!(output, "\n{good} of {all} functions can be tagged; data point at {pointed}")?;
+        writeln!(
+            output,
+            "What leads to functions, in the whole file; each passes the tags of the function it leads to:"
+        )?;
+        for (kind, count) in self.kinds() {
+            writeln!(output, "{count:>9} {kind}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let named = self.named();
+        let functions = self.chosen.iter().map(|(function, rewrite)| {
+            let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
+            json!({
+                "name": function.name,
+                "start": format!("{:#x}", function.start.wrapping_add(self.object.bias)),
+                "size": function.size,
+                "calls": calls,
+                "jumps": jumps,
+                "pointed_at": self.is_pointed_at(function),
+                "hidden_exits": rewrite.as_ref().map_or(0, |rewrite| rewrite.hidden.len()),
+                "refused": rewrite.as_ref().err().map(ToString::to_string),
+            })
+        });
+        let kinds =
+            self.kinds().into_iter().map(|(kind, count)| (kind.name().to_owned(), count.into()));
+        json!({
+            "object": self.object.image.path,
+            "functions": functions.collect::<Vec<_>>(),
+            "sites": kinds.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! Calls that name a tagged function to calls of its stub, which cost no jump more than before.
+//!
+//! The jump at the function's entry stays, for all who come another way.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::patch::Changed;
+use crate::disassembly::Call;
+
+/// Bytes of the distance in a call.
+const DISTANCE_BYTES: u64 = 4;
+
+/// Adds to each function's changes the calls of it that stay where they are.
+pub(super) fn redirect(calls: &[Call], changed: &mut [Changed]) {
+    let taken = taken(changed);
+    let numbers: HashMap<u64, usize> =
+        changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
+    for Call { next, target } in calls {
+        let place = next - DISTANCE_BYTES;
+        let Some(number) = numbers.get(target) else { continue };
+        let behind = taken.partition_point(|range| range.start < *next);
+        if behind.checked_sub(1).is_some_and(|before| taken[before].end >= place) {
+            continue;
+        }
+        let changes = &mut changed[*number].changes;
+        let distance = changes.entry.wrapping_sub(*next) as u32;
+        changes.edits.push((place, distance.to_le_bytes().into()));
+    }
+}
+
+/// What is overwritten, or is not executed any more, ascending.
+fn taken(changed: &[Changed]) -> Vec<Range<u64>> {
+    let changes = || changed.iter().map(|one| &one.changes);
+    let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
+    let edits = changes().flat_map(|one| &one.edits);
+    let edits = edits.map(|(start, bytes)| *start..start + bytes.len() as u64);
+    let mut all: Vec<Range<u64>> = regions.chain(edits).collect();
+    all.sort_unstable_by_key(|range| range.start);
+    let mut taken: Vec<Range<u64>> = Vec::with_capacity(all.len());
+    for range in all {
+        match taken.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => taken.push(range),
+        }
+    }
+    taken
+}
