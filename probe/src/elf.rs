@@ -164,19 +164,31 @@ impl Image {
     /// # Errors
     /// [`ElfError`] if the file cannot be read any more.
     pub fn find_sources(&mut self) -> Result<(), ElfError> {
-        let path = self.path.clone();
-        let read = |source| ElfError::Read { path: path.clone(), source };
-        let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
-        let bytes = debug_file::regular(&path).map_err(read)?;
-        let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
-        let root = Path::new(debug_file::ROOT);
-        let separate =
-            || debug_file::read(&file, &path, root, |debug| sources::of(debug, &self.functions));
-        let found = sources::of(&file, &self.functions).or_else(separate).unwrap_or_default();
+        let found = self.in_line_tables(|file| sources::of(file, &self.functions))?;
         for (function, source) in self.functions.iter_mut().zip(found) {
             function.source = source;
         }
         Ok(())
+    }
+
+    /// The source file and line of each address, from the line tables of the file or of its separate debug
+    /// file; nothing if there are none.
+    ///
+    /// # Errors
+    /// [`ElfError`] if the file cannot be read any more.
+    pub fn find_lines(&self, addresses: &[u64]) -> Result<Vec<Option<String>>, ElfError> {
+        self.in_line_tables(|file| sources::lines(file, addresses))
+    }
+
+    fn in_line_tables<T: Default>(&self, find: impl Fn(&File) -> Option<T>) -> Result<T, ElfError> {
+        let path = &self.path;
+        let read = |source| ElfError::Read { path: path.clone(), source };
+        let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
+        let bytes = debug_file::regular(path).map_err(read)?;
+        let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
+        let root = Path::new(debug_file::ROOT);
+        let separate = || debug_file::read(&file, path, root, &find);
+        Ok(find(&file).or_else(separate).unwrap_or_default())
     }
 
     /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point

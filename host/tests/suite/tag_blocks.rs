@@ -169,6 +169,16 @@ fn what_cannot_be_tagged_is_listed_with_the_reason() {
 }
 
 #[test]
+fn blocks_are_listed_with_their_source_lines() {
+    let Some(program) = build("tag-blocks-lines", NESTED, &["-O0", "-g"]) else { return };
+    let words = ["list", "--loops", "chain", program.to_str().unwrap()];
+    let text = String::from_utf8(hmtt_tag(&words).output().unwrap().stdout).unwrap();
+    let line = 1 + NESTED.lines().position(|line| line.contains("N int chain")).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains(" loop (") && text.contains(&format!("tag-blocks-lines.c:{line})")));
+}
+
+#[test]
 fn a_table_names_blocks_by_function_and_offset() {
     let Some(program) = build("tag-blocks-table", NESTED, &["-O0"]) else { return };
     let output = run_same(&program, &["-i", "chain", "--blocks", "chain"]);

@@ -10,8 +10,9 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, RflagsBits};
 use super::body::Body;
 use super::flow::Flow;
 use super::leaving::{self, Leaving};
+use super::loops::{self, Loops};
 use super::region::Ground;
-use super::{Refusal, branch_target, goes_on, is_call, loops};
+use super::{Refusal, branch_target, goes_on, is_call};
 use crate::elf::{Function, Image};
 
 /// How far ahead it is looked for what becomes of flags, in instructions.
@@ -80,8 +81,7 @@ pub(super) fn of(image: &Image, flow: &Flow, bodies: &[Body], grain: Grain) -> V
         let place = |(first, end): (&usize, usize)| Place { body: number, first: *first, end };
         places.extend(heads.iter().zip(ends).map(place));
     }
-    let (successors, roots) = graph(image, flow, bodies, &places);
-    let found = loops::of(&successors, &roots);
+    let found = graph(image, flow, bodies, &places).loops();
     let hidden = hidden_targets(image, flow, bodies);
     let block = |(number, place): (usize, &Place)| {
         let body = &bodies[place.body];
@@ -137,18 +137,39 @@ fn last<'a>(body: &'a Body, place: &Place) -> &'a Instruction {
     leaves.unwrap_or(&instructions[instructions.len() - 1])
 }
 
-/// Where control goes from each block, and to which it comes from who knows where.
-fn graph(
-    image: &Image,
-    flow: &Flow,
-    bodies: &[Body],
-    places: &[Place],
-) -> (Vec<Vec<usize>>, Vec<usize>) {
+/// Where control goes from each block, all by number.
+struct Graph {
+    successors: Vec<Vec<usize>>,
+    /// To which it comes from who knows where.
+    roots: Vec<usize>,
+    /// Blocks that end with a call, and go on with the next one if that returns.
+    calling: Vec<usize>,
+}
+
+impl Graph {
+    /// Its loops. Error paths end with calls that do not return, and what is behind them is something else:
+    /// where a loop would have a second way in, it is looked whether that is one.
+    fn loops(mut self) -> Loops {
+        let mut found = loops::of(&self.successors, &self.roots);
+        if found.irregular.is_empty() {
+            return found;
+        }
+        for block in self.calling {
+            self.successors[block].retain(|next| *next != block + 1);
+        }
+        let Loops { heads, irregular } = loops::of(&self.successors, &self.roots);
+        found.heads.extend(heads);
+        found.irregular = irregular.difference(&found.heads).copied().collect();
+        found
+    }
+}
+
+fn graph(image: &Image, flow: &Flow, bodies: &[Body], places: &[Place]) -> Graph {
     let address = |place: &Place| bodies[place.body].address(place.first);
     let numbers: HashMap<u64, usize> =
         places.iter().enumerate().map(|(number, place)| (address(place), number)).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
-    let mut computed = Vec::new();
+    let (mut computed, mut calling) = (Vec::new(), Vec::new());
     // What direct branches of the function itself lead to from another of its bodies needs no other cause.
     let mut explained = vec![false; places.len()];
     for (number, place) in places.iter().enumerate() {
@@ -163,6 +184,7 @@ fn graph(
         }
         if goes_on(last) && place.end < body.instructions.len() {
             successors[number].push(number + 1);
+            calling.extend(is_call(last).then_some(number));
         }
         let (start, end) = (address(place), last.next_ip());
         for (site, pad) in &image.call_sites[image.call_sites_from(start)..] {
@@ -181,12 +203,16 @@ fn graph(
         if is_pad && explained[number] {
             continue;
         }
-        computed.iter().for_each(|from| successors[*from].push(number));
-        if computed.is_empty() && !explained[number] {
+        if !flow.is_computed(address(place)) {
+            // A branch from elsewhere.
+            roots.extend((!explained[number]).then_some(number));
+        } else if computed.is_empty() {
             roots.push(number);
+        } else {
+            computed.iter().for_each(|from| successors[*from].push(number));
         }
     }
-    (successors, roots)
+    Graph { successors, roots, calling }
 }
 
 /// Why it is not known where all blocks begin: a computed jump within the function must go by a table that

@@ -22,6 +22,8 @@ pub struct Flow {
     fixed: Marks,
     /// Those of them that blocks begin at: all but what calls return to.
     heads: Marks,
+    /// Those of them that no branch leads to that says so: tables, data and the unwinder do.
+    computed: Marks,
     /// Functions and parts, by their first addresses, whose tables were read.
     tabled: HashSet<u64>,
     /// Those whose instructions name places within them.
@@ -51,6 +53,7 @@ impl Flow {
         for (part, more) in in_parallel(&ranges, |ranges| Flow::of_some(image, ranges)) {
             flow.fixed.add(&part.fixed);
             flow.heads.add(&part.heads);
+            flow.computed.add(&part.computed);
             flow.self_naming.extend(part.self_naming);
             for (part, function) in part.owners {
                 flow.owners.entry(part).or_insert(function);
@@ -72,9 +75,9 @@ impl Flow {
     }
 
     fn none(image: &Image) -> Flow {
-        let (fixed, heads) = (Marks::new(image), Marks::new(image));
+        let [fixed, heads, computed] = [(); 3].map(|()| Marks::new(image));
         let (tabled, self_naming, owners, calls) = Default::default();
-        Flow { fixed, heads, tabled, self_naming, owners, calls }
+        Flow { fixed, heads, computed, tabled, self_naming, owners, calls }
     }
 
     /// Reads some ranges; the tables that they name are to be read yet.
@@ -107,10 +110,16 @@ impl Flow {
         self.self_naming.contains(&start)
     }
 
-    /// Takes note that control may arrive at an address by a jump.
+    /// Whether that is a table, a pointer or the unwinder.
+    pub fn is_computed(&self, address: u64) -> bool {
+        self.computed.has(address)
+    }
+
+    /// Takes note that control may arrive at an address that is computed.
     fn lead_to(&mut self, address: u64) {
         self.fixed.set(address);
         self.heads.set(address);
+        self.computed.set(address);
     }
 
     fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
@@ -123,7 +132,8 @@ impl Flow {
             }
             match branch_target(&instruction) {
                 Some(target) if !range.contains(&target) => {
-                    self.lead_to(target);
+                    self.fixed.set(target);
+                    self.heads.set(target);
                     self.own(image, range.start, target);
                 }
                 Some(_) => {}

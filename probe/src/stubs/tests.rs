@@ -1,6 +1,7 @@
 //! Tags that run in this process: in memory of ours, with `gs` set for the thread that tries them.
 
 mod blocks;
+mod random;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

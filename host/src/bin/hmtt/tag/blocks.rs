@@ -12,28 +12,36 @@ use serde_json::{Value, json};
 /// Lists the blocks that are chosen, and why some cannot be tagged.
 pub fn list(image: &Image, selection: &Selection) -> Result<()> {
     let mut output = std::io::stdout().lock();
-    for (function, rewrite) in finer_verdicts(image, selection) {
+    let verdicts = finer_verdicts(image, selection);
+    let blocks = verdicts.iter().filter_map(|(_, rewrite)| Some(&rewrite.as_ref().ok()?.blocks));
+    let heads: Vec<u64> = blocks.flatten().map(|block| block.start).collect();
+    let mut lines = image.find_lines(&heads)?.into_iter();
+    for (function, rewrite) in &verdicts {
         let Function { name, start, size, .. } = function;
-        let rewrite = match rewrite {
-            Ok(rewrite) => rewrite,
-            Err(refusal) => {
-                writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?;
-                continue;
-            }
-        };
-        for block in &rewrite.blocks {
-            let (Block { start, size, .. }, name) = (block, block.name(function));
-            write!(output, "{start:x} {size} {name}")?;
-            if block.is_loop {
-                write!(output, " loop")?;
-            }
-            match &block.refusal {
-                Some(refusal) => writeln!(output, ": not tagged: {refusal}")?,
-                None => writeln!(output)?,
-            }
+        match rewrite {
+            Ok(rewrite) => rewrite.blocks.iter().try_for_each(|block| {
+                let line = lines.next().flatten();
+                writeln!(output, "{}", shown(function, block, line.as_deref()))
+            })?,
+            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
         }
     }
     Ok(())
+}
+
+/// `line`: in the source, if it is known.
+fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
+    let mut text = format!("{:x} {} {}", block.start, block.size, block.name(function));
+    if block.is_loop {
+        text += " loop";
+    }
+    if let Some(line) = line {
+        text = text + " (" + line + ")";
+    }
+    match &block.refusal {
+        Some(refusal) => format!("{text}: not tagged: {refusal}"),
+        None => text,
+    }
 }
 
 /// Says how many blocks are not tagged, if some are not.
