@@ -70,7 +70,7 @@ impl Lives {
 
     /// Takes out what a killed controller has left.
     fn clean(&self) {
-        Abandoned::find(Process::attach(self.pid()).unwrap()).unwrap().restore().unwrap();
+        clean(self.pid());
         let process = Process::attach(self.pid()).unwrap();
         let text = &self.image.text;
         let is_text = |one: &Mapping| one.executable && one.path == self.image.path;
@@ -93,6 +93,15 @@ impl Lives {
     }
 }
 
+/// What a controller does.
+#[derive(Clone, Copy)]
+enum Work {
+    Count,
+    Log,
+    /// Takes out what another one has left.
+    Clean,
+}
+
 /// Tags it, for ever.
 fn control(pid: Pid, image: Image, output: Output) -> i32 {
     let tagged = Process::attach(pid)
@@ -103,21 +112,30 @@ fn control(pid: Pid, image: Image, output: Output) -> i32 {
     FAILED
 }
 
-/// Tags a program, and is killed at the beginning of its `last`th system call, or when it waits for what the
+/// Takes out what a killed controller has left.
+fn clean(pid: Pid) -> i32 {
+    Abandoned::find(Process::attach(pid).unwrap()).unwrap().restore().unwrap();
+    0
+}
+
+/// Does something, and is killed at the beginning of its `last`th system call, or when it waits for what the
 /// program does. How many there were.
-fn killed(lives: &Lives, is_log: bool, last: usize) -> usize {
-    let shape =
-        LogShape { is_timed: false, chunk_bytes: 1 << 16, chunks: 2, when_full: WhenFull::Drop };
+fn killed(lives: &Lives, work: Work, last: usize) -> usize {
+    let (is_timed, when_full) = (false, WhenFull::Drop);
+    let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
     let file = tempfile::tempfile().unwrap();
     let log = Output::Log(LogOutput { file, shape, map_id: [0; 8], marks: None });
-    let output = if is_log { log } else { Output::Counts };
     let (pid, image) = (lives.pid(), lives.image.clone());
     // SAFETY: our other thread only waits for this one, and holds no lock.
     let child = match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             ptrace::traceme().unwrap();
             raise(Signal::SIGSTOP).unwrap();
-            let status = control(pid, image, output);
+            let status = match work {
+                Work::Count => control(pid, image, Output::Counts),
+                Work::Log => control(pid, image, log),
+                Work::Clean => clean(pid),
+            };
             // SAFETY: what the parent has registered is not for us.
             unsafe { libc::_exit(status) }
         }
@@ -141,6 +159,7 @@ fn killed(lives: &Lives, is_log: bool, last: usize) -> usize {
             }
             WaitStatus::PtraceSyscall(_) => begins = true,
             WaitStatus::Stopped(_, other) => signal = Some(other),
+            WaitStatus::Exited(_, 0) => return calls,
             other => panic!("{other:?}"),
         }
     }
@@ -160,13 +179,17 @@ fn a_program_outlives_its_controller_whenever_it_is_killed() {
             lives.end();
             return;
         }
-        for is_log in [false, true] {
-            let calls = killed(&lives, is_log, usize::MAX);
+        for work in [Work::Count, Work::Log] {
+            let calls = killed(&lives, work, usize::MAX);
             lives.answer(1);
             for number in 0..KILLS {
                 let last = 1 + number * calls / (KILLS - 1);
-                killed(&lives, is_log, last);
+                killed(&lives, work, last);
                 lives.answer(number as u8);
+                if number % 3 == 1 {
+                    killed(&lives, Work::Clean, 1 + number * 7 % 400);
+                    lives.answer(number as u8);
+                }
                 if number % 3 != 0 {
                     lives.clean();
                     lives.answer(!number as u8);

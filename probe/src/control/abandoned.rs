@@ -4,6 +4,7 @@
 //! ([`crate::stubs::layout`]). What is changed in the process is only what is as that says.
 
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -50,18 +51,31 @@ pub struct Abandoned {
     areas: Vec<Range<u64>>,
     /// Memory that was shared.
     shared: Vec<Range<u64>>,
+    /// Descriptors of it that were not closed.
+    files: Vec<u64>,
 }
 
 impl Abandoned {
     /// Finds the tags in a process whose threads all stand still.
     pub fn find(process: Process) -> Result<Self, TagError> {
-        let (places, areas, shared) = Default::default();
-        let mut found = Abandoned { process, places, areas, shared };
+        let (places, areas, shared, files) = Default::default();
+        let mut found = Abandoned { process, places, areas, shared, files };
+        found.files = found.descriptors();
         let mapped = mappings(found.process.pid)?;
-        for mapping in mapped.iter().filter(|one| is_shared(one) && one.offset == 0) {
+        for mapping in mapped.iter().filter(|one| is_ours(&one.path) && one.offset == 0) {
             found.read(mapping, &mapped)?;
         }
         Ok(found)
+    }
+
+    /// Descriptors that the process has of memory to share.
+    fn descriptors(&self) -> Vec<u64> {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.process.pid));
+        let is_ours = |entry: &std::fs::DirEntry| {
+            std::fs::read_link(entry.path()).is_ok_and(|path| is_ours(&path))
+        };
+        let ours = folder.into_iter().flatten().flatten().filter(is_ours);
+        ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
     /// How many places are overwritten.
@@ -120,7 +134,12 @@ impl Abandoned {
         let (original, new) = (bytes(original), bytes(new));
         let mut there = vec![0; new.len()];
         let is_text = mapped.iter().any(|one| holds(one, length));
-        if is_text && self.process.read(address, &mut there).is_ok() && there == new {
+        // One that was being written when the controller died may be half there.
+        let is_ours = |there: &[u8]| {
+            let mut all = there.iter().zip(&new).zip(&original);
+            there != original && all.all(|((there, new), old)| there == new || there == old)
+        };
+        if is_text && self.process.read(address, &mut there).is_ok() && is_ours(&there) {
             self.places.push(Place { address, original });
         }
     }
@@ -152,25 +171,34 @@ impl Abandoned {
 
     /// Takes the tags out. Whether their memory is, too.
     fn take_out(&mut self) -> Result<bool, TagError> {
+        if !self.places.is_empty() {
+            for memory in &self.shared {
+                // Nobody waits for a controller then. Damage is no reason to leave tags in.
+                let _ = self.process.write(memory.start + header::DEAD, &1u32.to_le_bytes());
+            }
+        }
         // The last that was overwritten is the first to be as it was.
         while let Some(Place { address, original }) = self.places.last() {
             self.process.write(*address, original)?;
             self.places.pop();
         }
-        if self.areas.is_empty() && self.shared.is_empty() {
+        if self.areas.is_empty() && self.shared.is_empty() && self.files.is_empty() {
             return Ok(true);
         }
-        for memory in &self.shared {
-            // Nobody waits for a controller then. Damage is no reason to leave tags in.
-            let _ = self.process.write(memory.start + header::DEAD, &1u32.to_le_bytes());
+        if !leave::leave(&mut self.process, &self.areas, &self.shared)? {
+            return Ok(false);
         }
-        leave::leave(&mut self.process, &self.areas, &self.shared)
+        for file in self.files.drain(..) {
+            let close = (libc::SYS_close, "close the shared memory's file");
+            self.process.call(close, [file, 0, 0, 0, 0, 0])?;
+        }
+        Ok(true)
     }
 }
 
-/// Whether a mapping is memory that a process shares with its controller.
-pub(super) fn is_shared(mapping: &Mapping) -> bool {
-    let name = mapping.path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
-    name.and_then(|name| name.strip_suffix(" (deleted)"))
-        .is_some_and(|name| NAME.to_str().is_ok_and(|ours| ours == name))
+/// Whether the kernel calls memory so that a process shares with its controller.
+fn is_ours(path: &Path) -> bool {
+    let name = path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
+    let name = name.and_then(|name| name.strip_suffix(" (deleted)"));
+    name.is_some_and(|name| NAME.to_str() == Ok(name))
 }

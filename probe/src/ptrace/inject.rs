@@ -8,12 +8,11 @@
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
-use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::site::Return;
-use super::wait::resume;
-use super::{Process, PtraceError, SignalNumber, Standing, Status, wait};
+use super::wait::{resume, wait_unless_dead};
+use super::{Process, PtraceError, SignalNumber, Standing, Status};
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
@@ -125,8 +124,8 @@ impl Process {
             if signal.is_some() {
                 self.threads.insert(thread, Standing::Free);
             }
-            let status = wait(Some(thread), WaitPidFlag::__WALL);
-            match status.map_err(PtraceError::new(thread, "wait"))? {
+            let status = wait_unless_dead(thread).map_err(PtraceError::new(thread, "wait"))?;
+            match status.ok_or(PtraceError::Ended(self.pid))? {
                 status if is_there(&status) => return Ok(()),
                 status @ (Status::Exited(..) | Status::Signaled(..)) => {
                     self.threads.remove(&thread);

@@ -11,7 +11,7 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::wait::resume;
+use super::wait::{resume, wait_unless_dead};
 use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
 
 /// What the kernel tells us of.
@@ -259,29 +259,39 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceEr
         other => other.map_err(PtraceError::new(thread, "stop it"))?,
     }
     loop {
-        match wait(Some(thread), WaitPidFlag::__WALL) {
-            Ok(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC)) => {
+        match wait_unless_dead(thread) {
+            Ok(None) => return Ok(Stopped::Ended),
+            Ok(Some(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC))) => {
                 return Ok(Stopped::Heard(status));
             }
-            Ok(Status::Event(_, _, event)) => {
+            Ok(Some(Status::Event(_, _, event))) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
                     libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
                     libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
-                    _ => go_on(thread, None)?,
+                    _ => again(thread)?,
                 }
             }
-            Ok(Status::Stopped(_, signal)) => {
+            Ok(Some(Status::Stopped(_, signal))) => {
                 return Ok(Stopped::Stands(Standing::Signal(signal)));
             }
-            Ok(status @ (Status::Exited(..) | Status::Signaled(..))) => {
+            Ok(Some(status @ (Status::Exited(..) | Status::Signaled(..)))) => {
                 return Ok(Stopped::Heard(status));
             }
             Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Ended),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
-            Ok(_) => go_on(thread, None)?,
+            Ok(Some(_)) => again(thread)?,
         }
+    }
+}
+
+/// Lets a thread go on that has stopped for another reason than that it was to. That has made the kernel forget
+/// that it was to stop (Linux, `ptrace_stop`).
+fn again(thread: Pid) -> Result<(), PtraceError> {
+    match ptrace::interrupt(thread) {
+        Ok(()) | Err(Errno::ESRCH) => go_on(thread, None),
+        Err(error) => Err(PtraceError::new(thread, "stop it")(error)),
     }
 }

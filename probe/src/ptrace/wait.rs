@@ -3,11 +3,16 @@
 //! Threads cancel each other by such a signal; no program with threads can be followed without them.
 
 use std::fmt;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
+
+/// How often others are let run, and then how long, until a thread has stopped.
+const YIELDS: u32 = 64;
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Any signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,28 @@ pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Statu
     // SAFETY: the kernel writes to an integer that outlives the call.
     let pid = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, flags.bits()) })?;
     Ok(meaning(Pid::from_raw(pid), status))
+}
+
+/// Waits for a thread that is to stop; `None` if it has ended, and that is not to be heard yet: of the first
+/// thread of a process, only when those of all others were.
+pub(super) fn wait_unless_dead(thread: Pid) -> nix::Result<Option<Status>> {
+    for tries in 0u32.. {
+        match wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)? {
+            Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
+            Status::StillAlive if is_dead(thread) => break,
+            Status::StillAlive => std::thread::sleep(PAUSE),
+            status => return Ok(Some(status)),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a thread has ended, as `/proc` says (proc(5)).
+fn is_dead(thread: Pid) -> bool {
+    let text = std::fs::read(format!("/proc/{thread}/stat")).unwrap_or_default();
+    // The state is behind the name, which may hold anything.
+    let behind = text.iter().rposition(|byte| *byte == b')').unwrap_or_default();
+    !matches!(text.get(behind + 2), Some(state) if !b"ZXx".contains(state))
 }
 
 /// Waits until a child of ours ends: its status, or the signal that has ended it; `None` if it is no child

@@ -1,0 +1,167 @@
+//! `hmtt tag attach` killed at any moment, again and again: the program lives on, and can be restored and tagged.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hmtt_probe::control::controller;
+use hmtt_probe::elf::Image;
+use hmtt_probe::ptrace::{Process, mappings};
+use nix::unistd::Pid;
+
+use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, skipped};
+
+/// Asks of all it does whether it went right; threads, signals and waits of many kinds.
+const LIVES: &str = include_str!("../../../probe/tests/lives.c");
+/// For each way of tagging each program.
+const KILLS: u32 = 40;
+
+struct Lives {
+    child: Child,
+    output: ChildStdout,
+    image: Image,
+}
+
+impl Lives {
+    fn start(program: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        let mut lives = Lives { child, output, image: Image::read(program).unwrap() };
+        lives.hear(b's');
+        lives
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    fn hear(&mut self, expected: u8) {
+        let mut byte = [0];
+        self.output.read_exact(&mut byte).expect("it lives");
+        assert_eq!(byte, [expected]);
+    }
+
+    /// Asks something, and waits for the answer.
+    fn answer(&mut self, question: u8) {
+        self.child.stdin.as_mut().unwrap().write_all(&[question]).unwrap();
+        self.hear(question.wrapping_add(1));
+    }
+
+    /// Whether its instructions are those of its file.
+    fn is_plain(&self) -> bool {
+        let text = &self.image.text;
+        let mapped = mappings(self.pid()).unwrap();
+        let mapping = mapped.iter().find(|one| one.executable && one.path == self.image.path);
+        let start = mapping.unwrap().start - text[0].offset / 4096 * 4096;
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
+        text.iter().all(|text| {
+            let mut there = vec![0; text.bytes.len()];
+            std::os::unix::fs::FileExt::read_exact_at(&memory, &mut there, start + text.offset)
+                .unwrap();
+            there == text.bytes
+        })
+    }
+
+    /// Begins to tag it.
+    fn attach(&self, sink: &str) -> Child {
+        let output = scratch(&format!("tag-lives-{}", self.pid()));
+        let words = ["attach", "--sink", sink, "--full", "drop", "-o"];
+        let mut command = hmtt_tag(&words);
+        let command = command.arg(output).arg(self.pid().to_string());
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits until somebody traces it.
+    fn wait_for(&self, tag: &mut Child) {
+        while controller(self.pid()).unwrap().is_none() {
+            assert!(tag.try_wait().unwrap().is_none(), "{}", error_of(tag));
+        }
+    }
+
+    /// Takes out what a killed controller has left, if it has left anything.
+    fn detach(&self) {
+        let output = hmtt_tag(&["detach", &self.pid().to_string()]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || text.contains("has no tags"), "{text}");
+        assert!(self.is_plain());
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        assert_eq!(text, "0 1\n");
+    }
+}
+
+fn error_of(tag: &mut Child) -> String {
+    let mut text = String::new();
+    let _ = tag.stderr.take().map(|mut error| error.read_to_string(&mut text));
+    text
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn kill(mut tag: Child) {
+    tag.kill().unwrap();
+    assert_eq!(tag.wait().unwrap().code(), None, "{}", error_of(&mut tag));
+}
+
+#[test]
+fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
+    let Some(program) = build("tag-lives", LIVES, &[]) else { return };
+    for words in [&[][..], &["computes"]] {
+        let mut lives = Lives::start(&program, words);
+        if let Err(error) = Process::attach(lives.pid()).and_then(Process::detach) {
+            skipped(error);
+            return lives.end();
+        }
+        for sink in ["count", "log"] {
+            let mut tag = lives.attach(sink);
+            lives.wait_for(&mut tag);
+            let start = Instant::now();
+            while lives.is_plain() {
+                assert!(tag.try_wait().unwrap().is_none(), "{}", error_of(&mut tag));
+            }
+            let time = start.elapsed();
+            kill(tag);
+            for number in 0..KILLS {
+                let mut tag = lives.attach(sink);
+                // Before it begins, while it tags, and long after.
+                if number > 3 {
+                    lives.wait_for(&mut tag);
+                }
+                spin(time * number / (KILLS / 2));
+                kill(tag);
+                lives.answer(number as u8);
+                if number % 3 != 0 {
+                    lives.detach();
+                    lives.answer(!number as u8);
+                }
+            }
+            lives.detach();
+        }
+        // And once with nobody killed.
+        let counts = scratch("tag-lives.json");
+        let words = ["attach", "-o", counts.to_str().unwrap(), &lives.pid().to_string()];
+        let tag = hmtt_tag(&words).spawn().unwrap();
+        while lives.is_plain() {
+            lives.answer(0);
+        }
+        lives.answer(1);
+        lives.detach();
+        assert!(tag.wait_with_output().unwrap().status.success());
+        assert!(calls(&counts)["leaf"] > 0);
+        lives.end();
+    }
+}
