@@ -104,6 +104,12 @@ pub(crate) fn parent(pid: Pid) -> Option<Pid> {
     status_number(pid, "PPid:")
 }
 
+/// Whether a thread has ended, and nobody has heard of it yet.
+pub(crate) fn is_zombie(thread: Pid) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("State:\tZ"))
+}
+
 /// A number that the kernel tells of a thread (proc(5)).
 fn status_number(thread: Pid, name: &str) -> Option<Pid> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
@@ -151,9 +157,9 @@ pub struct Process {
     pub threads: BTreeMap<Pid, Standing>,
     /// Children that began while it was being stopped, and wait for us.
     pub forked: Vec<Child>,
-    /// What became of threads that ended, or became other programs, while it was being stopped. The latter
-    /// stand still.
-    pub(crate) left: Vec<Status>,
+    /// What happened to threads while it was being stopped, for whoever follows it: those that ended, or that
+    /// stand still because they became other programs or are about to get a signal.
+    pub(crate) heard: Vec<Status>,
     memory: File,
 }
 
@@ -171,7 +177,7 @@ impl Process {
             pid,
             threads: BTreeMap::from([(pid, Standing::Free)]),
             forked: Vec::new(),
-            left: Vec::new(),
+            heard: Vec::new(),
             memory,
         })
     }

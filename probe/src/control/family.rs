@@ -107,6 +107,11 @@ impl<'k> Family<'k> {
         self.members.is_empty().then(|| self.ended.unwrap_or(Ending::Detached))
     }
 
+    /// Whether something has been heard that is not looked at yet.
+    pub fn has_heard(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     fn tagged(&mut self, pid: Pid) -> Option<&mut Tagged> {
         match self.members.get_mut(&pid) {
             Some(Member::Tagged(tagged)) => Some(tagged),
@@ -272,14 +277,27 @@ impl<'k> Family<'k> {
         if std::mem::take(&mut tagged.is_changed) {
             self.keeper.changed(tagged);
         }
-        tagged.go_on()
+        let gone = tagged.go_on();
+        self.pending.extend(tagged.process.heard.drain(..));
+        gone
     }
 
     /// Stops a process; children that began before are looked after, as it was then.
     fn stop(&mut self, pid: Pid, beside: Option<Pid>) -> Result<(), TagError> {
         let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
-        let stopped = tagged.stop(beside);
-        self.pending.extend(tagged.process.left.drain(..));
+        let mut standing: BTreeMap<Pid, Standing> =
+            beside.map(|thread| (thread, Standing::Free)).into_iter().collect();
+        let threads = &self.threads;
+        self.pending.retain(|status| match status {
+            Status::Stopped(thread, signal) if threads.get(thread) == Some(&pid) => {
+                standing.insert(*thread, Standing::Signal(*signal));
+                false
+            }
+            _ => true,
+        });
+        let gone = self.pending.iter().filter_map(|status| status.thread()).collect();
+        let stopped = tagged.stop(standing, &gone);
+        self.pending.extend(tagged.process.heard.drain(..));
         self.threads.extend(tagged.process.threads.keys().map(|thread| (*thread, pid)));
         let forked = std::mem::take(&mut tagged.process.forked);
         forked.into_iter().try_for_each(|child| self.born(pid, child))?;

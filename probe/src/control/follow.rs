@@ -89,7 +89,9 @@ fn run(mut family: Family<'_>, detach: &SigSet) -> Result<Ending, TagError> {
         if let Some(ending) = family.ending() {
             return Ok(ending);
         }
-        let signal = wait_for(&waited, TICK).map_err(PtraceError::new(family.first(), "wait"))?;
+        let at_most = if family.has_heard() { Duration::ZERO } else { TICK };
+        let signal =
+            wait_for(&waited, at_most).map_err(PtraceError::new(family.first(), "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
             return family.leave();
         }

@@ -12,7 +12,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::wait::resume;
-use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
+use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, is_zombie, wait};
 
 /// What the kernel tells us of.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
@@ -23,6 +23,9 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
 /// How often, and how long, a process that waits for its child is waited for: a second in all.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
+/// How often a thread is looked at that is about to stand still, and how long it is then left before each look.
+const SPINS: usize = 20;
+const MOMENT: Duration = Duration::from_micros(50);
 
 /// Waits until a child has become its program.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
@@ -132,18 +135,24 @@ impl Process {
                 seen.insert(thread);
                 match stand_still(thread, &mut self.forked)? {
                     Stopped::Stands(standing) => drop(self.threads.insert(thread, standing)),
-                    Stopped::Left(status) => self.left.push(status),
-                    Stopped::Gone => {}
+                    Stopped::Heard(status) => self.heard.push(status),
+                    Stopped::Ended => {}
                 }
             }
         }
         if self.threads.is_empty() { Err(PtraceError::Ended(self.pid)) } else { Ok(()) }
     }
 
-    /// Lets all threads go on, traced.
+    /// Lets all threads go on, traced. Those that are about to get a signal stand until whoever follows the
+    /// process has heard of it.
     pub fn go_on(&mut self) -> Result<(), PtraceError> {
-        let threads = std::mem::take(&mut self.threads);
-        threads.into_iter().try_for_each(|(thread, standing)| go_on(thread, standing.signal()))
+        for (thread, standing) in std::mem::take(&mut self.threads) {
+            match standing {
+                Standing::Signal(signal) => self.heard.push(Status::Stopped(thread, signal)),
+                _ => go_on(thread, None)?,
+            }
+        }
+        Ok(())
     }
 
     /// Lets all threads go on, traced no more.
@@ -153,13 +162,28 @@ impl Process {
     }
 }
 
+/// Waits for a thread. The end of a process's first thread is told when the others are gone, which may wait
+/// for us: it is not waited for.
+fn wait_unless_zombie(thread: Pid) -> nix::Result<Status> {
+    let mut tries = 0;
+    loop {
+        match wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG) {
+            Ok(Status::StillAlive) if tries < SPINS => std::thread::yield_now(),
+            Ok(Status::StillAlive) if is_zombie(thread) => return Err(Errno::ECHILD),
+            Ok(Status::StillAlive) => std::thread::sleep(MOMENT),
+            other => return other,
+        }
+        tries += 1;
+    }
+}
+
 /// What became of a thread that was to stand still.
 enum Stopped {
     Stands(Standing),
     /// It has ended, or stands still as another program.
-    Left(Status),
+    Heard(Status),
     /// There is none, and nobody tells what became of it.
-    Gone,
+    Ended,
 }
 
 /// Stops a thread, which is traced from here on if it was not. Children that it forks meanwhile are added to
@@ -168,17 +192,17 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceEr
     match ptrace::seize(thread, OPTIONS) {
         // Traced already, by us: nobody else can have been before us at the whole process.
         Ok(()) | Err(Errno::EPERM) => {}
-        Err(Errno::ESRCH) => return Ok(Stopped::Gone),
+        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
         Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
     }
     match ptrace::interrupt(thread) {
-        Err(Errno::ESRCH) => return Ok(Stopped::Gone),
+        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
         other => other.map_err(PtraceError::new(thread, "stop it"))?,
     }
     loop {
-        match wait(Some(thread), WaitPidFlag::__WALL) {
+        match wait_unless_zombie(thread) {
             Ok(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC)) => {
-                return Ok(Stopped::Left(status));
+                return Ok(Stopped::Heard(status));
             }
             Ok(Status::Event(_, _, event)) => {
                 forked.extend(Child::of(thread, event)?);
@@ -186,16 +210,20 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceEr
                     libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
                     libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
-                    _ => go_on(thread, None)?,
+                    // It has not heard yet that it is to stop: any event makes it forget.
+                    _ => {
+                        interrupt(thread)?;
+                        go_on(thread, None)?;
+                    }
                 }
             }
             Ok(Status::Stopped(_, signal)) => {
                 return Ok(Stopped::Stands(Standing::Signal(signal)));
             }
             Ok(status @ (Status::Exited(..) | Status::Signaled(..))) => {
-                return Ok(Stopped::Left(status));
+                return Ok(Stopped::Heard(status));
             }
-            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Gone),
+            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Ended),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
             Ok(_) => go_on(thread, None)?,
