@@ -247,15 +247,20 @@ fn libraries_of_children_are_tagged() {
     assert_eq!(exits("_exit") + exits("_Exit"), 1);
 }
 
-/// Runs a program followed, with a log of each process, and untagged: the same.
-fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
+/// A path for a log, without logs beside it of processes that had the same numbers.
+fn fresh(name: &str) -> PathBuf {
     let file = scratch(&format!("{name}.tags"));
-    let folder = file.parent().unwrap();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+    for entry in std::fs::read_dir(file.parent().unwrap()).unwrap().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&format!("{name}.tags.")) {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
+    file
+}
+
+/// Runs a program followed, with a log of each process, and untagged: the same.
+fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
+    let file = fresh(name);
     let plain = Command::new(words[0]).args(&words[1..]).output().unwrap();
     let options = ["run", "-f", "--sink", "log", "-o", file.to_str().unwrap()];
     let tagged = hmtt_tag(&[&options, more, &["--"], words].concat()).output().unwrap();
@@ -335,7 +340,7 @@ fn a_log_ends_where_a_program_becomes_another() {
 fn a_fork_within_a_handler_that_came_within_a_tag_is_counted_once() {
     let Some(program) = build("tag-f-handler", FORKS_IN_HANDLER, &[]) else { return };
     let options = ["-i", "step", "-i", "tick", "--buffer-kb", "8"];
-    let file = scratch("tag-f-handler.tags");
+    let file = fresh("tag-f-handler");
     let words = [&["run", "-f", "--sink", "log", "-o", file.to_str().unwrap()], &options[..]];
     let output = hmtt_tag(&words.concat()).arg("--").arg(&program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
