@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};
 use crate::tag_log::log::{Log, number};
-use crate::{callgrind, scratch};
+use crate::{callgrind, scratch, skipped};
 use programs::*;
 
 /// Calls of the functions of one program in one process, by name.
@@ -247,15 +247,20 @@ fn libraries_of_children_are_tagged() {
     assert_eq!(exits("_exit") + exits("_Exit"), 1);
 }
 
-/// Runs a program followed, with a log of each process, and untagged: the same.
-fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
+/// A path for a log, without logs beside it of processes that had the same numbers.
+fn fresh(name: &str) -> PathBuf {
     let file = scratch(&format!("{name}.tags"));
-    let folder = file.parent().unwrap();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+    for entry in std::fs::read_dir(file.parent().unwrap()).unwrap().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&format!("{name}.tags.")) {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
+    file
+}
+
+/// Runs a program followed, with a log of each process, and untagged: the same.
+fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
+    let file = fresh(name);
     let plain = Command::new(words[0]).args(&words[1..]).output().unwrap();
     let options = ["run", "-f", "--sink", "log", "-o", file.to_str().unwrap()];
     let tagged = hmtt_tag(&[&options, more, &["--"], words].concat()).output().unwrap();
@@ -335,7 +340,7 @@ fn a_log_ends_where_a_program_becomes_another() {
 fn a_fork_within_a_handler_that_came_within_a_tag_is_counted_once() {
     let Some(program) = build("tag-f-handler", FORKS_IN_HANDLER, &[]) else { return };
     let options = ["-i", "step", "-i", "tick", "--buffer-kb", "8"];
-    let file = scratch("tag-f-handler.tags");
+    let file = fresh("tag-f-handler");
     let words = [&["run", "-f", "--sink", "log", "-o", file.to_str().unwrap()], &options[..]];
     let output = hmtt_tag(&words.concat()).arg("--").arg(&program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -425,6 +430,93 @@ fn all_go_on_without_tags_when_it_is_asked_to_leave() {
     pids.sort_unstable();
     assert_eq!(counts.pids().into_iter().collect::<Vec<_>>(), pids);
     assert!(counts.of("step").iter().all(|calls| *calls > 0));
+}
+
+#[test]
+fn it_leaves_while_a_process_waits_for_another_with_its_memory() {
+    let Some(program) = build("tag-f-left", LODGES, &[]) else { return };
+    let counts = scratch("tag-f-left.json");
+    let words = ["run", "-f", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
+    let mut command = hmtt_tag(&words);
+    let mut hmtt = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(hmtt.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "lodges\n");
+    let mut input = hmtt.stdin.take();
+    // SAFETY: asks a child of ours to leave.
+    assert_eq!(unsafe { libc::kill(hmtt.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(hmtt.wait().unwrap().code(), Some(0));
+    input.as_mut().unwrap().write_all(b"x").unwrap();
+    drop(input);
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "5 0\n");
+    assert!(Counts::read(&counts).of("step")[0] > 0);
+}
+
+#[test]
+fn children_of_a_running_program_are_followed() {
+    let Some(program) = build("tag-f-storm", STORM, &[]) else { return };
+    let counts = scratch("tag-f-storm.json");
+    for turn in 0..3 {
+        let mut command = Command::new(&program);
+        let child = command.arg("300").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let words = ["attach", "-f", "-o", counts.to_str().unwrap(), &child.id().to_string()];
+        let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let maps = format!("/proc/{}/maps", child.id());
+        while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag") {
+            std::thread::yield_now();
+        }
+        // It begins when it is told to.
+        child.stdin.take().unwrap().write_all(b"x").unwrap();
+        if turn > 0 {
+            let mut text = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "0\n");
+        } else {
+            // SAFETY: asks a child of ours to leave.
+            assert_eq!(unsafe { libc::kill(tag.id() as i32, libc::SIGINT) }, 0);
+        }
+        let tag = tag.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&tag.stderr);
+        assert!(tag.status.success() && !errors.contains("untagged"), "{errors}");
+        assert!(child.wait().unwrap().success());
+        if turn > 0 {
+            let of = Counts::read(&counts).of("step");
+            // Each of three threads: 60 children of each kind, of which two kinds have two processes, and the
+            // threads beside them.
+            let whole = of[1..].iter().filter(|calls| **calls == 100).count();
+            assert_eq!((of[0], whole), (3 * 60 * 100, 3 * 60 * 5), "{of:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_tagged_is_named_and_what_it_starts_is_tagged() {
+    let Some(program) = build("tag-f-after", SAYS, &[]) else { return };
+    let (source, object, other) =
+        (scratch("tag-f-32.s"), scratch("tag-f-32.o"), scratch("tag-f-32"));
+    std::fs::write(&source, BITS_32).unwrap();
+    let run = |program: &str, words: &[&str]| {
+        Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
+    };
+    let [source, object, other] = [&source, &object, &other].map(|path| path.to_str().unwrap());
+    if !run("as", &["--32", "-o", object, source])
+        || !run("ld", &["-m", "elf_i386", "-o", other, object])
+        || Command::new(other).status().map(|status| status.code()).ok() != Some(Some(7))
+    {
+        return skipped("no programs of 32 bits");
+    }
+    let counts = scratch("tag-f-after.json");
+    let line = format!("{other}; echo $?; {} 3", program.display());
+    let options = ["run", "-f", "-i", "say", "-i", "fn_*", "-o", counts.to_str().unwrap()];
+    let output = hmtt_tag(&options).args(["--", "sh", "-c", &line]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(seen(&output), (Some(3), "7\n3\n".to_owned()), "{text}");
+    assert!(text.contains("tag-f-32") && text.contains("goes on untagged"), "{text}");
+    assert_eq!(Counts::read(&counts).of("say"), [3]);
 }
 
 #[test]

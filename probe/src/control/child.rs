@@ -75,13 +75,18 @@ impl Tagged {
         self.collector.disown(&process)
     }
 
-    /// Stops all threads, and those of other processes with the same memory, beside one that stands still
-    /// already and gets no signal when it goes on.
-    pub(super) fn stop(&mut self, beside: Option<Pid>) -> Result<(), TagError> {
+    /// Stops all threads, and those of other processes with the same memory, beside those that stand still
+    /// already. `gone`: what has other memory meanwhile.
+    pub(super) fn stop(
+        &mut self,
+        beside: BTreeMap<Pid, Standing>,
+        gone: &BTreeSet<Pid>,
+    ) -> Result<(), TagError> {
         let waiting = self.lodgers.values().flatten().map(|thread| (*thread, Standing::InCall));
         let mut standing: BTreeMap<Pid, Standing> = waiting.collect();
-        standing.extend(beside.map(|thread| (thread, Standing::Free)));
-        let lodgers: BTreeSet<Pid> = self.lodgers.keys().copied().collect();
+        standing.extend(beside);
+        let lodgers = self.lodgers.keys().filter(|lodger| !gone.contains(lodger));
+        let lodgers: BTreeSet<Pid> = lodgers.copied().collect();
         self.process.stop_beside(standing, &lodgers)?;
         let stands = |thread: &Pid| self.process.threads.contains_key(thread);
         for thread in self.collector.threads().iter().filter(|thread| !stands(thread)) {

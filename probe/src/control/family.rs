@@ -107,6 +107,11 @@ impl<'k> Family<'k> {
         self.members.is_empty().then(|| self.ended.unwrap_or(Ending::Detached))
     }
 
+    /// Whether something has been heard that is not looked at yet.
+    pub fn has_heard(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     fn tagged(&mut self, pid: Pid) -> Option<&mut Tagged> {
         match self.members.get_mut(&pid) {
             Some(Member::Tagged(tagged)) => Some(tagged),
@@ -114,21 +119,8 @@ impl<'k> Family<'k> {
         }
     }
 
-    /// Whether something has happened that was not looked at yet.
-    pub fn has_heard(&self) -> bool {
-        let heard = |member: &Member| matches!(member, Member::Tagged(tagged) if !tagged.process.heard.is_empty());
-        !self.pending.is_empty() || self.members.values().any(heard)
-    }
-
     /// What has happened to any thread.
     pub fn next_event(&mut self) -> Result<Option<Status>, PtraceError> {
-        if self.pending.is_empty() {
-            let heard = self.members.values_mut().filter_map(|member| match member {
-                Member::Tagged(tagged) => Some(tagged.process.heard.drain(..)),
-                _ => None,
-            });
-            self.pending.extend(heard.flatten());
-        }
         if let Some(status) = self.pending.pop_front() {
             return Ok(Some(status));
         }
@@ -285,19 +277,26 @@ impl<'k> Family<'k> {
         if std::mem::take(&mut tagged.is_changed) {
             self.keeper.changed(tagged);
         }
-        tagged.go_on()
+        let gone = tagged.go_on();
+        self.pending.extend(tagged.process.heard.drain(..));
+        gone
     }
 
     /// Stops a process; children that began before are looked after, as it was then.
     fn stop(&mut self, pid: Pid, beside: Option<Pid>) -> Result<(), TagError> {
-        let threads = &self.threads;
         let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
-        // Those that were heard of stand still already.
-        let stands = |status: &Status| matches!(status, Status::Stopped(thread, _) if threads.get(thread) == Some(&pid));
-        let (standing, others) = self.pending.drain(..).partition(stands);
-        self.pending = others;
-        tagged.process.heard.extend::<VecDeque<Status>>(standing);
-        let stopped = tagged.stop(beside);
+        let mut standing: BTreeMap<Pid, Standing> =
+            beside.map(|thread| (thread, Standing::Free)).into_iter().collect();
+        let threads = &self.threads;
+        self.pending.retain(|status| match status {
+            Status::Stopped(thread, signal) if threads.get(thread) == Some(&pid) => {
+                standing.insert(*thread, Standing::Signal(*signal));
+                false
+            }
+            _ => true,
+        });
+        let gone = self.pending.iter().filter_map(|status| status.thread()).collect();
+        let stopped = tagged.stop(standing, &gone);
         self.pending.extend(tagged.process.heard.drain(..));
         self.threads.extend(tagged.process.threads.keys().map(|thread| (*thread, pid)));
         let forked = std::mem::take(&mut tagged.process.forked);

@@ -368,3 +368,104 @@ int main(void) {
     return 0;
 }
 "#;
+
+/// Waits for a child that has its memory and waits itself, while a thread calls functions.
+pub const LODGES: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static atomic_int stop, wrong;
+__attribute__((noipa)) long step(long n) { return n + 1; }
+static void *run(void *unused) {
+    while (!stop) { long n = 0; for (int i = 0; i < 100; i++) n = step(n); wrong += n != 100; }
+    return unused;
+}
+int main(void) {
+    pthread_t t; int status; char byte;
+    pthread_create(&t, 0, run, 0);
+    pid_t child = vfork();
+    if (child == 0) {
+        long n = step(0);
+        if (write(1, "lodges\n", 7) != 7 || read(0, &byte, 1) != 1) _exit(9);
+        for (int i = 0; i < 4; i++) n = step(n);
+        _exit(n);
+    }
+    waitpid(child, &status, 0);
+    stop = 1;
+    pthread_join(t, 0);
+    printf("%d %d\n", WEXITSTATUS(status), wrong);
+    return 0;
+}
+"#;
+
+/// Threads that start processes in all ways, with threads and children of their own, some of which they kill.
+pub const STORM: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static atomic_int wrong;
+static int turns;
+__attribute__((noipa)) long step(long n) { return n + 1; }
+static void *few(void *unused) {
+    long n = 0;
+    for (int i = 0; i < 100; i++) n = step(n);
+    wrong += n != 100;
+    return unused;
+}
+static pid_t start(int how, char *self) {
+    char *words[] = { self, "few", 0 };
+    pthread_t t;
+    int status;
+    pid_t child = -1;
+    if (how == 1) return posix_spawn(&child, self, 0, 0, words, environ) ? -1 : child;
+    child = fork();
+    if (child != 0) return child;
+    if (how == 0) { few(0); _exit(wrong ? 1 : 3); }
+    if (how == 2) { execv(self, words); _exit(9); }
+    if (how == 4) for (;;) step(0);
+    child = fork();
+    if (child == 0) { few(0); _exit(3); }
+    pthread_create(&t, 0, few, 0);
+    pthread_join(t, 0);
+    waitpid(child, &status, 0);
+    _exit(WEXITSTATUS(status));
+}
+static void *run(void *self) {
+    for (int i = 0; i < turns; i++) {
+        int status = -1;
+        pthread_t t;
+        if (i % 5 == 4) pthread_create(&t, 0, few, 0);
+        pid_t child = start(i % 5, self);
+        if (i % 5 == 4) { usleep(100); kill(child, SIGKILL); }
+        waitpid(child, &status, 0);
+        if (i % 5 == 4) { pthread_join(t, 0); wrong += WTERMSIG(status) != SIGKILL; }
+        else wrong += WEXITSTATUS(status) != 3;
+    }
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t t[3];
+    (void)count;
+    if (!strcmp(words[1], "few")) { few(0); return wrong ? 1 : 3; }
+    turns = atoi(words[1]);
+    getchar();
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, run, words[0]);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+    printf("%d\n", wrong);
+    return 0;
+}
+"#;
+
+/// A program of 32 bits that ends with 7.
+pub const BITS_32: &str = ".globl _start\n_start: mov $1, %eax\nmov $7, %ebx\nint $0x80\n";

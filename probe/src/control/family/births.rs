@@ -31,7 +31,10 @@ impl Family<'_> {
                 }
             }
         }
-        self.tagged(first).map_or(Ok(()), Tagged::go_on)
+        let Some(Member::Tagged(tagged)) = self.members.get_mut(&first) else { return Ok(()) };
+        let gone = tagged.go_on();
+        self.pending.extend(tagged.process.heard.drain(..));
+        gone
     }
 
     fn add(&mut self, pid: Pid, member: Member) {
@@ -106,6 +109,7 @@ impl Family<'_> {
         }
         let pid = tagged.pid();
         let gone = tagged.go_on();
+        self.pending.extend(tagged.process.heard.drain(..));
         self.add(pid, Member::Tagged(Box::new(tagged)));
         gone
     }

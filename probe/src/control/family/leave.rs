@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nix::errno::Errno;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
+use super::super::TagError;
 use super::super::follow::Ending;
-use super::super::{TagError, Tagged};
 use super::{Family, Member};
 use crate::ptrace::{self, Process, PtraceError, Standing, Status, wait};
 
@@ -45,11 +46,15 @@ impl Family<'_> {
             tagged.process.threads.entry(thread).or_insert(Standing::Free);
         }
         if is_over {
-            // Threads that stand would hide the end.
-            self.tagged(pid).map_or(Ok(()), Tagged::go_on)?;
             let is_heard_of = self.pending.iter().any(|status| status.thread() == Some(pid));
             if is_heard_of || ptrace::is_ours(pid) {
-                return Ok(());
+                // Threads that stand still would hide its end.
+                let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else {
+                    return Ok(());
+                };
+                let gone = if self.is_leaving { Ok(()) } else { tagged.go_on() };
+                self.pending.extend(tagged.process.heard.drain(..));
+                return gone;
             }
             if self.start.is_some() {
                 self.end(pid, super::UNKNOWN);
@@ -111,8 +116,10 @@ impl Family<'_> {
         }
         // One that is about to end.
         while self.tagged(pid).is_some() {
-            match wait(Some(pid), WaitPidFlag::__WALL) {
+            // The end of its other threads must be heard before its own.
+            match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD) {
                 Ok(status) => self.event(status)?,
+                Err(Errno::EINTR) => {}
                 Err(_) => self.end(pid, super::UNKNOWN),
             }
         }

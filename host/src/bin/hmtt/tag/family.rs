@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_probe::control::{Ending, Keeper, Output, Start, TagError, Tagged, follow_all};
+use hmtt_probe::control::{
+    Ending, Keeper, LogSummary, Output, Start, TagError, Tagged, follow_all,
+};
+use hmtt_probe::ptrace::PtraceError;
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -59,7 +62,8 @@ struct Keeping<'a> {
     named: BTreeMap<usize, (Pid, PathBuf, PathBuf)>,
     /// Programs whose refused functions were told of.
     refused: BTreeSet<PathBuf>,
-    is_lost: bool,
+    /// What all logs have.
+    sums: LogSummary,
     failed: Option<anyhow::Error>,
 }
 
@@ -73,7 +77,7 @@ impl<'a> Keeping<'a> {
             counted: Vec::new(),
             named: BTreeMap::new(),
             refused: BTreeSet::new(),
-            is_lost: false,
+            sums: LogSummary::default(),
             failed: None,
         }
     }
@@ -93,7 +97,8 @@ impl<'a> Keeping<'a> {
             self.counted.sort_by_key(|counted| counted.number);
             write(&self.counted, path)?;
         }
-        self.failed.map_or(Ok(self.is_lost), Err)
+        let is_lost = output::tell(Some(&self.sums));
+        self.failed.map_or(Ok(is_lost), Err)
     }
 
     /// What was tagged, for a process that is not any more.
@@ -129,7 +134,10 @@ impl<'a> Keeping<'a> {
             self.counted.push(Counted { number, pid, program, functions });
         }
         let summary = tagged.finish(ending).with_context(|| format!("process {pid}"))?;
-        self.is_lost |= output::tell(summary.as_ref());
+        let LogSummary { dropped, interrupted, events, .. } = summary.unwrap_or_default();
+        self.sums.dropped += dropped;
+        self.sums.interrupted += interrupted;
+        self.sums.events += events;
         if let (Some(map), Some(summary)) = (&opened.map, &summary) {
             map.save(tagged, Some(summary))?;
         }
@@ -148,8 +156,11 @@ impl Keeper for Keeping<'_> {
         let finished = self.finish_one(&mut tagged, ending);
         self.keep(finished);
         if ending == Ending::Detached {
-            let restored = tagged.restore().map(drop);
-            self.keep(restored.map_err(Into::into));
+            match tagged.restore() {
+                // It may have been killed meanwhile.
+                Ok(_) | Err(TagError::Ptrace(PtraceError::Ended(_))) => {}
+                Err(error) => self.keep(Err(error.into())),
+            }
         }
     }
 
