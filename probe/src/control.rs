@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Block, Disassembly, Grain, Refusal, Rewrite};
+use crate::disassembly::{Block, Disassembly, Grain, Known, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::Process;
 use crate::selection::Selection;
@@ -57,7 +57,7 @@ pub use shared::writer::LogSummary;
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
     let functions: Vec<&Function> = image.functions.iter().collect();
-    let rewrites = Disassembly::of(image).rewrites(&functions, true);
+    let rewrites = Disassembly::new(image, &Known::of(image)).rewrites(&functions, true);
     functions.into_iter().zip(rewrites).collect()
 }
 
@@ -69,7 +69,7 @@ pub fn finer_verdicts<'a>(
     let chosen = image.functions.iter();
     let chosen = chosen.filter_map(|one| Some((one, selection.grain(one, None)?)));
     let chosen: Vec<(&Function, Grain)> = chosen.collect();
-    let rewrites = Disassembly::of(image).finer_rewrites(&chosen, true);
+    let rewrites = Disassembly::new(image, &Known::of(image)).finer_rewrites(&chosen, true);
     let all = chosen.into_iter().zip(rewrites);
     let finer = all.filter(|((_, grain), _)| *grain != Grain::Function);
     finer.map(|((function, _), rewrite)| (function, rewrite)).collect()

@@ -36,25 +36,38 @@ pub use sites::{Site, SiteKind};
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
 
-/// What is known of a file's instructions.
+/// What all instructions of a file say.
 #[derive(Debug)]
-pub struct Disassembly<'a> {
-    image: &'a Image,
+pub struct Known {
     flow: Flow,
     /// Parts that lie apart, by the first address of their function.
     parts: HashMap<u64, Vec<Range<u64>>>,
 }
 
-impl<'a> Disassembly<'a> {
+impl Known {
     /// Reads all instructions of all functions.
-    pub fn of(image: &'a Image) -> Self {
+    pub fn of(image: &Image) -> Self {
         let flow = Flow::of(image);
         let mut parts: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
         for (part, function) in flow.owners() {
             let range = flow::fragment_at(image, part).cloned();
             parts.entry(function).or_default().extend(range);
         }
-        Disassembly { image, flow, parts }
+        Known { flow, parts }
+    }
+}
+
+/// A file, and what is known of its instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Disassembly<'a> {
+    image: &'a Image,
+    known: &'a Known,
+}
+
+impl<'a> Disassembly<'a> {
+    /// `known`: of this file.
+    pub fn new(image: &'a Image, known: &'a Known) -> Self {
+        Disassembly { image, known }
     }
 
     /// Places that lead to functions, by address.
@@ -64,7 +77,7 @@ impl<'a> Disassembly<'a> {
 
     /// Calls that say where they lead.
     pub fn calls(&self) -> &[Call] {
-        self.flow.calls()
+        self.known.flow.calls()
     }
 
     /// What must be changed in functions so that their entries can be seen, and their exits if asked; for
@@ -80,11 +93,11 @@ impl<'a> Disassembly<'a> {
         functions: &[(&Function, Grain)],
         exits: bool,
     ) -> Vec<Result<Rewrite, Refusal>> {
-        let (image, flow) = (self.image, &self.flow);
+        let (image, flow) = (self.image, &self.known.flow);
         let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
         let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
         let rewrite = |(function, grain): &(&Function, Grain)| {
-            let parts = self.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
+            let parts = self.known.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
             rewrite::of(image, flow, function, parts, exits, *grain)
         };
         let some =

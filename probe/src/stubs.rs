@@ -11,6 +11,7 @@
 //! would have pushed, and jumps. Addresses are those of the file; how far it is moved when it is loaded
 //! matters only where an address is a value.
 
+mod few;
 pub mod layout;
 mod moved;
 mod switch;
@@ -26,6 +27,7 @@ use iced_x86::{Code, FlowControl, Instruction};
 use crate::disassembly::{
     JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
 };
+pub use few::Few;
 use moved::{Moved, encode};
 pub use tags::{Sink, TagPlace, Tags};
 
@@ -56,7 +58,7 @@ pub struct StubError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Bytes to be put at addresses.
-    pub edits: Vec<(u64, Vec<u8>)>,
+    pub edits: Vec<(u64, Few)>,
     /// The stub of its entry.
     pub entry: u64,
     /// What regions take: nothing is executed there any more but their first instruction.
@@ -198,7 +200,7 @@ impl Stubs {
                 Jump::Missing => {}
                 Jump::Island(island) => {
                     let distance = island.wrapping_sub(region.start() + SHORT_BYTES) as u8;
-                    changes.edits.push((region.start(), vec![SHORT_JUMP, distance]));
+                    changes.edits.push((region.start(), [SHORT_JUMP, distance].into()));
                     changes.edits.push((island, jump(island, stub).into()));
                 }
             }

@@ -22,10 +22,8 @@ impl Tagged {
 
     /// Puts the tags in; all threads stand still.
     pub(super) fn begin(&mut self) -> Result<(), TagError> {
-        let plan = |image: &Image| {
-            patch::plan(image, |function| self.selection.grain(function, None), self.sink)
-        };
-        let plan = plan(&self.program.image);
+        let chosen = |function: &Function| self.selection.grain(function, None);
+        let plan = patch::plan(&self.program, chosen, self.sink);
         let area = self.program.reserve(&mut self.process, plan.stub_bytes())?;
         let stubs = plan.stubs(area.start, 0, &self.program)?;
         self.add(area, stubs)?;
@@ -67,7 +65,7 @@ impl Tagged {
             }
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
             let chosen = |function: &Function| self.selection.grain(function, Some(&name));
-            let plan = patch::plan(&loaded.image, chosen, self.sink);
+            let plan = patch::plan(&loaded, chosen, self.sink);
             let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
             let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
             let stubs = plan.stubs(area.start, numbers, &loaded)?;

@@ -51,7 +51,7 @@ impl Gate {
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
-        let plan = patch::plan(&loaded.image, chosen, Sink::Gate);
+        let plan = patch::plan(loaded, chosen, Sink::Gate);
         let stubs = loaded.reserve(process, plan.stub_bytes())?;
         let patch::Planned { patched, refused, code } = plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {

@@ -1,7 +1,9 @@
 //! A program and its process to where the one is in the other, and to free room beside it.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
+use crate::disassembly::{Disassembly, Known};
 use crate::elf::{Image, Text};
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -22,6 +24,7 @@ pub(super) struct Loaded {
     pub image: Image,
     /// Added to all addresses of the image.
     pub bias: u64,
+    known: OnceLock<Known>,
 }
 
 impl Loaded {
@@ -37,7 +40,12 @@ impl Loaded {
         let mappings = mappings(process.pid)?;
         let mapping = mappings.iter().find(is_text).ok_or_else(not_loaded)?;
         let bias = mapping.start.wrapping_sub(text.start - (text.offset - page));
-        Ok(Loaded { image, bias })
+        Ok(Loaded { image, bias, known: OnceLock::new() })
+    }
+
+    /// Its instructions, which are read once.
+    pub fn disassembly(&self) -> Disassembly<'_> {
+        Disassembly::new(&self.image, self.known.get_or_init(|| Known::of(&self.image)))
     }
 
     /// Whether it has an address.

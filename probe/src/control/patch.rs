@@ -7,13 +7,11 @@ use super::TagError;
 use super::calls;
 use super::loaded::Loaded;
 use super::shared::Overwritten;
-use crate::disassembly::{
-    Block, Call, Disassembly, Grain, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of,
-};
-use crate::elf::{Function, Image};
+use crate::disassembly::{Block, Call, Grain, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of};
+use crate::elf::Function;
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
-use crate::stubs::{Changes, Sink, StubError, Stubs};
+use crate::stubs::{Changes, Few, Sink, StubError, Stubs};
 
 /// Edits within a page of each other are made at once, so many at most.
 const GROUP: usize = 256;
@@ -79,8 +77,8 @@ impl Rank {
 struct Edit {
     rank: Rank,
     address: u64,
-    original: Vec<u8>,
-    new: Vec<u8>,
+    original: Few,
+    new: Few,
 }
 
 /// What is to be patched.
@@ -109,10 +107,14 @@ impl Changed {
 }
 
 /// Looks at the chosen functions.
-pub(super) fn plan(image: &Image, chosen: impl Fn(&Function) -> Option<Grain>, sink: Sink) -> Plan {
-    let chosen = image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
+pub(super) fn plan(
+    loaded: &Loaded,
+    chosen: impl Fn(&Function) -> Option<Grain>,
+    sink: Sink,
+) -> Plan {
+    let chosen = loaded.image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
     let chosen: Vec<(&Function, Grain)> = chosen.collect();
-    let disassembly = Disassembly::of(image);
+    let disassembly = loaded.disassembly();
     let rewrites = disassembly.finer_rewrites(&chosen, sink.exits());
     let calls = disassembly.calls().to_vec();
     let mut plan = Plan { rewrites: Vec::new(), refused: Vec::new(), calls, sink };
@@ -160,10 +162,11 @@ impl Plan {
 impl Patched {
     fn new(changed: Changed, loaded: &Loaded) -> Self {
         let Changed { function, number, rewrite, changes } = changed;
-        let Loaded { image, bias } = loaded;
+        let Loaded { image, bias, .. } = loaded;
         let there = |address: u64| address.wrapping_add(*bias);
-        let edit = |(address, new): (u64, Vec<u8>)| {
-            let original = bytes_of(image, address, new.len() as u64).unwrap_or_default().to_vec();
+        let edit = |(address, new): (u64, Few)| {
+            let original = bytes_of(image, address, new.len() as u64).and_then(Few::of);
+            let original = original.unwrap_or_default();
             let is_start = changes.regions.iter().any(|(start, _)| *start == address);
             Edit { rank: Rank::of(new.len(), is_start), address: there(address), original, new }
         };
@@ -230,11 +233,8 @@ impl Patched {
 pub(super) fn overwritten(patched: &[Patched]) -> Vec<Overwritten> {
     let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
     edits.sort_by_key(|edit| edit.rank);
-    let overwritten = |edit: &Edit| Overwritten {
-        address: edit.address,
-        bytes: edit.original.clone(),
-        new: edit.new.clone(),
-    };
+    let overwritten =
+        |edit: &Edit| Overwritten { address: edit.address, bytes: edit.original, new: edit.new };
     edits.into_iter().map(overwritten).collect()
 }
 
@@ -275,7 +275,7 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
 /// there: stubs stay, and lead back behind the jump.
 pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
     change(process, patched, Way::Out, |there, edit| {
-        if there == edit.new {
+        if *there == *edit.new {
             there.copy_from_slice(&edit.original);
         }
     })

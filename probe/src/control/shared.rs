@@ -27,7 +27,8 @@ use rustix::thread::futex;
 
 use super::TagError;
 use crate::ptrace::Process;
-use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
+use crate::stubs::Few;
+use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use memory::Memory;
 
 /// What the kernel calls the memory.
@@ -42,14 +43,14 @@ const PATCHES: u64 = 32;
 const CALLS: u64 = 1 << 22;
 
 /// Where something stood before a tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
     /// Where.
     pub address: u64,
-    /// What, 8 bytes at most.
-    pub bytes: Vec<u8>,
-    /// What stands there now, as many.
-    pub new: Vec<u8>,
+    /// What.
+    pub bytes: Few,
+    /// What stands there now, as many bytes.
+    pub new: Few,
 }
 
 /// What slots are to be like.
@@ -140,11 +141,11 @@ impl Shared {
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.
     pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let word = |few: &Few| u64::from_le_bytes(few.padded());
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
-            Some([*address, bytes.len() as u64, word(bytes)?, word(new)?])
+            [*address, bytes.len() as u64, word(bytes), word(new)]
         });
-        let all: Option<Vec<_>> = all.collect();
-        self.append(&all.ok_or_else(|| self.failed("a place to tag is too long"))?)
+        self.append(&all.collect::<Vec<_>>())
     }
 
     /// Keeps where memory was added, likewise.
@@ -223,13 +224,6 @@ impl Shared {
         // Whatever ends it, whoever waits looks again.
         let _ = futex::wait(self.memory.word(offset), futex::Flags::empty(), was, Some(&timeout));
     }
-}
-
-/// Some bytes as a word; none if they are too many.
-fn word(bytes: &[u8]) -> Option<u64> {
-    let mut word = [0; OVERWRITTEN_BYTES];
-    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(u64::from_le_bytes(word))
 }
 
 /// The memory as a file, and where the process has it.

@@ -1,6 +1,5 @@
 //! A stretch of a function to its instructions and the branches between them.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use iced_x86::Instruction;
@@ -19,7 +18,30 @@ pub(super) struct Body {
     /// All its instructions.
     pub instructions: Vec<Instruction>,
     /// Branches of its own to each of its addresses, by number.
-    branches: HashMap<u64, Vec<usize>>,
+    branches: Branches,
+}
+
+/// Branches by where they lead.
+#[derive(Debug)]
+struct Branches {
+    /// Where each leads, ascending.
+    targets: Vec<u64>,
+    /// Their numbers, in the same order.
+    numbers: Vec<usize>,
+}
+
+impl Branches {
+    fn new(mut all: Vec<(u64, usize)>) -> Self {
+        all.sort_unstable();
+        let (targets, numbers) = all.into_iter().unzip();
+        Branches { targets, numbers }
+    }
+
+    fn to(&self, address: u64) -> &[usize] {
+        let first = self.targets.partition_point(|target| *target < address);
+        let count = self.targets[first..].partition_point(|target| *target == address);
+        &self.numbers[first..first + count]
+    }
 }
 
 impl Body {
@@ -35,18 +57,17 @@ impl Body {
         if end != range.end {
             return Err(Refusal::Undecodable(end));
         }
-        let mut branches: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (index, instruction) in instructions.iter().enumerate() {
-            if let Some(target) = branch_target(instruction).filter(|one| range.contains(one)) {
-                branches.entry(target).or_default().push(index);
-            }
-        }
+        let inside = |(index, instruction)| {
+            let target = branch_target(instruction).filter(|one| range.contains(one))?;
+            Some((target, index))
+        };
+        let branches = Branches::new(instructions.iter().enumerate().filter_map(inside).collect());
         Ok(Body { range, function, instructions, branches })
     }
 
     /// The branches to an address, by number.
     pub fn branches_to(&self, address: u64) -> &[usize] {
-        self.branches.get(&address).map_or(&[], Vec::as_slice)
+        self.branches.to(address)
     }
 
     /// Where the instruction with a number begins; behind the last one, where that ends.

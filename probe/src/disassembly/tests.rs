@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use super::{Disassembly, Grain, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES};
+use super::{Disassembly, Grain, JUMP_BYTES, Jump, Known, Region, Rewrite, SHORT_BYTES};
 use crate::elf::Image;
 use crate::elf::tests::programs::{Programs, run};
 
@@ -113,7 +113,7 @@ fn unseen(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
 fn check_blocks(path: &Path, listing: &Listing, image: &Image) {
     let functions: Vec<_> = image.functions.iter().map(|one| (one, Grain::Blocks)).collect();
     for exits in [true, false] {
-        let rewrites = Disassembly::of(image).finer_rewrites(&functions, exits);
+        let rewrites = Disassembly::new(image, &Known::of(image)).finer_rewrites(&functions, exits);
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(path, listing, image, &rewrites);
         let all: usize = rewrites.iter().map(|rewrite| rewrite.blocks.len()).sum();
@@ -131,7 +131,7 @@ fn nothing_leads_into_what_is_overwritten() {
     for path in programs.all() {
         let (Some(listing), Ok(image)) = (listing(&path), Image::read(&path)) else { continue };
         let functions: Vec<_> = image.functions.iter().collect();
-        let rewrites = Disassembly::of(&image).rewrites(&functions, true);
+        let rewrites = Disassembly::new(&image, &Known::of(&image)).rewrites(&functions, true);
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(&path, &listing, &image, &rewrites);
         let refused = image.functions.len() - rewrites.len();

@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 
 use super::random::{Built, DATA, Source, build, interpret, source};
 use super::{BUFFER, Bench, CODE_BYTES};
-use crate::disassembly::{Disassembly, Grain, Rewrite};
+use crate::disassembly::{Disassembly, Grain, Known, Rewrite};
 use crate::elf::{Function, Image, Text};
 use crate::stubs::layout::LogShape;
 use crate::stubs::{Sink, Stubs};
@@ -119,7 +119,8 @@ fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (u
     }
     let image = image(&built, at);
     let function = [(&image.functions[0], grain)];
-    let rewrites = Disassembly::of(&image).finer_rewrites(&function, sink.exits());
+    let rewrites =
+        Disassembly::new(&image, &Known::of(&image)).finer_rewrites(&function, sink.exits());
     let rewrite = rewrites.into_iter().next().unwrap();
     let Ok(rewrite) = rewrite else { return (0, 0) };
     let numbers = tag(&bench, &rewrite, sink);

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt_probe::disassembly::{Disassembly, Refusal, Rewrite, Site, SiteKind};
+use hmtt_probe::disassembly::{Disassembly, Known, Refusal, Rewrite, Site, SiteKind};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{Mapping, mappings};
 use hmtt_probe::selection::Selection;
@@ -106,7 +106,8 @@ impl<'a> Listing<'a> {
         let library = object.library.as_deref();
         let chosen = image.functions.iter().filter(|one| selection.matches(one, library));
         let chosen: Vec<&Function> = chosen.collect();
-        let disassembly = Disassembly::of(image);
+        let known = Known::of(image);
+        let disassembly = Disassembly::new(image, &known);
         let rewrites = disassembly.rewrites(&chosen, true);
         let chosen = chosen.into_iter().zip(rewrites).collect();
         Listing { object, chosen, sites: disassembly.sites() }
