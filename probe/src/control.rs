@@ -21,6 +21,7 @@ mod linker;
 mod loaded;
 mod map;
 mod patch;
+mod sample;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,7 @@ pub use follow::{Ending, follow, follow_all};
 use gate::Gate;
 use loaded::Loaded;
 use patch::Patched;
+pub use sample::{Sampled, Samples, sample};
 use shared::Place;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;

@@ -21,6 +21,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use rule::Rule;
@@ -89,6 +90,8 @@ pub struct Selection {
     rules: Vec<(Effect, Rule)>,
     /// Of which functions more is to be seen; the last that matches decides.
     finer: Vec<(Grain, Rule)>,
+    /// Only these of the program, by their first addresses.
+    only: Option<BTreeSet<u64>>,
 }
 
 impl Selection {
@@ -100,7 +103,12 @@ impl Selection {
         rules: impl IntoIterator<Item = (Effect, &'a str)>,
     ) -> Result<Selection, SelectionError> {
         let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Rule::parse(rule)?)));
-        Ok(Selection { rules: rules.collect::<Result<_, _>>()?, finer: Vec::new() })
+        Ok(Selection { rules: rules.collect::<Result<_, _>>()?, finer: Vec::new(), only: None })
+    }
+
+    /// Keeps, of the program's functions that are chosen, those that begin at these addresses of its file.
+    pub fn only(self, starts: BTreeSet<u64>) -> Selection {
+        Selection { only: Some(starts), ..self }
     }
 
     /// Chooses functions of which more is to be seen, among those that are chosen. Where several rules match,
@@ -132,6 +140,10 @@ impl Selection {
 
     /// Whether a function is chosen. `library`: the name of the file, if it is not the program.
     pub fn matches(&self, function: &Function, library: Option<&str>) -> bool {
+        let is_kept = |starts: &BTreeSet<u64>| starts.contains(&function.start);
+        if library.is_none() && !self.only.as_ref().is_none_or(is_kept) {
+            return false;
+        }
         let counts = |(effect, rule): &&(Effect, Rule)| {
             *effect == Effect::Exclude || library.is_none() || matches!(rule, Rule::Library(..))
         };

@@ -27,6 +27,7 @@ mod reading_ahead;
 mod series;
 mod standard;
 mod tag;
+mod tag_auto;
 mod tag_blocks;
 mod tag_ends;
 mod tag_follow;

@@ -18,6 +18,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::follow::Ending;
+use super::sample::Sampler;
 use super::{Output, Start, TagError, Tagged, gate};
 use crate::ptrace::{
     Child, PtraceError, SignalNumber, Standing, Status, go_on, listen, thread_group, wait,
@@ -315,5 +316,14 @@ impl<'k> Family<'k> {
             }
         }
         Ok(())
+    }
+
+    /// Looks at where the threads of the first process are, if it is time for that.
+    pub fn look(&mut self, sampler: &mut Sampler) -> Result<(), TagError> {
+        if !sampler.is_time() {
+            return Ok(());
+        }
+        let done = self.standing(self.first, None, |tagged| sampler.look(tagged));
+        done.or_else(|error| self.failed(self.first, None, error))
     }
 }

@@ -10,6 +10,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
 use super::family::{Family, Keeper};
+use super::sample::{EVERY, Sampler};
 use super::{Start, TagError, Tagged};
 use crate::ptrace::{PtraceError, SignalNumber};
 
@@ -54,7 +55,19 @@ pub fn follow(
 ) -> Result<(Tagged, Ending), TagError> {
     let mut alone = Alone { changed, ended: None };
     let pid = tagged.pid();
-    run(Family::new(tagged, None, &mut alone), &detach)?;
+    run(Family::new(tagged, None, &mut alone), &detach, None)?;
+    Ok(alone.ended.ok_or(PtraceError::Ended(pid))?)
+}
+
+/// Follows one process as [`follow`] does, and looks at it until that is over: then it is left.
+pub(super) fn follow_while(
+    tagged: Tagged,
+    detach: SigSet,
+    sampler: &mut Sampler,
+) -> Result<(Tagged, Ending), TagError> {
+    let mut alone = Alone { changed: |_: &Tagged| {}, ended: None };
+    let pid = tagged.pid();
+    run(Family::new(tagged, None, &mut alone), &detach, Some(sampler))?;
     Ok(alone.ended.ok_or(PtraceError::Ended(pid))?)
 }
 
@@ -71,11 +84,15 @@ pub fn follow_all(
     detach: SigSet,
     keeper: &mut dyn Keeper,
 ) -> Result<Ending, TagError> {
-    run(Family::new(tagged, Some(start), keeper), &detach)
+    run(Family::new(tagged, Some(start), keeper), &detach, None)
 }
 
-fn run(mut family: Family<'_>, detach: &SigSet) -> Result<Ending, TagError> {
-    match events(&mut family, detach) {
+fn run(
+    mut family: Family<'_>,
+    detach: &SigSet,
+    sampler: Option<&mut Sampler>,
+) -> Result<Ending, TagError> {
+    match events(&mut family, detach, sampler) {
         Ok(Some(ending)) => Ok(ending),
         Ok(None) => family.leave(),
         Err(error) => {
@@ -86,7 +103,11 @@ fn run(mut family: Family<'_>, detach: &SigSet) -> Result<Ending, TagError> {
 }
 
 /// How the first process has ended, when all have; `None` if they are to be left.
-fn events(family: &mut Family<'_>, detach: &SigSet) -> Result<Option<Ending>, TagError> {
+fn events(
+    family: &mut Family<'_>,
+    detach: &SigSet,
+    mut sampler: Option<&mut Sampler>,
+) -> Result<Option<Ending>, TagError> {
     let mut waited = *detach;
     waited.add(Signal::SIGCHLD);
     family.begin()?;
@@ -98,10 +119,17 @@ fn events(family: &mut Family<'_>, detach: &SigSet) -> Result<Option<Ending>, Ta
             }
         }
         family.keep_budgets()?;
+        if let Some(sampler) = &mut sampler {
+            if sampler.is_over() {
+                return Ok(None);
+            }
+            family.look(sampler)?;
+        }
         if let Some(ending) = family.ending() {
             return Ok(Some(ending));
         }
-        let at_most = if family.has_heard() { Duration::ZERO } else { TICK };
+        let tick = if sampler.is_some() { EVERY } else { TICK };
+        let at_most = if family.has_heard() { Duration::ZERO } else { tick };
         let signal =
             wait_for(&waited, at_most).map_err(PtraceError::new(family.first(), "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {

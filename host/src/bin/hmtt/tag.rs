@@ -1,5 +1,6 @@
 //! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
 
+mod auto;
 mod blocks;
 mod detach;
 mod end;
@@ -79,6 +80,8 @@ struct Detach {
 struct How {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    auto: auto::Auto,
     #[command(flatten)]
     to: output::To,
     /// What tags may cost, of the program's processor time without them: functions that are called most are
@@ -194,7 +197,9 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     if how.budget.is_some() && !output.tells_calls() {
         return Err(TagError::NoBudget.into());
     }
-    let mut tagged = Tagged::new(process, image, selection, output, start[0])?;
+    let chosen = how.auto.choose(process, &image, selection, start[0], signals)?;
+    let Some((process, selection, begin)) = chosen else { return Ok(false) };
+    let mut tagged = Tagged::new(process, image, selection, output, begin)?;
     if let Some(Err(error)) = how.budget.map(|share| tagged.set_budget(share)) {
         tagged.give_up();
         return Err(error.into());

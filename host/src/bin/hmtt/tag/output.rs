@@ -221,8 +221,15 @@ fn number(text: &str) -> std::result::Result<u64, String> {
     parsed.map_err(|_| format!("{text} is no number"))
 }
 
-/// A number and `us`, `ms` or `s`; not so short that there is no time for a mark.
+/// A time between marks: not so short that there is none for one.
 fn time(text: &str) -> std::result::Result<Duration, String> {
+    let time = duration(text)?;
+    let range = Duration::from_micros(100)..=Duration::from_secs(1);
+    range.contains(&time).then_some(time).ok_or_else(|| format!("{text} is not from 100us to 1s"))
+}
+
+/// A number and `us`, `ms` or `s`.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
         "us" => 1,
@@ -231,8 +238,7 @@ fn time(text: &str) -> std::result::Result<Duration, String> {
         _ => return Err(format!("{text}: a time is a number and us, ms or s")),
     };
     let micros = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    let micros = micros.filter(|micros| (100..=1_000_000).contains(micros));
-    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not from 100us to 1s"))
+    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is no time"))
 }
 
 fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> std::result::Result<u64, String> {

@@ -1,0 +1,81 @@
+//! `hmtt tag --auto`: a process that is looked at for a while to the functions worth tagging.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use hmtt_probe::control::{Output, Sampled, Samples, Start, Tagged, sample, verdicts};
+use hmtt_probe::elf::{Function, Image};
+use hmtt_probe::ptrace::Process;
+use hmtt_probe::selection::{Effect, Selection};
+use nix::sys::signal::SigSet;
+
+use super::end;
+
+/// Smaller functions are passed over: they are called often for the time they take, and tell little.
+const LEAST_BYTES: u64 = 32;
+
+#[derive(clap::Args)]
+pub struct Auto {
+    /// Choose, of the functions that rules choose, those in which most time is spent: this many. The program
+    /// runs untagged for a while first, looked at a thousand times a second
+    #[arg(long, value_name = "COUNT", conflicts_with = "follow")]
+    auto: Option<usize>,
+    /// How long it is looked at
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::output::duration,
+        requires = "auto")]
+    auto_for: Duration,
+}
+
+impl Auto {
+    /// The process and the functions that are worth it; `None` if there is nothing left to be tagged: we have
+    /// ended as it has.
+    pub fn choose(
+        &self,
+        process: Process,
+        image: &Image,
+        selection: Selection,
+        start: Start,
+        signals: SigSet,
+    ) -> Result<Option<(Process, Selection, Start)>> {
+        let Some(count) = self.auto else { return Ok(Some((process, selection, start))) };
+        let nothing = Selection::parse([(Effect::Exclude, "*")])?;
+        let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;
+        match sample(watched, signals, self.auto_for)? {
+            Sampled::Ended(tagged, ending) => {
+                eprintln!("hmtt: nothing was tagged: the time of --auto-for was not over yet");
+                end::leave(*tagged, ending)?.follow(false);
+                Ok(None)
+            }
+            Sampled::Seen(process, samples) => {
+                let chosen = worth(image, &selection, &samples, count);
+                if chosen.is_empty() {
+                    process.detach()?;
+                    bail!(
+                        "--auto: no time was spent in functions that can be chosen ({} samples)",
+                        samples.all
+                    );
+                }
+                Ok(Some((process, selection.only(chosen), Start::Now)))
+            }
+        }
+    }
+}
+
+/// First addresses of the functions in which most time is spent; they are named.
+fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) -> BTreeSet<u64> {
+    let good = verdicts(image).into_iter().filter(|(_, verdict)| verdict.is_ok());
+    let good = good
+        .map(|(function, _)| function)
+        .filter(|function| function.size >= LEAST_BYTES && selection.matches(function, None));
+    let mut good: Vec<(u64, &Function)> =
+        good.map(|function| (samples.of(function), function)).collect();
+    good.retain(|(hits, _)| *hits != 0);
+    good.sort_by_key(|(hits, function)| (std::cmp::Reverse(*hits), function.start));
+    good.truncate(count);
+    for (hits, function) in &good {
+        let share = *hits as f64 * 100.0 / samples.all as f64;
+        eprintln!("hmtt: chose {}: {share:.1} % of {} samples", function.name, samples.all);
+    }
+    good.into_iter().map(|(_, function)| function.start).collect()
+}
