@@ -104,13 +104,18 @@ pub fn hmtt_tag(arguments: &[&str]) -> Command {
 
 /// Runs a program tagged, and beside it untagged: the same but for the counts, which come back.
 fn run_tagged(name: &str, program: &Path) -> BTreeMap<String, u64> {
+    calls(&run_counted(name, program))
+}
+
+/// So too: the file with the counts.
+fn run_counted(name: &str, program: &Path) -> PathBuf {
     let counts = scratch(&format!("{name}.json"));
     let plain = Command::new(program).output().unwrap();
     let words = ["run", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
     let tagged = hmtt_tag(&words).output().unwrap();
     let seen = |output: &Output| (output.status.code(), output.stdout.clone());
     assert_eq!(seen(&tagged), seen(&plain), "{}", String::from_utf8_lossy(&tagged.stderr));
-    calls(&counts)
+    counts
 }
 
 pub fn calls(file: &Path) -> BTreeMap<String, u64> {
@@ -141,11 +146,18 @@ fn counts_are_those_of_callgrind() {
 #[test]
 fn every_thread_counts_for_itself_and_none_is_lost() {
     let Some(program) = build("tag-threads", THREADS, &[]) else { return };
-    let counts = run_tagged("tag-threads", &program);
+    let file = run_counted("tag-threads", &program);
+    let counts = calls(&file);
     let expected = [("leaf", 3 * 5 * 20 * 1000), ("work", 3 * 5 * 20), ("run", 3 * 5), ("main", 1)];
     for (function, calls) in expected {
         assert_eq!(counts[function], calls, "{function}");
     }
+    let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let mut functions = counts["functions"].as_array().unwrap().iter();
+    let leaf = functions.find(|function| function["name"] == "leaf").unwrap();
+    let threads: Vec<u64> =
+        leaf["threads"].as_object().unwrap().values().map(|one| one.as_u64().unwrap()).collect();
+    assert_eq!(threads, [20 * 1000; 3 * 5]);
 }
 
 #[test]

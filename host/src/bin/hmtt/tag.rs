@@ -8,6 +8,7 @@ mod family;
 mod list;
 mod output;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -259,19 +260,28 @@ fn tell_of_functions(tagged: &Tagged) {
 fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
     let total =
         |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
-    let mut rows: Vec<(u64, &Function)> =
-        tagged.numbered().map(|(number, function)| (total(number as usize), function)).collect();
-    rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
+    let row = |(number, function)| (total(number as usize), number as usize, function);
+    let mut rows: Vec<(u64, usize, &Function)> = tagged.numbered().map(row).collect();
+    rows.sort_by_key(|(calls, ..)| std::cmp::Reverse(*calls));
     let Some(path) = output else {
-        let called = rows.iter().filter(|(calls, _)| *calls != 0);
-        called.for_each(|(calls, function)| eprintln!("{calls:>14} {}", function.name));
+        let called = rows.iter().filter(|(calls, ..)| *calls != 0);
+        called.for_each(|(calls, _, function)| eprintln!("{calls:>14} {}", function.name));
         blocks::print(tagged, total);
         return Ok(());
     };
-    let functions: Vec<_> = rows
-        .iter()
-        .map(|(calls, function)| json!({ "name": function.name, "calls": calls }))
-        .collect();
+    // Numbers of threads come again.
+    let of_threads = |number: usize| {
+        let mut sums = BTreeMap::<i32, u64>::new();
+        for one in counts {
+            let calls = one.entries.get(number).copied().unwrap_or(0);
+            if calls != 0 {
+                *sums.entry(one.thread).or_default() += calls;
+            }
+        }
+        sums
+    };
+    let function = |(calls, number, function): &(u64, usize, &Function)| json!({ "name": function.name, "calls": calls, "threads": of_threads(*number) });
+    let functions: Vec<_> = rows.iter().map(function).collect();
     let mut all = json!({ "functions": functions });
     if let Some(blocks) = blocks::counts(tagged, total) {
         all["blocks"] = blocks;

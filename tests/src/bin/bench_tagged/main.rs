@@ -64,8 +64,12 @@ impl Bench {
             }
         }
         let first = path.display().to_string();
-        let words = way.map_or(&[][..], |way| &way.words);
-        let mut all = words.iter().cloned().chain([first]).chain(program.words(size));
+        let mut words = way.map_or_else(Vec::new, |way| way.words.clone());
+        // What is tagged is said before what is run.
+        if let Some(at) = words.iter().position(|word| word == "--") {
+            words.splice(at..at, program.rules.iter().cloned());
+        }
+        let mut all = words.into_iter().chain([first]).chain(program.words(size));
         let mut command = Command::new(all.next().unwrap_or_default());
         command.args(all).current_dir(&self.folder).stderr(Stdio::null());
         command.env("LD_PRELOAD", &self.own_time).env("OWN_TIME", &times);
@@ -99,7 +103,8 @@ impl Bench {
     fn calls(&self, program: &Program, size: usize) -> Result<u64> {
         let file = self.folder.join("counts.json");
         let mut command = Command::new(hmtt());
-        command.args(["tag", "run", "-o"]).arg(&file).arg("--").arg(&program.plain);
+        command.args(["tag", "run", "-o"]).arg(&file).args(&program.rules);
+        command.arg("--").arg(&program.plain);
         let status = command.args(program.words(size)).stdout(Stdio::null()).status()?;
         ensure!(status.success(), "{command:?}");
         let counts: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;

@@ -24,17 +24,26 @@ pub struct Program {
     others: Vec<(Build, PathBuf)>,
     /// Neither ours nor small: what averages are of.
     pub is_real: bool,
+    /// What is tagged of it; the program itself if nothing is said.
+    pub rules: Vec<String>,
     before: Vec<String>,
     /// The last word: much work, less for logs, and little for slow tools.
     pub sizes: [String; 3],
 }
 
 impl Program {
-    /// One that Debian has built, if it is there.
-    fn of_debian(name: &'static str, before: &[&str], sizes: [String; 3]) -> Option<Program> {
+    /// One that Debian has built, if it is there; of some, the library does the work.
+    fn of_debian(
+        name: &'static str,
+        library: Option<&str>,
+        before: &[&str],
+        sizes: [String; 3],
+    ) -> Option<Program> {
         let plain = std::fs::canonicalize(format!("/usr/bin/{name}")).ok()?;
         let before = before.iter().map(|word| (*word).to_owned()).collect();
-        Some(Program { name, plain, others: Vec::new(), is_real: true, before, sizes })
+        let rule = |library| ["-i".to_owned(), format!("library={library}.so*")];
+        let rules = library.into_iter().flat_map(rule).collect();
+        Some(Program { name, plain, others: Vec::new(), is_real: true, rules, before, sizes })
     }
 
     /// Its file, if there is that build.
@@ -133,7 +142,8 @@ fn build(
         others.push((Build::Xray, xray));
     }
     let is_real = !before.is_empty();
-    Ok(Program { name, plain, others, is_real, before, sizes: sizes.map(String::from) })
+    let rules = Vec::new();
+    Ok(Program { name, plain, others, is_real, rules, before, sizes: sizes.map(String::from) })
 }
 
 fn lua(folder: &Path) -> Result<Program> {
@@ -174,8 +184,8 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
         }
     }
     let script = ours("work.py");
-    let turns = ["60", "12", "2"].map(String::from);
-    let python = Program::of_debian("python3", &["-S", "-E", &script], turns);
+    let turns = ["400", "60", "2"].map(String::from);
+    let python = Program::of_debian("python3", None, &["-S", "-E", &script], turns);
     // The last word is a query.
     let rows = ["2000000", "600000", "60000"].map(|rows| {
         format!(
@@ -183,8 +193,8 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
              select sum(length(printf('%d %s', i, hex(i % 97)))), count(distinct i % 1009) from n;"
         )
     });
-    let sqlite = Program::of_debian("sqlite3", &[":memory:"], rows);
-    let xz = Program::of_debian("xz", &["-k", "-c", "-3"], inputs);
+    let sqlite = Program::of_debian("sqlite3", Some("libsqlite3"), &[":memory:"], rows);
+    let xz = Program::of_debian("xz", Some("liblzma"), &["-k", "-c", "-3"], inputs);
     programs.extend([python, sqlite, xz].into_iter().flatten());
     Ok(programs)
 }
