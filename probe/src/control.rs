@@ -11,6 +11,7 @@ mod budget;
 mod calls;
 mod child;
 mod collector;
+mod edits;
 mod error;
 mod family;
 mod follow;

@@ -7,13 +7,14 @@
 //! ```
 //!
 //! `gs` is a register that programs on Linux leave alone: each thread's holds the address of its own
-//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing ever returns into one: a moved call pushes the return address it
-//! would have pushed, and jumps. Addresses are those of the file; how far it is moved when it is loaded
-//! matters only where an address is a value.
+//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing ever
+//! returns into one: a moved call pushes the return address it would have pushed, and jumps. Addresses are those of
+//! the file; how far it is moved when it is loaded matters only where an address is a value.
 
 mod few;
 pub mod layout;
 mod moved;
+mod order;
 mod switch;
 pub mod tags;
 #[cfg(test)]
@@ -24,11 +25,10 @@ use std::ops::Range;
 
 use iced_x86::{Code, FlowControl, Instruction};
 
-use crate::disassembly::{
-    JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, goes_on, is_call,
-};
+use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, is_call};
 pub use few::Few;
 use moved::{Moved, encode};
+use order::{behind, in_order, jumps};
 pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
@@ -324,41 +324,6 @@ impl Stubs {
         moved.instructions.push(instruction);
         Ok(())
     }
-}
-
-/// Regions in the order their stubs are made: that of the entry, which often branches to others, behind
-/// those that it may branch to, and before the one it goes on in and those that lead to it.
-fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
-    let entry = rewrite.regions.iter().find(|region| region.entry);
-    let next = entry.and_then(behind);
-    let mut regions: Vec<&Region> = rewrite.regions.iter().collect();
-    let leads_to = |region: &Region, address| {
-        region.instructions.iter().any(|one| one.near_branch_target() == address)
-    };
-    regions.sort_by_key(|region| match region {
-        region if region.entry => 1,
-        region if next == Some(region.start()) => 2,
-        region => u8::from(leads_to(region, start)) * 3,
-    });
-    regions
-}
-
-/// Where control goes on behind a region, if it does.
-fn behind(region: &Region) -> Option<u64> {
-    let last = region.instructions.last()?;
-    (goes_on(last) && !is_call(last)).then(|| last.next_ip())
-}
-
-/// Where jumps to other functions lead that are in regions or redirected.
-fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
-    let detours = |target: &u64| rewrite.detours.iter().any(|one| one.start() == *target);
-    let in_regions = rewrite.regions.iter().flat_map(|region| &region.leavings);
-    let in_regions = in_regions.filter_map(|(_, leaving)| match leaving {
-        Leaving::Jump(target) => Some(*target),
-        _ => None,
-    });
-    let redirected = rewrite.redirects.iter().map(Instruction::near_branch_target);
-    in_regions.chain(redirected.filter(move |target| !detours(target)))
 }
 
 /// The bytes of a jump.

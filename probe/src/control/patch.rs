@@ -5,16 +5,14 @@ use std::path::PathBuf;
 
 use super::TagError;
 use super::calls;
+use super::edits::{self, Edit};
 use super::loaded::Loaded;
 use super::shared::Overwritten;
-use crate::disassembly::{Block, Call, Grain, JUMP_BYTES, Rewrite, SHORT_BYTES, bytes_of};
+use crate::disassembly::{Block, Call, Grain, Rewrite, bytes_of};
 use crate::elf::Function;
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
-use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::{Changes, Few, Sink, StubError, Stubs};
 
-/// Edits within a page of each other are made at once, so many at most.
-const GROUP: usize = 256;
 /// Room for what tags share.
 const SHARED_BYTES: u64 = 1024;
 
@@ -47,38 +45,6 @@ pub(super) struct Planned {
     pub patched: Vec<Patched>,
     pub refused: Vec<(Function, String)>,
     pub code: Vec<u8>,
-}
-
-/// What bytes are changed for, in the order in which that is done: a program is right after each. Branches no
-/// longer lead to what jumps overwrite, then jumps leave bytes free, then islands are there, then what leads
-/// to them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Redirect,
-    Near,
-    Island,
-    Short,
-}
-
-impl Rank {
-    /// Of an edit, which is where a region begins or not.
-    fn of(bytes: usize, is_start: bool) -> Rank {
-        match (bytes as u64, is_start) {
-            (SHORT_BYTES, _) => Rank::Short,
-            (_, true) => Rank::Near,
-            (bytes, false) if bytes == JUMP_BYTES as u64 => Rank::Island,
-            _ => Rank::Redirect,
-        }
-    }
-}
-
-/// Bytes that are changed.
-#[derive(Clone, Debug)]
-struct Edit {
-    rank: Rank,
-    address: u64,
-    original: Few,
-    new: Few,
 }
 
 /// What is to be patched.
@@ -168,7 +134,7 @@ impl Patched {
             let original = bytes_of(image, address, new.len() as u64).and_then(Few::of);
             let original = original.unwrap_or_default();
             let is_start = changes.regions.iter().any(|(start, _)| *start == address);
-            Edit { rank: Rank::of(new.len(), is_start), address: there(address), original, new }
+            Edit::new(there(address), original, new, is_start)
         };
         let (blocks, refused_blocks) =
             rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
@@ -231,11 +197,7 @@ impl Patched {
 
 /// What stands where jumps are to be, in the order in which they are put in.
 pub(super) fn overwritten(patched: &[Patched]) -> Vec<Overwritten> {
-    let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
-    edits.sort_by_key(|edit| edit.rank);
-    let overwritten =
-        |edit: &Edit| Overwritten { address: edit.address, bytes: edit.original, new: edit.new };
-    edits.into_iter().map(overwritten).collect()
+    edits::overwritten(patched.iter().flat_map(|patched| &patched.edits))
 }
 
 fn counterpart(patched: &[Patched], rip: u64) -> Option<Option<u64>> {
@@ -268,55 +230,11 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
     for (place, rip) in returns {
         process.write(place, &rip.to_le_bytes())?;
     }
-    Ok(change(process, patched, Way::In, |there, edit| there.copy_from_slice(&edit.new))?)
+    Ok(edits::put_in(process, patched.iter().flat_map(|patched| &patched.edits))?)
 }
 
 /// Takes the jumps out where they still are: a library may have been unloaded. A thread in a stub goes on
 /// there: stubs stay, and lead back behind the jump.
 pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<(), PtraceError> {
-    change(process, patched, Way::Out, |there, edit| {
-        if *there == *edit.new {
-            there.copy_from_slice(&edit.original);
-        }
-    })
-}
-
-/// Which way edits go. Out: what is not mapped any more is left out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    In,
-    Out,
-}
-
-/// Changes the places of all edits, those near each other at once.
-fn change(
-    process: &Process,
-    patched: &[Patched],
-    way: Way,
-    change: impl Fn(&mut [u8], &Edit),
-) -> Result<(), PtraceError> {
-    let mut edits: Vec<&Edit> = patched.iter().flat_map(|patched| &patched.edits).collect();
-    edits.sort_unstable_by_key(|edit| (edit.rank, edit.address));
-    let mut ranks: Vec<&[&Edit]> = edits.chunk_by(|one, other| one.rank == other.rank).collect();
-    if way == Way::Out {
-        ranks.reverse();
-    }
-    let near = |one: &&Edit, other: &&Edit| other.address - one.address < PAGE_BYTES;
-    let groups = ranks.into_iter().flat_map(|rank| rank.chunk_by(near));
-    // A chain of near ones may be long: pages of it.
-    for group in groups.flat_map(|group| group.chunks(GROUP)) {
-        let (first, last) = (group[0], group[group.len() - 1]);
-        let end = last.address + last.new.len() as u64;
-        let mut bytes = vec![0; (end - first.address) as usize];
-        match process.read(first.address, &mut bytes) {
-            Err(_) if way == Way::Out => continue,
-            read => read?,
-        }
-        for edit in group {
-            let at = (edit.address - first.address) as usize;
-            change(&mut bytes[at..at + edit.new.len()], edit);
-        }
-        process.write(first.address, &bytes)?;
-    }
-    Ok(())
+    edits::take_out(process, patched.iter().flat_map(|patched| &patched.edits))
 }
