@@ -169,6 +169,18 @@ fn what_cannot_be_tagged_is_listed_with_the_reason() {
 }
 
 #[test]
+fn a_list_for_programs_has_the_same_blocks() {
+    let Some(program) = build("tag-blocks-json", SHAPES, &["-O2"]) else { return };
+    let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
+    let words = ["list", "--json", "--blocks", "shape_offsets", program.to_str().unwrap()];
+    let output = hmtt_tag(&words).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let blocks = json["blocks"].as_array().unwrap();
+    let bad = blocks.iter().filter(|block| !block["refused"].is_null()).count();
+    assert_eq!((blocks.len(), bad), (all, refused.len()));
+}
+
+#[test]
 fn blocks_are_listed_with_their_source_lines() {
     let Some(program) = build("tag-blocks-lines", NESTED, &["-O0", "-g"]) else { return };
     let words = ["list", "--loops", "chain", program.to_str().unwrap()];

@@ -10,23 +10,48 @@ use hmtt_probe::selection::Selection;
 use serde_json::{Value, json};
 
 /// Lists the blocks that are chosen, and why some cannot be tagged.
-pub fn list(image: &Image, selection: &Selection) -> Result<()> {
+pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
     let mut output = std::io::stdout().lock();
     let verdicts = finer_verdicts(image, selection);
     let blocks = verdicts.iter().filter_map(|(_, rewrite)| Some(&rewrite.as_ref().ok()?.blocks));
     let heads: Vec<u64> = blocks.flatten().map(|block| block.start).collect();
     let mut lines = image.find_lines(&heads)?.into_iter();
+    let mut all = Vec::new();
     for (function, rewrite) in &verdicts {
         let Function { name, start, size, .. } = function;
         match rewrite {
             Ok(rewrite) => rewrite.blocks.iter().try_for_each(|block| {
                 let line = lines.next().flatten();
+                if is_json {
+                    let mut value = described(function, block);
+                    value["line"] = line.into();
+                    value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
+                    all.push(value);
+                    return Ok(());
+                }
                 writeln!(output, "{}", shown(function, block, line.as_deref()))
             })?,
+            Err(refusal) if is_json => {
+                all.push(json!({ "function": name, "refused": refusal.to_string() }));
+            }
             Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
         }
     }
+    if is_json {
+        writeln!(output, "{}", serde_json::to_string_pretty(&json!({ "blocks": all }))?)?;
+    }
     Ok(())
+}
+
+/// What is said of each block.
+fn described(function: &Function, block: &Block) -> Value {
+    json!({
+        "function": function.name,
+        "offset": block.start.wrapping_sub(function.start).cast_signed(),
+        "address": format!("{:x}", block.start),
+        "size": block.size,
+        "loop": block.is_loop,
+    })
 }
 
 /// `line`: in the source, if it is known.
@@ -65,14 +90,9 @@ pub fn print(tagged: &Tagged, total: impl Fn(usize) -> u64) {
 /// How often blocks began, if that was asked; by function and address.
 pub fn counts(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Option<Value> {
     let row = |(number, function, block): (u32, &Function, &Block)| {
-        json!({
-            "function": function.name,
-            "offset": block.start.wrapping_sub(function.start).cast_signed(),
-            "address": format!("{:x}", block.start),
-            "size": block.size,
-            "loop": block.is_loop,
-            "count": total(number as usize),
-        })
+        let mut value = described(function, block);
+        value["count"] = total(number as usize).into();
+        value
     };
     tagged.is_finer().then(|| tagged.blocks().map(row).collect())
 }

@@ -50,7 +50,7 @@ pub fn run(arguments: &List) -> Result<()> {
     let selection = arguments.which.selection()?;
     let objects = objects(&arguments.program, &selection)?;
     if selection.is_finer(false) {
-        return blocks::list(&objects[0].image, &selection);
+        return blocks::list(&objects[0].image, &selection, arguments.json);
     }
     let listings = || objects.iter().map(|object| Listing::of(object, &selection));
     let mut output = io::stdout().lock();
