@@ -277,7 +277,9 @@ impl Tagged {
     /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
     /// ours is left in its memory: not while something may still lead there.
     pub fn restore(mut self) -> Result<bool, TagError> {
-        let is_out = self.undo()?;
+        let undone = self.undo();
+        self.let_children_go();
+        let is_out = undone?;
         self.process.detach()?;
         Ok(is_out)
     }

@@ -7,6 +7,7 @@ mod inject;
 mod launch;
 mod maps;
 mod site;
+mod step;
 mod stop;
 mod wait;
 
@@ -129,6 +130,8 @@ pub enum Standing {
     Free,
     /// So, and it gets this signal when it goes on.
     Signal(SignalNumber),
+    /// Between two instructions, for as long as its process is stopped as by a shell.
+    Halted,
     /// Within a system call, whose result is still to come.
     InCall,
 }

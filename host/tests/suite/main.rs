@@ -37,6 +37,7 @@ mod tag_list;
 mod tag_log;
 mod tag_real;
 mod tag_report;
+mod tag_stopped;
 mod terminal;
 mod usage;
 mod wire;

@@ -64,7 +64,22 @@ impl Tagged {
                 continue;
             }
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let chosen = |function: &Function| self.selection.grain(function, Some(&name));
+            // A gate stays what it is.
+            let gated = |function: &Function| {
+                let there = function.start.wrapping_add(loaded.bias);
+                self.gates.iter().any(|gate| gate.patched.address() == there)
+            };
+            let chosen = |function: &Function| {
+                let grain = self.selection.grain(function, Some(&name))?;
+                (!gated(function)).then_some(grain)
+            };
+            let refused = loaded
+                .image
+                .functions
+                .iter()
+                .filter(|one| gated(one) && self.selection.matches(one, Some(&name)));
+            let why = "the dynamic linker tells there what it loads";
+            self.refused.extend(refused.map(|one| (one.clone(), why.to_owned())));
             let plan = patch::plan(&loaded, chosen, self.sink);
             let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
             let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
@@ -87,9 +102,10 @@ impl Tagged {
         self.collector.add(numbers as usize)?;
         self.collector.note(&area, &patch::overwritten(&patched))?;
         self.areas.push(area);
-        patch::tag(&self.process, &patched)?;
+        // What is put in only in part is to be taken out too.
+        let before = self.patched.len();
         self.patched.extend(patched);
         self.is_changed = true;
-        Ok(())
+        patch::tag(&self.process, &self.patched[before..])
     }
 }

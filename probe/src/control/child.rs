@@ -92,8 +92,13 @@ impl Tagged {
         for thread in self.collector.threads().iter().filter(|thread| !stands(thread)) {
             self.collector.leave(*thread);
         }
-        // Threads may have begun meanwhile.
-        let new = |thread: &&Pid| !self.collector.knows(**thread) && !lodgers.contains(*thread);
+        self.enter_new(gone)
+    }
+
+    /// Gives threads that have begun what tags need. `gone`: what has other memory.
+    pub(super) fn enter_new(&mut self, gone: &BTreeSet<Pid>) -> Result<(), TagError> {
+        let is_lodger = |thread: &Pid| self.lodgers.contains_key(thread) && !gone.contains(thread);
+        let new = |thread: &&Pid| !self.collector.knows(**thread) && !is_lodger(thread);
         let new: Vec<Pid> = self.process.threads.keys().filter(new).copied().collect();
         new.into_iter().try_for_each(|thread| self.enter(thread))
     }

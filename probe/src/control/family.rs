@@ -9,7 +9,7 @@
 mod births;
 mod leave;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -274,10 +274,15 @@ impl<'k> Family<'k> {
     ) -> Result<(), TagError> {
         self.stop(pid, beside)?;
         let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
-        change(tagged)?;
+        let changed = change(tagged);
         if std::mem::take(&mut tagged.is_changed) {
             self.keeper.changed(tagged);
         }
+        // Threads may have been let run for it.
+        let entered = tagged.enter_new(&BTreeSet::new());
+        self.settle(pid)?;
+        changed.and(entered)?;
+        let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
         let gone = tagged.go_on();
         self.pending.extend(tagged.process.heard.drain(..));
         gone
@@ -298,11 +303,17 @@ impl<'k> Family<'k> {
         });
         let gone = self.pending.iter().filter_map(|status| status.thread()).collect();
         let stopped = tagged.stop(standing, &gone);
+        self.settle(pid)?;
+        stopped
+    }
+
+    /// Looks after what was heard, and what has begun, while a process was being stopped.
+    fn settle(&mut self, pid: Pid) -> Result<(), TagError> {
+        let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
         self.pending.extend(tagged.process.heard.drain(..));
         self.threads.extend(tagged.process.threads.keys().map(|thread| (*thread, pid)));
         let forked = std::mem::take(&mut tagged.process.forked);
-        forked.into_iter().try_for_each(|child| self.born(pid, child))?;
-        stopped
+        forked.into_iter().try_for_each(|child| self.born(pid, child))
     }
 
     /// Takes functions out of the processes in which tags cost too much.
@@ -323,7 +334,10 @@ impl<'k> Family<'k> {
         if !sampler.is_time() {
             return Ok(());
         }
-        let done = self.standing(self.first, None, |tagged| sampler.look(tagged));
-        done.or_else(|error| self.failed(self.first, None, error))
+        let first = self.first;
+        let Some(tagged) = self.tagged(first) else { return Ok(()) };
+        let looked = sampler.look(tagged);
+        self.settle(first)?;
+        looked.or_else(|error| self.failed(first, None, error))
     }
 }

@@ -69,9 +69,9 @@ impl Tagged {
     pub(super) fn close(&mut self, gate: Gate) -> Result<(), TagError> {
         let patched = std::slice::from_ref(&gate.patched);
         self.collector.note(&gate.stubs, &patch::overwritten(patched))?;
-        patch::tag(&self.process, patched)?;
+        let patched = gate.patched.clone();
         self.gates.push(gate);
-        Ok(())
+        patch::tag(&self.process, std::slice::from_ref(&patched))
     }
 
     /// What the gate is for that a thread has just stopped in, if it is in one.

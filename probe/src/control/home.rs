@@ -10,6 +10,9 @@ use super::TagError;
 use super::patch::Patched;
 use crate::ptrace::{Interrupted, Process, mappings};
 
+/// Most instructions that a thread is taken on to one that was moved: no tag is longer.
+const STEPS: usize = 1 << 8;
+
 /// Takes the threads of a process, which all stand still, home as far as they can be: one that is in a system
 /// call for a tag cannot, nor can a handler's return that would be into a tag.
 pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(), TagError> {
@@ -21,8 +24,15 @@ pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(),
     };
     let homes: HashMap<u64, u64> = patched.iter().flat_map(|one| one.homes()).collect();
     // Out of tags, to an instruction that was moved, as far as that can be.
-    process.run_out(|address| inside(address) && !homes.contains_key(&address))?;
+    let away = |address: u64| inside(address) && !homes.contains_key(&address);
+    let are_home = process.run_out(away)?;
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
+    if !are_home {
+        // In a short loop, processors stop where they have waited: always in the same tag.
+        for thread in &threads {
+            process.step_out(*thread, STEPS, away)?;
+        }
+    }
     let mapped = mappings(process.pid)?;
     for thread in threads {
         let registers = process.registers(thread)?;

@@ -4,12 +4,17 @@
 //! let run until it has left it; one whose signal handler has interrupted a stub will return to it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::{Ending, TagError, Tagged};
-use crate::ptrace::{Process, detach, mappings, wait};
+use crate::ptrace::{Process, Status, detach, mappings, wait};
+
+/// How often a child is looked at, and how long it is left before each look: a tenth of a second in all.
+const LOOKS: usize = 1000;
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Takes memory that we added out of a process whose threads all stand still. Whether it is out.
 ///
@@ -60,16 +65,27 @@ impl Tagged {
         // What failed first is what matters.
         let stands = self.process.stop_others().is_ok();
         let _ = self.finish(Ending::Detached);
+        if stands {
+            let _ = self.restore();
+        }
+    }
+
+    /// Lets children go that have begun since nobody looks after them.
+    pub(super) fn let_children_go(&mut self) {
         for child in std::mem::take(&mut self.process.forked) {
-            // It stands still as soon as it begins, or has ended.
-            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            // It stands still as soon as it begins, or has ended; that may have been heard already.
+            let stands = |status| !matches!(status, Ok(Status::StillAlive));
+            let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
+            for _ in 0..LOOKS {
+                if stands(wait(Some(child.pid), flags)) {
+                    break;
+                }
+                std::thread::sleep(PAUSE);
+            }
             if !child.shares_memory {
                 let _ = self.disown(child.pid);
             }
             let _ = detach(child.pid, None);
-        }
-        if stands {
-            let _ = self.restore();
         }
     }
 }

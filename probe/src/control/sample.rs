@@ -1,7 +1,7 @@
 //! A process without tags to the functions in which its time is spent: its threads are looked at again and
 //! again.
 //!
-//! All of them are stopped for that. One in a system call is not counted: it waits, or works for others.
+//! One in a system call is not counted: it waits, or works for others.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -62,16 +62,16 @@ impl Sampler {
         self.last.elapsed() >= EVERY
     }
 
-    /// Looks at a process whose threads all stand still, once it has got to its `main`.
-    pub fn look(&mut self, tagged: &Tagged) -> Result<(), TagError> {
+    /// Looks at those threads of a process that work, once it has got to its `main`. They are stopped for that,
+    /// one after the other: those that wait are not disturbed.
+    pub fn look(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
         self.last = Instant::now();
         if tagged.gates.iter().any(|gate| gate.purpose == Purpose::Main) {
             return Ok(());
         }
         self.begun.get_or_insert(self.last);
         let program = &tagged.program;
-        for thread in tagged.process.threads.keys() {
-            let registers = tagged.process.registers(*thread)?;
+        for registers in tagged.process.glance()? {
             if registers.orig_rax.cast_signed() >= 0 {
                 continue;
             }

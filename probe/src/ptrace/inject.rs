@@ -75,6 +75,7 @@ impl Process {
         for (thread, standing) in &self.threads {
             let rank = match standing {
                 Standing::Free => 0,
+                Standing::Halted => 1,
                 // These cannot wait as others do.
                 Standing::Signal(signal) if *signal == Signal::SIGSTOP => 4,
                 Standing::Signal(_) => 2,

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::wait::{resume, wait_unless_dead};
+use super::wait::{is_running, resume, wait_unless_dead};
 use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
 
 /// What the kernel tells us of.
@@ -193,10 +194,33 @@ impl Process {
         for (thread, standing) in std::mem::take(&mut self.threads) {
             match standing {
                 Standing::Signal(signal) => self.heard.push(Status::Stopped(thread, signal)),
+                // It stays so until it is continued as its process is.
+                Standing::Halted if listen(thread).is_ok() => {}
                 _ => go_on(thread, None)?,
             }
         }
         Ok(())
+    }
+
+    /// Registers of those threads that work, each stopped for a moment; those that are about to get a signal then
+    /// stand until whoever follows the process has heard of it.
+    ///
+    /// # Errors
+    /// [`PtraceError`]
+    pub(crate) fn glance(&mut self) -> Result<Vec<libc::user_regs_struct>, PtraceError> {
+        let mut seen = Vec::new();
+        for thread in threads(self.pid)?.into_iter().filter(|thread| is_running(*thread)) {
+            match stand_still(thread, &mut self.forked)? {
+                Stopped::Stands(standing) => {
+                    self.threads.insert(thread, standing);
+                    seen.push(self.registers(thread)?);
+                    self.go_on()?;
+                }
+                Stopped::Heard(status) => self.heard.push(status),
+                Stopped::Ended => {}
+            }
+        }
+        Ok(seen)
     }
 
     /// Lets threads run that stand inside until they stand outside; whether they do. They are let go and
@@ -264,10 +288,14 @@ fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceEr
             Ok(Some(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC))) => {
                 return Ok(Stopped::Heard(status));
             }
+            Ok(Some(Status::Event(_, signal, libc::PTRACE_EVENT_STOP))) => {
+                let is_ours = signal == Signal::SIGTRAP;
+                let standing = if is_ours { Standing::Free } else { Standing::Halted };
+                return Ok(Stopped::Stands(standing));
+            }
             Ok(Some(Status::Event(_, _, event))) => {
                 forked.extend(Child::of(thread, event)?);
                 match event {
-                    libc::PTRACE_EVENT_STOP => return Ok(Stopped::Stands(Standing::Free)),
                     // It waits for its child, which waits for us.
                     libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
                     _ => again(thread)?,

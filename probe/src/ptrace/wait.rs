@@ -93,12 +93,22 @@ pub(super) fn wait_unless_dead(thread: Pid) -> nix::Result<Option<Status>> {
     Ok(None)
 }
 
-/// Whether a thread has ended, as `/proc` says (proc(5)).
+/// Whether a thread has ended.
 fn is_dead(thread: Pid) -> bool {
-    let text = std::fs::read(format!("/proc/{thread}/stat")).unwrap_or_default();
-    // The state is behind the name, which may hold anything.
-    let behind = text.iter().rposition(|byte| *byte == b')').unwrap_or_default();
-    !matches!(text.get(behind + 2), Some(state) if !b"ZXx".contains(state))
+    state(thread).is_none_or(|state| b"ZXx".contains(&state))
+}
+
+/// Whether a thread works, or would if a processor were free.
+pub(super) fn is_running(thread: Pid) -> bool {
+    state(thread) == Some(b'R')
+}
+
+/// What a thread does, as `/proc` says (proc(5)); `None` if there is none.
+fn state(thread: Pid) -> Option<u8> {
+    let text = std::fs::read(format!("/proc/{thread}/stat")).ok()?;
+    // It is behind the name, which may hold anything.
+    let behind = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(behind + 2).copied()
 }
 
 /// Waits until a child of ours ends: its status, or the signal that has ended it; `None` if it is no child

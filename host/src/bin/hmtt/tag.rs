@@ -192,6 +192,9 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
     if how.follow {
         how.to.check_follow()?;
+        if selection.is_finer(false) {
+            bail!("--follow is not for --blocks and --loops: blocks are counted in one process");
+        }
     }
     let (output, to) = how.to.open()?;
     // Before anything is changed.

@@ -82,6 +82,14 @@ impl Family<'_> {
                 Member::Tagged(mut tagged) => {
                     let is_its = |status: &&Status| matches!(status, Status::Stopped(thread, _) if self.threads.get(thread) == Some(&pid));
                     tagged.process.heard.extend(self.pending.iter().filter(is_its));
+                    // What stands as another program is not stopped again.
+                    let others = self.pending.iter().filter_map(|status| match status {
+                        Status::Event(thread, ..) if self.threads.get(thread) == Some(&pid) => {
+                            Some((*thread, Standing::InCall))
+                        }
+                        _ => None,
+                    });
+                    tagged.process.threads.extend(others);
                     tagged.give_up();
                 }
                 Member::Becoming | Member::Untagged => self.leave_untagged(pid),
@@ -92,6 +100,9 @@ impl Family<'_> {
     /// Lets all members go on without tags. How the first process has ended, if it has, comes back.
     pub fn leave(mut self) -> Result<Ending, TagError> {
         self.is_leaving = true;
+        while let Some(status) = self.pending.pop_front() {
+            self.event(status)?;
+        }
         while let Some(pid) = self.members.keys().next().copied() {
             self.leave_member(pid)?;
         }

@@ -39,6 +39,10 @@ impl Auto {
         signals: SigSet,
     ) -> Result<Option<(Process, Selection, Start)>> {
         let Some(count) = self.auto else { return Ok(Some((process, selection, start))) };
+        if selection.has_libraries() {
+            process.detach()?;
+            bail!("--auto looks at functions of the program: rules for libraries are not for it");
+        }
         let nothing = Selection::parse([(Effect::Exclude, "*")])?;
         let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;
         match sample(watched, signals, self.auto_for)? {

@@ -83,8 +83,10 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     libraries.dedup();
     for path in libraries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if selection.wants(&name) {
-            let image = read(path, selection)?;
+        // What is mapped but no library is not meant, nor what is there no more.
+        if selection.wants(&name)
+            && let Ok(image) = read(path, selection)
+        {
             objects.push(Object { bias: bias(&image, &mapped), image, library: Some(name) });
         }
     }
