@@ -223,11 +223,6 @@ impl Tagged {
         self.patched.iter().map(|patched| &patched.function)
     }
 
-    /// The same with their numbers, which are places in [`ThreadCounts::entries`].
-    pub fn numbered(&self) -> impl Iterator<Item = (u32, &Function)> {
-        self.patched.iter().map(|patched| (patched.number, &patched.function))
-    }
-
     /// Blocks that are tagged, with their numbers, which are places in [`ThreadCounts::entries`], and their
     /// functions.
     pub fn blocks(&self) -> impl Iterator<Item = (u32, &Function, &Block)> {

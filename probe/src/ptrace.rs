@@ -106,6 +106,11 @@ pub(crate) fn parent(pid: Pid) -> Option<Pid> {
     status_number(pid, "PPid:")
 }
 
+/// The process that traces one; 0 if nobody does, `None` if there is no such process.
+pub(crate) fn tracer(pid: Pid) -> Option<Pid> {
+    status_number(pid, "TracerPid:")
+}
+
 /// A number that the kernel tells of a thread (proc(5)).
 fn status_number(thread: Pid, name: &str) -> Option<Pid> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;

@@ -1,15 +1,17 @@
 //! A running program whose controller is killed before each of its system calls, one time after the other, and that
 //! notices nothing.
 
-use std::io::{Read, Write};
+mod lives;
+
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use hmtt_probe::control::{Abandoned, LogOutput, Output, Start, Tagged, follow};
 use hmtt_probe::elf::Image;
-use hmtt_probe::ptrace::{Mapping, Process, mappings};
+use hmtt_probe::ptrace::Process;
 use hmtt_probe::selection::Selection;
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
+use lives::Lives;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -20,76 +22,20 @@ const KILLS: usize = 90;
 /// What a controller says when it cannot tag.
 const FAILED: i32 = 9;
 
-struct Lives {
-    child: Child,
-    output: ChildStdout,
-    image: Image,
-}
-
-impl Lives {
-    fn build(folder: &Path) -> Option<Image> {
-        let program = folder.join("lives");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lives.c");
-        let mut compiler = Command::new("cc");
-        match compiler.args(["-O2", "-pthread", "-o"]).args([&program, &source]).status() {
-            Err(error) => {
-                eprintln!("skipped: cc: {error}");
-                None
-            }
-            Ok(status) => {
-                assert!(status.success());
-                Some(Image::read(&program).unwrap())
-            }
+/// Builds the program; `None` when skipped.
+fn build(folder: &Path) -> Option<Image> {
+    let (source, program) = (folder.join("lives.c"), folder.join("lives"));
+    std::fs::write(&source, lives::SOURCE).unwrap();
+    let mut compiler = Command::new("cc");
+    match compiler.args(["-O2", "-pthread", "-o"]).args([&program, &source]).status() {
+        Err(error) => {
+            eprintln!("skipped: cc: {error}");
+            None
         }
-    }
-
-    fn start(image: &Image, words: &[&str]) -> Self {
-        let mut command = Command::new(&image.path);
-        let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        let mut lives = Lives { child, output, image: image.clone() };
-        lives.hear(b's');
-        lives
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32)
-    }
-
-    fn hear(&mut self, expected: u8) {
-        let mut byte = [0];
-        self.output.read_exact(&mut byte).expect("it lives");
-        assert_eq!(byte, [expected]);
-    }
-
-    fn answer(&mut self, question: u8) {
-        self.child.stdin.as_mut().unwrap().write_all(&[question]).unwrap();
-        self.hear(question.wrapping_add(1));
-    }
-
-    /// Takes out what a killed controller has left.
-    fn clean(&self) {
-        clean(self.pid());
-        let process = Process::attach(self.pid()).unwrap();
-        let text = &self.image.text;
-        let is_text = |one: &Mapping| one.executable && one.path == self.image.path;
-        let mapped = mappings(self.pid()).unwrap().into_iter().find(is_text).unwrap();
-        let page = text[0].offset / 4096 * 4096;
-        for text in text {
-            let mut there = vec![0; text.bytes.len()];
-            process.read(mapped.start + text.offset - page, &mut there).unwrap();
-            assert!(there == text.bytes);
+        Ok(status) => {
+            assert!(status.success());
+            Some(Image::read(&program).unwrap())
         }
-        process.detach().unwrap();
-    }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        let mut text = String::new();
-        self.output.read_to_string(&mut text).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        assert_eq!(text, "0 1\n");
     }
 }
 
@@ -171,9 +117,9 @@ fn killed(lives: &Lives, work: Work, last: usize) -> usize {
 #[test]
 fn a_program_outlives_its_controller_whenever_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(image) = Lives::build(folder.path()) else { return };
+    let Some(image) = build(folder.path()) else { return };
     for words in [&[][..], &["computes"]] {
-        let mut lives = Lives::start(&image, words);
+        let mut lives = Lives::start(image.clone(), words);
         if let Err(error) = Process::attach(lives.pid()).and_then(Process::detach) {
             eprintln!("skipped: {error}");
             lives.end();
@@ -191,11 +137,13 @@ fn a_program_outlives_its_controller_whenever_it_is_killed() {
                     lives.answer(number as u8);
                 }
                 if number % 3 != 0 {
-                    lives.clean();
+                    clean(lives.pid());
+                    assert!(lives.is_plain());
                     lives.answer(!number as u8);
                 }
             }
-            lives.clean();
+            clean(lives.pid());
+            assert!(lives.is_plain());
         }
         lives.end();
     }

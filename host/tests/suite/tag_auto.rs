@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};
 
-/// Most time is spent in `heavy`, which `some` calls, a little in `light`; `tiny` is called most.
+/// Most time is spent in `heavy`, which `some` calls, a part in `light`; `tiny` is called most.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ __attribute__((noipa)) unsigned heavy(unsigned n) {
 }
 __attribute__((noipa)) unsigned light(unsigned n) {
     unsigned sum = n;
-    for (unsigned i = 0; i < 2000; i++) { sum = sum * 69069 + 5 + (sum >> 9); sum ^= sum << 5; sink = sum; }
+    for (unsigned i = 0; i < 10000; i++) { sum = sum * 69069 + 5 + (sum >> 9); sum ^= sum << 5; sink = sum; }
     return tiny(sum);
 }
 int main(int argc, char **argv) {

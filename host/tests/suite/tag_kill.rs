@@ -1,71 +1,24 @@
 //! `hmtt tag attach` killed at any moment, again and again: the program lives on, and can be restored and tagged.
 
-use std::io::{Read, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+#[path = "../../../probe/tests/lives/mod.rs"]
+mod lives;
+
+use std::io::Read;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use hmtt_probe::control::controller;
 use hmtt_probe::elf::Image;
-use hmtt_probe::ptrace::{Process, mappings};
-use nix::unistd::Pid;
+use hmtt_probe::ptrace::Process;
+use lives::Lives;
 
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Asks of all it does whether it went right; threads, signals and waits of many kinds.
-const LIVES: &str = include_str!("../../../probe/tests/lives.c");
 /// For each way of tagging each program.
 const KILLS: u32 = 40;
 
-struct Lives {
-    child: Child,
-    output: ChildStdout,
-    image: Image,
-}
-
 impl Lives {
-    fn start(program: &Path, words: &[&str]) -> Self {
-        let mut command = Command::new(program);
-        let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        let mut lives = Lives { child, output, image: Image::read(program).unwrap() };
-        lives.hear(b's');
-        lives
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32)
-    }
-
-    fn hear(&mut self, expected: u8) {
-        let mut byte = [0];
-        self.output.read_exact(&mut byte).expect("it lives");
-        assert_eq!(byte, [expected]);
-    }
-
-    /// Asks something, and waits for the answer.
-    fn answer(&mut self, question: u8) {
-        self.child.stdin.as_mut().unwrap().write_all(&[question]).unwrap();
-        self.hear(question.wrapping_add(1));
-    }
-
-    /// Whether its instructions are those of its file.
-    fn is_plain(&self) -> bool {
-        let text = &self.image.text;
-        let mapped = mappings(self.pid()).unwrap();
-        let mapping = mapped.iter().find(|one| one.executable && one.path == self.image.path);
-        let start = mapping.unwrap().start - text[0].offset / 4096 * 4096;
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
-        text.iter().all(|text| {
-            let mut there = vec![0; text.bytes.len()];
-            std::os::unix::fs::FileExt::read_exact_at(&memory, &mut there, start + text.offset)
-                .unwrap();
-            there == text.bytes
-        })
-    }
-
     /// Begins to tag it.
     fn attach(&self, sink: &str) -> Child {
         let output = scratch(&format!("tag-lives-{}", self.pid()));
@@ -89,14 +42,6 @@ impl Lives {
         assert!(output.status.success() || text.contains("has no tags"), "{text}");
         assert!(self.is_plain());
     }
-
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        let mut text = String::new();
-        self.output.read_to_string(&mut text).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        assert_eq!(text, "0 1\n");
-    }
 }
 
 fn error_of(tag: &mut Child) -> String {
@@ -119,9 +64,9 @@ fn kill(mut tag: Child) {
 
 #[test]
 fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
-    let Some(program) = build("tag-lives", LIVES, &[]) else { return };
+    let Some(program) = build("tag-lives", lives::SOURCE, &[]) else { return };
     for words in [&[][..], &["computes"]] {
-        let mut lives = Lives::start(&program, words);
+        let mut lives = Lives::start(Image::read(&program).unwrap(), words);
         if let Err(error) = Process::attach(lives.pid()).and_then(Process::detach) {
             skipped(error);
             return lives.end();

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::shared::NAME;
 use super::{TagError, leave};
-use crate::ptrace::{Mapping, Process, PtraceError, mappings};
+use crate::ptrace::{Mapping, Process, PtraceError, mappings, tracer};
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
 /// Most places that are believed to be overwritten: more are damage.
@@ -27,11 +27,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # Errors
 /// [`PtraceError::Ended`] if there is no such process.
 pub fn controller(pid: Pid) -> Result<Option<Pid>, PtraceError> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status"));
-    let text = text.map_err(|_| PtraceError::Ended(pid))?;
-    let tracer = text.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    let tracer = tracer.and_then(|number| number.trim().parse().ok()).filter(|number| *number != 0);
-    Ok(tracer.map(Pid::from_raw))
+    let tracer = tracer(pid).ok_or(PtraceError::Ended(pid))?;
+    Ok(Some(tracer).filter(|tracer| tracer.as_raw() != 0))
 }
 
 /// A place that was overwritten.
@@ -62,7 +59,7 @@ impl Abandoned {
         let mut found = Abandoned { process, places, areas, shared, files };
         found.files = found.descriptors();
         let mapped = mappings(found.process.pid)?;
-        for mapping in mapped.iter().filter(|one| is_ours(&one.path) && one.offset == 0) {
+        for mapping in mapped.iter().filter(|one| is_shared(&one.path) && one.offset == 0) {
             found.read(mapping, &mapped)?;
         }
         Ok(found)
@@ -72,7 +69,7 @@ impl Abandoned {
     fn descriptors(&self) -> Vec<u64> {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", self.process.pid));
         let is_ours = |entry: &std::fs::DirEntry| {
-            std::fs::read_link(entry.path()).is_ok_and(|path| is_ours(&path))
+            std::fs::read_link(entry.path()).is_ok_and(|path| is_shared(&path))
         };
         let ours = folder.into_iter().flatten().flatten().filter(is_ours);
         ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -197,7 +194,7 @@ impl Abandoned {
 }
 
 /// Whether the kernel calls memory so that a process shares with its controller.
-fn is_ours(path: &Path) -> bool {
+fn is_shared(path: &Path) -> bool {
     let name = path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
     let name = name.and_then(|name| name.strip_suffix(" (deleted)"));
     name.is_some_and(|name| NAME.to_str() == Ok(name))

@@ -282,6 +282,11 @@ impl<'k> Family<'k> {
         let entered = tagged.enter_new(&BTreeSet::new());
         self.settle(pid)?;
         changed.and(entered)?;
+        self.resume(pid)
+    }
+
+    /// Lets a process go on; of those of its threads that are about to get a signal it is heard next.
+    fn resume(&mut self, pid: Pid) -> Result<(), TagError> {
         let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
         let gone = tagged.go_on();
         self.pending.extend(tagged.process.heard.drain(..));

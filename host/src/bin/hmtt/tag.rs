@@ -21,7 +21,7 @@ use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::tag_report;
 
@@ -216,7 +216,8 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     let (mut tagged, ending) = follow(tagged, signals, |tagged| {
         saved = map.iter().try_for_each(|map| map.save(tagged, None));
     })?;
-    tell_of_functions(&tagged);
+    tell_refused(&tagged, "");
+    tell_taken_out(&tagged, "");
     let summary = tagged.finish(ending);
     let written = saved.and_then(|()| {
         if let (Some(map), Ok(Some(summary))) = (map, &summary) {
@@ -242,19 +243,23 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     Ok(is_cut)
 }
 
-/// Says which functions are not tagged, or not any more.
-fn tell_of_functions(tagged: &Tagged) {
+/// Says how many functions are not tagged. `whose`: said before.
+fn tell_refused(tagged: &Tagged, whose: &str) {
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
         eprintln!(
-            "hmtt: warning: {refused} of {all} functions are not tagged; hmtt tag list says why"
+            "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
     blocks::tell(tagged);
+}
+
+/// Says which functions are not tagged any more.
+fn tell_taken_out(tagged: &Tagged, whose: &str) {
     for (out, function) in tagged.taken_out() {
         eprintln!(
-            "hmtt: {} was taken out: called {:.0} times a second of processor time",
+            "hmtt: {whose}{} was taken out: called {:.0} times a second of processor time",
             function.name, out.calls_per_second
         );
     }
@@ -263,8 +268,8 @@ fn tell_of_functions(tagged: &Tagged) {
 fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
     let total =
         |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
-    let row = |(number, function)| (total(number as usize), number as usize, function);
-    let mut rows: Vec<(u64, usize, &Function)> = tagged.numbered().map(row).collect();
+    let row = |(number, _, function)| (total(number as usize), number as usize, function);
+    let mut rows: Vec<(u64, usize, &Function)> = tagged.objects().map(row).collect();
     rows.sort_by_key(|(calls, ..)| std::cmp::Reverse(*calls));
     let Some(path) = output else {
         let called = rows.iter().filter(|(calls, ..)| *calls != 0);
@@ -283,8 +288,11 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
         }
         sums
     };
-    let function = |(calls, number, function): &(u64, usize, &Function)| json!({ "name": function.name, "calls": calls, "threads": of_threads(*number) });
-    let functions: Vec<_> = rows.iter().map(function).collect();
+    let functions = rows.iter().map(|(calls, number, function)| {
+        let threads = of_threads(*number);
+        json!({ "name": function.name, "calls": calls, "threads": threads })
+    });
+    let functions: Vec<Value> = functions.collect();
     let mut all = json!({ "functions": functions });
     if let Some(blocks) = blocks::counts(tagged, total) {
         all["blocks"] = blocks;

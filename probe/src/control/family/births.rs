@@ -31,10 +31,7 @@ impl Family<'_> {
                 }
             }
         }
-        let Some(Member::Tagged(tagged)) = self.members.get_mut(&first) else { return Ok(()) };
-        let gone = tagged.go_on();
-        self.pending.extend(tagged.process.heard.drain(..));
-        gone
+        self.resume(first)
     }
 
     fn add(&mut self, pid: Pid, member: Member) {
@@ -108,10 +105,8 @@ impl Family<'_> {
             self.keeper.changed(&tagged);
         }
         let pid = tagged.pid();
-        let gone = tagged.go_on();
-        self.pending.extend(tagged.process.heard.drain(..));
         self.add(pid, Member::Tagged(Box::new(tagged)));
-        gone
+        self.resume(pid)
     }
 
     /// A process that cannot be tagged goes on without, unless it has ended.

@@ -49,12 +49,7 @@ impl Family<'_> {
             let is_heard_of = self.pending.iter().any(|status| status.thread() == Some(pid));
             if is_heard_of || ptrace::is_ours(pid) {
                 // Threads that stand still would hide its end.
-                let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else {
-                    return Ok(());
-                };
-                let gone = if self.is_leaving { Ok(()) } else { tagged.go_on() };
-                self.pending.extend(tagged.process.heard.drain(..));
-                return gone;
+                return if self.is_leaving { Ok(()) } else { self.resume(pid) };
             }
             if self.start.is_some() {
                 self.end(pid, super::UNKNOWN);

@@ -105,20 +105,10 @@ impl<'a> Keeping<'a> {
     fn finish_one(&mut self, tagged: &mut Tagged, ending: Ending) -> Result<()> {
         let (pid, program) = (tagged.pid(), tagged.program().to_owned());
         let Some((number, opened)) = self.open.remove(&pid) else { return Ok(()) };
-        if !tagged.refused.is_empty() && self.refused.insert(program.clone()) {
-            let (refused, all) =
-                (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
-            eprintln!(
-                "hmtt: warning: {}: {refused} of {all} functions are not tagged; hmtt tag list says why",
-                program.display()
-            );
+        if self.refused.insert(program.clone()) {
+            super::tell_refused(tagged, &format!("{}: ", program.display()));
         }
-        for (out, function) in tagged.taken_out() {
-            eprintln!(
-                "hmtt: process {pid}: {} was taken out: called {:.0} times a second of processor time",
-                function.name, out.calls_per_second
-            );
-        }
+        super::tell_taken_out(tagged, &format!("process {pid}: "));
         if let (Some(log), 1..) = (&opened.log, number) {
             self.named.insert(number, (pid, program.clone(), log.clone()));
         }

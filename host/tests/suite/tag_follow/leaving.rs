@@ -1,0 +1,134 @@
+//! Families of processes that are left while they run.
+
+use super::*;
+
+/// A family that waits, and what it says.
+struct Family {
+    hmtt: Child,
+    output: BufReader<std::process::ChildStdout>,
+    pids: Vec<i32>,
+}
+
+impl Family {
+    fn start(program: &Path, counts: &Path) -> Family {
+        let words = ["run", "-f", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
+        let mut command = hmtt_tag(&words);
+        let mut hmtt = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(hmtt.stdout.take().unwrap());
+        let mut pids = Vec::new();
+        while pids.len() < 4 {
+            let mut line = String::new();
+            assert_ne!(output.read_line(&mut line).unwrap(), 0);
+            pids.push(line.trim().parse().unwrap());
+        }
+        Family { hmtt, output, pids }
+    }
+}
+
+/// What a process has mapped of its own program's instructions, and whether anything is of ours.
+fn text_of(pid: i32, program: &Path) -> (Vec<u8>, bool) {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let line = maps.lines().find(|line| {
+        line.contains("r-xp") && line.ends_with(program.canonicalize().unwrap().to_str().unwrap())
+    });
+    let range = line.unwrap().split(' ').next().unwrap();
+    let (start, end) = range.split_once('-').unwrap();
+    let address = |text| u64::from_str_radix(text, 16).unwrap();
+    let mut bytes = vec![0; (address(end) - address(start)) as usize];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, address(start)).unwrap();
+    (bytes, maps.contains("hmtt-tag"))
+}
+
+#[test]
+fn all_go_on_without_tags_when_it_is_asked_to_leave() {
+    let Some(program) = build("tag-f-asked", WAITS, &[]) else { return };
+    let counts = scratch("tag-f-asked.json");
+    let mut family = Family::start(&program, &counts);
+    // SAFETY: asks a child of ours to leave.
+    assert_eq!(unsafe { libc::kill(family.hmtt.id() as i32, libc::SIGINT) }, 0);
+    let mut input = family.hmtt.stdin.take();
+    assert_eq!(family.hmtt.wait().unwrap().code(), Some(0));
+    let image = Image::read(&program).unwrap();
+    for pid in &family.pids {
+        let (text, is_tagged) = text_of(*pid, &program);
+        let expected = &image.text[0].bytes;
+        assert!(text.windows(expected.len()).any(|part| part == expected), "{pid}");
+        assert!(!is_tagged, "{pid}");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        assert!(status.contains("TracerPid:\t0"), "{status}");
+    }
+    input.as_mut().unwrap().write_all(b"go").unwrap();
+    drop(input);
+    let mut text = String::new();
+    family.output.read_to_string(&mut text).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["right"; 4]);
+    let counts = Counts::read(&counts);
+    let mut pids: Vec<u64> = family.pids.iter().map(|pid| *pid as u64).collect();
+    pids.sort_unstable();
+    assert_eq!(counts.pids().into_iter().collect::<Vec<_>>(), pids);
+    assert!(counts.of("step").iter().all(|calls| *calls > 0));
+}
+
+#[test]
+fn it_leaves_while_a_process_waits_for_another_with_its_memory() {
+    let Some(program) = build("tag-f-left", LODGES, &[]) else { return };
+    let counts = scratch("tag-f-left.json");
+    let words = ["run", "-f", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
+    let mut command = hmtt_tag(&words);
+    let mut hmtt = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(hmtt.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "lodges\n");
+    let mut input = hmtt.stdin.take();
+    // SAFETY: asks a child of ours to leave.
+    assert_eq!(unsafe { libc::kill(hmtt.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(hmtt.wait().unwrap().code(), Some(0));
+    input.as_mut().unwrap().write_all(b"x").unwrap();
+    drop(input);
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "5 0\n");
+    assert!(Counts::read(&counts).of("step")[0] > 0);
+}
+
+#[test]
+fn children_of_a_running_program_are_followed() {
+    let Some(program) = build("tag-f-storm", STORM, &[]) else { return };
+    let counts = scratch("tag-f-storm.json");
+    for turn in 0..3 {
+        let mut command = Command::new(&program);
+        let child = command.arg("300").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let words = ["attach", "-f", "-o", counts.to_str().unwrap(), &child.id().to_string()];
+        let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let maps = format!("/proc/{}/maps", child.id());
+        while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag") {
+            std::thread::yield_now();
+        }
+        // It begins when it is told to.
+        child.stdin.take().unwrap().write_all(b"x").unwrap();
+        if turn > 0 {
+            let mut text = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "0\n");
+        } else {
+            // SAFETY: asks a child of ours to leave.
+            assert_eq!(unsafe { libc::kill(tag.id() as i32, libc::SIGINT) }, 0);
+        }
+        let tag = tag.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&tag.stderr);
+        assert!(tag.status.success() && !errors.contains("untagged"), "{errors}");
+        assert!(child.wait().unwrap().success());
+        if turn > 0 {
+            let of = Counts::read(&counts).of("step");
+            // Each of three threads: 60 children of each kind, of which two kinds have two processes, and the
+            // threads beside them.
+            let whole = of[1..].iter().filter(|calls| **calls == 100).count();
+            assert_eq!((of[0], whole), (3 * 60 * 100, 3 * 60 * 5), "{of:?}");
+        }
+    }
+}
