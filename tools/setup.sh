@@ -16,6 +16,8 @@ need iverilog iverilog
 need verilator verilator
 need tshark tshark
 need zstd zstd
+need xz xz-utils
+need sqlite3 sqlite3
 need tcpdump tcpdump
 need ip iproute2
 need unshare util-linux

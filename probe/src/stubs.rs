@@ -82,8 +82,10 @@ pub struct Stubs {
 struct Context {
     start: u64,
     number: u32,
-    /// Where branches lead that are moved or redirected: jumps to other functions, to detours, to the
-    /// function's own entry.
+    /// The tag of its entry, and that of a branch of its own there.
+    entry: TagPlace,
+    again: TagPlace,
+    /// Where branches lead that are moved or redirected: jumps to functions, to detours.
     targets: HashMap<u64, u64>,
     /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
     copies: HashMap<u64, u64>,
@@ -149,7 +151,10 @@ impl Stubs {
         let heads =
             blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
         let heads = heads.collect();
-        let mut context = Context { start, number, targets, copies, heads };
+        let (entry, again) = (TagPlace::entry(number), TagPlace::exit(number));
+        let in_loop = |place: TagPlace| rewrite.again.map_or(place, |flags| place.in_loop(flags));
+        let (entry, again) = (in_loop(entry), in_loop(again));
+        let mut context = Context { start, number, entry, again, targets, copies, heads };
         let mut changes = Changes::default();
         changes.stubs.start = self.end();
         let added = self.function(rewrite, &mut context, &mut changes);
@@ -167,7 +172,7 @@ impl Stubs {
         context: &mut Context,
         changes: &mut Changes,
     ) -> Result<(), StubError> {
-        for target in jumps(rewrite).filter(|target| *target != context.start) {
+        for target in jumps(rewrite) {
             if !context.targets.contains_key(&target) {
                 let stub = self.leaving(context, target)?;
                 context.targets.insert(target, stub);
@@ -189,9 +194,8 @@ impl Stubs {
             let stub = self.region(region, runs_on, context, changes)?;
             if region.entry {
                 changes.entry = stub;
-            } else {
-                context.copies.insert(region.start(), stub);
             }
+            context.copies.insert(region.start(), stub);
             changes.regions.push((region.start(), region.room));
             match region.jump {
                 Jump::Near => {
@@ -222,11 +226,13 @@ impl Stubs {
         self.start.wrapping_add(self.code.len() as u64)
     }
 
-    /// A jump to another function, with an exit tag before it.
+    /// A jump to another function, or to the same, with an exit tag before it.
     fn leaving(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
         self.align();
         let start = self.end();
-        let code = self.tags.code(&TagPlace::exit(context.number), start)?;
+        let is_other = target != context.start;
+        let place = if is_other { TagPlace::exit(context.number) } else { context.again };
+        let code = self.tags.code(&place, start)?;
         let from = start.wrapping_add(code.len() as u64);
         self.code.extend(code);
         self.code.extend(jump(from, target));
@@ -238,7 +244,7 @@ impl Stubs {
         &mut self,
         region: &Region,
         runs_on: bool,
-        context: &mut Context,
+        context: &Context,
         changes: &mut Changes,
     ) -> Result<u64, StubError> {
         let start = self.end();
@@ -263,23 +269,21 @@ impl Stubs {
         let known = places.iter().filter(|(_, at)| offsets[*at] != u32::MAX);
         let place = |(old, at): &(u64, usize)| (*old, start.wrapping_add(offsets[*at].into()));
         changes.moved.extend(known.map(place));
-        if region.entry {
-            context.targets.extend(places.first().map(place));
-        }
         Ok(start)
     }
 
     fn moved(&self, region: &Region, runs_on: bool, context: &Context) -> Result<Moved, StubError> {
         let mut moved = Moved::default();
-        if region.entry {
-            moved.add_tag(&self.tags, TagPlace::entry(context.number), 0)?;
-        }
+        // Branches to the entry, or to a head, lead to its tag.
+        let is_found = region.entry && moved.add_tag(&self.tags, context.entry, region.start())?;
         for (index, instruction) in region.instructions.iter().enumerate() {
             moved.places.push((instruction.ip(), moved.instructions.len()));
             let leaving = region.leavings.iter().find(|(at, _)| *at == index);
-            let mut instruction = *instruction;
-            // Branches to the head lead to its tag.
-            if let Some(place) = context.heads.get(&instruction.ip())
+            let (mut instruction, head) = (*instruction, context.heads.get(&instruction.ip()));
+            if is_found && index == 0 {
+                instruction.set_ip(0);
+            }
+            if let Some(place) = head
                 && moved.add_tag(&self.tags, *place, instruction.ip())?
             {
                 instruction.set_ip(0);

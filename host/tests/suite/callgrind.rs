@@ -15,6 +15,17 @@ pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64,
     Some(parse(&text, program.canonicalize().unwrap().to_str().unwrap()))
 }
 
+/// The same of the functions of a library that it uses.
+pub fn calls_of_library(
+    name: &str,
+    program: &Path,
+    words: &[&str],
+    library: &Path,
+) -> Option<BTreeMap<u64, u64>> {
+    let text = run(name, program, words)?;
+    Some(parse(&text, library.to_str().unwrap()))
+}
+
 /// How often each instruction of a program itself was executed, by its address, as the file has it; `None` when
 /// skipped. Turns of repeated string instructions count each.
 pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {

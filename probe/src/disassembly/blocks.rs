@@ -234,7 +234,7 @@ fn hidden_targets(image: &Image, flow: &Flow, bodies: &[Body]) -> Option<Refusal
 }
 
 /// Whether flags may be read that were written before an instruction.
-fn are_flags_alive(body: &Body, index: usize) -> bool {
+pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     let mut alive = FLAGS;
     let mut index = index;
     for _ in 0..AHEAD {

@@ -80,8 +80,8 @@ impl Body {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
 
-    /// Whether an address belongs to the function: to it, to a part of it that lies apart, or to its
-    /// own first instruction, which is then the head of a loop.
+    /// Whether an address belongs to the function: to it, or to a part of it that lies apart. Its own first
+    /// instruction does not: what goes there begins anew.
     pub fn owns(&self, image: &Image, address: u64) -> bool {
         let inside = |range: &Range<u64>| range.contains(&address);
         let apart = || {
@@ -90,7 +90,8 @@ impl Body {
         };
         // Into the middle of another function: shared code, which returns for both.
         let shared = || image.function_at(address).is_some_and(|one| one.start != address);
-        inside(&self.range) || inside(&self.function) || apart() || shared()
+        let again = address == self.function.start;
+        !again && (inside(&self.range) || inside(&self.function) || apart() || shared())
     }
 
     /// Whether data hold addresses within it, or within the function it is a part of.

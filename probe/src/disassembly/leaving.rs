@@ -16,7 +16,7 @@ const BACK: usize = 24;
 pub enum Leaving {
     /// It returns.
     Return,
-    /// It goes on as another function, at this address.
+    /// It goes on as another function, at this address, or begins anew.
     Jump(u64),
     /// It goes on as another function, which it computes.
     Computed,

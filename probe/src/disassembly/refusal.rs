@@ -13,8 +13,6 @@ pub enum Refusal {
     TooShort,
     /// Control may arrive at this address, which would be overwritten, from who knows where.
     Target(u64),
-    /// It is a loop that begins with its first instruction: not every arrival is a call.
-    Loop,
     /// The jump at this address leads into the function, it is not known where.
     Computed(u64),
     /// A block that a walk comes back to, in a loop that can be entered elsewhere.
@@ -32,7 +30,6 @@ impl fmt::Display for Refusal {
             Refusal::Target(address) => {
                 write!(f, "control may arrive at {address:x}, where a jump would be")
             }
-            Refusal::Loop => write!(f, "its first instruction is the head of a loop"),
             Refusal::Computed(address) => {
                 write!(f, "the jump at {address:x} is computed, it is not known where it leads")
             }

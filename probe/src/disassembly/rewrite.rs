@@ -17,7 +17,7 @@ use super::body::Body;
 use super::flow::Flow;
 use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
-use super::{JUMP_BYTES, Refusal, is_call};
+use super::{JUMP_BYTES, Refusal, branch_target, is_call};
 use crate::elf::{Function, Image};
 
 /// `jmp rel8`.
@@ -71,7 +71,9 @@ pub struct Rewrite {
     pub fallback: Option<Region>,
     /// Ways out that stay where they are, but are not arrived at: branches there lead to their copies.
     pub detours: Vec<Region>,
-    /// Branches that get another target: to other functions, to the function's own entry, to detours.
+    /// If its own branches lead to its first instruction: whether flags may mean something there.
+    pub again: Option<bool>,
+    /// Branches that get another target: to functions, to detours.
     pub redirects: Vec<Instruction>,
     /// Ways out that cannot be seen.
     pub hidden: Vec<(u64, Refusal)>,
@@ -112,6 +114,7 @@ pub(super) fn of(
     if is_finer {
         rewrite.blocks = blocks::of(image, flow, &bodies, grain);
     }
+    rewrite.again = again(&bodies);
     let mut free = Vec::new();
     for (number, body) in bodies.iter().enumerate() {
         let mut planner = Planner::new(image, flow, body, exits);
@@ -124,6 +127,16 @@ pub(super) fn of(
         free.extend(planner.finish(&mut rewrite));
     }
     Ok((rewrite, free))
+}
+
+/// Whether one of a function's bodies leads to the first instruction of the first one, and if so, whether flags
+/// may mean something there.
+fn again(bodies: &[Body]) -> Option<bool> {
+    let (first, parts) = bodies.split_first()?;
+    let start = first.range.start;
+    let leads = |body: &Body| body.instructions.iter().any(|one| branch_target(one) == Some(start));
+    let is_led_to = !first.branches_to(start).is_empty() || parts.iter().any(leads);
+    is_led_to.then(|| blocks::are_flags_alive(first, 0))
 }
 
 struct Planner<'a> {
@@ -192,22 +205,17 @@ impl<'a> Planner<'a> {
                 (span.map_err(|_| refusal)?, true)
             }
         };
-        let (span, apart) = self.with_loops(span);
         let all = if short { &mut self.short } else { &mut self.spans };
         all.push(span);
-        let mut apart = apart.into_iter();
-        let covered = apart.all(|branch| self.is_covered(branch) || self.around(branch));
-        if covered { Ok(()) } else { Err(Refusal::Loop) }
+        Ok(())
     }
 
     /// The part of a region before the call at its end, if there is room for a short jump: a call that is
     /// moved costs ten times as much as an island, because processors do not foresee its return.
     fn before_call(&self, span: &Span) -> Option<Span> {
         let body = self.ground.body;
-        // Branches to the entry would have to be looked after for both.
-        let is_plain = body.branches_to(body.range.start).is_empty();
-        // And those behind it may need the room that the call would have to fall back on.
-        let is_plain = is_plain && self.grain == Grain::Function;
+        // Heads of blocks may need the room that the call would have to fall back on.
+        let is_plain = self.grain == Grain::Function;
         if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
             return None;
         }
@@ -226,27 +234,5 @@ impl<'a> Planner<'a> {
             end = span.end + 1;
         }
         Err(Refusal::TooShort)
-    }
-
-    /// Sees to it that branches to the entry are not taken for calls: they are in its region, or redirected.
-    /// The rest comes back, to be in regions of their own.
-    fn with_loops(&mut self, mut span: Span) -> (Span, Vec<usize>) {
-        let body = self.ground.body;
-        let mut apart = Vec::new();
-        loop {
-            let outside = |index: &&usize| **index >= span.end;
-            let long = |index: &usize| LONG.contains(&body.instructions[*index].len());
-            let branches = body.branches_to(body.range.start).iter().filter(outside);
-            let mut short = branches.clone().filter(|index| !long(index));
-            let Some(near) = short.find(|index| !apart.contains(*index)) else {
-                let long = branches.filter(|index| long(index));
-                self.redirects.extend(long.map(|index| body.instructions[*index]));
-                return (span, apart);
-            };
-            match self.ground.close(0, near + 1) {
-                Ok(whole) => span = whole,
-                Err(_) => apart.push(*near),
-            }
-        }
     }
 }

@@ -78,9 +78,15 @@ impl TagPlace {
         TagPlace { event: 2 * number, red_zone: false, flags: false }
     }
 
-    /// Just before a function returns, or jumps to another.
+    /// Just before a function returns, or jumps to another or to itself.
     pub fn exit(number: u32) -> Self {
         TagPlace { event: 2 * number + 1, red_zone: false, flags: false }
+    }
+
+    /// The same where the function's first instruction is the head of a loop too, whose turns may keep something
+    /// below the stack pointer, and in flags if it is said so.
+    pub fn in_loop(self, flags: bool) -> Self {
+        TagPlace { red_zone: true, flags, ..self }
     }
 
     /// A head of a block, within a function. `flags`: whether they may mean something there.
