@@ -36,12 +36,17 @@ impl Tagged {
 
     /// Puts a gate where the dynamic linker says that it has loaded something.
     fn watch_linker(&mut self) -> Result<(), TagError> {
-        let Some(address) = linker::notifier(&self.process)? else { return Ok(()) };
-        let images = linker::files(&self.process)?.into_keys();
-        for image in images.filter_map(|path| Image::read(&path).ok()) {
+        let address = linker::notifier(&self.process)?;
+        let paths = linker::files(&self.process)?.into_keys();
+        let others = paths.filter(|path| *path != self.program.image.path);
+        for image in others.filter_map(|path| Image::read(&path).ok()) {
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let function = loaded.image.function_at(address.wrapping_sub(loaded.bias));
-            if let Some(function) = function.filter(|_| loaded.holds(address)) {
+            let function = match address.filter(|address| loaded.holds(*address)) {
+                Some(address) => loaded.image.function_at(address.wrapping_sub(loaded.bias)),
+                None if address.is_none() => linker::notifying(&loaded.image),
+                None => None,
+            };
+            if let Some(function) = function {
                 let gate = Gate::new(&mut self.process, &loaded, function, Purpose::Linker)?;
                 self.close(gate)?;
                 break;

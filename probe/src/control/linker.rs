@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR};
 
+use crate::elf::{Function, Image};
 use crate::ptrace::{Process, PtraceError, mappings};
 
 /// `AT_PHDR` and `AT_PHNUM` (getauxval(3)).
@@ -19,10 +20,13 @@ const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
 /// Where in `r_debug` the function's address is.
 const FUNCTION: u64 = 16;
+/// What glibc and musl call that function, and export for debuggers.
+const NOTIFIER: &str = "_dl_debug_state";
 /// Most entries of a dynamic section that are read.
 const ENTRIES: u64 = 1 << 10;
 
-/// The address of the function that is called when libraries come or go; `None` for static programs.
+/// The address of the function that is called when libraries come or go; `None` for static programs, and before
+/// the linker has run.
 pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
@@ -60,6 +64,11 @@ pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
         }
     }
     Ok(None)
+}
+
+/// That function in a dynamic linker's file, for when it has not run.
+pub(super) fn notifying(image: &Image) -> Option<&Function> {
+    image.functions.iter().find(|one| one.symbols.iter().any(|symbol| symbol == NOTIFIER))
 }
 
 /// Files that a process has mapped instructions of, and the first address of each.
