@@ -24,6 +24,7 @@ mod map;
 mod patch;
 mod sample;
 mod shared;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

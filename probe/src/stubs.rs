@@ -19,6 +19,7 @@ mod switch;
 pub mod tags;
 #[cfg(test)]
 mod tests;
+pub mod unfinished;
 
 use std::collections::HashMap;
 use std::ops::Range;

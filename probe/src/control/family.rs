@@ -205,6 +205,9 @@ impl<'k> Family<'k> {
         {
             return self.standing(pid, Some(thread), |tagged| tagged.pass(thread, purpose));
         }
+        if let Some(tagged) = self.tagged(pid) {
+            tagged.finish_tag(thread)?;
+        }
         Ok(go_on(thread, Some(signal))?)
     }
 

@@ -29,6 +29,7 @@ use super::TagError;
 use crate::ptrace::Process;
 use crate::stubs::Few;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
+pub use clock::tsc;
 use memory::Memory;
 
 /// What the kernel calls the memory.
@@ -203,7 +204,7 @@ impl Shared {
     }
 
     /// Whether the process has it at an address.
-    fn holds(&self, address: u64) -> bool {
+    pub fn holds(&self, address: u64) -> bool {
         address.checked_sub(self.start).is_some_and(|at| at < self.bytes)
     }
 

@@ -1,0 +1,46 @@
+//! A thread that is about to get a signal within a tag of a log to one that has written its record before.
+
+use nix::unistd::Pid;
+
+use super::collector::Collector;
+use super::shared::tsc;
+use super::{TagError, Tagged};
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+use crate::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
+
+impl Memory for &Process {
+    fn read(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        Process::read(self, address, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        Process::write(self, address, bytes).ok()
+    }
+}
+
+impl Tagged {
+    /// Does what is left of a tag, if the thread, which stands still, has reserved a place for its record.
+    pub(super) fn finish_tag(&self, thread: Pid) -> Result<(), TagError> {
+        let (Sink::Log(shape), Collector::Log(log)) = (self.sink, &self.collector) else {
+            return Ok(());
+        };
+        let registers = self.process.registers(thread)?;
+        let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, .. } = registers;
+        let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else { return Ok(()) };
+        let mut code = [0; REST_BYTES];
+        let code = &mut code[..REST_BYTES.min((area.end - rip) as usize)];
+        self.process.read(rip, code)?;
+        let mut state = State { rip, rsp, rax, rdx, r11, rflags };
+        let rest = Rest::of(code, &state, &shape).filter(|_| log.shared().holds(r11));
+        let done = rest.and_then(|rest| rest.run(&mut state, tsc(), &mut &self.process));
+        if done.is_some() {
+            let State { rip, rax, rdx, r11, .. } = state;
+            let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
+            self.process.set_registers(thread, registers)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! A tag of a log that was interrupted behind the reservation of its place to one whose record is written.
+//!
+//! A handler's tags would go on behind the place, and the handler may leave for good. So who traces the thread does
+//! first what is left of the tag. It needs few instructions and registers: those of [`super::tags`].
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+use super::layout::LogShape;
+
+/// Bytes of the longest way from the reservation to where registers are as they were.
+pub const REST_BYTES: usize = 80;
+/// Of the flags.
+const ZERO: u64 = 1 << 6;
+
+/// What a tag needs of a thread: registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Of the next instruction.
+    pub rip: u64,
+    /// Stack.
+    pub rsp: u64,
+    /// Accumulator.
+    pub rax: u64,
+    /// Data.
+    pub rdx: u64,
+    /// The place, behind its reservation.
+    pub r11: u64,
+    /// Flags.
+    pub rflags: u64,
+}
+
+/// The memory of a thread.
+pub trait Memory {
+    /// 8 bytes; `None` if there are none.
+    fn read(&self, address: u64) -> Option<u64>;
+    /// `None` if it cannot be.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()>;
+}
+
+/// What is left of a tag whose place is reserved.
+#[derive(Debug)]
+pub struct Rest(Vec<Instruction>);
+
+impl Rest {
+    /// Of the tag that a thread stands in, if it is behind the reservation of a place and before the end of the
+    /// record. `code`: what comes next, [`REST_BYTES`] if there are so many.
+    pub fn of(code: &[u8], state: &State, shape: &LogShape) -> Option<Rest> {
+        let mut rest = Vec::new();
+        let mut is_written = false;
+        for instruction in Decoder::with_ip(64, code, state.rip, DecoderOptions::NONE) {
+            let is_place = match instruction.mnemonic() {
+                Mnemonic::Test => {
+                    instruction.try_immediate(1).is_ok_and(|mask| state.r11 & mask != 0)
+                }
+                Mnemonic::Je => !rest.is_empty() || state.rflags & ZERO == 0,
+                Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Rdtsc => true,
+                _ => false,
+            };
+            if !is_place {
+                return None;
+            }
+            let into_record = instruction.memory_base() == Register::R11;
+            is_written |= into_record
+                && instruction.op1_kind() == OpKind::Immediate32
+                && instruction.memory_displacement64() == shape.word_at();
+            rest.push(instruction);
+            if instruction.op0_register() == Register::R11 {
+                return is_written.then_some(Rest(rest));
+            }
+        }
+        None
+    }
+
+    /// Does it. `tsc`: the time it is written at.
+    pub fn run(&self, state: &mut State, tsc: u64, memory: &mut impl Memory) -> Option<()> {
+        for instruction in &self.0 {
+            match instruction.mnemonic() {
+                Mnemonic::Mov => state.moves(instruction, memory)?,
+                Mnemonic::Lea => {
+                    // Half of a register: the other half is 0 then.
+                    let address = state.address(instruction)? & 0xffff_ffff;
+                    *state.register(instruction.op0_register())? = address;
+                }
+                Mnemonic::Rdtsc => (state.rax, state.rdx) = (tsc & 0xffff_ffff, tsc >> 32),
+                _ => {}
+            }
+            state.rip = instruction.next_ip();
+        }
+        Some(())
+    }
+}
+
+impl State {
+    fn register(&mut self, register: Register) -> Option<&mut u64> {
+        match register.full_register() {
+            Register::RAX => Some(&mut self.rax),
+            Register::RDX => Some(&mut self.rdx),
+            Register::RSP => Some(&mut self.rsp),
+            Register::R11 => Some(&mut self.r11),
+            _ => None,
+        }
+    }
+
+    fn address(&mut self, instruction: &Instruction) -> Option<u64> {
+        let base = *self.register(instruction.memory_base())?;
+        Some(base.wrapping_add(instruction.memory_displacement64()))
+    }
+
+    fn moves(&mut self, instruction: &Instruction, memory: &mut impl Memory) -> Option<()> {
+        match (instruction.op0_kind(), instruction.op1_kind()) {
+            (OpKind::Register, OpKind::Memory) => {
+                let value = memory.read(self.address(instruction)?)?;
+                *self.register(instruction.op0_register())? = value;
+                Some(())
+            }
+            (OpKind::Memory, kind) => {
+                let value = match kind {
+                    OpKind::Register => *self.register(instruction.op1_register())?,
+                    _ => instruction.try_immediate(1).ok()?,
+                };
+                let bytes = instruction.memory_size().size();
+                memory.write(self.address(instruction)?, value.to_le_bytes().get(..bytes)?)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::layout::WhenFull;
+    use super::super::{Sink, TagPlace, Tags};
+    use super::*;
+
+    const AT: u64 = 0x40_0000;
+    const PLACE: u64 = 0x7000_3010;
+    const STACK: u64 = 0x7fff_1234_5678;
+    const TIME: u64 = 0x1122_3344_5566_7788;
+
+    #[derive(Clone, Default, PartialEq, Debug)]
+    struct Bytes(BTreeMap<u64, u8>);
+
+    impl Memory for Bytes {
+        fn read(&self, address: u64) -> Option<u64> {
+            let byte = |at| self.0.get(&at).copied();
+            let bytes: Option<Vec<u8>> = (address..address + 8).map(byte).collect();
+            Some(u64::from_le_bytes(bytes?.try_into().ok()?))
+        }
+
+        fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+            self.0.extend((address..).zip(bytes.iter().copied()));
+            Some(())
+        }
+    }
+
+    /// A thread that has just reserved a place, and what it had saved.
+    fn reserved(rip: u64, place: &TagPlace) -> (State, Bytes) {
+        let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
+        let state = State { rip, rsp: STACK - down, rax: 1, rdx: 2, r11: PLACE, rflags: 0 };
+        let mut memory = Bytes::default();
+        memory.write(state.rsp - 8, &3u64.to_le_bytes());
+        (state, memory)
+    }
+
+    fn check(shape: LogShape, place: TagPlace) {
+        let code = Tags::new(Sink::Log(shape), 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
+        let all: Vec<Instruction> =
+            Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
+        let from = |state: &State| Rest::of(&code[(state.rip - AT) as usize..], state, &shape);
+        let reservation = all.iter().position(|one| one.mnemonic() == Mnemonic::Xadd).unwrap();
+        for early in &all[..=reservation] {
+            assert!(from(&reserved(early.ip(), &place).0).is_none(), "{place:?}");
+        }
+        let (start, untouched) = reserved(all[reservation].next_ip(), &place);
+        assert!(from(&State { r11: PLACE & !0x1000, ..start }).is_none(), "a guard page");
+        let whole = from(&start).unwrap();
+        for done in 0..whole.0.len() {
+            let (mut state, mut memory) = (start, untouched.clone());
+            Rest(whole.0[..done].to_vec()).run(&mut state, TIME, &mut memory).unwrap();
+            let Some(rest) = from(&state) else {
+                // Nothing is left but to give registers back.
+                assert!(whole.0[done..].iter().all(|one| one.op1_kind() == OpKind::Memory));
+                continue;
+            };
+            rest.run(&mut state, TIME, &mut memory).unwrap();
+            let behind = State { rip: state.rip, r11: 3, ..start };
+            assert_eq!(state, behind, "{place:?} {done}");
+            let word = |offset: u64| {
+                u32::from_le_bytes([0, 1, 2, 3].map(|at| memory.0[&(PLACE + offset + at)]))
+            };
+            let (sp, event) = (word(shape.sp_at()), word(shape.word_at()));
+            assert_eq!((sp, event), (STACK as u32, place.word()));
+            if shape.is_timed {
+                assert_eq!(memory.read(PLACE), Some(TIME));
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_finished_from_wherever_it_was_interrupted() {
+        for is_timed in [true, false] {
+            let when_full = WhenFull::Wait;
+            let shape = LogShape { is_timed, chunk_bytes: 8192, chunks: 2, when_full };
+            for (red_zone, flags) in [(false, false), (true, false), (false, true), (true, true)] {
+                check(shape, TagPlace { event: 41, red_zone, flags });
+            }
+        }
+    }
+}
