@@ -18,6 +18,7 @@ mod follow;
 mod gate;
 mod home;
 mod leave;
+mod linkage;
 mod linker;
 mod loaded;
 mod map;

@@ -177,7 +177,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], something: impl Fn(&[T]) -> R + Sy
 }
 
 /// The instructions in some bytes, up to the first that is none.
-fn instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
+pub(crate) fn instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
     Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
         .into_iter()
         .take_while(|instruction| !instruction.is_invalid())

@@ -23,7 +23,8 @@ impl Tagged {
     /// Puts the tags in; all threads stand still.
     pub(super) fn begin(&mut self) -> Result<(), TagError> {
         let chosen = |function: &Function| self.selection.grain(function, None);
-        let plan = patch::plan(&self.program, chosen, self.sink);
+        let mut plan = patch::plan(&self.program, chosen, self.sink);
+        plan.look_through(&self.process, &self.program)?;
         let area = self.program.reserve(&mut self.process, plan.stub_bytes())?;
         let stubs = plan.stubs(area.start, 0, &self.program)?;
         self.add(area, stubs)?;
@@ -85,7 +86,8 @@ impl Tagged {
                 .filter(|one| gated(one) && self.selection.matches(one, Some(&name)));
             let why = "the dynamic linker tells there what it loads";
             self.refused.extend(refused.map(|one| (one.clone(), why.to_owned())));
-            let plan = patch::plan(&loaded, chosen, self.sink);
+            let mut plan = patch::plan(&loaded, chosen, self.sink);
+            plan.look_through(&self.process, &loaded)?;
             let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
             let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
             let stubs = plan.stubs(area.start, numbers, &loaded)?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::TagError;
 use super::calls;
 use super::edits::{self, Edit};
+use super::linkage;
 use super::loaded::Loaded;
 use super::shared::Overwritten;
 use crate::disassembly::{Block, Call, Grain, Rewrite, bytes_of};
@@ -95,6 +96,11 @@ pub(super) fn plan(
 }
 
 impl Plan {
+    /// Looks where calls get to by the procedure linkage table, in a process whose threads stand still.
+    pub fn look_through(&mut self, process: &Process, loaded: &Loaded) -> Result<(), PtraceError> {
+        linkage::resolve(process, loaded, &mut self.calls)
+    }
+
     /// Room that the stubs need.
     pub fn stub_bytes(&self) -> u64 {
         let stubs = self.rewrites.iter().map(|(_, rewrite)| Stubs::room(rewrite, self.sink));

@@ -22,18 +22,19 @@ impl Memory for &Process {
 }
 
 impl Tagged {
-    /// Does what is left of a tag, if the thread, which stands still, has reserved a place for its record.
+    /// Does what is left of a tag, if the thread, which stands still, has found a place for its record.
     pub(super) fn finish_tag(&self, thread: Pid) -> Result<(), TagError> {
         let (Sink::Log(shape), Collector::Log(log)) = (self.sink, &self.collector) else {
             return Ok(());
         };
         let registers = self.process.registers(thread)?;
-        let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, .. } = registers;
+        let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
+            registers;
         let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else { return Ok(()) };
         let mut code = [0; REST_BYTES];
         let code = &mut code[..REST_BYTES.min((area.end - rip) as usize)];
         self.process.read(rip, code)?;
-        let mut state = State { rip, rsp, rax, rdx, r11, rflags };
+        let mut state = State { rip, rsp, rax, rdx, r11, rflags, gs };
         let rest = Rest::of(code, &state, &shape).filter(|_| log.shared().holds(r11));
         let done = rest.and_then(|rest| rest.run(&mut state, tsc(), &mut &self.process));
         if done.is_some() {

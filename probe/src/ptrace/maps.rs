@@ -14,6 +14,8 @@ pub struct Mapping {
     pub start: u64,
     /// Address behind it.
     pub end: u64,
+    /// Whether the process can write to it.
+    pub writable: bool,
     /// Whether instructions in it can be executed.
     pub executable: bool,
     /// Where in the file it begins, in bytes.
@@ -38,13 +40,14 @@ fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
-    let permissions = fields.next()?;
+    let permissions = fields.next()?.as_bytes();
     let offset = number(fields.next()?)?;
     let path = fields.nth(2).unwrap_or_default().trim_start();
     Some(Mapping {
         start: number(start)?,
         end: number(end)?,
-        executable: permissions.as_bytes().get(2) == Some(&b'x'),
+        writable: permissions.get(1) == Some(&b'w'),
+        executable: permissions.get(2) == Some(&b'x'),
         offset,
         path: path.into(),
     })
@@ -60,6 +63,7 @@ mod tests {
         let expected = Mapping {
             start: 0x7f01,
             end: 0x7f02,
+            writable: false,
             executable: true,
             offset: 0x1000,
             path: "/usr/lib/a b.so".into(),

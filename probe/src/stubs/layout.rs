@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `gs` of a thread is the address of its slot. A chunk of a log begins at a multiple of its size, which is a
-//! power of two: so a place for a record, reserved by an addition, says by itself whether it is one. Behind
+//! power of two: so a place for a record, which is reserved by an addition, says by itself whether it is one. Behind
 //! the last record of a chunk comes a guard page, whose places are none. Chunk 0 takes what is dropped; its
 //! guard page has the slot's fields, those of the others have theirs.
 //!

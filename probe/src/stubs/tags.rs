@@ -6,10 +6,12 @@
 //! | log | reserves a place in the thread's chunk, writes a record there | flags, 24 bytes below `rsp`, given back |
 //! | card | `mov dword gs:[64 * event], word` | nothing |
 //!
-//! A record's place is reserved by one instruction, `xadd`: a signal handler that is tagged too comes before
-//! it or after it, and gets a place of its own. No other thread uses the slot, so the bus need not be
-//! locked. The word, written last, says that the record is there. Registers are saved below `rsp` without
-//! moving it: the kernel leaves 128 bytes there to the function it interrupts (psABI, 3.2.2).
+//! A record's place is read, and then reserved by an addition: `xadd` does both, and takes more than twice as long
+//! from one to the next. No other thread uses the slot. A signal handler that is tagged too comes before that or after
+//! the record is written: who traces the thread sees to it ([`super::unfinished`]). If nobody does any more, nobody
+//! reads records, and a place that is taken twice is a place still. The word, written last, says that the record is
+//! there. Registers are saved below `rsp` without moving it: the kernel leaves 128 bytes there to the function it
+//! interrupts (psABI, 3.2.2).
 //!
 //! Where the place is none, because the chunk is full, the tag jumps to [`super::switch`] through a few
 //! instructions of its own, the cold ones, which tell it where to go on. They are all at the start of the
@@ -27,6 +29,8 @@ const SMALL_BYTES: usize = 48;
 const COLD_BYTES: usize = 12;
 /// Bytes below `rsp` that a function may use without moving it.
 const RED_ZONE_BYTES: i32 = 128;
+/// How far ahead of a record memory is asked for that another processor has emptied, in bytes.
+const AHEAD: i32 = 512;
 /// Bytes between the events of a card's window: it sees whole cache lines.
 pub const CARD_STRIDE: u64 = 64;
 
@@ -325,10 +329,11 @@ fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
 fn record(shape: &LogShape, place: &TagPlace, word: u32) -> Result<Vec<u8>, IcedError> {
     let below = i32::from(place.flags) * 8 + i32::from(place.red_zone) * RED_ZONE_BYTES;
     let mut asm = CodeAssembler::new(64)?;
-    asm.mov(r11d, shape.record_bytes() as u32)?;
-    asm.xadd(qword_ptr(slot::POINTER).gs(), r11)?;
+    asm.mov(r11, qword_ptr(slot::POINTER).gs())?;
     asm.test(r11d, shape.place_mask())?;
     asm.je(FAR)?;
+    asm.add(qword_ptr(slot::POINTER).gs(), shape.record_bytes() as i32)?;
+    asm.prefetchw(ptr(r11 + AHEAD))?;
     if shape.is_timed || below != 0 {
         asm.mov(qword_ptr(rsp - 16), rax)?;
     }

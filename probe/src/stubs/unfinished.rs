@@ -1,14 +1,14 @@
-//! A tag of a log that was interrupted behind the reservation of its place to one whose record is written.
+//! A tag of a log that was interrupted when it had found its place to one whose record is written.
 //!
-//! A handler's tags would go on behind the place, and the handler may leave for good. So who traces the thread does
+//! A handler's tags would take the same place, or the one behind, and the handler may leave for good. So who traces the thread does
 //! first what is left of the tag. It needs few instructions and registers: those of [`super::tags`].
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use super::layout::LogShape;
 
-/// Bytes of the longest way from the reservation to where registers are as they were.
-pub const REST_BYTES: usize = 80;
+/// Bytes of the longest way from there to where registers are as they were.
+pub const REST_BYTES: usize = 88;
 /// Of the flags.
 const ZERO: u64 = 1 << 6;
 
@@ -23,10 +23,12 @@ pub struct State {
     pub rax: u64,
     /// Data.
     pub rdx: u64,
-    /// The place, behind its reservation.
+    /// The place, when it was found.
     pub r11: u64,
     /// Flags.
     pub rflags: u64,
+    /// What is its own.
+    pub gs: u64,
 }
 
 /// The memory of a thread.
@@ -37,13 +39,12 @@ pub trait Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()>;
 }
 
-/// What is left of a tag whose place is reserved.
+/// What is left of a tag whose place is found.
 #[derive(Debug)]
 pub struct Rest(Vec<Instruction>);
 
 impl Rest {
-    /// Of the tag that a thread stands in, if it is behind the reservation of a place and before the end of the
-    /// record. `code`: what comes next, [`REST_BYTES`] if there are so many.
+    /// Of the tag that a thread stands in, if it has found a place and has not written the record to its end. `code`: what comes next, [`REST_BYTES`] if there are so many.
     pub fn of(code: &[u8], state: &State, shape: &LogShape) -> Option<Rest> {
         let mut rest = Vec::new();
         let mut is_written = false;
@@ -53,6 +54,7 @@ impl Rest {
                     instruction.try_immediate(1).is_ok_and(|mask| state.r11 & mask != 0)
                 }
                 Mnemonic::Je => !rest.is_empty() || state.rflags & ZERO == 0,
+                Mnemonic::Add | Mnemonic::Prefetchw => true,
                 Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Rdtsc => true,
                 _ => false,
             };
@@ -75,6 +77,12 @@ impl Rest {
     pub fn run(&self, state: &mut State, tsc: u64, memory: &mut impl Memory) -> Option<()> {
         for instruction in &self.0 {
             match instruction.mnemonic() {
+                Mnemonic::Add => {
+                    let (pointer, bytes) =
+                        (state.address(instruction)?, instruction.try_immediate(1));
+                    let behind = memory.read(pointer)?.wrapping_add(bytes.ok()?);
+                    memory.write(pointer, &behind.to_le_bytes())?;
+                }
                 Mnemonic::Mov => state.moves(instruction, memory)?,
                 Mnemonic::Lea => {
                     // Half of a register: the other half is 0 then.
@@ -102,7 +110,10 @@ impl State {
     }
 
     fn address(&mut self, instruction: &Instruction) -> Option<u64> {
-        let base = *self.register(instruction.memory_base())?;
+        let base = match instruction.memory_segment() {
+            Register::GS => self.gs,
+            _ => *self.register(instruction.memory_base())?,
+        };
         Some(base.wrapping_add(instruction.memory_displacement64()))
     }
 
@@ -136,6 +147,7 @@ mod tests {
 
     const AT: u64 = 0x40_0000;
     const PLACE: u64 = 0x7000_3010;
+    const SLOT: u64 = 0x7000_0000;
     const STACK: u64 = 0x7fff_1234_5678;
     const TIME: u64 = 0x1122_3344_5566_7788;
 
@@ -155,11 +167,13 @@ mod tests {
         }
     }
 
-    /// A thread that has just reserved a place, and what it had saved.
-    fn reserved(rip: u64, place: &TagPlace) -> (State, Bytes) {
+    /// A thread that has just found a place, and what it had saved.
+    fn found(rip: u64, place: &TagPlace) -> (State, Bytes) {
         let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
-        let state = State { rip, rsp: STACK - down, rax: 1, rdx: 2, r11: PLACE, rflags: 0 };
+        let state =
+            State { rip, rsp: STACK - down, rax: 1, rdx: 2, r11: PLACE, rflags: 0, gs: SLOT };
         let mut memory = Bytes::default();
+        memory.write(SLOT, &PLACE.to_le_bytes());
         memory.write(state.rsp - 8, &3u64.to_le_bytes());
         (state, memory)
     }
@@ -168,12 +182,15 @@ mod tests {
         let code = Tags::new(Sink::Log(shape), 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
         let all: Vec<Instruction> =
             Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
-        let from = |state: &State| Rest::of(&code[(state.rip - AT) as usize..], state, &shape);
-        let reservation = all.iter().position(|one| one.mnemonic() == Mnemonic::Xadd).unwrap();
-        for early in &all[..=reservation] {
-            assert!(from(&reserved(early.ip(), &place).0).is_none(), "{place:?}");
+        let from = |state: &State| {
+            let code = &code[(state.rip - AT) as usize..];
+            Rest::of(&code[..REST_BYTES.min(code.len())], state, &shape)
+        };
+        let found_by = all.iter().position(|one| one.memory_segment() == Register::GS).unwrap();
+        for early in &all[..=found_by] {
+            assert!(from(&found(early.ip(), &place).0).is_none(), "{place:?}");
         }
-        let (start, untouched) = reserved(all[reservation].next_ip(), &place);
+        let (start, untouched) = found(all[found_by].next_ip(), &place);
         assert!(from(&State { r11: PLACE & !0x1000, ..start }).is_none(), "a guard page");
         let whole = from(&start).unwrap();
         for done in 0..whole.0.len() {
@@ -187,6 +204,7 @@ mod tests {
             rest.run(&mut state, TIME, &mut memory).unwrap();
             let behind = State { rip: state.rip, r11: 3, ..start };
             assert_eq!(state, behind, "{place:?} {done}");
+            assert_eq!(memory.read(SLOT), Some(PLACE + shape.record_bytes()));
             let word = |offset: u64| {
                 u32::from_le_bytes([0, 1, 2, 3].map(|at| memory.0[&(PLACE + offset + at)]))
             };

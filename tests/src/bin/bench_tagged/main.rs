@@ -1,4 +1,5 @@
-//! Programs under `hmtt tag` and under other tools, timed, as Markdown tables: `bench_tagged [FOLDER]`.
+//! Programs under `hmtt tag` and under other tools, timed, as Markdown tables: `bench_tagged [FOLDER
+//! [PROGRAM...]]`; of programs that are named, what tagging them costs and no more.
 //!
 //! A slowdown is of the processor time that the program itself uses, which a preloaded library tells; each
 //! run alternates with one as it is, and the best of each count. What `hmtt` uses beside it is told apart.
@@ -259,13 +260,18 @@ fn starts(folder: &Path) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let folder =
-        std::env::args().nth(1).map_or_else(|| "target/bench/tagged".into(), PathBuf::from);
+    let mut words = std::env::args().skip(1);
+    let folder = words.next().map_or_else(|| "target/bench/tagged".into(), PathBuf::from);
+    let only: Vec<String> = words.collect();
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
     let bench = Bench { own_time: programs::own_time(&folder)?, folder };
-    let programs = programs::all(&bench.folder)?;
+    let mut programs = programs::all(&bench.folder)?;
+    programs.retain(|program| only.is_empty() || only.iter().any(|name| *name == program.name));
     bench.tagging(&programs)?;
+    if !only.is_empty() {
+        return Ok(());
+    }
     bench.others(&programs)?;
     starts(&bench.folder)?;
     let load = std::fs::read_to_string("/proc/loadavg")?;
