@@ -100,6 +100,38 @@ fn a_child_counts_for_itself_from_its_first_instruction_on() {
 }
 
 #[test]
+fn blocks_of_each_process_are_counted_too() {
+    let Some(program) = build("tag-f-blocks", NESTED, &["-O1"]) else { return };
+    let file = scratch("tag-f-blocks.json");
+    let rules = ["-i", "leaf", "-i", "node", "--blocks", "node", "-o", file.to_str().unwrap()];
+    let words = [&["run", "-f"][..], &rules, &["--", program.to_str().unwrap()]].concat();
+    let output = hmtt_tag(&words).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let blocks = |value: &Value| {
+        let blocks = value["blocks"].as_array().unwrap().clone();
+        let counts = blocks.into_iter().map(|block| {
+            (block["address"].as_str().unwrap().to_owned(), block["count"].as_u64().unwrap())
+        });
+        counts.collect::<BTreeMap<String, u64>>()
+    };
+    let mut sums = BTreeMap::<String, u64>::new();
+    let processes = json["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 31);
+    for process in processes {
+        let functions = process["functions"].as_array().unwrap().iter().map(name_and_calls);
+        let calls: Calls = functions.collect();
+        let blocks = blocks(process);
+        // That of the loop that calls it.
+        assert!(blocks.values().any(|count| *count == calls["leaf"]), "{process}");
+        for (address, count) in blocks {
+            *sums.entry(address).or_default() += count;
+        }
+    }
+    assert_eq!(blocks(&json), sums);
+}
+
+#[test]
 fn without_it_children_are_let_go() {
     let Some(program) = build("tag-f-not", FORKS, &[]) else { return };
     let counts = scratch("tag-f-not.json");

@@ -8,6 +8,9 @@ use super::flow::fragment_at;
 use super::{Refusal, branch_target, bytes_of, instructions};
 use crate::elf::Image;
 
+/// Bytes of an instruction, on average.
+const MEAN_BYTES: usize = 4;
+
 /// A function, or a part of one that lies apart.
 #[derive(Debug)]
 pub(super) struct Body {
@@ -52,7 +55,9 @@ impl Body {
     pub fn read(image: &Image, range: Range<u64>, function: Range<u64>) -> Result<Body, Refusal> {
         let bytes = bytes_of(image, range.start, range.end - range.start);
         let bytes = bytes.ok_or(Refusal::NoInstructions)?;
-        let instructions: Vec<Instruction> = instructions(bytes, range.start).collect();
+        let mut all = Vec::with_capacity(bytes.len() / MEAN_BYTES + 1);
+        all.extend(instructions(bytes, range.start));
+        let instructions: Vec<Instruction> = all;
         let end = instructions.last().map_or(range.start, Instruction::next_ip);
         if end != range.end {
             return Err(Refusal::Undecodable(end));

@@ -15,6 +15,8 @@ use crate::elf::Image;
 
 /// Distances that a jump of two bytes surely reaches.
 const REACH: u64 = 110;
+/// Bytes that no region is longer than, padding and all.
+const LONGEST_TAKEN: u64 = 1 << 10;
 /// How far a region that makes room may reach, in instructions.
 const LONGEST: usize = 8;
 
@@ -124,8 +126,11 @@ impl Neighbours<'_> {
             let range = function.start..function.start + function.size;
             let Ok(body) = Body::read(self.image, range.clone(), range.clone()) else { continue };
             let ground = Ground { image: self.image, flow: self.flow, body: &body };
-            let taken = self.taken.range(..range.end + REACH).map(|(start, end)| *start..*end);
-            let taken = taken.chain(self.free.iter().cloned());
+            let (first, last) = (range.start.saturating_sub(LONGEST_TAKEN), range.end + REACH);
+            let taken = self.taken.range(first..last).map(|(start, end)| *start..*end);
+            let near = |address| self.free.partition_point(|other| other.start < address);
+            let free = self.free[near(first)..near(last)].iter().cloned();
+            let taken = taken.chain(free);
             let taken: Vec<_> = taken.filter(|other| other.end > range.start).collect();
             let Some(span) = ground.spare(at, &taken) else { continue };
             let start = body.address(span.first);

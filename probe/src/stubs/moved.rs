@@ -1,7 +1,8 @@
 //! Instructions of a region, and tags among them, to code elsewhere.
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, MemoryOperand,
+    Register,
 };
 
 use super::{StubError, TagPlace, Tags};
@@ -52,11 +53,39 @@ impl Moved {
     }
 }
 
+/// The same, one by one, which takes a third of the time: if none branches to another of them, or only does near.
+fn encode_each(instructions: &[Instruction], at: u64) -> Option<(Vec<u8>, Vec<u32>)> {
+    let mut encoder = Encoder::try_new(64).ok()?;
+    let mut offsets = Vec::with_capacity(instructions.len());
+    let mut code = 0;
+    for instruction in instructions {
+        let mut instruction = *instruction;
+        let target = instruction.near_branch_target();
+        if target != 0 {
+            let is_inside = instructions.iter().any(|one| one.ip() == target);
+            if is_inside
+                || instruction.is_loop()
+                || instruction.is_loopcc()
+                || instruction.is_jcx_short()
+            {
+                return None;
+            }
+            instruction.as_near_branch();
+        }
+        offsets.push(code);
+        code += encoder.encode(&instruction, at.wrapping_add(code.into())).ok()? as u32;
+    }
+    Some((encoder.take_buffer(), offsets))
+}
+
 /// The code of instructions at an address, and where in it each of them is.
 pub(super) fn encode(
     instructions: &[Instruction],
     at: u64,
 ) -> Result<(Vec<u8>, Vec<u32>), StubError> {
+    if let Some(encoded) = encode_each(instructions, at) {
+        return Ok(encoded);
+    }
     let block = InstructionBlock::new(instructions, at);
     let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
     let result = BlockEncoder::encode(64, block, options)

@@ -192,9 +192,6 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
     if how.follow {
         how.to.check_follow()?;
-        if selection.is_finer(false) {
-            bail!("--follow is not for --blocks and --loops: blocks are counted in one process");
-        }
     }
     let (output, to) = how.to.open()?;
     // Before anything is changed.
@@ -274,7 +271,10 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
     let Some(path) = output else {
         let called = rows.iter().filter(|(calls, ..)| *calls != 0);
         called.for_each(|(calls, _, function)| eprintln!("{calls:>14} {}", function.name));
-        blocks::print(tagged, total);
+        let mut blocks = blocks::counted(tagged, total);
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.count));
+        let begun = blocks.iter().filter(|block| block.count != 0);
+        begun.for_each(|block| eprintln!("{:>14} {}", block.count, block.name));
         return Ok(());
     };
     // Numbers of threads come again.
@@ -294,8 +294,9 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
     });
     let functions: Vec<Value> = functions.collect();
     let mut all = json!({ "functions": functions });
-    if let Some(blocks) = blocks::counts(tagged, total) {
-        all["blocks"] = blocks;
+    if tagged.is_finer() {
+        let blocks = blocks::counted(tagged, total);
+        all["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
     }
     let text = serde_json::to_string_pretty(&all)?;
     std::fs::write(path, text + "\n").with_context(|| path.display().to_string())

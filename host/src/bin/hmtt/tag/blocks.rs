@@ -80,26 +80,32 @@ pub fn tell(tagged: &Tagged) {
     }
 }
 
-/// Prints how often blocks began, the most frequent first. `total`: of a number.
-pub fn print(tagged: &Tagged, total: impl Fn(usize) -> u64) {
-    for (count, function, block) in rows(tagged, total).iter().filter(|(count, ..)| *count != 0) {
-        eprintln!("{count:>14} {}", block.name(function));
+/// A block and how often it began.
+#[derive(Clone)]
+pub struct Counted {
+    /// What people call it.
+    pub name: String,
+    /// Of its head, in the file.
+    pub address: u64,
+    pub count: u64,
+    described: Value,
+}
+
+impl Counted {
+    pub fn json(&self) -> Value {
+        let mut value = self.described.clone();
+        value["count"] = self.count.into();
+        value
     }
 }
 
-/// How often blocks began, if that was asked; by function and address.
-pub fn counts(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Option<Value> {
-    let row = |(number, function, block): (u32, &Function, &Block)| {
-        let mut value = described(function, block);
-        value["count"] = total(number as usize).into();
-        value
-    };
-    tagged.is_finer().then(|| tagged.blocks().map(row).collect())
-}
-
-fn rows(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<(u64, &Function, &Block)> {
-    let row = |(number, function, block)| (total(number as usize), function, block);
-    let mut rows: Vec<(u64, &Function, &Block)> = tagged.blocks().map(row).collect();
-    rows.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
-    rows
+/// How often blocks began, by function and address. `total`: of a number.
+pub fn counted(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<Counted> {
+    let blocks = tagged.blocks().map(|(number, function, block)| Counted {
+        name: block.name(function),
+        address: block.start,
+        count: total(number as usize),
+        described: described(function, block),
+    });
+    blocks.collect()
 }

@@ -12,6 +12,7 @@ use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use super::blocks;
 use super::end::End;
 use super::output::{self, Opened};
 
@@ -47,6 +48,8 @@ struct Counted {
     program: PathBuf,
     /// File and first address of each function, name, calls.
     functions: Vec<((PathBuf, u64, String), u64)>,
+    /// If they were asked for.
+    blocks: Option<Vec<blocks::Counted>>,
 }
 
 /// What is kept of processes.
@@ -121,7 +124,8 @@ impl<'a> Keeping<'a> {
                 (function, total(number as usize))
             });
             let functions = functions.collect();
-            self.counted.push(Counted { number, pid, program, functions });
+            let blocks = tagged.is_finer().then(|| blocks::counted(tagged, total));
+            self.counted.push(Counted { number, pid, program, functions, blocks });
         }
         let summary = tagged.finish(ending).with_context(|| format!("process {pid}"))?;
         let LogSummary { dropped, interrupted, events, .. } = summary.unwrap_or_default();
@@ -194,20 +198,51 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
             let program = program.file_name().unwrap_or_default().to_string_lossy();
             eprintln!("{calls:>14} {program}: {name}");
         }
+        for (program, block) in sums_of_blocks(all).iter().filter(|(_, block)| block.count != 0) {
+            let program = program.file_name().unwrap_or_default().to_string_lossy();
+            eprintln!("{:>14} {program}: {}", block.count, block.name);
+        }
         return Ok(());
     };
     let functions = rows.iter().map(|((program, (_, _, name)), calls)| {
         json!({ "name": name, "calls": calls, "program": program })
     });
-    let processes = all.iter().map(|Counted { pid, program, functions, .. }| {
+    let processes = all.iter().map(|Counted { pid, program, functions, blocks, .. }| {
         let functions = functions.iter();
         let functions: Vec<Value> = functions
             .map(|((_, _, name), calls)| json!({ "name": name, "calls": calls }))
             .collect();
-        json!({ "pid": pid.as_raw(), "program": program, "functions": functions })
+        let mut process =
+            json!({ "pid": pid.as_raw(), "program": program, "functions": functions });
+        if let Some(blocks) = blocks {
+            process["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
+        }
+        process
     });
     let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
-    let text =
-        serde_json::to_string_pretty(&json!({ "functions": functions, "processes": processes }))?;
+    let mut json = json!({ "functions": functions, "processes": processes });
+    if all.iter().any(|one| one.blocks.is_some()) {
+        let blocks = sums_of_blocks(all).into_iter().map(|(program, block)| {
+            let mut block = block.json();
+            block["program"] = json!(program);
+            block
+        });
+        json["blocks"] = blocks.collect();
+    }
+    let text = serde_json::to_string_pretty(&json)?;
     std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
+}
+
+/// Of each program, the most frequent first.
+fn sums_of_blocks(all: &[Counted]) -> Vec<(&Path, blocks::Counted)> {
+    let mut sums = BTreeMap::<(&Path, u64, &str), blocks::Counted>::new();
+    for Counted { program, blocks, .. } in all {
+        for block in blocks.iter().flatten() {
+            let sum = sums.entry((program, block.address, &block.name));
+            sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
+        }
+    }
+    let mut sums: Vec<_> = sums.into_iter().map(|((program, ..), sum)| (program, sum)).collect();
+    sums.sort_by_key(|(_, block)| std::cmp::Reverse(block.count));
+    sums
 }
