@@ -225,10 +225,12 @@ impl Tagged {
         self.patched.iter().map(|patched| &patched.function)
     }
 
-    /// Blocks that are tagged, with their numbers, which are places in [`ThreadCounts::entries`], and their
-    /// functions.
-    pub fn blocks(&self) -> impl Iterator<Item = (u32, &Function, &Block)> {
-        self.numbered_blocks().map(|(number, patched, block)| (number, &patched.function, block))
+    /// Blocks that are tagged, with their numbers, which are places in [`ThreadCounts::entries`], the files and
+    /// the functions they are of.
+    pub fn blocks(&self) -> impl Iterator<Item = (u32, &Path, &Function, &Block)> {
+        self.numbered_blocks().map(|(number, patched, block)| {
+            (number, patched.object.as_path(), &patched.function, block)
+        })
     }
 
     fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &Patched, &Block)> {
@@ -265,6 +267,9 @@ impl Tagged {
 
     /// Ends the log, if there is one, of a process that has ended or whose threads all stand still.
     pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
+        if ending == Ending::Detached {
+            self.finish_tags();
+        }
         match &mut self.collector {
             Collector::Log(log) => log.finish(ending.into()).map(Some),
             _ => Ok(None),

@@ -86,8 +86,10 @@ struct Context {
     /// The tag of its entry, and that of a branch of its own there.
     entry: TagPlace,
     again: TagPlace,
-    /// Where branches lead that are moved or redirected: jumps to functions, to detours.
-    targets: HashMap<u64, u64>,
+    /// Where jumps lead that leave the function: to stubs with its exit tag.
+    exits: HashMap<u64, u64>,
+    /// Where branches to detours lead.
+    detours: HashMap<u64, u64>,
     /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
     copies: HashMap<u64, u64>,
     /// Heads of blocks.
@@ -147,7 +149,7 @@ impl Stubs {
         number: u32,
     ) -> Result<Changes, StubError> {
         let before = self.code.len();
-        let (targets, copies) = Default::default();
+        let (exits, detours, copies) = Default::default();
         let blocks = (number + 1..).zip(rewrite.seen_blocks());
         let heads =
             blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
@@ -155,7 +157,7 @@ impl Stubs {
         let (entry, again) = (TagPlace::entry(number), TagPlace::exit(number));
         let in_loop = |place: TagPlace| rewrite.again.map_or(place, |flags| place.in_loop(flags));
         let (entry, again) = (in_loop(entry), in_loop(again));
-        let mut context = Context { start, number, entry, again, targets, copies, heads };
+        let mut context = Context { start, number, entry, again, exits, detours, copies, heads };
         let mut changes = Changes::default();
         changes.stubs.start = self.end();
         let added = self.function(rewrite, &mut context, &mut changes);
@@ -174,15 +176,15 @@ impl Stubs {
         changes: &mut Changes,
     ) -> Result<(), StubError> {
         for target in jumps(rewrite) {
-            if !context.targets.contains_key(&target) {
+            if !context.exits.contains_key(&target) {
                 let stub = self.leaving(context, target)?;
-                context.targets.insert(target, stub);
+                context.exits.insert(target, stub);
             }
         }
         for detour in &rewrite.detours {
             self.align();
             let stub = self.region(detour, false, context, changes)?;
-            context.targets.insert(detour.start(), stub);
+            context.detours.insert(detour.start(), stub);
         }
         let regions = in_order(rewrite, context.start);
         let mut runs_on = false;
@@ -211,7 +213,9 @@ impl Stubs {
             }
         }
         for branch in &rewrite.redirects {
-            let Some(to) = context.targets.get(&branch.near_branch_target()) else { continue };
+            let target = branch.near_branch_target();
+            let to = context.exits.get(&target).or_else(|| context.detours.get(&target));
+            let Some(to) = to else { continue };
             let distance = to.wrapping_sub(branch.next_ip()) as u32;
             changes.edits.push((branch.next_ip() - 4, distance.to_le_bytes().into()));
         }
@@ -320,8 +324,10 @@ impl Stubs {
             }
             _ => {
                 let target = instruction.near_branch_target();
+                // Instructions of a neighbour may be among them, which leave that.
+                let exit = leaving.and_then(|_| context.exits.get(&target));
                 let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
-                if let Some(to) = context.targets.get(&target).or_else(copy) {
+                if let Some(to) = exit.or_else(|| context.detours.get(&target)).or_else(copy) {
                     instruction.set_near_branch64(*to);
                 }
             }

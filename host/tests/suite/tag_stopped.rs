@@ -16,7 +16,7 @@ const PROGRAM: &str = r#"
 static atomic_int stop;
 static atomic_long turns;
 __attribute__((noipa)) long step(long n) { return n + 1; }
-static void *run(void *unused) { (void)unused; while (!stop) turns = step(turns); return 0; }
+static void *run(void *unused) { (void)unused; do turns = step(turns); while (!stop); return 0; }
 int main(void) {
     pthread_t t;
     puts("started"); fflush(stdout);

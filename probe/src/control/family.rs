@@ -252,6 +252,10 @@ impl<'k> Family<'k> {
     fn replaced(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         if thread != pid {
             self.release(pid, thread)?;
+            if self.start.is_none() {
+                self.threads.remove(&thread);
+                return Ok(crate::ptrace::detach(thread, None)?);
+            }
         } else {
             if let Some(tagged) = self.tagged(pid) {
                 tagged.process.threads = BTreeMap::from([(pid, Standing::InCall)]);

@@ -3,14 +3,14 @@
 //! An entry of the table jumps to what the dynamic linker has written for it. Where the linker has made that
 //! unwritable (`PT_GNU_RELRO` of a file bound as a whole, ld(1): `-z now -z relro`), it stays.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 
 use iced_x86::{Code, Instruction};
 
 use super::loaded::Loaded;
 use crate::disassembly::{Call, bytes_of, instructions};
 use crate::ptrace::{Mapping, Process, PtraceError, mappings};
+use crate::stubs::layout::PAGE_BYTES;
 
 /// Most bytes of an entry up to its jump's end: `endbr64`, `bnd jmp [rip+disp32]`.
 const ENTRY_BYTES: u64 = 11;
@@ -53,31 +53,30 @@ fn slot(loaded: &Loaded, entry: u64) -> Option<u64> {
     is_jump.then(|| jump.ip_rel_memory_address())
 }
 
-/// What each slot holds that the process cannot write to, as addresses of the file.
+/// What each slot holds that the process cannot write to, as addresses of the file. What cannot be read is not settled.
 fn settled(
     process: &Process,
     slots: &HashMap<u64, Option<u64>>,
     bias: u64,
 ) -> Result<HashMap<u64, u64>, PtraceError> {
-    let slots: Vec<u64> = slots.values().flatten().map(|slot| slot.wrapping_add(bias)).collect();
+    let slots = slots.values().flatten().map(|slot| slot.wrapping_add(bias));
+    let slots: BTreeSet<u64> = slots.collect();
     let mut settled = HashMap::with_capacity(slots.len());
-    for mapping in mappings(process.pid)?.iter().filter(|mapping| !mapping.writable) {
-        let is_in = |slot: &&u64| holds(mapping, **slot);
-        let own: Vec<u64> = slots.iter().filter(is_in).copied().collect();
-        let (Some(first), Some(last)) = (own.iter().min(), own.iter().max()) else { continue };
-        let mut bytes = vec![0; (last + SLOT_BYTES - first) as usize];
-        process.read(*first, &mut bytes)?;
-        for slot in &own {
-            let at = (slot - first) as usize;
-            let value =
-                bytes[at..at + SLOT_BYTES as usize].try_into().map_or(0, u64::from_le_bytes);
-            settled.insert(slot.wrapping_sub(bias), value.wrapping_sub(bias));
+    for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| !one.writable) {
+        let Some(last) = end.checked_sub(SLOT_BYTES) else { continue };
+        let own: Vec<u64> = slots.range(*start..=last.max(*start)).copied().collect();
+        for group in own.chunk_by(|one, next| next - one < PAGE_BYTES) {
+            let (first, last) = (group[0], group[group.len() - 1]);
+            let mut bytes = vec![0; (last + SLOT_BYTES - first) as usize];
+            if process.read(first, &mut bytes).is_err() {
+                continue;
+            }
+            for slot in group {
+                let at = (slot - first) as usize;
+                let value = bytes[at..].first_chunk().map_or(0, |value| u64::from_le_bytes(*value));
+                settled.insert(slot.wrapping_sub(bias), value.wrapping_sub(bias));
+            }
         }
     }
     Ok(settled)
-}
-
-fn holds(mapping: &Mapping, slot: u64) -> bool {
-    let Range { start, end } = mapping.start..mapping.end;
-    start <= slot && slot.checked_add(SLOT_BYTES).is_some_and(|behind| behind <= end)
 }

@@ -36,12 +36,19 @@ impl Tagged {
         self.process.read(rip, code)?;
         let mut state = State { rip, rsp, rax, rdx, r11, rflags, gs };
         let rest = Rest::of(code, &state, &shape).filter(|_| log.shared().holds(r11));
-        let done = rest.and_then(|rest| rest.run(&mut state, tsc(), &mut &self.process));
-        if done.is_some() {
-            let State { rip, rax, rdx, r11, .. } = state;
-            let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
-            self.process.set_registers(thread, registers)?;
+        let Some(rest) = rest else { return Ok(()) };
+        // Where it cannot be done to its end, the thread does what is left.
+        let _ = rest.run(&mut state, tsc(), &mut &self.process);
+        let State { rip, rax, rdx, r11, .. } = state;
+        let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
+        Ok(self.process.set_registers(thread, registers)?)
+    }
+
+    /// The same for all threads, which stand still.
+    pub(super) fn finish_tags(&self) {
+        for thread in self.process.threads.keys() {
+            // One that has been killed meanwhile writes nothing any more.
+            let _ = self.finish_tag(*thread);
         }
-        Ok(())
     }
 }

@@ -15,7 +15,8 @@ use crate::elf::Image;
 
 /// Distances that a jump of two bytes surely reaches.
 const REACH: u64 = 110;
-/// Bytes that no region is longer than, padding and all.
+/// From how far before a function it is looked for what reaches into it: no region reaches over where another function
+/// begins, and little else is taken.
 const LONGEST_TAKEN: u64 = 1 << 10;
 /// How far a region that makes room may reach, in instructions.
 const LONGEST: usize = 8;

@@ -1,8 +1,8 @@
 //! A function to what must be changed so that every way in and every way out can be seen.
 //!
 //! Regions are moved to stubs. Where one of a jump's five bytes has no room, a jump of two leads to an
-//! island: five bytes that are free once other instructions have moved. Jumps to other functions that have
-//! room for any distance are redirected where they stand.
+//! island: five bytes that are free once other instructions have moved. Jumps to functions that have room
+//! for any distance are redirected where they stand.
 
 mod exits;
 mod finish;

@@ -27,7 +27,7 @@ pub(super) fn behind(region: &Region) -> Option<u64> {
     (goes_on(last) && !is_call(last)).then(|| last.next_ip())
 }
 
-/// Where jumps to other functions lead that are in regions or redirected.
+/// Where jumps to functions lead that are in regions or redirected.
 pub(super) fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
     let detours = |target: &u64| rewrite.detours.iter().any(|one| one.start() == *target);
     let in_regions = rewrite.regions.iter().flat_map(|region| &region.leavings);

@@ -73,7 +73,7 @@ impl Rest {
         None
     }
 
-    /// Does it. `tsc`: the time it is written at.
+    /// Does it; `None` if only up to where `state` is then. `tsc`: the time it is written at.
     pub fn run(&self, state: &mut State, tsc: u64, memory: &mut impl Memory) -> Option<()> {
         for instruction in &self.0 {
             match instruction.mnemonic() {

@@ -249,7 +249,7 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
             "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
     }
-    blocks::tell(tagged);
+    blocks::tell(tagged, whose);
 }
 
 /// Says which functions are not tagged any more.

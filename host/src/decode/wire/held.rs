@@ -45,7 +45,8 @@ struct Seen {
     near: bool,
     /// The counts are such as well, and the counter is not.
     misplaced: bool,
-    /// One flipped bit would explain the counter.
+    /// The counts are those that were reached, so nothing was lost before it, and one flipped bit would explain the
+    /// counter.
     flipped: bool,
     /// Its frames since the first one.
     frames: u32,
@@ -57,7 +58,8 @@ impl Seen {
     fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
         let could_reach = trace.could_reach(frame, bytes);
         let misplaced = trace.is_misplaced(frame, bytes);
-        let (near, flipped) = (trace.is_near(frame, bytes), trace.is_flipped(frame));
+        let near = trace.is_near(frame, bytes);
+        let flipped = trace.is_flipped(frame) && trace.counts_exactly(frame);
         Seen { could_reach, near, misplaced, flipped, ..Seen::default() }
     }
 

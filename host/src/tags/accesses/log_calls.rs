@@ -154,7 +154,7 @@ impl LogCalls {
         }
         let others = next.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
         while let Some(event) = cursor.events.front().copied() {
-            // Handlers' events come in between, and step back.
+            // Handlers' events may come in between, and step back: they did in logs of earlier versions.
             let now = cursor.now.max(event.tsc);
             if now > others || !found.waiting.is_empty() {
                 next.push(Reverse((now, thread)));

@@ -53,7 +53,10 @@ impl Family<'_> {
         let Some(standing) = self.first_stop(child.pid) else { return Ok(()) };
         let follows = self.start.is_some();
         match self.members.get_mut(&pid) {
-            Some(Member::Tagged(tagged)) if child.shares_memory && follows => {
+            // Without following it too, until it becomes a program: it counts for the thread that waits for it.
+            Some(Member::Tagged(tagged))
+                if child.shares_memory && (follows || child.is_waited_for) =>
+            {
                 let waiting = child.is_waited_for.then_some(child.parent);
                 tagged.lodgers.insert(child.pid, waiting);
                 self.threads.insert(child.pid, pid);
@@ -70,8 +73,7 @@ impl Family<'_> {
                 self.tag_child(pid, child.pid, standing)
             }
             Some(Member::Tagged(tagged)) => {
-                // One that still has our process's memory keeps the tags, and counts for the thread that
-                // waits for it.
+                // One that still has our process's memory keeps the tags.
                 let disowned = if child.shares_memory { Ok(()) } else { tagged.disown(child.pid) };
                 ptrace::detach(child.pid, standing.signal())?;
                 disowned

@@ -1,9 +1,10 @@
 //! Chunks that a thread has filled, in order, to the log; then they are free again.
 //!
 //! A handed-over chunk may have a place that was reserved and not written yet: a signal came in between that
-//! nobody held back (`control/unfinished.rs` does), and its handler's tags went on behind it. Such a chunk waits, with all after it, until the place is written,
-//! or until the thread has filled all its other chunks, or stands still for good: then the function was left
-//! in another way, by longjmp or with its thread, and the record is lost, and counted.
+//! nobody held back (`control/unfinished.rs` does), and its handler's tags went on behind it. Such a chunk
+//! waits, with all after it, until the place is written, or until the thread has filled all its other chunks,
+//! or stands still for good: then the function was left in another way, by longjmp or with its thread, and
+//! the record is lost, and counted.
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Blocks of functions to lists and counts for people and programs.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use hmtt_probe::control::{Tagged, finer_verdicts};
@@ -69,13 +70,13 @@ fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
     }
 }
 
-/// Says how many blocks are not tagged, if some are not.
-pub fn tell(tagged: &Tagged) {
+/// Says how many blocks are not tagged, if some are not. `whose`: said before.
+pub fn tell(tagged: &Tagged, whose: &str) {
     let refused = tagged.refused_blocks().count();
     if refused != 0 {
         let all = refused + tagged.blocks().count();
         eprintln!(
-            "hmtt: warning: {refused} of {all} blocks are not tagged; hmtt tag list says why"
+            "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list says why"
         );
     }
 }
@@ -85,13 +86,18 @@ pub fn tell(tagged: &Tagged) {
 pub struct Counted {
     /// What people call it.
     pub name: String,
+    /// The file it is of.
+    pub object: PathBuf,
     /// Of its head, in the file.
     pub address: u64,
+    /// How often.
     pub count: u64,
+    /// For programs, all but that.
     described: Value,
 }
 
 impl Counted {
+    /// What is said of it to programs.
     pub fn json(&self) -> Value {
         let mut value = self.described.clone();
         value["count"] = self.count.into();
@@ -101,8 +107,9 @@ impl Counted {
 
 /// How often blocks began, by function and address. `total`: of a number.
 pub fn counted(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<Counted> {
-    let blocks = tagged.blocks().map(|(number, function, block)| Counted {
+    let blocks = tagged.blocks().map(|(number, object, function, block)| Counted {
         name: block.name(function),
+        object: object.to_owned(),
         address: block.start,
         count: total(number as usize),
         described: described(function, block),

@@ -194,14 +194,15 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
     let Some(path) = output else {
-        for ((program, (_, _, name)), calls) in rows.iter().filter(|(_, calls)| *calls != 0) {
+        let say = |count: u64, program: &Path, name: &str| {
             let program = program.file_name().unwrap_or_default().to_string_lossy();
-            eprintln!("{calls:>14} {program}: {name}");
-        }
-        for (program, block) in sums_of_blocks(all).iter().filter(|(_, block)| block.count != 0) {
-            let program = program.file_name().unwrap_or_default().to_string_lossy();
-            eprintln!("{:>14} {program}: {}", block.count, block.name);
-        }
+            eprintln!("{count:>14} {program}: {name}");
+        };
+        let called = rows.iter().filter(|(_, calls)| *calls != 0);
+        called.for_each(|((program, (_, _, name)), calls)| say(*calls, program, name));
+        let blocks = sums_of_blocks(all);
+        let begun = blocks.iter().filter(|(_, block)| block.count != 0);
+        begun.for_each(|(program, block)| say(block.count, program, &block.name));
         return Ok(());
     };
     let functions = rows.iter().map(|((program, (_, _, name)), calls)| {
@@ -235,14 +236,15 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
 
 /// Of each program, the most frequent first.
 fn sums_of_blocks(all: &[Counted]) -> Vec<(&Path, blocks::Counted)> {
-    let mut sums = BTreeMap::<(&Path, u64, &str), blocks::Counted>::new();
+    let mut sums = BTreeMap::<_, blocks::Counted>::new();
     for Counted { program, blocks, .. } in all {
         for block in blocks.iter().flatten() {
-            let sum = sums.entry((program, block.address, &block.name));
+            let sum = sums.entry((program, &block.object, block.address));
             sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
         }
     }
-    let mut sums: Vec<_> = sums.into_iter().map(|((program, ..), sum)| (program, sum)).collect();
+    let sums = sums.into_iter().map(|((program, ..), sum)| (program.as_path(), sum));
+    let mut sums: Vec<_> = sums.collect();
     sums.sort_by_key(|(_, block)| std::cmp::Reverse(block.count));
     sums
 }
