@@ -3,6 +3,7 @@
 mod leaving;
 mod logs;
 mod programs;
+mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,6 +19,7 @@ use crate::tag::{FORKS, THREADS, build, hmtt_tag};
 use crate::tag_log::log::{Log, number};
 use crate::{callgrind, scratch, skipped};
 use programs::*;
+use sharing::*;
 
 /// Calls of the functions of one program in one process, by name.
 type Calls = BTreeMap<String, u64>;
@@ -96,6 +98,23 @@ fn a_child_counts_for_itself_from_its_first_instruction_on() {
         let counts = follow(name, &[], &[program.to_str().unwrap()]);
         assert_eq!(counts.of("step"), [10, 1000], "{name}");
         assert_eq!(counts.of("main"), [1, 0], "{name}");
+    }
+}
+
+#[test]
+fn without_it_a_child_counts_for_the_thread_whose_memory_it_has() {
+    let Some(program) = build("tag-f-borrowers", BORROWERS, &[]) else { return };
+    for sink in ["count", "log"] {
+        let file = scratch(&format!("tag-f-borrowers-{sink}"));
+        scratch(&format!("tag-f-borrowers-{sink}.json"));
+        let words = ["run", "--sink", sink, "-o", file.to_str().unwrap(), "--"];
+        let tagged = hmtt_tag(&words).arg(&program).output().unwrap();
+        assert_eq!(seen(&tagged), (Some(0), "3 0 5\n".into()), "{tagged:?}");
+        let steps = match sink {
+            "log" => Log::read(&file).entries(number(&file, "step")).iter().sum(),
+            _ => crate::tag::calls(&file)["step"],
+        };
+        assert_eq!(steps, 250, "{sink}");
     }
 }
 
