@@ -1,6 +1,7 @@
 //! Chosen functions of a program and its libraries to tags in a process, when it is time for them.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use super::gate::{Gate, Purpose};
 use super::loaded::Loaded;
@@ -39,13 +40,16 @@ impl Tagged {
     fn watch_linker(&mut self) -> Result<(), TagError> {
         let address = linker::notifier(&self.process)?;
         let paths = linker::files(&self.process)?.into_keys();
-        let others = paths.filter(|path| *path != self.program.image.path);
-        for image in others.filter_map(|path| Image::read(&path).ok()) {
+        // A static program has that function too, and nobody who calls it.
+        let may_have_it = |path: &PathBuf| address.is_some() || *path != self.program.image.path;
+        for image in paths.filter(may_have_it).filter_map(|path| Image::read(&path).ok()) {
             let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
-            let function = match address.filter(|address| loaded.holds(*address)) {
-                Some(address) => loaded.image.function_at(address.wrapping_sub(loaded.bias)),
-                None if address.is_none() => linker::notifying(&loaded.image),
-                None => None,
+            let function = match address {
+                None => linker::notifying(&loaded.image),
+                Some(address) if loaded.holds(address) => {
+                    loaded.image.function_at(address.wrapping_sub(loaded.bias))
+                }
+                Some(_) => None,
             };
             if let Some(function) = function {
                 let gate = Gate::new(&mut self.process, &loaded, function, Purpose::Linker)?;

@@ -13,7 +13,7 @@ use crate::stubs::Sink;
 /// Nanoseconds that the two tags of a call cost, with the jumps: a little more than measured, since the
 /// program's own instructions run less well beside them (docs/benchmarks.md).
 const COUNT_NS: f64 = 0.7;
-const ORDER_NS: f64 = 4.5;
+const ORDER_NS: f64 = 3.0;
 const TIME_NS: f64 = 22.0;
 /// Where the share is aimed at when functions are taken out, so that the next ones are not taken at once.
 const AIM: f64 = 0.7;

@@ -108,3 +108,47 @@ pub(super) fn encode(
         .map_err(|error| StubError { at, reason: error.to_string() })?;
     Ok((result.code_buffer, result.new_instruction_offsets))
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::Decoder;
+    use iced_x86::code_asm::*;
+
+    use super::*;
+
+    const HERE: u64 = 0x40_1000;
+    const THERE: u64 = 0x40_2000;
+
+    /// A function that names its own first instruction, with a branch back to its second one.
+    fn names_itself(
+        back: impl Fn(&mut CodeAssembler, CodeLabel) -> Result<(), iced_x86::IcedError>,
+    ) -> Vec<Instruction> {
+        let mut asm = CodeAssembler::new(64).unwrap();
+        let (mut start, mut again) = (asm.create_label(), asm.create_label());
+        asm.set_label(&mut start).unwrap();
+        asm.nop().unwrap();
+        asm.set_label(&mut again).unwrap();
+        asm.lea(rsi, ptr(start)).unwrap();
+        back(&mut asm, again).unwrap();
+        asm.ret().unwrap();
+        let code = asm.assemble(HERE).unwrap();
+        Decoder::with_ip(64, &code, HERE, 0).into_iter().collect()
+    }
+
+    #[test]
+    fn what_names_its_own_region_names_it_still() {
+        let (code, offsets) = encode(&names_itself(|asm, again| asm.jne(again)), THERE).unwrap();
+        let moved: Vec<Instruction> = Decoder::with_ip(64, &code, THERE, 0).into_iter().collect();
+        assert_eq!(moved[1].ip_rel_memory_address(), HERE);
+        assert_eq!(moved[2].near_branch_target(), moved[1].ip());
+        let places = moved.iter().map(|one| (one.ip() - THERE) as u32);
+        assert!(places.eq(offsets), "{moved:?}");
+    }
+
+    #[test]
+    fn what_names_its_own_region_and_has_a_short_branch_only_stays() {
+        let error = encode(&names_itself(|asm, again| asm.loop_(again)), THERE).unwrap_err();
+        assert_eq!(error.at, THERE);
+        assert!(error.to_string().ends_with("they name one of themselves"), "{error}");
+    }
+}

@@ -1,13 +1,14 @@
 //! A tag of a log that was interrupted when it had found its place to one whose record is written.
 //!
-//! A handler's tags would take the same place, or the one behind, and the handler may leave for good. So who traces the thread does
-//! first what is left of the tag. It needs few instructions and registers: those of [`super::tags`].
+//! A handler's tags would take the same place, or the one behind, and the handler may leave for good. So who
+//! traces the thread does first what is left of the tag. It needs few instructions and registers: those of
+//! [`super::tags`].
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use super::layout::LogShape;
 
-/// Bytes of the longest way from there to where registers are as they were.
+/// Bytes of the longest way from where the place is found to where registers are as they were.
 pub const REST_BYTES: usize = 88;
 /// Of the flags.
 const ZERO: u64 = 1 << 6;
@@ -27,7 +28,7 @@ pub struct State {
     pub r11: u64,
     /// Flags.
     pub rflags: u64,
-    /// What is its own.
+    /// Where its slot is.
     pub gs: u64,
 }
 
@@ -44,12 +45,13 @@ pub trait Memory {
 pub struct Rest(Vec<Instruction>);
 
 impl Rest {
-    /// Of the tag that a thread stands in, if it has found a place and has not written the record to its end. `code`: what comes next, [`REST_BYTES`] if there are so many.
+    /// Of the tag that a thread stands in, if it has found a place and has not written the record to its end.
+    /// `code`: what comes next, [`REST_BYTES`] if there are so many.
     pub fn of(code: &[u8], state: &State, shape: &LogShape) -> Option<Rest> {
         let mut rest = Vec::new();
         let mut is_written = false;
         for instruction in Decoder::with_ip(64, code, state.rip, DecoderOptions::NONE) {
-            let is_place = match instruction.mnemonic() {
+            let belongs = match instruction.mnemonic() {
                 Mnemonic::Test => {
                     instruction.try_immediate(1).is_ok_and(|mask| state.r11 & mask != 0)
                 }
@@ -58,7 +60,7 @@ impl Rest {
                 Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Rdtsc => true,
                 _ => false,
             };
-            if !is_place {
+            if !belongs {
                 return None;
             }
             let into_record = instruction.memory_base() == Register::R11;
@@ -151,7 +153,7 @@ mod tests {
     const STACK: u64 = 0x7fff_1234_5678;
     const TIME: u64 = 0x1122_3344_5566_7788;
 
-    #[derive(Clone, Default, PartialEq, Debug)]
+    #[derive(Clone, Default)]
     struct Bytes(BTreeMap<u64, u8>);
 
     impl Memory for Bytes {

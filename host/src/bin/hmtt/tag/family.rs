@@ -52,6 +52,22 @@ struct Counted {
     blocks: Option<Vec<blocks::Counted>>,
 }
 
+impl Counted {
+    /// What is said of it to programs.
+    fn json(&self) -> Value {
+        let functions = self.functions.iter();
+        let functions: Vec<Value> = functions
+            .map(|((_, _, name), calls)| json!({ "name": name, "calls": calls }))
+            .collect();
+        let pid = self.pid.as_raw();
+        let mut json = json!({ "pid": pid, "program": self.program, "functions": functions });
+        if let Some(blocks) = &self.blocks {
+            json["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
+        }
+        json
+    }
+}
+
 /// What is kept of processes.
 struct Keeping<'a> {
     to: &'a output::To,
@@ -193,37 +209,25 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
     }
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+    let blocks = sums_of_blocks(all);
     let Some(path) = output else {
-        let say = |count: u64, program: &Path, name: &str| {
+        let functions =
+            rows.iter().map(|((program, (_, _, name)), calls)| (*calls, *program, name));
+        let blocks = blocks.iter().map(|(program, block)| (block.count, *program, &block.name));
+        for (count, program, name) in functions.chain(blocks).filter(|(count, ..)| *count != 0) {
             let program = program.file_name().unwrap_or_default().to_string_lossy();
             eprintln!("{count:>14} {program}: {name}");
-        };
-        let called = rows.iter().filter(|(_, calls)| *calls != 0);
-        called.for_each(|((program, (_, _, name)), calls)| say(*calls, program, name));
-        let blocks = sums_of_blocks(all);
-        let begun = blocks.iter().filter(|(_, block)| block.count != 0);
-        begun.for_each(|(program, block)| say(block.count, program, &block.name));
+        }
         return Ok(());
     };
     let functions = rows.iter().map(|((program, (_, _, name)), calls)| {
         json!({ "name": name, "calls": calls, "program": program })
     });
-    let processes = all.iter().map(|Counted { pid, program, functions, blocks, .. }| {
-        let functions = functions.iter();
-        let functions: Vec<Value> = functions
-            .map(|((_, _, name), calls)| json!({ "name": name, "calls": calls }))
-            .collect();
-        let mut process =
-            json!({ "pid": pid.as_raw(), "program": program, "functions": functions });
-        if let Some(blocks) = blocks {
-            process["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
-        }
-        process
-    });
+    let processes = all.iter().map(Counted::json);
     let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
     let mut json = json!({ "functions": functions, "processes": processes });
     if all.iter().any(|one| one.blocks.is_some()) {
-        let blocks = sums_of_blocks(all).into_iter().map(|(program, block)| {
+        let blocks = blocks.into_iter().map(|(program, block)| {
             let mut block = block.json();
             block["program"] = json!(program);
             block
@@ -235,7 +239,7 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
 }
 
 /// Of each program, the most frequent first.
-fn sums_of_blocks(all: &[Counted]) -> Vec<(&Path, blocks::Counted)> {
+fn sums_of_blocks(all: &[Counted]) -> Vec<(&PathBuf, blocks::Counted)> {
     let mut sums = BTreeMap::<_, blocks::Counted>::new();
     for Counted { program, blocks, .. } in all {
         for block in blocks.iter().flatten() {
@@ -243,8 +247,7 @@ fn sums_of_blocks(all: &[Counted]) -> Vec<(&Path, blocks::Counted)> {
             sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
         }
     }
-    let sums = sums.into_iter().map(|((program, ..), sum)| (program.as_path(), sum));
-    let mut sums: Vec<_> = sums.collect();
+    let mut sums: Vec<_> = sums.into_iter().map(|((program, ..), sum)| (program, sum)).collect();
     sums.sort_by_key(|(_, block)| std::cmp::Reverse(block.count));
     sums
 }
