@@ -10,6 +10,7 @@ pub mod address_map;
 pub mod block;
 pub mod command;
 pub mod config;
+pub mod escape;
 pub mod fault;
 pub mod frame;
 pub mod header;

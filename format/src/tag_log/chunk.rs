@@ -94,6 +94,8 @@ pub enum LossReason {
     BufferFull,
     /// A signal came while a stub wrote.
     Interrupted,
+    /// The program wrote over them.
+    Damaged,
     /// What a later version says.
     Unknown(u32),
 }
@@ -103,6 +105,7 @@ impl LossReason {
         match self {
             LossReason::BufferFull => 1,
             LossReason::Interrupted => 2,
+            LossReason::Damaged => 3,
             LossReason::Unknown(code) => code,
         }
     }
@@ -111,6 +114,7 @@ impl LossReason {
         match code {
             1 => LossReason::BufferFull,
             2 => LossReason::Interrupted,
+            3 => LossReason::Damaged,
             code => LossReason::Unknown(code),
         }
     }
