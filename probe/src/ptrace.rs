@@ -2,12 +2,18 @@
 //!
 //! All of it is from one thread of ours: the kernel knows a tracer by its thread.
 
+mod delivery;
 mod handlers;
+mod inherited;
 mod inject;
 mod launch;
+mod mapped;
 mod maps;
+mod obstacle;
+pub(crate) mod proc;
+pub mod seccomp;
 mod site;
-mod step;
+mod stand_still;
 mod stop;
 mod wait;
 
@@ -20,9 +26,13 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
+pub(crate) use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
 pub use handlers::Interrupted;
+pub use inherited::ignore_file_size_signal;
 pub use launch::launch;
-pub use maps::{Mapping, mappings};
+pub use mapped::{MappedError, Memory, code_files, open as open_mapped, program, program_mapping};
+pub use maps::{FileId, Mapping, mappings};
+pub use obstacle::{Obstacle, command, obstacle};
 pub(crate) use stop::{detach, go_on, interrupt, listen};
 pub use wait::{SignalNumber, wait_for_end};
 pub(crate) use wait::{Status, is_ours, wait};
@@ -50,9 +60,40 @@ pub enum PtraceError {
         #[source]
         source: io::Error,
     },
+    /// It is none that we can trace.
+    #[error("process {pid}: {obstacle}")]
+    Refused {
+        /// Which.
+        pid: Pid,
+        /// Why not.
+        obstacle: Obstacle,
+    },
     /// It ended meanwhile.
     #[error("process {0} has ended")]
     Ended(Pid),
+    /// Seccomp restrains its system calls.
+    #[error("process {pid}: {mode} restrains its thread {thread}: a system call made for tags might kill it{}",
+        if *.mode == seccomp::Mode::Strict { "" } else { "; --force makes those that its filters allow" })]
+    Restrained {
+        /// Which.
+        pid: Pid,
+        /// The first of its threads for which that is so.
+        thread: Pid,
+        /// How.
+        mode: seccomp::Mode,
+    },
+    /// A system call that is needed might harm it.
+    #[error("process {pid}: cannot {operation}: system call {number} is not made: {why}")]
+    Forbidden {
+        /// Which.
+        pid: Pid,
+        /// What was to be done.
+        operation: &'static str,
+        /// The system call, by its number.
+        number: libc::c_long,
+        /// Why not.
+        why: seccomp::Forbidden,
+    },
 }
 
 impl PtraceError {
@@ -60,6 +101,16 @@ impl PtraceError {
         move |error| match error {
             Errno::ESRCH => PtraceError::Ended(pid),
             _ => PtraceError::System { pid, operation, source: error.into() },
+        }
+    }
+}
+
+impl PtraceError {
+    /// An error of beginning to trace a process.
+    pub(crate) fn refused(pid: Pid, error: Errno) -> PtraceError {
+        match obstacle::refused(pid, error) {
+            Some(obstacle) => PtraceError::Refused { pid, obstacle },
+            None => PtraceError::new(pid, "trace it")(error),
         }
     }
 }
@@ -85,7 +136,12 @@ impl Child {
         if !events.contains(&event) {
             return Ok(None);
         }
-        let pid = ptrace::getevent(thread).map_err(PtraceError::new(thread, "find its child"))?;
+        let failed = PtraceError::new(thread, "find its child");
+        let pid = ptrace::getevent(thread).map_err(&failed)?;
+        // One that was killed meanwhile stands where it ends, and the number is its status.
+        if ptrace::getsiginfo(thread).map_err(&failed)?.si_code >> 8 != event {
+            return Err(PtraceError::Ended(thread));
+        }
         let pid = Pid::from_raw(pid as i32);
         // What is cloned may be a thread, or a process that sends another signal than usual when it ends.
         if event == libc::PTRACE_EVENT_CLONE && thread_group(pid) != Some(pid) {
@@ -113,9 +169,9 @@ pub(crate) fn tracer(pid: Pid) -> Option<Pid> {
 
 /// A number that the kernel tells of a thread (proc(5)).
 fn status_number(thread: Pid, name: &str) -> Option<Pid> {
-    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let number = text.lines().find_map(|line| line.strip_prefix(name))?;
-    number.trim().parse().ok().map(Pid::from_raw)
+    let text = proc::read_text(thread, "status").ok()?;
+    let numbers = text.lines().find_map(|line| line.strip_prefix(name))?;
+    numbers.split_whitespace().next()?.parse().ok().map(Pid::from_raw)
 }
 
 /// Whether two processes share their memory; `None` if the kernel does not tell.
@@ -151,6 +207,15 @@ impl Standing {
     }
 }
 
+/// What is accepted of a process that might be harmed by being tagged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Treatment {
+    /// Whether it is tagged though it has seccomp filters, or may use `gs`.
+    pub force: bool,
+    /// How many seccomp filters it may have that are those of our own process, and need not be read.
+    known_filters: Option<u32>,
+}
+
 /// A process that is traced; its threads stand still or are waited for by whoever follows it.
 #[derive(Debug)]
 pub struct Process {
@@ -163,9 +228,16 @@ pub struct Process {
     /// What has happened to threads while all were being stopped, for whoever follows the process: each
     /// event once, before those that are still to be waited for.
     pub(crate) heard: Vec<Status>,
+    /// What `gs` held in threads that ended while all were being stopped, until somebody judges it.
+    pub(crate) last_gs: Vec<(Pid, u64)>,
+    /// What is accepted of it.
+    pub treatment: Treatment,
     /// Where it makes system calls for us, once that is known.
     site: Option<site::Site>,
+    /// Code that signal handlers return to and that was changed, so that it is not known by its bytes.
+    pub(crate) restorers: Vec<u64>,
     memory: File,
+    status: proc::StatusFile,
 }
 
 impl Process {
@@ -183,9 +255,54 @@ impl Process {
             threads: BTreeMap::from([(pid, Standing::Free)]),
             forked: Vec::new(),
             heard: Vec::new(),
+            last_gs: Vec::new(),
+            treatment: Treatment::default(),
             site: None,
+            restorers: Vec::new(),
             memory,
+            status: proc::StatusFile::default(),
         })
+    }
+
+    /// Takes as many seccomp filters as our own process has for those of our own process: it is a child of ours
+    /// that has added none, or whoever uses us says so.
+    pub fn inherits_filters(&mut self) {
+        self.treatment.known_filters = match seccomp::mode(Pid::this()) {
+            Ok(seccomp::Mode::Filter(count)) => count,
+            _ => None,
+        };
+    }
+
+    /// Whether all stopped threads may make system calls; or why one may not.
+    pub(crate) fn may_call(
+        &self,
+        calls: &[seccomp::Call],
+    ) -> Result<Result<(), seccomp::Forbidden>, PtraceError> {
+        for thread in self.threads.keys() {
+            let checked = seccomp::check(*thread, calls, self.treatment.known_filters)?;
+            if checked.is_err() {
+                return Ok(checked);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Refuses a process whose system calls seccomp restrains, unless that was accepted.
+    ///
+    /// # Errors
+    /// [`PtraceError::Restrained`]
+    pub fn check_filters(&self) -> Result<(), PtraceError> {
+        match seccomp::restrained(self.pid)? {
+            Some((_, seccomp::Mode::Filter(count)))
+                if count.is_some() && count == self.treatment.known_filters =>
+            {
+                Ok(())
+            }
+            Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.treatment.force => {
+                Err(PtraceError::Restrained { pid: self.pid, thread, mode })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads memory.

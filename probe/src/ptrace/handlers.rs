@@ -3,19 +3,42 @@
 //! The kernel keeps what a handler interrupted on the stack: a return address to code that calls
 //! `rt_sigreturn`, then a `ucontext` with the registers (Linux, `arch/x86/include/uapi/asm/sigcontext.h`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use nix::unistd::Pid;
 
 use super::{Mapping, Process, PtraceError};
 
-/// `mov rax, 15; syscall`: what handlers return to.
-const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// `rt_sigreturn` in `rax`: in the ways of C libraries, of Go and others, as a 64-bit number, and by the stack.
+const RETURN: [&[u8]; 4] = [
+    &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0],
+    &[0xb8, 0x0f, 0, 0, 0],
+    &[0x48, 0xb8, 0x0f, 0, 0, 0, 0, 0, 0, 0],
+    &[0x6a, 0x0f, 0x58],
+];
+/// What follows.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// Bytes of the longest of these.
+const RETURN_BYTES: usize = 12;
 /// From the return address to the interrupted `rip`: flags, link and stack of the `ucontext`, and 16
 /// registers come between.
 const RIP: usize = 8 + 8 + 8 + 24 + 16 * 8;
-/// Most of a stack that is looked at, in bytes.
+/// The same when the handler has returned.
+const IN_RESTORER: usize = RIP - 8;
+/// From `rip` back to `rsp`, which is before it, and on to the segments, which are behind the flags.
+const RSP_BEFORE: usize = 8;
+const SEGMENTS_BEHIND: usize = 16;
+/// Bytes of a frame up to there.
+const FRAME: usize = RIP + SEGMENTS_BEHIND + 8;
+/// `cs` of 64-bit code.
+const CS: u64 = 0x33;
+/// The flags of a `ucontext` that there are.
+const UC_FLAGS: u64 = 7;
+/// Most of all stacks of a thread that is looked at, in bytes.
 const LONGEST: u64 = 64 << 20;
+/// Most addresses that are looked at whether handlers return there: a program has few. Beyond these, what has the
+/// shape of a frame is one.
+const MOST_RESTORERS: usize = 4096;
 
 /// Somewhere a thread goes on when a handler returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +47,8 @@ pub struct Interrupted {
     pub rip: u64,
     /// Where it is kept.
     pub place: u64,
+    /// The code that the handler will return to; `None` if it has returned to it already.
+    pub restorer: Option<u64>,
 }
 
 impl Process {
@@ -33,33 +58,100 @@ impl Process {
         thread: Pid,
         mappings: &[Mapping],
     ) -> Result<Vec<Interrupted>, PtraceError> {
-        let rsp = self.registers(thread)?.rsp;
-        let stack = mappings.iter().find(|one| (one.start..one.end).contains(&rsp));
-        // A stack that is none, such as one that is about to be replaced, has no handlers.
-        let Some(stack) = stack else { return Ok(Vec::new()) };
-        let start = rsp.next_multiple_of(8).min(stack.end);
-        let mut bytes = vec![0; (stack.end - start).min(LONGEST) as usize];
-        if self.read(start, &mut bytes).is_err() {
-            return Ok(Vec::new());
-        }
-        let words = bytes.as_chunks::<8>().0;
-        let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
-        let mut known = HashMap::new();
-        let mut all = Vec::new();
-        for index in 0..words.len() {
-            let Some(address) = word(index) else { break };
-            let code = mappings.iter().filter(|one| one.executable);
-            if !code.into_iter().any(|one| (one.start..one.end).contains(&address)) {
+        let registers = self.registers(thread)?;
+        // By address, as the kernel lists them: a process may have tens of thousands.
+        let holding = |address: u64| {
+            let next = mappings.partition_point(|one| one.start <= address);
+            let found = mappings.get(next.checked_sub(1)?);
+            found.filter(|one| address < one.end)
+        };
+        let is_code = |address: u64| holding(address).is_some_and(|one| one.executable);
+        let (mut all, mut known, mut left) = (Vec::new(), HashMap::new(), LONGEST);
+        // A handler may run on a stack of its own, and be interrupted by one on another: each is looked at from
+        // where it was left.
+        let mut stacks = vec![registers.rsp];
+        let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+        while let Some(rsp) = stacks.pop() {
+            // A stack that is none, such as one that is about to be replaced, has no handlers.
+            let Some(stack) = holding(rsp) else { continue };
+            let start = rsp.next_multiple_of(8).min(stack.end);
+            let end = seen.insert(stack.start, start).unwrap_or(stack.end).min(stack.end);
+            if start >= end {
+                seen.insert(stack.start, end);
                 continue;
             }
-            let returns = *known.entry(address).or_insert_with(|| {
-                let mut code = [0; RETURN.len()];
-                self.read(address, &mut code).is_ok() && code == RETURN
-            });
-            if let Some(rip) = word(index + RIP / 8).filter(|_| returns) {
-                all.push(Interrupted { rip, place: start + (index * 8 + RIP) as u64 });
+            // What was looked at before lies behind it; a frame may reach into that.
+            let length = (stack.end - start).min(left).min(end - start + FRAME as u64);
+            left -= length;
+            let mut bytes = vec![0; length as usize];
+            if self.read(start, &mut bytes).is_err() {
+                continue;
+            }
+            let words = bytes.as_chunks::<8>().0;
+            let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
+            if rsp == registers.rsp
+                && let Some(rip) =
+                    word(IN_RESTORER / 8).filter(|_| self.is_returning(registers.rip))
+            {
+                all.push(Interrupted { rip, place: start + IN_RESTORER as u64, restorer: None });
+                stacks.extend(word((IN_RESTORER - RSP_BEFORE) / 8));
+            }
+            for index in 0..words.len().min((end - start) as usize / 8) {
+                let Some(address) = word(index) else { break };
+                let Some(rip) = word(index + RIP / 8).filter(|_| is_code(address)) else {
+                    continue;
+                };
+                let segments = word(index + (RIP + SEGMENTS_BEHIND) / 8).unwrap_or_default();
+                let flags = word(index + 1).unwrap_or_default();
+                if segments as u16 as u64 != CS || flags > UC_FLAGS {
+                    continue;
+                }
+                let is_full = known.len() >= MOST_RESTORERS;
+                let returns = match known.get(&address) {
+                    Some(returns) => *returns,
+                    None if is_full => true,
+                    None => {
+                        let is = self.restorers.contains(&address) || self.is_restorer(address);
+                        known.insert(address, is);
+                        is
+                    }
+                };
+                if returns {
+                    let place = start + (index * 8 + RIP) as u64;
+                    all.push(Interrupted { rip, place, restorer: Some(address) });
+                    let before = word(index + (RIP - RSP_BEFORE) / 8).unwrap_or_default();
+                    // On this stack it has been seen, or will be.
+                    if !(start..stack.end).contains(&before) {
+                        stacks.push(before);
+                    }
+                }
             }
         }
         Ok(all)
+    }
+
+    fn is_restorer(&self, address: u64) -> bool {
+        self.return_at(address).is_some()
+    }
+
+    /// Bytes before the system call of the code by which a handler returns, if that is here.
+    fn return_at(&self, address: u64) -> Option<u64> {
+        let mut code = [0; RETURN_BYTES];
+        // It may end with its page.
+        let length = (1..=RETURN_BYTES)
+            .rev()
+            .find(|length| self.read(address, &mut code[..*length]).is_ok())?;
+        let begins = |way: &&&[u8]| {
+            let rest = code[..length].strip_prefix(**way);
+            rest.is_some_and(|rest| rest.starts_with(&SYSCALL))
+        };
+        RETURN.iter().find(begins).map(|way| way.len() as u64)
+    }
+
+    /// Whether a thread is about to make the call by which a handler returns.
+    fn is_returning(&self, rip: u64) -> bool {
+        let mut ways = RETURN.iter().map(|way| way.len() as u64);
+        self.is_restorer(rip)
+            || ways.any(|before| self.return_at(rip.wrapping_sub(before)) == Some(before))
     }
 }

@@ -4,13 +4,17 @@
 //! `syscall`, where it is stopped right behind. Should we die before, it makes the call and goes on behind it,
 //! where it takes back its registers, flags and signals and goes on where it was. So whatever happens to us, it
 //! does not notice.
+//!
+//! Invariant: no call is made that seccomp filters might answer in any other way than by letting it through
+//! ([`seccomp`]). What a call returns is only what the process says: who uses it checks it.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::site::Return;
+use super::seccomp;
+use super::site::{Return, Site};
 use super::wait::{resume, wait_unless_dead};
 use super::{Process, PtraceError, SignalNumber, Standing, Status};
 
@@ -30,17 +34,36 @@ impl Process {
     }
 
     /// Makes a system call; all threads stand still.
+    ///
+    /// # Errors
+    /// [`PtraceError::Forbidden`] if seccomp might not let it through; nothing has happened then.
     pub fn call(
         &mut self,
-        (number, operation): (libc::c_long, &'static str),
+        call: (libc::c_long, &'static str),
         arguments: [u64; 6],
     ) -> Result<u64, PtraceError> {
+        self.call_with_text(call, &[], |_| arguments)
+    }
+
+    /// Makes a system call that takes a text, at most [`Site::TEXT_BYTES`] of it. `arguments`: those of the call,
+    /// by the address of the text.
+    ///
+    /// # Errors
+    /// As [`Process::call`].
+    pub fn call_with_text(
+        &mut self,
+        (number, operation): (libc::c_long, &'static str),
+        text: &[u8],
+        arguments: impl FnOnce(u64) -> [u64; 6],
+    ) -> Result<u64, PtraceError> {
         let site = self.site()?;
-        let (thread, before) = self.caller()?;
+        let arguments = arguments(site.text());
+        let (thread, before) = self.caller((number, operation), &arguments, &site)?;
         let mask = mask(thread)?;
-        let mut there = vec![0; site.bytes];
+        let mut there = vec![0; Site::BYTES];
         self.read(site.address, &mut there)?;
-        self.write(site.address, &Return { registers: before, mask }.code())?;
+        let code = Return { registers: before, mask }.code();
+        self.write(site.address, &site.filled(&there, &code, text))?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let registers = libc::user_regs_struct {
             rax: number as u64,
@@ -68,10 +91,15 @@ impl Process {
         }
     }
 
-    /// A thread that can make a call, and its registers: best one that makes none itself, since the kernel
+    /// A thread that can make a call, and may, and its registers: best one that makes none itself, since the kernel
     /// would have to make that again.
-    fn caller(&self) -> Result<(Pid, libc::user_regs_struct), PtraceError> {
-        let mut best: Option<(i32, Pid, libc::user_regs_struct)> = None;
+    fn caller(
+        &self,
+        (number, operation): (libc::c_long, &'static str),
+        arguments: &[u64; 6],
+        site: &Site,
+    ) -> Result<(Pid, libc::user_regs_struct), PtraceError> {
+        let mut all = Vec::new();
         for (thread, standing) in &self.threads {
             let rank = match standing {
                 Standing::Free => 0,
@@ -83,13 +111,25 @@ impl Process {
             };
             let registers = self.registers(*thread)?;
             let is_in_call = i32::from(registers.orig_rax.cast_signed() >= 0);
-            if best.is_none_or(|(least, ..)| rank + is_in_call < least) {
-                best = Some((rank + is_in_call, *thread, registers));
+            all.push((rank + is_in_call, *thread, registers));
+        }
+        all.sort_by_key(|(rank, ..)| *rank);
+        let mut refused = None;
+        for (_, thread, registers) in all {
+            match seccomp::check(
+                thread,
+                &site.calls(number, arguments),
+                self.treatment.known_filters,
+            )? {
+                Ok(()) => return Ok((thread, registers)),
+                Err(why) => refused = refused.or(Some(why)),
             }
         }
-        let busy =
-            || PtraceError::new(self.pid, "find a thread that is in no system call")(Errno::EAGAIN);
-        best.map(|(_, thread, registers)| (thread, registers)).ok_or_else(busy)
+        let pid = self.pid;
+        Err(match refused {
+            Some(why) => PtraceError::Forbidden { pid, operation, number, why },
+            None => PtraceError::new(pid, "find a thread that is in no system call")(Errno::EAGAIN),
+        })
     }
 
     /// Lets a thread make the one call that it is about to make. It stands as after any interruption then:

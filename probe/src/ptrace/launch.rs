@@ -8,11 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::ptrace;
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::unistd::{ForkResult, execvp, fork, pipe2};
 
 use super::stop::{OPTIONS, wait_for_exec};
-use super::{Process, PtraceError};
+use super::{Process, PtraceError, inherited, obstacle};
 
 /// Exit status of a child that could not become the program, which nobody sees.
 const NOT_STARTED: i32 = 127;
@@ -39,14 +38,25 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
             let seized = ptrace::seize(child, OPTIONS);
             // It starts even if it cannot be traced, to end by itself.
             let _ = std::fs::File::from(go_write).write_all(&[u8::from(seized.is_ok())]);
-            seized.map_err(PtraceError::new(child, "trace it"))?;
+            if let Err(error) = seized {
+                let _ = nix::sys::wait::waitpid(child, None);
+                return Err(PtraceError::refused(child, error));
+            }
             let mut code = [0; 4];
             if std::fs::File::from(error_read).read_exact(&mut code).is_ok() {
                 let _ = nix::sys::wait::waitpid(child, None);
-                return Err(failed(io::Error::from_raw_os_error(i32::from_ne_bytes(code))));
+                let code = i32::from_ne_bytes(code);
+                let error = io::Error::from_raw_os_error(code);
+                let hint = obstacle::launch_hint(program.as_ref(), Errno::from_raw(code));
+                return Err(failed(match hint {
+                    Some(hint) => io::Error::new(error.kind(), format!("{error}: {hint}")),
+                    None => error,
+                }));
             }
             wait_for_exec(child)?;
-            Process::of(child)
+            let mut process = Process::of(child)?;
+            process.inherits_filters();
+            Ok(process)
         }
     }
 }
@@ -55,12 +65,9 @@ fn become_program(text: &[CString], go: OwnedFd, ours: OwnedFd, error: OwnedFd) 
     drop(ours);
     let mut byte = [0];
     let told = nix::unistd::read(&go, &mut byte);
-    // The program starts with the signals it would have without us.
-    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
-    // SAFETY: restores what the runtime of our language has changed; no handler is set.
-    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    let restored = inherited::restore();
     let failed = match (told, byte) {
-        (Ok(1), [1]) => execvp(&text[0], text).err().unwrap_or(Errno::EINVAL),
+        (Ok(1), [1]) if restored.is_ok() => execvp(&text[0], text).err().unwrap_or(Errno::EINVAL),
         _ => Errno::EPERM,
     };
     let _ = nix::unistd::write(&error, &(failed as i32).to_ne_bytes());

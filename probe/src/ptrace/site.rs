@@ -8,25 +8,33 @@
 //! all signals off; flags; signals as they were; registers as they were
 //! jmp                              to where the thread was
 //! flags, rsp, signals, ...         what is put back
+//! text that a call takes, if it takes one
 //! ```
 //!
 //! It needs no stack: flags are taken from the place itself, while no signal can come. A call of the thread's own
 //! that was interrupted is made again, as the kernel does if no signal has come.
+//!
+//! Invariant: before a call the place is what the file has there. What a killed controller has left is found by that
+//! ([`Process::clear_sites`]) and replaced by what the file has.
 
 use std::fs::File;
-use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use nix::errno::Errno;
+use nix::unistd::Pid;
 
 use super::inject::Mask;
-use super::{Mapping, Process, PtraceError, mappings};
+use super::seccomp::Call;
+use super::{Mapping, Process, PtraceError, mapped, mappings};
 
-/// Room that is looked for, in bytes: more than the code and what it puts back.
-const ROOM: usize = 288;
+/// Room for the code and what it puts back, in bytes.
+const CODE_BYTES: usize = 288;
 /// Bytes of a file's header with its program headers, as far as they are looked at.
 const HEADERS: usize = 4096;
+/// Places that are enough: threads can stand in some of them.
+const SITES: usize = 64;
 const PAGE: u64 = 4096;
 /// Bytes of a set of signals, as the kernel has them.
 const SIGNAL_SET_BYTES: u32 = 8;
@@ -37,51 +45,151 @@ const SYSCALL_BYTES: u64 = 2;
 const AGAIN: [i64; 3] = [-512, -513, -514];
 const GO_ON: i64 = -516;
 
+/// What the code at a site begins with: `syscall`, then the first signal mask.
+const CODE: [u8; 15] = [0x0f, 0x05, 0xb8, 0x0e, 0, 0, 0, 0xbf, 0x02, 0, 0, 0, 0x48, 0x8d, 0x35];
+
 /// Where calls are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Site {
     pub address: u64,
-    pub bytes: usize,
+    /// What the file has there; `None` if it cannot be read.
+    original: Option<Vec<u8>>,
+}
+
+impl Site {
+    /// Longest text that a call can be given, in bytes, and room that is looked for.
+    pub const TEXT_BYTES: usize = 32;
+    pub const BYTES: usize = CODE_BYTES + Site::TEXT_BYTES;
+
+    /// Where the text is.
+    pub fn text(&self) -> u64 {
+        self.address + CODE_BYTES as u64
+    }
+
+    fn range(&self) -> std::ops::Range<u64> {
+        self.address..self.address + Site::BYTES as u64
+    }
+
+    /// What is put there for a call, of what is `there`.
+    pub fn filled(&self, there: &[u8], code: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut bytes = there.to_vec();
+        bytes[..code.len()].copy_from_slice(code);
+        bytes[CODE_BYTES..][..text.len()].copy_from_slice(text);
+        bytes
+    }
+
+    /// All system calls that are made there for one: those on the way back as well, which a thread makes if we die.
+    pub fn calls(&self, number: libc::c_long, arguments: &[u64; 6]) -> [Call; 2] {
+        let how = Some(libc::SIG_SETMASK as u64);
+        let size = Some(u64::from(SIGNAL_SET_BYTES));
+        let way_back = [how, None, Some(0), size, None, None];
+        [
+            Call {
+                number,
+                arguments: arguments.map(Some),
+                instruction_pointer: Some(self.address + SYSCALL_BYTES),
+            },
+            Call {
+                number: libc::SYS_rt_sigprocmask,
+                arguments: way_back,
+                instruction_pointer: None,
+            },
+        ]
+    }
 }
 
 impl Process {
     /// Where calls are made.
     pub(super) fn site(&mut self) -> Result<Site, PtraceError> {
-        if let Some(site) = self.site {
-            return Ok(site);
+        if let Some(site) = &self.site {
+            return Ok(site.clone());
         }
+        let site = self.free_sites()?.into_iter().next();
+        let none = || PtraceError::new(self.pid, "find room for a system call")(Errno::EAGAIN);
+        let site = site.ok_or_else(none)?;
+        self.site = Some(site.clone());
+        Ok(site)
+    }
+
+    /// Takes out what a killed controller has left where calls are made; all threads stand still.
+    ///
+    /// # Errors
+    /// [`PtraceError`]
+    pub fn clear_sites(&mut self) -> Result<(), PtraceError> {
+        self.free_sites().map(drop)
+    }
+
+    /// Sites where nobody is, nor comes back to; they are as their files have them.
+    fn free_sites(&mut self) -> Result<Vec<Site>, PtraceError> {
         let mappings = mappings(self.pid)?;
-        let code = mappings.iter().filter(|one| one.executable);
-        let mut sites: Vec<u64> = code.filter_map(|one| self.rest(one)).collect();
-        sites.extend(self.entry().filter(|_| sites.is_empty()));
-        let site = |address| address..address + ROOM as u64;
+        let code = mappings.iter().filter(|one| one.executable && !one.shared);
+        let mut sites: Vec<Site> =
+            code.filter_map(|one| self.rest(one, &mappings)).take(SITES).collect();
+        let entry = self.entry().filter(|_| sites.is_empty());
+        sites.extend(entry.map(|address| Site { address, original: None }));
         // A thread of a controller that has died may be on its way back.
-        self.run_out(|rip| sites.iter().any(|at| site(*at).contains(&rip)))?;
+        let ranges: Vec<_> = sites.iter().map(Site::range).collect();
+        self.run_out(|rip| ranges.iter().any(|range| range.contains(&rip)))?;
         let mut places = Vec::new();
         for thread in self.threads.keys() {
             places.push(self.registers(*thread)?.rip);
             places.extend(self.interrupted(*thread, &mappings)?.iter().map(|one| one.rip));
         }
-        sites.retain(|at| !places.iter().any(|place| site(*at).contains(place)));
-        let none = || PtraceError::new(self.pid, "find room for a system call")(Errno::EAGAIN);
-        let site = Site { address: *sites.first().ok_or_else(none)?, bytes: ROOM };
-        self.site = Some(site);
-        Ok(site)
+        sites.retain(|site| !places.iter().any(|place| site.range().contains(place)));
+        let mut free = Vec::new();
+        for site in sites {
+            if self.is_as_its_file(&site)? {
+                free.push(site);
+            }
+        }
+        Ok(free)
     }
 
-    /// The end of a file's instructions, if they end early enough in their last page.
-    fn rest(&self, mapping: &Mapping) -> Option<u64> {
+    /// Whether a site is what its file has there, where code of ours may have to be taken out for that.
+    fn is_as_its_file(&self, site: &Site) -> Result<bool, PtraceError> {
+        let Some(original) = &site.original else { return Ok(true) };
+        let mut there = vec![0; Site::BYTES];
+        self.read(site.address, &mut there)?;
+        if there.starts_with(&CODE) && there != *original {
+            self.write(site.address, original)?;
+            there.clone_from(original);
+        }
+        // What the program keeps there is its own.
+        Ok(there == *original)
+    }
+
+    /// The end of a file's instructions, if they end early enough in their last page. The headers that say so are
+    /// read from memory: the file's path may lead to another one.
+    fn rest(&self, mapping: &Mapping, mappings: &[Mapping]) -> Option<Site> {
+        let is_first = |one: &&Mapping| {
+            one.is_same_file(mapping)
+                && one.offset == 0
+                && one.start <= mapping.start
+                && !one.writable
+        };
+        let is_vdso = mapping.path.as_os_str() == "[vdso]";
+        let first = match is_vdso {
+            true => mapping,
+            // The nearest: a file may be mapped more than once.
+            false => mappings.iter().rfind(is_first)?,
+        };
         let mut headers = vec![0; HEADERS];
-        if mapping.path.is_absolute() {
-            let read = File::open(&mapping.path).ok()?.take(HEADERS as u64).read(&mut headers);
-            headers.truncate(read.ok()?);
-        } else if mapping.path.as_os_str() == "[vdso]" {
-            self.read(mapping.start, &mut headers).ok()?;
-        } else {
+        self.read(first.start, &mut headers).ok()?;
+        let inside = end(&headers, mapping)?;
+        let address = mapping.start.checked_add(inside)?;
+        if address > mapping.end || mapping.end - address < Site::BYTES as u64 {
             return None;
         }
-        let end = mapping.start.checked_add(end(&headers, mapping)?)?;
-        (end <= mapping.end && mapping.end - end >= ROOM as u64).then_some(end)
+        let mut original = vec![0; Site::BYTES];
+        if is_vdso {
+            original = own_vdso(&headers, inside)?;
+        } else {
+            let read = |address, bytes: &mut [u8]| self.read(address, bytes).is_ok();
+            let file = mapped::open(self.pid, mapping, mappings, read).ok()?;
+            // Behind its end the kernel has zeros.
+            read_at(&file, mapping.offset + inside, &mut original).ok()?;
+        }
+        Some(Site { address, original: Some(original) })
     }
 
     /// Where the program begins: it has been there, and what is behind is needed when it ends.
@@ -113,6 +221,29 @@ fn end(headers: &[u8], mapping: &Mapping) -> Option<u64> {
         let is_all = end.next_multiple_of(PAGE) == mapping.end - mapping.start;
         (is_it && is_all).then_some(end)
     })
+}
+
+/// Reads what there is of a file from an offset on. How much that is.
+fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Ok(filled)
+}
+
+/// What our own process has where another one has a part of what the kernel maps, if that is the same.
+fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
+    let mappings = mappings(Pid::this()).ok()?;
+    let own = mappings.iter().find(|one| one.path.as_os_str() == "[vdso]")?;
+    let size = (own.end - own.start) as usize;
+    // SAFETY: the kernel has mapped that much there, readable, for as long as we live.
+    let bytes = unsafe { std::slice::from_raw_parts(own.start as *const u8, size) };
+    let there = inside as usize..(inside as usize).checked_add(Site::BYTES)?;
+    bytes.starts_with(headers).then(|| bytes.get(there).map(<[u8]>::to_vec)).flatten()
 }
 
 /// What a thread is to have again.
@@ -233,8 +364,8 @@ mod tests {
             ..registers
         };
         let code = Return { registers, mask: !0 }.code();
-        assert!(code.starts_with(&[0x0f, 0x05]), "{code:x?}");
-        assert!(code.len() <= ROOM, "{}", code.len());
+        assert!(code.starts_with(&CODE), "{code:x?}");
+        assert!(code.len() <= CODE_BYTES, "{}", code.len());
     }
 
     #[test]

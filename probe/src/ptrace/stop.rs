@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::wait::{is_running, resume, wait_unless_dead};
-use super::{Child, Process, PtraceError, SignalNumber, Standing, Status, wait};
+use super::stand_still::Stopped;
+use super::wait::{is_running, resume};
+use super::{Process, PtraceError, SignalNumber, Standing, Status, obstacle, seccomp, wait};
 
 /// What the kernel tells us of.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// How often, and how long, a process that waits for its child is waited for: a second in all.
@@ -50,7 +51,7 @@ pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
 }
 
 /// The threads of a process, as far as they have not ended.
-fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
+pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
     let entries = entries.map_err(|_| PtraceError::Ended(pid))?;
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
@@ -70,10 +71,11 @@ pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
     ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
 }
 
-/// Leaves a thread stopped, but hears when it goes on.
+/// Leaves a thread stopped, but hears when it goes on. One that was killed meanwhile stands where it ends (`EIO`), which
+/// is heard next.
 pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
     match resume(libc::PTRACE_LISTEN, thread, None) {
-        Err(Errno::ESRCH) => Ok(()),
+        Err(Errno::ESRCH | Errno::EIO) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "leave it stopped")),
     }
 }
@@ -87,17 +89,41 @@ pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), Pt
 }
 
 impl Process {
+    /// The same, unless seccomp restrains its system calls: then it is not even stopped. `force`: that is accepted of
+    /// filters; as many as our own process has are taken for the same.
+    ///
+    /// # Errors
+    /// [`PtraceError`]
+    pub fn attach_checked(pid: Pid, force: bool) -> Result<Process, PtraceError> {
+        // What cannot be traced at all is said by the attempt.
+        if let Ok(Some((thread, mode))) = seccomp::restrained(pid)
+            && (!force || mode == seccomp::Mode::Strict)
+        {
+            return Err(PtraceError::Restrained { pid, thread, mode });
+        }
+        let mut process = Process::attach(pid)?;
+        process.treatment.force = force;
+        if force {
+            process.inherits_filters();
+        }
+        process.check_filters().map(|()| process)
+    }
+
     /// Traces a running process; all its threads stand still, one of them where it can make a system call
     /// for us: those that wait for a child that has their memory cannot.
     ///
     /// # Errors
     /// [`PtraceError`]
     pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
+        if let Some(obstacle) = obstacle(pid) {
+            return Err(PtraceError::Refused { pid, obstacle });
+        }
         let mut tries = 0;
         loop {
+            // Traced first: from then on the number is this process's until it is waited for.
+            ptrace::seize(pid, OPTIONS).map_err(|error| PtraceError::refused(pid, error))?;
             let mut process = Process::of(pid)?;
             process.threads.clear();
-            ptrace::seize(pid, OPTIONS).map_err(PtraceError::new(pid, "trace it"))?;
             let stopped = process.stop();
             tries += 1;
             match process.has_become_another() {
@@ -165,8 +191,13 @@ impl Process {
             }
             for thread in new {
                 seen.insert(thread);
-                match stand_still(thread, &mut self.forked)? {
-                    Stopped::Stands(standing) => drop(self.threads.insert(thread, standing)),
+                match self.stand_still(thread, others)? {
+                    Stopped::Stands(standing) => {
+                        self.threads.insert(thread, standing);
+                        if standing.signal().is_none() {
+                            seccomp::spare_restart(thread, self.treatment.known_filters)?;
+                        }
+                    }
                     Stopped::Heard(status) => self.heard.push(status),
                     Stopped::Ended => {}
                 }
@@ -210,7 +241,7 @@ impl Process {
     pub(crate) fn glance(&mut self) -> Result<Vec<libc::user_regs_struct>, PtraceError> {
         let mut seen = Vec::new();
         for thread in threads(self.pid)?.into_iter().filter(|thread| is_running(*thread)) {
-            match stand_still(thread, &mut self.forked)? {
+            match self.stand_still(thread, &BTreeSet::new())? {
                 Stopped::Stands(standing) => {
                     self.threads.insert(thread, standing);
                     seen.push(self.registers(thread)?);
@@ -257,69 +288,5 @@ impl Process {
     pub fn detach(self) -> Result<(), PtraceError> {
         let mut threads = self.threads.into_iter();
         threads.try_for_each(|(thread, standing)| detach(thread, standing.signal()))
-    }
-}
-
-/// What has become of a thread that was to be stopped.
-enum Stopped {
-    Stands(Standing),
-    /// It has ended, or its process has become another program.
-    Heard(Status),
-    /// It has ended, which is heard elsewhere.
-    Ended,
-}
-
-/// Stops a thread, which is traced from here on if it was not. Children that it forks meanwhile are added to
-/// `forked`.
-fn stand_still(thread: Pid, forked: &mut Vec<Child>) -> Result<Stopped, PtraceError> {
-    match ptrace::seize(thread, OPTIONS) {
-        // Traced already, by us: nobody else can have been before us at the whole process.
-        Ok(()) | Err(Errno::EPERM) => {}
-        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
-        Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
-    }
-    match ptrace::interrupt(thread) {
-        Err(Errno::ESRCH) => return Ok(Stopped::Ended),
-        other => other.map_err(PtraceError::new(thread, "stop it"))?,
-    }
-    loop {
-        match wait_unless_dead(thread) {
-            Ok(None) => return Ok(Stopped::Ended),
-            Ok(Some(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC))) => {
-                return Ok(Stopped::Heard(status));
-            }
-            Ok(Some(Status::Event(_, signal, libc::PTRACE_EVENT_STOP))) => {
-                let is_ours = signal == Signal::SIGTRAP;
-                let standing = if is_ours { Standing::Free } else { Standing::Halted };
-                return Ok(Stopped::Stands(standing));
-            }
-            Ok(Some(Status::Event(_, _, event))) => {
-                forked.extend(Child::of(thread, event)?);
-                match event {
-                    // It waits for its child, which waits for us.
-                    libc::PTRACE_EVENT_VFORK => return Ok(Stopped::Stands(Standing::InCall)),
-                    _ => again(thread)?,
-                }
-            }
-            Ok(Some(Status::Stopped(_, signal))) => {
-                return Ok(Stopped::Stands(Standing::Signal(signal)));
-            }
-            Ok(Some(status @ (Status::Exited(..) | Status::Signaled(..)))) => {
-                return Ok(Stopped::Heard(status));
-            }
-            Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Stopped::Ended),
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
-            Ok(Some(_)) => again(thread)?,
-        }
-    }
-}
-
-/// Lets a thread go on that has stopped for another reason than that it was to. That has made the kernel forget
-/// that it was to stop (Linux, `ptrace_stop`).
-fn again(thread: Pid) -> Result<(), PtraceError> {
-    match ptrace::interrupt(thread) {
-        Ok(()) | Err(Errno::ESRCH) => go_on(thread, None),
-        Err(error) => Err(PtraceError::new(thread, "stop it")(error)),
     }
 }

@@ -82,15 +82,39 @@ pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Statu
 /// Waits for a thread that is to stop; `None` if it has ended, and that is not to be heard yet: of the first
 /// thread of a process, only when those of all others were.
 pub(super) fn wait_unless_dead(thread: Pid) -> nix::Result<Option<Status>> {
+    wait_unless_dead_and(thread, || {})
+}
+
+/// The same. `meanwhile`: what is done again and again if it takes long.
+pub(super) fn wait_unless_dead_and(
+    thread: Pid,
+    mut meanwhile: impl FnMut(),
+) -> nix::Result<Option<Status>> {
     for tries in 0u32.. {
         match wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)? {
             Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
             Status::StillAlive if is_dead(thread) => break,
-            Status::StillAlive => std::thread::sleep(PAUSE),
+            Status::StillAlive => {
+                meanwhile();
+                std::thread::sleep(PAUSE);
+            }
             status => return Ok(Some(status)),
         }
     }
     Ok(None)
+}
+
+/// Whether a thread stands where it ends, and that was not heard yet.
+pub(super) fn is_at_exit(thread: Pid) -> bool {
+    // SAFETY: integers and addresses only.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the kernel writes to a place that outlives the call.
+    let found =
+        unsafe { libc::waitid(libc::P_PID, thread.as_raw() as u32, &raw mut info, flags) } == 0;
+    // SAFETY: `waitid` fills these fields, or leaves the zeros.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    found && pid != 0 && status >> 8 == libc::PTRACE_EVENT_EXIT
 }
 
 /// Whether a thread has ended.
@@ -104,8 +128,8 @@ pub(super) fn is_running(thread: Pid) -> bool {
 }
 
 /// What a thread does, as `/proc` says (proc(5)); `None` if there is none.
-fn state(thread: Pid) -> Option<u8> {
-    let text = std::fs::read(format!("/proc/{thread}/stat")).ok()?;
+pub(super) fn state(thread: Pid) -> Option<u8> {
+    let text = super::proc::read(thread, "stat").ok()?;
     // It is behind the name, which may hold anything.
     let behind = text.iter().rposition(|byte| *byte == b')')?;
     text.get(behind + 2).copied()

@@ -1,0 +1,179 @@
+//! Opens the files that a process has mapped: those very files, not what their paths lead to for us.
+//!
+//! A path in a memory map is one of the process's mount namespace, as it was then. For us the same path may lead to
+//! another build of the file, or to the one that was installed since. Instructions that are moved must be those that
+//! are in memory, so a file counts only if it is the mapped one:
+//!
+//! 1. `/proc/PID/map_files` and `/proc/PID/exe` lead to the mapped file itself, deleted or not. The first needs
+//!    `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
+//! 2. Otherwise the path is looked up below the process's root, then in our own mount namespace. What is there must
+//!    have the mapped file's device and inode or, where the file system has several numbers for one file, the same
+//!    first page as the memory.
+//!
+//! Rejected: what is no regular file, and files whose place another one has taken.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Pid;
+
+use super::{FileId, Mapping, PtraceError, mappings};
+use crate::regular;
+
+/// Bytes at the beginning of a file that are compared with memory: its headers, mostly with its build identifier.
+const COMPARED: usize = 4096;
+
+/// Why the file that a process has mapped cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MappedError {
+    /// It cannot be opened.
+    #[error("process {pid}: cannot open {path}, which it has mapped")]
+    Open {
+        /// The process.
+        pid: Pid,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Another file has its path.
+    #[error(
+        "process {pid}: {path} is not the file that is mapped, which was replaced or is in another mount \
+         namespace; run hmtt as root (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE)"
+    )]
+    Another {
+        /// The process.
+        pid: Pid,
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its name is gone.
+    #[error(
+        "process {pid}: {path} is mapped and was deleted or replaced since; run hmtt as root (CAP_SYS_ADMIN or \
+         CAP_CHECKPOINT_RESTORE) to reach the old file, or start the program again"
+    )]
+    Deleted {
+        /// The process.
+        pid: Pid,
+        /// The path that it had.
+        path: PathBuf,
+    },
+}
+
+/// The program of a process, and its path as the process has it.
+///
+/// # Errors
+/// [`PtraceError::System`] if it has none that may be read.
+pub fn program(pid: Pid) -> Result<(File, PathBuf), PtraceError> {
+    let link = PathBuf::from(format!("/proc/{pid}/exe"));
+    let failed = |source| PtraceError::System { pid, operation: "find its program", source };
+    let path = std::fs::read_link(&link).map_err(failed)?;
+    let file = regular::open(&link).map_err(|source| PtraceError::System {
+        pid,
+        operation: "open its program",
+        source,
+    })?;
+    Ok((file, path))
+}
+
+/// The mapping of a program's own file with its first instructions.
+pub fn program_mapping(pid: Pid, mapped: &[Mapping]) -> Option<&Mapping> {
+    let link = format!("/proc/{pid}/exe");
+    let id = std::fs::metadata(&link).ok().map(|status| FileId::from_status(&status));
+    let path = std::fs::read_link(&link).ok();
+    let code = || mapped.iter().filter(|one| one.executable && one.file.is_some());
+    let same_id = code().find(|one| one.file == id);
+    same_id.or_else(|| code().find(|one| path.as_ref() == Some(&one.path)))
+}
+
+/// Opens the file of a mapping. `mapped`: all mappings of the process; `read`: reads its memory.
+///
+/// # Errors
+/// [`MappedError`]
+pub fn open(
+    pid: Pid,
+    mapping: &Mapping,
+    mapped: &[Mapping],
+    read: impl Fn(u64, &mut [u8]) -> bool,
+) -> Result<File, MappedError> {
+    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    match regular::open(Path::new(&link)) {
+        Ok(file) => return Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            let path = mapping.path.clone();
+            return Err(MappedError::Open { pid, path, source: error });
+        }
+        // Not allowed, or a kernel without it.
+        Err(_) => {}
+    }
+    let path = mapping.original_path();
+    let below = || {
+        let root = regular::directory(Path::new(&format!("/proc/{pid}/root")))?;
+        regular::open_below(root.as_fd(), &path)
+    };
+    let (below, ours) = (below(), regular::open(&path));
+    let has_id = |file: &&File| {
+        let id = file.metadata().map(|status| FileId::from_status(&status));
+        id.is_ok_and(|id| mapping.file == Some(id))
+    };
+    let looks_same = |file: &&File| begins_as_memory(file, mapping, mapped, &read);
+    let found = || [&below, &ours].into_iter().flatten();
+    if let Some(file) = found().find(has_id).or_else(|| found().find(looks_same)) {
+        return file.try_clone().map_err(|source| MappedError::Open { pid, path, source });
+    }
+    Err(match (below, ours) {
+        _ if mapping.is_deleted() => MappedError::Deleted { pid, path },
+        (Err(source), Err(_)) => MappedError::Open { pid, path, source },
+        _ => MappedError::Another { pid, path },
+    })
+}
+
+/// Whether a file begins as the memory does that the beginning of the mapped file is in.
+fn begins_as_memory(
+    file: &File,
+    mapping: &Mapping,
+    mapped: &[Mapping],
+    read: &impl Fn(u64, &mut [u8]) -> bool,
+) -> bool {
+    let is_first = |one: &&Mapping| one.is_same_file(mapping) && one.offset == 0 && !one.writable;
+    let Some(first) = mapped.iter().find(is_first) else { return false };
+    let (mut memory, mut bytes) = ([0; COMPARED], [0; COMPARED]);
+    read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
+}
+
+/// The memory of a process, to be read only.
+#[derive(Debug)]
+pub struct Memory(File);
+
+impl Memory {
+    /// Opens the memory of a process, which may be running.
+    ///
+    /// # Errors
+    /// An [`io::Error`] if the process may not be traced by us.
+    pub fn open(pid: Pid) -> io::Result<Self> {
+        File::open(format!("/proc/{pid}/mem")).map(Memory)
+    }
+
+    /// Reads memory. Whether all of it could be read.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        self.0.read_exact_at(bytes, address).is_ok()
+    }
+}
+
+/// Of each file of which a process has mapped instructions the first such mapping, and all mappings, by address.
+///
+/// # Errors
+/// As [`mappings`].
+pub fn code_files(pid: Pid) -> Result<(Vec<Mapping>, Vec<Mapping>), PtraceError> {
+    let mapped = mappings(pid)?;
+    let code = mapped.iter().filter(|one| one.executable && one.path.is_absolute());
+    let mut seen = HashSet::new();
+    let files = code.filter(|one| one.file.is_some() && seen.insert((one.file, &one.path)));
+    let files = files.cloned().collect();
+    Ok((files, mapped))
+}

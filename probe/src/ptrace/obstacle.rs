@@ -1,0 +1,173 @@
+//! Why a process cannot be traced, in words that say what to do.
+//!
+//! The kernel says `EPERM` for almost everything. What `/proc` says of the process, and how the system is configured,
+//! tells the cases apart. It is only looked at before a process is attached to or after that has failed.
+
+use std::fmt;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use hmtt_format::escape;
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::{status_number, tracer};
+use crate::elf::script;
+use crate::regular;
+
+/// Where the Yama security module says who may trace whom.
+const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+/// Why a process cannot be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// There is no process of this number.
+    Missing,
+    /// It is a thread of this process.
+    Thread(Pid),
+    /// It has ended, and its parent has not asked for its status.
+    Zombie,
+    /// It is a thread of the kernel.
+    Kernel,
+    /// It is we.
+    Ourselves,
+    /// Another process, of this name, traces it.
+    Traced(Pid, String),
+    /// We have not the rights; what gives them.
+    Rights(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Missing => write!(f, "there is no process of this number"),
+            Obstacle::Thread(process) => {
+                write!(f, "it is a thread of process {process}; give that number")
+            }
+            Obstacle::Zombie => {
+                write!(f, "it has ended (a zombie: its parent has not asked for its status yet)")
+            }
+            Obstacle::Kernel => write!(f, "it is a thread of the kernel, not a program"),
+            Obstacle::Ourselves => write!(f, "it is this hmtt itself"),
+            Obstacle::Traced(tracer, name) => {
+                write!(f, "process {tracer} ({name}) traces it already; a process has one tracer")
+            }
+            Obstacle::Rights(needed) => write!(f, "it may not be traced: {needed}"),
+        }
+    }
+}
+
+/// What hinders us from tracing a process, as far as that can be seen without trying.
+pub fn obstacle(pid: Pid) -> Option<Obstacle> {
+    let Some(process) = status_number(pid, "Tgid:") else { return Some(Obstacle::Missing) };
+    if pid == Pid::this() {
+        return Some(Obstacle::Ourselves);
+    }
+    if process != pid {
+        return Some(Obstacle::Thread(process));
+    }
+    let state = super::wait::state(pid);
+    match tracer(pid) {
+        _ if state.is_none_or(|state| b"ZXx".contains(&state)) => Some(Obstacle::Zombie),
+        _ if is_kernel_thread(pid) => Some(Obstacle::Kernel),
+        Some(tracer) if tracer.as_raw() != 0 => Some(Obstacle::Traced(tracer, command(tracer))),
+        _ => None,
+    }
+}
+
+/// Why the kernel has refused to let us trace a process.
+pub(super) fn refused(pid: Pid, error: Errno) -> Option<Obstacle> {
+    let seen = obstacle(pid);
+    match error {
+        Errno::EPERM | Errno::EACCES => Some(seen.unwrap_or_else(|| rights(pid))),
+        Errno::ESRCH => seen,
+        _ => None,
+    }
+}
+
+/// Kernel threads have no memory of their own: the kernel writes no size of it.
+fn is_kernel_thread(pid: Pid) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !text.is_empty() && !text.lines().any(|line| line.starts_with("VmSize:"))
+}
+
+/// What a process is called, fit to be printed.
+pub fn command(pid: Pid) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    escape::name(&String::from_utf8_lossy(name.trim_ascii_end())).to_string()
+}
+
+/// What would give us the right to trace a process that nobody else traces.
+fn rights(pid: Pid) -> Obstacle {
+    let uid = |pid| status_number(pid, "Uid:").map(Pid::as_raw);
+    let (its, ours) = (uid(pid), uid(Pid::this()));
+    let yama = fs::read_to_string(YAMA).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    Obstacle::Rights(match yama {
+        Some(3) => format!("{YAMA} is 3, which forbids all tracing until the next boot"),
+        _ if its != ours => {
+            let its = its.map_or_else(String::new, |uid| format!(" (uid {uid})"));
+            format!("it is another user's{its}; run hmtt as that user or as root (CAP_SYS_PTRACE)")
+        }
+        Some(2) => format!("{YAMA} is 2, so that only root (CAP_SYS_PTRACE) may trace; run hmtt as root"),
+        Some(1) => format!(
+            "{YAMA} is 1, so that only parents may trace; run hmtt as root (CAP_SYS_PTRACE), write 0 there, or start \
+             the program by hmtt tag run"
+        ),
+        _ => "it has more rights than this hmtt, or does not let itself be dumped (PR_SET_DUMPABLE), or a security \
+              policy forbids it; run hmtt as root (CAP_SYS_PTRACE)"
+            .into(),
+    })
+}
+
+/// Why a program cannot be started, beside the kernel's word for it.
+pub(super) fn launch_hint(program: &Path, error: Errno) -> Option<String> {
+    let found = fs::metadata(program).ok()?;
+    match error {
+        Errno::EACCES if found.is_dir() => Some("it is a directory".into()),
+        Errno::EACCES if !found.is_file() => Some("it is no regular file".into()),
+        Errno::EACCES => Some(
+            "it is not executable for this user (chmod +x), or a directory on the way may not be entered, or its file \
+             system is mounted noexec"
+                .into(),
+        ),
+        Errno::ENOENT => Some(match interpreter(program) {
+            Some(interpreter) => format!("it is a script, and its interpreter {interpreter} is missing"),
+            None => "the program exists, and the dynamic linker that it names is missing".into(),
+        }),
+        Errno::ENOEXEC => Some("it is neither an ELF program nor a script that begins with `#!`".into()),
+        _ => None,
+    }
+}
+
+/// The interpreter that a script names in its first line.
+fn interpreter(program: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    regular::open(program).ok()?.take(script::LINE_BYTES as u64).read_to_end(&mut line).ok()?;
+    script::interpreter(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_traced_is_named() {
+        assert_eq!(obstacle(Pid::from_raw(i32::MAX)), Some(Obstacle::Missing));
+        assert_eq!(obstacle(Pid::this()), Some(Obstacle::Ourselves));
+        let thread = std::thread::spawn(|| obstacle(nix::unistd::gettid())).join().unwrap();
+        assert_eq!(thread, Some(Obstacle::Thread(Pid::this())));
+    }
+
+    #[test]
+    fn a_zombie_is_one() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_raw(child.id() as i32);
+        while super::super::wait::state(pid) != Some(b'Z') {
+            std::thread::yield_now();
+        }
+        assert_eq!(obstacle(pid), Some(Obstacle::Zombie));
+        child.wait().unwrap();
+        assert_eq!(obstacle(pid), Some(Obstacle::Missing));
+    }
+}
