@@ -6,6 +6,7 @@
 mod blocks;
 mod body;
 mod flow;
+mod go;
 mod islands;
 mod leaving;
 mod loops;
@@ -15,7 +16,7 @@ mod region;
 mod rewrite;
 mod sites;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -94,7 +95,8 @@ impl<'a> Disassembly<'a> {
         exits: bool,
     ) -> Vec<Result<Rewrite, Refusal>> {
         let (image, flow) = (self.image, &self.known.flow);
-        let mut neighbours = Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new() };
+        let mut neighbours =
+            Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new(), last: None };
         let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
         let rewrite = |(function, grain): &(&Function, Grain)| {
             let parts = self.known.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
@@ -102,9 +104,16 @@ impl<'a> Disassembly<'a> {
         };
         let some =
             |functions: &[(&Function, Grain)]| functions.iter().map(rewrite).collect::<Vec<_>>();
+        // What is free only if a function is tagged that may be refused yet.
+        let mut unsure: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
         for rewrite in in_parallel(functions, some).into_iter().flatten() {
+            let number = all.len();
             all.push(rewrite.map(|(rewrite, free)| {
-                neighbours.free.extend(free);
+                let lacks = |region: &Region| region.entry && region.jump == Jump::Missing;
+                match rewrite.regions.iter().any(lacks) {
+                    true => unsure.push((number, free)),
+                    false => neighbours.free.extend(free),
+                }
                 let regions = rewrite.regions.iter();
                 neighbours
                     .taken
@@ -120,20 +129,28 @@ impl<'a> Disassembly<'a> {
             }));
         }
         neighbours.free.sort_by_key(|range| range.start);
-        for rewrite in &mut all {
-            let has_all = |rewrite: &Rewrite| {
-                rewrite.regions.iter().all(|region| region.jump != Jump::Missing)
-            };
-            let had_all = rewrite.as_ref().is_ok_and(has_all);
-            let completed = rewrite.as_mut().map(|rewrite| neighbours.complete(rewrite));
-            if let Ok(Err(refusal)) = completed {
-                *rewrite = Err(refusal);
-            }
-            if let Ok(rewrite) = rewrite {
-                refuse_uncovered(rewrite, had_all);
+        let mut more = Vec::new();
+        for (number, free) in unsure {
+            complete(&mut all[number], &mut neighbours);
+            if all[number].is_ok() {
+                more.extend(free);
             }
         }
+        neighbours.free.extend(more);
+        neighbours.free.sort_by_key(|range| range.start);
+        all.iter_mut().for_each(|rewrite| complete(rewrite, &mut neighbours));
         all
+    }
+}
+
+/// Finds the islands that a function lacks. It is refused if there is none for its entry; done once more, nothing is
+/// changed.
+fn complete(rewrite: &mut Result<Rewrite, Refusal>, neighbours: &mut Neighbours<'_>) {
+    let Ok(found) = rewrite else { return };
+    let had_all = found.regions.iter().all(|region| region.jump != Jump::Missing);
+    match neighbours.complete(found) {
+        Ok(()) => refuse_uncovered(found, had_all),
+        Err(refusal) => *rewrite = Err(refusal),
     }
 }
 
@@ -217,8 +234,7 @@ pub(crate) fn bytes_of(image: &Image, start: u64, size: u64) -> Option<&[u8]> {
 
 /// The segment an address is in.
 fn text_of(image: &Image, address: u64) -> Option<&Text> {
-    let holds = |text: &&Text| {
-        address.checked_sub(text.start).is_some_and(|at| at < text.bytes.len() as u64)
-    };
-    image.text.iter().find(holds)
+    let after = image.text.partition_point(|text| text.start <= address);
+    let text = image.text.get(after.checked_sub(1)?)?;
+    (address - text.start < text.bytes.len() as u64).then_some(text)
 }

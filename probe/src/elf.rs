@@ -6,21 +6,42 @@
 //! or library, and what claims more than it holds.
 
 mod debug_file;
+mod exported;
 mod frames;
 mod functions;
+pub(crate) mod go;
 mod layout;
 mod names;
 mod reached;
+pub(crate) mod script;
 mod sources;
 mod start;
 mod symbols;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::fs::File as OpenFile;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disassembly::{JUMP_BYTES, Refusal};
+use crate::regular;
+pub use go::Go;
 use layout::{File, Layout};
+
+/// Whether a file has unwind information for the instruction at an offset; not if it cannot be read.
+pub(crate) fn has_unwind_information(file: &OpenFile, offset: u64) -> bool {
+    let Ok(bytes) = regular::contents(file) else { return false };
+    let Ok(file) = File::parse(&*bytes) else { return false };
+    let Ok(layout) = Layout::of(&file) else { return false };
+    let holds = |text: &&Text| {
+        offset.checked_sub(text.offset).is_some_and(|at| at < text.bytes.len() as u64)
+    };
+    let Some(text) = layout.text.iter().find(holds) else { return false };
+    let address = text.start + (offset - text.offset);
+    frames::of(&file, &layout).iter().any(|frame| frame.range.contains(&address))
+}
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +56,7 @@ pub enum ElfError {
         source: std::io::Error,
     },
     /// It is no x86-64 program or library.
-    #[error("{path}: not an x86-64 ELF program or library: {reason}")]
+    #[error("{path}: not a 64-bit x86-64 ELF program or library: {reason}")]
     NotElf {
         /// Which.
         path: PathBuf,
@@ -73,6 +94,19 @@ pub struct Text {
     pub bytes: Vec<u8>,
 }
 
+/// The open file that an image was read from, to be read again: its path may lead to another one by then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin(Option<Arc<OpenFile>>);
+
+impl PartialEq for Origin {
+    /// Images are compared by what they say.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
 /// What a file says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -102,6 +136,13 @@ pub struct Image {
     pub relocatable: bool,
     /// Whether it names a dynamic linker: dynamic programs do, libraries mostly do not.
     pub dynamic: bool,
+    /// Places in the instructions that the dynamic linker changes when it loads the file (text relocations), ascending.
+    pub relocated: Vec<Range<u64>>,
+    /// Places in the instructions that differ in the memory of a process, ascending; none unless that was compared.
+    pub differing: Vec<Range<u64>>,
+    pub(crate) origin: Origin,
+    /// What Go's runtime knows of it, if it is a program of Go.
+    pub go: Option<Go>,
 }
 
 impl Image {
@@ -111,8 +152,21 @@ impl Image {
     /// [`ElfError`]; a hostile file is no worse than a damaged one.
     pub fn read(path: &Path) -> Result<Image, ElfError> {
         let read = |source| ElfError::Read { path: path.into(), source };
-        let bytes = debug_file::regular(path).map_err(read)?;
-        Image::from_bytes(&bytes, path, Some(Path::new(debug_file::ROOT)))
+        let file = regular::open(path).map_err(read)?;
+        Image::from_file(file, path)
+    }
+
+    /// Reads an open file, and the symbols of its separate debug file if there is one; `path` is what the file is
+    /// called, which may lead to another one.
+    ///
+    /// # Errors
+    /// [`ElfError`]; a hostile file is no worse than a damaged one.
+    pub fn from_file(file: OpenFile, path: &Path) -> Result<Image, ElfError> {
+        let read = |source| ElfError::Read { path: path.into(), source };
+        let bytes = regular::contents(&file).map_err(read)?;
+        let mut image = Image::from_bytes(&bytes, path, Some(Path::new(debug_file::ROOT)))?;
+        image.origin = Origin(Some(Arc::new(file)));
+        Ok(image)
     }
 
     /// Reads a file's bytes, and nothing else; `path` is what they are called.
@@ -126,12 +180,18 @@ impl Image {
     /// With separate debug files beside the file and below `debug_root`, or without.
     fn from_bytes(bytes: &[u8], path: &Path, debug_root: Option<&Path>) -> Result<Image, ElfError> {
         let not_elf = |reason| ElfError::NotElf { path: path.into(), reason };
+        if let Some(reason) = foreign(bytes) {
+            return Err(not_elf(reason));
+        }
         let file = File::parse(bytes).map_err(|error| not_elf(error.to_string()))?;
         let layout = Layout::of(&file).map_err(not_elf)?;
         let mut symbols = symbols::of(&file).map_err(not_elf)?;
         if let Some(root) = debug_root {
             symbols.extend(debug_file::symbols(&file, path, root));
         }
+        let go = go::of(&file, &layout);
+        let unnamed = go.as_ref().map(|go| go.symbols(&layout, &symbols));
+        symbols.extend(unnamed.into_iter().flatten());
         let frames = frames::of(&file, &layout);
         let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
         let tables: Vec<(u64, u64)> = frames
@@ -139,7 +199,8 @@ impl Image {
             .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
             .collect();
         let reached = reached::of(&file, &layout);
-        let call_sites = reached::call_sites(&layout.data, &tables);
+        let relocated = reached::relocated(&file, &layout);
+        let call_sites = reached::call_sites(&layout.data, &tables).map_err(not_elf)?;
         let landing_pads = reached::landing_pads(&call_sites);
         let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
         let path = path.into();
@@ -155,6 +216,10 @@ impl Image {
             entry,
             relocatable,
             dynamic,
+            relocated,
+            differing: Vec::new(),
+            origin: Origin::default(),
+            go,
         })
     }
 
@@ -184,7 +249,11 @@ impl Image {
         let path = &self.path;
         let read = |source| ElfError::Read { path: path.clone(), source };
         let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
-        let bytes = debug_file::regular(path).map_err(read)?;
+        let bytes = match &self.origin.0 {
+            Some(file) => regular::contents(file),
+            None => regular::read(path),
+        };
+        let bytes = bytes.map_err(read)?;
         let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
         let root = Path::new(debug_file::ROOT);
         let separate = || debug_file::read(&file, path, root, &find);
@@ -199,6 +268,27 @@ impl Image {
         main.or_else(|| start::main(self))
     }
 
+    /// Why the bytes in some range of the instructions are not those in memory; `None` if they are.
+    pub(crate) fn unsettled(&self, range: &Range<u64>) -> Option<Refusal> {
+        let first = |places: &[Range<u64>]| {
+            let place = places.get(places.partition_point(|place| place.end <= range.start))?;
+            (place.start < range.end).then_some(place.start.max(range.start))
+        };
+        let relocated = first(&self.relocated).map(Refusal::Relocated);
+        relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
+    }
+
+    /// Whether the call that ends before an address, and the function it is in, are in memory as they are in the file.
+    pub(crate) fn is_settled_call(&self, next: u64) -> bool {
+        if self.relocated.is_empty() && self.differing.is_empty() {
+            return true;
+        }
+        let call = next.saturating_sub(JUMP_BYTES as u64)..next;
+        let function = self.function_at(call.start);
+        let function = function.map_or(call.clone(), |one| one.start..one.start + one.size);
+        self.unsettled(&call).or_else(|| self.unsettled(&function)).is_none()
+    }
+
     /// The number of the first call site that does not end before an address.
     pub(crate) fn call_sites_from(&self, address: u64) -> usize {
         self.call_sites.partition_point(|(site, _)| site.end <= address)
@@ -210,4 +300,20 @@ impl Image {
         let function = self.functions.get(after.checked_sub(1)?)?;
         (address - function.start < function.size).then_some(function)
     }
+}
+
+/// Where an ELF file says how wide its addresses are, and what it says then (ELF, "ELF Identification").
+const CLASS: usize = 4;
+const CLASS_32: u8 = 1;
+
+/// What kind of file some bytes are, if that is a well-known other one.
+fn foreign(bytes: &[u8]) -> Option<String> {
+    if let Some(interpreter) = script::interpreter(bytes) {
+        return Some(format!(
+            "it is a script, which {interpreter} runs: that is the program with functions"
+        ));
+    }
+    let is_elf = bytes.starts_with(b"\x7fELF");
+    (is_elf && bytes.get(CLASS) == Some(&CLASS_32))
+        .then(|| "it is a 32-bit program; only 64-bit programs can be tagged".into())
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use iced_x86::Instruction;
 
 use super::flow::fragment_at;
+use super::go::Runtime;
 use super::{Refusal, branch_target, bytes_of, instructions};
 use crate::elf::Image;
 
@@ -20,6 +21,8 @@ pub(super) struct Body {
     pub function: Range<u64>,
     /// All its instructions.
     pub instructions: Vec<Instruction>,
+    /// What Go's runtime makes of it.
+    pub go: Runtime,
     /// Branches of its own to each of its addresses, by number.
     branches: Branches,
 }
@@ -51,8 +54,11 @@ impl Body {
     /// Reads it.
     ///
     /// # Errors
-    /// [`Refusal`] if it is not all instructions.
+    /// [`Refusal`] if it is not all instructions, or if memory has others.
     pub fn read(image: &Image, range: Range<u64>, function: Range<u64>) -> Result<Body, Refusal> {
+        if let Some(refusal) = image.unsettled(&range) {
+            return Err(refusal);
+        }
         let bytes = bytes_of(image, range.start, range.end - range.start);
         let bytes = bytes.ok_or(Refusal::NoInstructions)?;
         let mut all = Vec::with_capacity(bytes.len() / MEAN_BYTES + 1);
@@ -67,7 +73,8 @@ impl Body {
             Some((target, index))
         };
         let branches = Branches::new(instructions.iter().enumerate().filter_map(inside).collect());
-        Ok(Body { range, function, instructions, branches })
+        let go = Runtime::of(image, &function, &instructions);
+        Ok(Body { range, function, instructions, go, branches })
     }
 
     /// The branches to an address, by number.

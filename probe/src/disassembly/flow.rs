@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 
+use super::go;
 use super::marks::Marks;
-use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
+use super::{JUMP_BYTES, branch_target, bytes_of, in_parallel, instructions, is_call};
 use crate::elf::{Image, Text};
 
 /// Longest jump table that is read, in entries.
@@ -32,6 +33,8 @@ pub struct Flow {
     owners: HashMap<u64, u64>,
     /// Calls that say where they lead.
     calls: Vec<Call>,
+    /// Functions of Go that others call which do not check the stack.
+    unchecked: HashSet<u64>,
 }
 
 /// A call that says where it leads.
@@ -41,6 +44,13 @@ pub struct Call {
     pub next: u64,
     /// Where it leads.
     pub target: u64,
+}
+
+impl Call {
+    /// Where its operation code is: prefixes come before.
+    fn start(&self) -> u64 {
+        self.next - JUMP_BYTES as u64
+    }
 }
 
 impl Flow {
@@ -61,8 +71,12 @@ impl Flow {
             flow.calls.extend(part.calls);
             tables.extend(more);
         }
-        let reached = image.reached.iter().chain(&image.landing_pads);
+        let resumed = image.go.iter().flat_map(|go| &go.resumed);
+        let reached = image.reached.iter().chain(&image.landing_pads).chain(resumed);
         reached.for_each(|address| flow.lead_to(*address));
+        // However often a function names a table, it is read once.
+        tables.sort_unstable_by_key(|(range, address)| (range.start, *address));
+        tables.dedup();
         // A table ends before the next thing that is named.
         let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
         named.sort_unstable();
@@ -71,13 +85,23 @@ impl Flow {
             let end = named.get(next).copied().unwrap_or(u64::MAX);
             flow.table(image, &range, address, end);
         }
+        flow.unchecked = go::called_unchecked(image, &flow.calls);
+        // Where control arrives in the middle of a call, its bytes are another instruction's as well.
+        let (fixed, calls) = (&flow.fixed, &mut flow.calls);
+        let is_fixed = |call: &Call| (call.start() + 1..call.next).any(|at| fixed.has(at));
+        calls.retain(|call| !is_fixed(call));
         flow
+    }
+
+    /// Whether a function of Go that does not check the stack calls another one.
+    pub fn is_called_unchecked(&self, start: u64) -> bool {
+        self.unchecked.contains(&start)
     }
 
     fn none(image: &Image) -> Flow {
         let [fixed, heads, computed] = [(); 3].map(|()| Marks::new(image));
-        let (tabled, self_naming, owners, calls) = Default::default();
-        Flow { fixed, heads, computed, tabled, self_naming, owners, calls }
+        let (tabled, self_naming, owners, calls, unchecked) = Default::default();
+        Flow { fixed, heads, computed, tabled, self_naming, owners, calls, unchecked }
     }
 
     /// Reads some ranges; the tables that they name are to be read yet.
@@ -124,7 +148,7 @@ impl Flow {
 
     fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
-        let (mut calls, mut end) = (Vec::new(), range.start);
+        let (mut calls, mut targets, mut end) = (Vec::new(), Vec::new(), range.start);
         for instruction in instructions(bytes, range.start) {
             end = instruction.next_ip();
             if instruction.code() == Code::Call_rel32_64 {
@@ -136,7 +160,7 @@ impl Flow {
                     self.heads.set(target);
                     self.own(image, range.start, target);
                 }
-                Some(_) => {}
+                Some(target) => targets.push(target),
                 None => {
                     let named = self.note(image, &instruction, &range);
                     tables.extend(named.map(|at| (range.clone(), at)));
@@ -147,7 +171,12 @@ impl Flow {
         let next = image.functions.partition_point(|one| one.start <= range.start);
         let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
         if end == range.end && is_alone {
-            self.calls.extend(calls);
+            targets.sort_unstable();
+            let is_led_into = |call: &Call| {
+                let behind = targets.partition_point(|target| *target <= call.start());
+                targets.get(behind).is_some_and(|target| *target < call.next)
+            };
+            self.calls.extend(calls.into_iter().filter(|call| !is_led_into(call)));
         }
     }
 

@@ -20,6 +20,9 @@ const REACH: u64 = 110;
 const LONGEST_TAKEN: u64 = 1 << 10;
 /// How far a region that makes room may reach, in instructions.
 const LONGEST: usize = 8;
+/// Farther from a place than this, nothing matters for a region that makes room for it: jumps of two bytes do not
+/// reach it, and no region is so long.
+pub(super) const FAR: u64 = REACH + LONGEST_TAKEN;
 
 /// Takes five free bytes within reach of a jump of two bytes.
 pub(super) fn island(free: &mut [Range<u64>], from: u64) -> Option<u64> {
@@ -36,14 +39,23 @@ pub(super) fn island(free: &mut [Range<u64>], from: u64) -> Option<u64> {
     None
 }
 
+/// The same of many free ranges, by address, of which few are near.
+pub(super) fn island_near(free: &mut [Range<u64>], from: u64) -> Option<u64> {
+    let far = u64::from(u8::MAX);
+    let first = free.partition_point(|range| range.end + far < from);
+    let last = free.partition_point(|range| range.start < from + far);
+    island(free.get_mut(first..last)?, from)
+}
+
 impl Ground<'_> {
     /// A region whose jump leaves five bytes free within reach of an address, apart from others.
     pub fn spare(&self, at: u64, taken: &[Range<u64>]) -> Option<Span> {
         let body = self.body;
         let all = body.instructions.len();
         let least = 2 * JUMP_BYTES as u64;
-        let near = (1..all).filter(|first| body.address(*first).abs_diff(at) < REACH);
-        near.into_iter().find_map(|first| {
+        let before = body.instructions.partition_point(|one| one.ip() + REACH <= at);
+        let behind = body.instructions.partition_point(|one| one.ip() < at + REACH);
+        (before.max(1)..behind).find_map(|first| {
             let ends = first + 1..=(first + LONGEST).min(all);
             let spans = ends.map_while(|end| self.close(first, end).ok());
             let fits = |span: &Span| {
@@ -67,6 +79,8 @@ pub(super) struct Neighbours<'a> {
     pub free: Vec<Range<u64>>,
     /// What regions, islands and redirected branches take.
     pub taken: BTreeMap<u64, u64>,
+    /// The function that was looked at last, by its first address.
+    pub last: Option<(u64, Result<Body, Refusal>)>,
 }
 
 impl Neighbours<'_> {
@@ -75,7 +89,7 @@ impl Neighbours<'_> {
     /// # Errors
     /// [`Refusal`] if there is none for its entry.
     pub fn complete(&mut self, rewrite: &mut Rewrite) -> Result<(), Refusal> {
-        let mut given = Vec::new();
+        let mut given: Vec<Region> = Vec::new();
         for region in &mut rewrite.regions {
             if region.jump != Jump::Missing {
                 continue;
@@ -92,7 +106,16 @@ impl Neighbours<'_> {
                 }
                 None if region.entry => match rewrite.fallback.take() {
                     Some(fallback) if self.is_free(&fallback) => *region = fallback,
-                    _ => return Err(Refusal::TooShort),
+                    _ => {
+                        // What would have been moved for it stays.
+                        let stays = |free: &Range<u64>| {
+                            given
+                                .iter()
+                                .any(|one| one.start() < free.start && free.start <= one.room)
+                        };
+                        self.free.retain(|free| !stays(free));
+                        return Err(Refusal::TooShort);
+                    }
                 },
                 None => {
                     let exits = region.leavings.iter();
@@ -112,10 +135,7 @@ impl Neighbours<'_> {
     }
 
     fn near(&mut self, at: u64) -> Option<u64> {
-        let far = u64::from(u8::MAX);
-        let first = self.free.partition_point(|range| range.end + far < at);
-        let last = self.free.partition_point(|range| range.start < at + far);
-        island(self.free.get_mut(first..last)?, at)
+        island_near(&mut self.free, at)
     }
 
     /// Moves instructions of a neighbour.
@@ -125,9 +145,14 @@ impl Neighbours<'_> {
         let near = functions[first..].iter().take_while(|one| one.start < at + REACH);
         for function in near {
             let range = function.start..function.start + function.size;
-            let Ok(body) = Body::read(self.image, range.clone(), range.clone()) else { continue };
-            let ground = Ground { image: self.image, flow: self.flow, body: &body };
-            let (first, last) = (range.start.saturating_sub(LONGEST_TAKEN), range.end + REACH);
+            // Many places of a large function may need room: it is read once.
+            if self.last.as_ref().is_none_or(|(start, _)| *start != range.start) {
+                self.last =
+                    Some((range.start, Body::read(self.image, range.clone(), range.clone())));
+            }
+            let Some((_, Ok(body))) = &self.last else { continue };
+            let ground = Ground { image: self.image, flow: self.flow, body };
+            let (first, last) = (at.saturating_sub(FAR), at + FAR);
             let taken = self.taken.range(first..last).map(|(start, end)| *start..*end);
             let near = |address| self.free.partition_point(|other| other.start < address);
             let free = self.free[near(first)..near(last)].iter().cloned();

@@ -32,7 +32,9 @@ pub(super) fn of(image: &Image, body: &Body, index: usize) -> Option<Leaving> {
         }
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
             let target = instruction.near_branch_target();
-            let inside = body.owns(image, target);
+            // A function of Go begins anew when its stack has grown, and has not been entered yet.
+            let grown = body.go.check != 0 && target == body.function.start;
+            let inside = grown || body.owns(image, target);
             (target != 0 && !inside).then_some(Leaving::Jump(target))
         }
         FlowControl::IndirectBranch => {

@@ -18,10 +18,11 @@ impl Marks {
     }
 
     fn place(&self, address: u64) -> Option<(usize, usize, u64)> {
-        self.segments.iter().enumerate().find_map(|(segment, (start, words))| {
-            let bit = usize::try_from(address.checked_sub(*start)?).ok()?;
-            (bit / WORD < words.len()).then(|| (segment, bit / WORD, 1 << (bit % WORD)))
-        })
+        let after = self.segments.partition_point(|(start, _)| *start <= address);
+        let segment = after.checked_sub(1)?;
+        let (start, words) = &self.segments[segment];
+        let bit = usize::try_from(address - start).ok()?;
+        (bit / WORD < words.len()).then(|| (segment, bit / WORD, 1 << (bit % WORD)))
     }
 
     /// Marks an address; ignored outside the segments.

@@ -19,6 +19,18 @@ pub enum Refusal {
     Irregular,
     /// An instruction there cannot be moved.
     Unmovable(u64),
+    /// The byte at this address is not the file's in the memory of the process.
+    Differs(u64),
+    /// The dynamic linker changes the instructions at this address when it loads the file.
+    Relocated(u64),
+    /// Go's runtime enters the function in its middle, compares its address or unwinds it specially.
+    GoRuntime,
+    /// The table of functions that Go's runtime has is of a version that is not known.
+    GoVersion,
+    /// The function runs without a check of the stack, where Go may have left too little for a tag that writes.
+    GoStack,
+    /// It is a block of a function of Go, which the runtime could not interrupt elsewhere.
+    GoBlock,
 }
 
 impl fmt::Display for Refusal {
@@ -39,6 +51,29 @@ impl fmt::Display for Refusal {
             Refusal::Unmovable(address) => {
                 write!(f, "the instruction at {address:x} cannot be moved")
             }
+            Refusal::Differs(address) => {
+                write!(f, "it differs from its file in memory at {address:x}")
+            }
+            Refusal::Relocated(address) => {
+                write!(
+                    f,
+                    "the dynamic linker changes its instructions at {address:x} (text relocation)"
+                )
+            }
+            Refusal::GoRuntime => write!(f, "Go's runtime looks at its addresses"),
+            Refusal::GoVersion => {
+                write!(
+                    f,
+                    "its functions are listed in a way of Go that is not known (older than 1.18, or new)"
+                )
+            }
+            Refusal::GoStack => {
+                write!(
+                    f,
+                    "Go does not check its stack: there may be no room for what a tag saves there"
+                )
+            }
+            Refusal::GoBlock => write!(f, "blocks of functions of Go are not tagged"),
         }
     }
 }

@@ -35,34 +35,42 @@ pub(super) struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// The smallest region with some instructions.
+    /// The smallest region with some instructions. If there is none, there is none with more either.
     ///
     /// # Errors
     /// [`Refusal`] if there is none.
     pub fn close(&self, mut first: usize, mut end: usize) -> Result<Span, Refusal> {
         let body = self.body;
+        // Those that were looked at: a region may grow by one instruction often.
+        let (mut seen_first, mut seen_end) = (first, first);
         loop {
             let (start, behind) = (body.address(first), body.address(end));
             if behind - start > LONGEST {
                 return Err(Refusal::Target(start));
             }
-            let before = (first, end);
-            for index in before.0..before.1 {
-                self.check(index, before.1)?;
+            let (from, to) = (first, end);
+            // What was the first instruction, or the last one, may be neither any more.
+            let before = from..if from < seen_first { seen_first + 1 } else { from };
+            let more =
+                if to > seen_end { seen_end.saturating_sub(1).max(before.end) } else { to }..to;
+            for index in before.chain(more) {
+                self.check(index, to)?;
                 let address = body.address(index);
-                if index == before.0 {
+                if index == from {
                     continue;
                 }
                 if self.flow.is_fixed(address) {
                     return Err(Refusal::Target(address));
                 }
-                for branch in body.branches_to(address) {
-                    (first, end) = (first.min(*branch), end.max(branch + 1));
+                // They are in ascending order.
+                if let [nearest, .., farthest] | [nearest @ farthest] = body.branches_to(address) {
+                    (first, end) = (first.min(*nearest), end.max(farthest + 1));
                 }
             }
-            if (first, end) == before {
+            if (first, end) == (from, to) {
                 return Ok(Span { first, end, room: self.room(end) });
             }
+            (seen_first, seen_end) = (from, to);
         }
     }
 
@@ -78,13 +86,25 @@ impl Ground<'_> {
         let ip = instruction.ip();
         let bytes = bytes_of(self.image, ip, instruction.len() as u64).unwrap_or_default();
         is_padding(instruction, bytes)
-            && !self.flow.is_fixed(ip)
-            && self.body.branches_to(ip).is_empty()
+            && !self.is_led_to(ip)
+            && self.arrival_within(instruction).is_none()
+    }
+
+    /// Whether control arrives at an address otherwise than from the instruction before.
+    fn is_led_to(&self, address: u64) -> bool {
+        self.flow.is_fixed(address) || !self.body.branches_to(address).is_empty()
+    }
+
+    /// Where control arrives in the middle of an instruction, which is another one there: a prefix may be jumped over,
+    /// such as the lock that a single thread does not need.
+    pub fn arrival_within(&self, instruction: &Instruction) -> Option<u64> {
+        (instruction.ip() + 1..instruction.next_ip()).find(|at| self.is_led_to(*at))
     }
 
     /// Whether an instruction of a region can be moved.
     fn check(&self, index: usize, end: usize) -> Result<(), Refusal> {
         let instruction = &self.body.instructions[index];
+        self.body.go.check(self.body, index)?;
         let refused = match instruction.flow_control() {
             FlowControl::XbeginXabortXend | FlowControl::Exception => true,
             _ if is_call(instruction) => {
@@ -95,10 +115,7 @@ impl Ground<'_> {
             }
             _ => false,
         };
-        // A prefix may be jumped over, such as the lock that a single thread does not need.
-        let mut inside = instruction.ip() + 1..instruction.next_ip();
-        let led_to = |at: &u64| self.flow.is_fixed(*at) || !self.body.branches_to(*at).is_empty();
-        match inside.find(led_to) {
+        match self.arrival_within(instruction) {
             Some(address) => Err(Refusal::Target(address)),
             None if refused => Err(Refusal::Unmovable(instruction.ip())),
             None => Ok(()),
@@ -132,7 +149,8 @@ impl Ground<'_> {
             let Some(bytes) = bytes_of(image, end, longest) else { break };
             let Some(instruction) = super::instructions(bytes, end).next() else { break };
             let behind = instruction.next_ip();
-            let padding = is_padding(&instruction, &bytes[..instruction.len()]);
+            let padding = is_padding(&instruction, &bytes[..instruction.len()])
+                && image.unsettled(&(end..behind)).is_none();
             if !padding || behind > last || (end..behind).any(|at| self.flow.is_fixed(at)) {
                 break;
             }

@@ -7,6 +7,7 @@
 mod exits;
 mod finish;
 mod heads;
+mod spans;
 
 use std::ops::Range;
 
@@ -19,6 +20,7 @@ use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
 use super::{JUMP_BYTES, Refusal, branch_target, is_call};
 use crate::elf::{Function, Image};
+use spans::Spans;
 
 /// `jmp rel8`.
 pub const SHORT_BYTES: u64 = 2;
@@ -26,8 +28,6 @@ pub const SHORT_BYTES: u64 = 2;
 const WHOLE: u64 = 320;
 /// How far a region around a place may reach, in instructions.
 const AROUND: usize = 8;
-/// Bytes of a jump, and of a conditional one, to anywhere.
-const LONG: Range<usize> = 5..7;
 
 /// Instructions to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub struct Rewrite {
     pub fallback: Option<Region>,
     /// Ways out that stay where they are, but are not arrived at: branches there lead to their copies.
     pub detours: Vec<Region>,
+    /// How many instructions at its entry check the stack: the tag of its entry comes behind them.
+    pub check: usize,
     /// If its own branches lead to its first instruction: whether flags may mean something there.
     pub again: Option<bool>,
     /// Branches that get another target: to functions, to detours.
@@ -102,8 +104,14 @@ pub(super) fn of(
     grain: Grain,
 ) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
     let range = function.start..function.start + function.size;
+    // A patch in a part may lead back to anywhere in the function.
+    if let Some(refusal) = parts.iter().find_map(|part| image.unsettled(part)) {
+        return Err(refusal);
+    }
     let mut rewrite = Rewrite::default();
     let mut bodies = vec![Body::read(image, range.clone(), range.clone())?];
+    bodies[0].go.allow(flow, &bodies[0], exits)?;
+    rewrite.check = bodies[0].go.check;
     let is_finer = grain != Grain::Function;
     for part in parts.iter().filter(|_| exits || is_finer) {
         match Body::read(image, part.clone(), range.clone()) {
@@ -114,7 +122,10 @@ pub(super) fn of(
     if is_finer {
         rewrite.blocks = blocks::of(image, flow, &bodies, grain);
     }
-    rewrite.again = again(&bodies);
+    if bodies[0].go.is_go {
+        rewrite.blocks.iter_mut().for_each(|block| block.refusal = Some(Refusal::GoBlock));
+    }
+    rewrite.again = if rewrite.check == 0 { again(&bodies) } else { None };
     let mut free = Vec::new();
     for (number, body) in bodies.iter().enumerate() {
         let mut planner = Planner::new(image, flow, body, exits);
@@ -143,11 +154,11 @@ struct Planner<'a> {
     ground: Ground<'a>,
     grain: Grain,
     leavings: Vec<(usize, Leaving)>,
-    spans: Vec<Span>,
+    spans: Spans,
     /// Those with room for a jump of two bytes only.
-    short: Vec<Span>,
+    short: Spans,
     /// Those that are not arrived at.
-    detours: Vec<Span>,
+    detours: Spans,
     /// What may take the place of the entry's, which has room for two bytes only.
     fallback: Option<Span>,
     redirects: Vec<Instruction>,
@@ -162,9 +173,9 @@ impl<'a> Planner<'a> {
             ground: Ground { image, flow, body },
             grain: Grain::Function,
             leavings: (0..all).filter_map(leaving).collect(),
-            spans: Vec::new(),
-            short: Vec::new(),
-            detours: Vec::new(),
+            spans: Spans::default(),
+            short: Spans::default(),
+            detours: Spans::default(),
             fallback: None,
             redirects: Vec::new(),
             hidden: Vec::new(),
@@ -225,7 +236,7 @@ impl<'a> Planner<'a> {
 
     /// The smallest region at the entry with room for some bytes.
     fn first_span(&self, least: u64) -> Result<Span, Refusal> {
-        let mut end = 1;
+        let mut end = self.ground.body.go.check.max(1);
         while end <= self.ground.body.instructions.len() {
             let span = self.ground.close(0, end)?;
             if self.bytes(&span) >= least {

@@ -1,5 +1,8 @@
 //! What would be overwritten in programs of compilers, against what objdump says leads where.
 
+mod adhoc;
+pub(crate) mod arrivals;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 

@@ -2,16 +2,17 @@
 //!
 //! Looked for silently where gdb looks: below the debug folder by the program's build identifier, then
 //! by the name in `.gnu_debuglink` beside the program, in `.debug` and below the debug folder. A file
-//! that does not match (another build identifier, another checksum) or is damaged is as none.
+//! that does not match (another build identifier, another checksum) or is damaged is as none. All are looked up in our
+//! own mount namespace, and only regular files are opened: names in a program's file lead to no other.
 
 use std::fs;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use object::Object;
 
 use super::layout::File;
 use super::symbols::{self, Symbol};
+use crate::regular;
 
 /// Where distributions put debug files.
 pub(super) const ROOT: &str = "/usr/lib/debug";
@@ -31,20 +32,12 @@ pub(super) fn read<T>(
     by_build_id(file, root, &find).or_else(|| by_link(file, path, root, &find))
 }
 
-/// Reads a file; one that is no regular file may have no end.
-pub(super) fn regular(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file"));
-    }
-    fs::read(path)
-}
-
 fn by_build_id<T>(file: &File, root: &Path, find: impl Fn(&File) -> Option<T>) -> Option<T> {
     let id = file.build_id().ok()??;
     let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     let path = root.join(format!(".build-id/{first:02x}/{rest}.debug"));
-    let bytes = regular(&path).ok()?;
+    let bytes = regular::read(&path).ok()?;
     let debug = File::parse(&*bytes).ok()?;
     let same = debug.build_id().ok()?? == id;
     same.then(|| find(&debug))?
@@ -67,7 +60,7 @@ fn by_link<T>(
     let folder = path.parent()?;
     let global: PathBuf = root.join(folder.strip_prefix("/").ok()?);
     [folder.to_owned(), folder.join(".debug"), global].iter().find_map(|folder| {
-        let bytes = regular(&folder.join(name)).ok()?;
+        let bytes = regular::read(&folder.join(name)).ok()?;
         let debug = (crc32fast::hash(&bytes) == checksum).then(|| File::parse(&*bytes))?.ok()?;
         find(&debug)
     })

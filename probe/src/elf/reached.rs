@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use gimli::{EndianSlice, LittleEndian, Reader};
-use object::elf::{DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
+use object::elf::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
 use object::read::elf::{Dyn, ProgramHeader};
 
 use super::Text;
@@ -16,8 +16,12 @@ type Bytes<'data> = EndianSlice<'data, LittleEndian>;
 
 /// Packed relative relocations (generic ABI, "Dynamic Section").
 const DT_RELR: u32 = 36;
+const DT_RELRSZ: u32 = 35;
 /// `Elf64_Rela`: place, type and symbol, addend.
 const RELA_WORDS: usize = 3;
+/// How many call sites there may be for each byte of data: an entry has 4 bytes at least, and the same function may
+/// be there several times.
+const SHARED: usize = 2;
 /// No value (Linux Standard Base, "DWARF Exception Header Encoding"), as the following.
 const OMITTED: u8 = 0xff;
 const FORMAT: u8 = 0x0f;
@@ -37,17 +41,78 @@ pub(super) fn of(file: &File, layout: &Layout) -> Vec<u64> {
     all
 }
 
+/// Places in instructions that the dynamic linker writes to, ascending (text relocations, ld(1): `-z notext`).
+pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
+    // Old linkers put the tables into the segment of the instructions.
+    let of = |address| bytes_at(&layout.data, address).or_else(|| bytes_at(&layout.text, address));
+    let mut places: Vec<u64> = Vec::new();
+    for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+        let table = dynamic_value(file, table).zip(dynamic_value(file, size));
+        let bytes =
+            table.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+        let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
+        places.extend(entries.iter().map(|entry| u64::from_le_bytes(entry.as_chunks().0[0])));
+    }
+    let packed = dynamic_value(file, DT_RELR).zip(dynamic_value(file, DT_RELRSZ));
+    let packed = packed.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+    places.extend(unpacked(packed.unwrap_or_default()));
+    // No relocation writes more than a word.
+    let word = size_of::<u64>() as u64;
+    places.retain(|place| {
+        let last = place.saturating_add(word - 1);
+        layout.segment_at(*place).is_some() || layout.segment_at(last).is_some()
+    });
+    places.sort_unstable();
+    places.dedup();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for place in places {
+        let end = place.saturating_add(word);
+        match ranges.last_mut() {
+            Some(last) if place <= last.end => last.end = end,
+            _ => ranges.push(place..end),
+        }
+    }
+    ranges
+}
+
+/// Places of packed relative relocations: an even word is a place, an odd one says which of the next 63 words are some
+/// (generic ABI, "Relative Relocation Table").
+fn unpacked(bytes: &[u8]) -> Vec<u64> {
+    let word = size_of::<u64>() as u64;
+    let (mut places, mut next) = (Vec::new(), 0u64);
+    for entry in bytes.as_chunks().0.iter().map(|entry| u64::from_le_bytes(*entry)) {
+        if entry & 1 == 0 {
+            places.push(entry);
+            next = entry.wrapping_add(word);
+            continue;
+        }
+        let is_set = |bit: &u64| entry >> (bit + 1) & 1 == 1;
+        places.extend((0..63).filter(is_set).map(|bit| next.wrapping_add(bit * word)));
+        next = next.wrapping_add(63 * word);
+    }
+    places
+}
+
 /// Instructions from which the unwinder goes on at a landing pad, and that, by address. `tables`: of each
 /// range with unwind information its start and the address of its table of landing pads.
-pub(super) fn call_sites(data: &[Text], tables: &[(u64, u64)]) -> Vec<(Range<u64>, u64)> {
+///
+/// An error says that tables share their bytes: together they could be far larger than the file.
+pub(super) fn call_sites(
+    data: &[Text],
+    tables: &[(u64, u64)],
+) -> Result<Vec<(Range<u64>, u64)>, String> {
     let mut all = Vec::new();
+    let mut room = SHARED * data.iter().map(|segment| segment.bytes.len()).sum::<usize>();
     for (start, table) in tables {
         // Damage in one is no damage in the next.
-        let _ = pads(data, *start, *table, &mut all);
+        let _ = pads(data, *start, *table, (&mut all, &mut room));
+        if room == 0 {
+            return Err("its tables of landing pads share their bytes".into());
+        }
     }
     all.sort_unstable_by_key(|(site, pad)| (site.start, site.end, *pad));
     all.dedup();
-    all
+    Ok(all)
 }
 
 /// Where the unwinder goes on, ascending.
@@ -83,6 +148,17 @@ fn relocations<'a>(file: &File, data: &'a [Text]) -> impl Iterator<Item = u64> +
     })
 }
 
+/// What a relative relocation puts at an address when the file is loaded.
+pub(super) fn pointer_at(file: &File, data: &[Text], place: u64) -> Option<u64> {
+    let (address, size) = rela(file)?;
+    let entries = bytes_at(data, address)?.get(..size)?;
+    entries.as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0.iter().find_map(|entry| {
+        let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
+        let [at, kind, value] = [0, 1, 2].map(|word: usize| u64::from_le_bytes(words[word]));
+        (at == place && kind as u32 == R_X86_64_RELATIVE).then_some(value)
+    })
+}
+
 /// Address and bytes of the relocations' table.
 fn rela(file: &File) -> Option<(u64, usize)> {
     let size = dynamic_value(file, DT_RELASZ)?;
@@ -100,10 +176,10 @@ fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
 
 /// What follows an address.
 fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
-    data.iter().find_map(|segment| {
-        let skipped = usize::try_from(address.checked_sub(segment.start)?).ok()?;
-        segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
-    })
+    let after = data.partition_point(|segment| segment.start <= address);
+    let segment = data.get(after.checked_sub(1)?)?;
+    let skipped = usize::try_from(address - segment.start).ok()?;
+    segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
 }
 
 /// Where the unwinder goes on in a range (Itanium C++ ABI, "Exception Handling Tables").
@@ -111,7 +187,7 @@ fn pads(
     data: &[Text],
     start: u64,
     table: u64,
-    all: &mut Vec<(Range<u64>, u64)>,
+    (all, room): (&mut Vec<(Range<u64>, u64)>, &mut usize),
 ) -> gimli::Result<()> {
     let bytes = bytes_at(data, table).unwrap_or_default();
     let mut reader = Bytes::new(bytes, LittleEndian);
@@ -126,7 +202,8 @@ fn pads(
     let encoding = reader.read_u8()?;
     let length = reader.read_uleb128()?;
     let mut sites = reader.split(usize::try_from(length).unwrap_or(usize::MAX))?;
-    while !sites.is_empty() {
+    while !sites.is_empty() && *room > 0 {
+        *room -= 1;
         let at = |_: &Bytes| 0;
         let first = start.wrapping_add(encoded(&mut sites, encoding, at)?);
         let bytes = encoded(&mut sites, encoding, at)?;
@@ -157,4 +234,27 @@ fn encoded(
         _ => return Err(gimli::Error::UnknownPointerEncoding(gimli::DwEhPe(encoding))),
     };
     Ok(if encoding & APPLICATION == PC_RELATIVE { value.wrapping_add(at) } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of so many call sites without padding, each with a landing pad.
+    fn table(sites: usize) -> Text {
+        let site = [[1, 0, 0, 0], [2, 0, 0, 0], [9, 0, 0, 0]];
+        let sites = [&site.concat()[..], &[0]].concat().repeat(sites);
+        let length = [sites.len() as u8 & 127 | 128, (sites.len() >> 7) as u8];
+        let head = [OMITTED, OMITTED, 0x03, length[0], length[1]];
+        Text { start: 0x1000, offset: 0, bytes: [&head[..], &sites].concat() }
+    }
+
+    #[test]
+    fn landing_pads_that_functions_share_are_no_more_than_the_data() {
+        let data = [table(1000)];
+        let one = call_sites(&data, &[(0x40_0000, 0x1000)]).unwrap();
+        assert_eq!(one, [(0x40_0001..0x40_0003, 0x40_0009)]);
+        let many: Vec<(u64, u64)> = (0..10_000).map(|at| (0x40_0000 + 16 * at, 0x1000)).collect();
+        assert!(call_sites(&data, &many).is_err());
+    }
 }

@@ -3,7 +3,8 @@
 use super::super::leaving::Leaving;
 use super::super::region::Span;
 use super::super::{JUMP_BYTES, Refusal, goes_on};
-use super::{AROUND, LONG, Planner, SHORT_BYTES};
+use super::spans::Spans;
+use super::{AROUND, Planner, SHORT_BYTES};
 
 impl Planner<'_> {
     /// Sees to it that all ways out are in regions, or redirected.
@@ -11,9 +12,8 @@ impl Planner<'_> {
         let body = self.ground.body;
         let mut tight = Vec::new();
         for (index, leaving) in self.leavings.clone() {
-            let instruction = &body.instructions[index];
-            let long = LONG.contains(&instruction.len());
-            if self.is_covered(index) || matches!(leaving, Leaving::Jump(_)) && long {
+            let is_jump = matches!(leaving, Leaving::Jump(_));
+            if self.is_covered(index) || is_jump && self.can_be_redirected(index) {
                 continue;
             }
             if !self.around(index) {
@@ -26,43 +26,50 @@ impl Planner<'_> {
             }
         }
         for (index, leaving) in self.leavings.clone() {
-            if matches!(leaving, Leaving::Jump(_)) && !self.is_covered(index) {
-                let instruction = body.instructions[index];
-                if LONG.contains(&instruction.len()) {
-                    self.redirects.push(instruction);
-                }
+            let is_jump = matches!(leaving, Leaving::Jump(_));
+            if is_jump && !self.is_covered(index) && self.can_be_redirected(index) {
+                self.redirects.push(body.instructions[index]);
             }
         }
     }
 
-    pub(super) fn is_covered(&self, index: usize) -> bool {
-        let holds = |span: &Span| (span.first..span.end).contains(&index);
-        self.spans.iter().chain(&self.short).chain(&self.detours).any(holds)
+    /// Whether a branch may get another target where it is: there is room for any, and nothing else reads it.
+    fn can_be_redirected(&self, index: usize) -> bool {
+        let instruction = &self.ground.body.instructions[index];
+        // With prefixes, one that only reaches near may be as long.
+        let has_room = instruction.is_jmp_near() || instruction.is_jcc_near();
+        has_room && self.ground.arrival_within(instruction).is_none()
     }
 
-    /// Spans that may hold an instruction, the smaller ones first.
-    pub(super) fn candidates(&self, index: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+    pub(super) fn is_covered(&self, index: usize) -> bool {
+        [&self.spans, &self.short, &self.detours].into_iter().any(|spans| spans.has(index))
+    }
+
+    /// Spans that may hold an instruction, the smaller ones first. Where one is none, larger ones are none either.
+    fn candidates(&self, index: usize) -> impl Iterator<Item = Span> + use<'_> {
         let all = self.ground.body.instructions.len();
         let before = (0..=AROUND.min(index)).map(move |more| (index - more, index + 1));
         let behind = (2..=AROUND).map(move |more| (index, (index + more).min(all)));
-        before.chain(behind)
+        let ground = self.ground;
+        let close = move |(first, end)| ground.close(first, end).ok();
+        before.map_while(close).chain(behind.map_while(close))
     }
 
     /// Makes an instruction part of a region.
     pub(super) fn around(&mut self, index: usize) -> bool {
-        self.candidates(index).any(|(first, end)| self.take(first, end, JUMP_BYTES as u64))
+        let candidates: Vec<Span> = self.candidates(index).collect();
+        candidates.into_iter().any(|span| self.take(span, JUMP_BYTES as u64))
     }
 
     /// Adds a region, with those that it overlaps in one.
-    pub(super) fn take(&mut self, first: usize, end: usize, least: u64) -> bool {
-        let Ok(mut span) = self.ground.close(first, end) else { return false };
+    pub(super) fn take(&mut self, mut span: Span, least: u64) -> bool {
         loop {
             let (start, room) = (self.start(&span), span.room.max(self.start(&span) + least));
-            let overlaps = |other: &&Span| self.start(other) < room && start < other.room;
-            if self.short.iter().any(|other| overlaps(&other)) {
+            let body = self.ground.body;
+            if self.short.within(body, start, room).next().is_some() {
                 return false;
             }
-            let others = self.spans.iter().filter(overlaps);
+            let others = self.spans.within(body, start, room);
             let join = |(first, end): (usize, usize), other: &Span| {
                 (first.min(other.first), end.max(other.end))
             };
@@ -79,7 +86,7 @@ impl Planner<'_> {
             return false;
         }
         let (first, end) = (span.first, span.end);
-        self.spans.retain(|other| other.end <= first || end <= other.first);
+        self.spans.remove(first, end);
         self.spans.push(span);
         true
     }
@@ -97,8 +104,8 @@ impl Planner<'_> {
         if ground.flow.is_fixed(address) || !ground.is_dead(index) || branches.is_empty() {
             return false;
         }
-        let is_long = |branch: &usize| ground.body.instructions[*branch].len() >= JUMP_BYTES;
-        if !branches.iter().all(|one| is_long(one) || self.is_covered(*one) || self.around(*one)) {
+        let stays = |it: &Self, one| it.can_be_redirected(one) || it.is_covered(one);
+        if !branches.iter().all(|one| stays(self, *one) || self.around(*one)) {
             return false;
         }
         if self.is_covered(index) {
@@ -113,15 +120,14 @@ impl Planner<'_> {
 
     /// Makes an instruction part of a region with room for two bytes only.
     pub(super) fn squeeze(&mut self, index: usize) -> bool {
-        for (first, end) in self.candidates(index) {
-            let Ok(span) = self.ground.close(first, end) else { continue };
-            let (start, room) = (self.start(&span), span.room);
-            let free = |other: &Span| room <= self.start(other) || other.room <= start;
-            if room - start >= SHORT_BYTES && self.spans.iter().chain(&self.short).all(free) {
-                self.short.push(span);
-                return true;
-            }
-        }
-        false
+        let fits = |span: &Span| {
+            let (start, room) = (self.start(span), span.room);
+            let body = self.ground.body;
+            let free = |spans: &Spans| spans.within(body, start, room).next().is_none();
+            room - start >= SHORT_BYTES && free(&self.spans) && free(&self.short)
+        };
+        let found = self.candidates(index).find(fits);
+        self.short.extend(found);
+        found.is_some()
     }
 }

@@ -29,9 +29,10 @@ impl Planner<'_> {
 
     /// Makes an instruction the first one of a region: what comes before may be moved for another head.
     fn from(&mut self, index: usize) -> bool {
-        let all = self.ground.body.instructions.len();
-        let mut ends = index + 1..=(index + AROUND).min(all);
-        ends.any(|end| self.take(index, end, JUMP_BYTES as u64))
+        let ground = self.ground;
+        let ends = index + 1..=(index + AROUND).min(ground.body.instructions.len());
+        let mut spans = ends.map_while(|end| ground.close(index, end).ok());
+        spans.any(|span| self.take(span, JUMP_BYTES as u64))
     }
 
     /// Why an instruction is in no region.

@@ -25,6 +25,8 @@ fn names_are_as_sources_have_them() {
         ("_R", "_R"),
         ("@", "@"),
         ("_ZN", "_ZN"),
+        // Escaped where it is printed.
+        ("a\u{1b}[31mb\n", "a\u{1b}[31mb\n"),
     ];
     for (symbol, expected) in cases {
         assert_eq!(name(symbol), expected, "{symbol}");

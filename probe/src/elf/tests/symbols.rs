@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::programs::{Programs, run};
-use crate::elf::{Image, debug_file};
+use crate::elf::Image;
 
 /// Names and largest size of the functions that readelf finds, by address.
 type Listed = BTreeMap<u64, (BTreeSet<String>, u64)>;
@@ -34,7 +34,7 @@ fn symbols_are_those_that_readelf_lists() {
     let programs = Programs::new();
     for path in programs.all() {
         let Some(listed) = listed(&path) else { continue };
-        let image = Image::parse(&debug_file::regular(&path).unwrap(), &path).unwrap();
+        let image = Image::parse(&crate::regular::read(&path).unwrap(), &path).unwrap();
         let named: BTreeMap<u64, BTreeSet<String>> = image
             .functions
             .iter()

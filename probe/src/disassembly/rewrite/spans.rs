@@ -1,0 +1,63 @@
+//! Spans of a body that lie apart, found by the number of an instruction: however many there are.
+
+use std::collections::BTreeMap;
+
+use super::super::body::Body;
+use super::super::region::Span;
+
+/// Spans by their first instructions.
+#[derive(Debug, Default)]
+pub(super) struct Spans(BTreeMap<usize, Span>);
+
+impl Spans {
+    pub fn push(&mut self, span: Span) {
+        self.0.insert(span.first, span);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Span> {
+        self.0.values()
+    }
+
+    /// Whether one of them has an instruction.
+    pub fn has(&self, index: usize) -> bool {
+        let before = self.0.range(..=index).next_back();
+        before.is_some_and(|(_, span)| index < span.end)
+    }
+
+    /// Those that take some of the bytes between two addresses.
+    pub fn within<'a>(
+        &'a self,
+        body: &'a Body,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = &'a Span> {
+        let behind = body.instructions.partition_point(|one| one.ip() < end);
+        let before = self.0.range(..behind).rev().map(|(_, span)| span);
+        before.take_while(move |span| start < span.room)
+    }
+
+    /// Takes out those that have some of the instructions between two numbers.
+    pub fn remove(&mut self, first: usize, end: usize) {
+        while let Some((number, _)) =
+            self.0.range(..end).next_back().filter(|(_, span)| first < span.end)
+        {
+            let number = *number;
+            self.0.remove(&number);
+        }
+    }
+}
+
+impl Extend<Span> for Spans {
+    fn extend<I: IntoIterator<Item = Span>>(&mut self, spans: I) {
+        spans.into_iter().for_each(|span| self.push(span));
+    }
+}
+
+impl IntoIterator for Spans {
+    type Item = Span;
+    type IntoIter = std::collections::btree_map::IntoValues<usize, Span>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_values()
+    }
+}

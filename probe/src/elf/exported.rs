@@ -1,0 +1,87 @@
+//! Reads one function of a file that exports it, and nothing else of the file: much less work than reading all.
+
+use std::fs;
+use std::path::Path;
+
+use object::elf::{EM_X86_64, PF_X, PT_LOAD, STT_FUNC};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Sym};
+
+use super::layout::{ENDIAN, Header};
+use super::{ElfError, Function, Image, Origin, Text};
+use crate::regular;
+
+/// Longest function that is read, in bytes.
+const LONGEST: u64 = 1 << 16;
+
+type File<'a> = ElfFile64<'a, object::LittleEndian>;
+
+impl Image {
+    /// Reads an exported function of a regular file that is open and called `path`; `None` if there is none of this name. The image has no other
+    /// functions and no other bytes, and says nothing of who calls it.
+    ///
+    /// # Errors
+    /// [`ElfError`]
+    pub fn read_exported(
+        file: fs::File,
+        path: &Path,
+        symbol: &str,
+    ) -> Result<Option<Image>, ElfError> {
+        let not_elf =
+            |reason: &str| ElfError::NotElf { path: path.into(), reason: reason.to_owned() };
+        let bytes = regular::contents(&file);
+        let bytes = bytes.map_err(|source| ElfError::Read { path: path.into(), source })?;
+        let file = File::parse(&*bytes).map_err(|error| not_elf(&error.to_string()))?;
+        if file.elf_header().e_machine(ENDIAN) != EM_X86_64 {
+            return Err(not_elf("it is for another processor"));
+        }
+        let Some((start, size)) = find(&file, symbol) else { return Ok(None) };
+        let text =
+            text(&file, start, size).ok_or_else(|| not_elf("it lacks a function's bytes"))?;
+        let (name, symbols) = (symbol.to_owned(), vec![symbol.to_owned()]);
+        let function = Function { name, symbols, start, size, ifunc: false, source: None };
+        Ok(Some(Image {
+            path: path.into(),
+            functions: vec![function],
+            fragments: Vec::new(),
+            text: vec![text],
+            data: Vec::new(),
+            reached: Vec::new(),
+            landing_pads: Vec::new(),
+            call_sites: Vec::new(),
+            entry: 0,
+            relocatable: true,
+            dynamic: false,
+            relocated: Vec::new(),
+            differing: Vec::new(),
+            go: None,
+            origin: Origin::default(),
+        }))
+    }
+}
+
+/// Address and size of an exported function.
+fn find(file: &File, symbol: &str) -> Option<(u64, u64)> {
+    let table = file.elf_dynamic_symbol_table();
+    let found = table.iter().find(|one| {
+        !one.is_undefined(ENDIAN)
+            && one.st_type() == STT_FUNC
+            && table.symbol_name(ENDIAN, one).is_ok_and(|name| name == symbol.as_bytes())
+    })?;
+    let size = found.st_size(ENDIAN);
+    (1..=LONGEST).contains(&size).then(|| (found.st_value(ENDIAN), size))
+}
+
+/// The bytes of a function that lies in an executable segment.
+fn text(file: &File, start: u64, size: u64) -> Option<Text> {
+    let holds = |one: &&<Header as FileHeader>::ProgramHeader| {
+        let from = start.checked_sub(one.p_vaddr(ENDIAN));
+        one.p_type(ENDIAN) == PT_LOAD
+            && one.p_flags(ENDIAN) & PF_X != 0
+            && from.is_some_and(|from| from <= one.p_filesz(ENDIAN))
+    };
+    let segment = file.elf_program_headers().iter().find(holds)?;
+    let skipped = (start - segment.p_vaddr(ENDIAN)) as usize;
+    let bytes = segment.data(ENDIAN, file.data()).ok()?;
+    let bytes = bytes.get(skipped..skipped.checked_add(size as usize)?)?.to_vec();
+    Some(Text { start, offset: segment.p_offset(ENDIAN) + skipped as u64, bytes })
+}
