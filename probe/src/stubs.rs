@@ -11,11 +11,15 @@
 //! returns into one: a moved call pushes the return address it would have pushed, and jumps. Addresses are those of
 //! the file; how far it is moved when it is loaded matters only where an address is a value.
 
+pub(crate) mod boundary;
 mod few;
 pub mod layout;
+pub mod lookup;
 mod moved;
 mod order;
-mod switch;
+pub(crate) mod restorer;
+mod rows;
+pub(crate) mod switch;
 pub mod tags;
 #[cfg(test)]
 mod tests;
@@ -24,12 +28,16 @@ pub mod unfinished;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use iced_x86::{Code, FlowControl, Instruction};
+pub use boundary::TagCode;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, is_call};
+use crate::unwind::{Origin, Row};
 pub use few::Few;
-use moved::{Moved, encode};
+use moved::{Moved, Room, encode};
 use order::{behind, in_order, jumps};
+use rows::Rows;
+pub(crate) use rows::SHARED_SAVED;
 pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.
@@ -66,8 +74,12 @@ pub struct Changes {
     pub regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was, and where its counterpart is; ascending.
     pub moved: Vec<(u64, u64)>,
+    /// The code of its tags, and the instruction of the original code that each precedes.
+    pub tags: Vec<TagCode>,
     /// Where its stubs are.
     pub stubs: Range<u64>,
+    /// Whether it looks stubs up.
+    pub looks_up: bool,
 }
 
 /// Stubs, one behind the other.
@@ -77,6 +89,19 @@ pub struct Stubs {
     bias: u64,
     tags: Tags,
     code: Vec<u8>,
+    /// Rows of unwind tables for cold instructions, and for the stubs behind them.
+    cold_rows: Rows,
+    rows: Rows,
+    lookup: Option<Lookup>,
+}
+
+/// A function that is to look stubs up ([`lookup`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Its first instruction, in the file.
+    pub function: u64,
+    /// Where the list of tables is, in memory.
+    pub list: u64,
 }
 
 /// A function whose stubs are being made.
@@ -86,6 +111,8 @@ struct Context {
     /// The tag of its entry, and that of a branch of its own there.
     entry: TagPlace,
     again: TagPlace,
+    /// How many instructions come before the tag of its entry.
+    check: usize,
     /// Where jumps lead that leave the function: to stubs with its exit tag.
     exits: HashMap<u64, u64>,
     /// Where branches to detours lead.
@@ -106,7 +133,35 @@ impl Stubs {
         let start = start.wrapping_sub(bias);
         let tags = Tags::new(sink, start, at_most)?;
         let code = vec![0xcc; tags.prelude_bytes()];
-        Ok(Stubs { start, bias, tags, code })
+        let (cold_rows, rows) = Default::default();
+        Ok(Stubs { start, bias, tags, code, cold_rows, rows, lookup: None })
+    }
+
+    /// Lets a function look stubs up, when it is added.
+    pub fn look_up(&mut self, lookup: Option<Lookup>) {
+        self.lookup = lookup;
+    }
+
+    /// Where they begin, as an address of the file.
+    #[cfg(test)]
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Bytes of the code that tags share.
+    #[cfg(test)]
+    pub(crate) fn shared_bytes(&self) -> usize {
+        self.tags.shared().len()
+    }
+
+    /// Rows of an unwind table for all of the stubs, and the address behind them. Addresses are the file's.
+    pub fn rows(&self) -> (Vec<Row>, u64) {
+        let mut shared = Rows::default();
+        if !self.tags.shared().is_empty() {
+            shared.push_shared(self.start, self.tags.shared());
+        }
+        let all = [&shared, &self.cold_rows, &self.rows].map(Rows::as_slice);
+        (all.concat(), self.end())
     }
 
     /// What is to be at their start.
@@ -148,7 +203,7 @@ impl Stubs {
         start: u64,
         number: u32,
     ) -> Result<Changes, StubError> {
-        let before = self.code.len();
+        let before = (self.code.len(), self.rows.len());
         let (exits, detours, copies) = Default::default();
         let blocks = (number + 1..).zip(rewrite.seen_blocks());
         let heads =
@@ -157,12 +212,15 @@ impl Stubs {
         let (entry, again) = (TagPlace::entry(number), TagPlace::exit(number));
         let in_loop = |place: TagPlace| rewrite.again.map_or(place, |flags| place.in_loop(flags));
         let (entry, again) = (in_loop(entry), in_loop(again));
-        let mut context = Context { start, number, entry, again, exits, detours, copies, heads };
+        let check = rewrite.check;
+        let mut context =
+            Context { start, number, entry, again, check, exits, detours, copies, heads };
         let mut changes = Changes::default();
         changes.stubs.start = self.end();
         let added = self.function(rewrite, &mut context, &mut changes);
         if added.is_err() {
-            self.code.truncate(before);
+            self.code.truncate(before.0);
+            self.rows.truncate(before.1);
         }
         changes.stubs.end = self.end();
         changes.moved.sort_unstable();
@@ -178,6 +236,8 @@ impl Stubs {
         for target in jumps(rewrite) {
             if !context.exits.contains_key(&target) {
                 let stub = self.leaving(context, target)?;
+                let end = self.end().wrapping_sub(JUMP_BYTES as u64);
+                changes.tags.push(TagCode { start: stub, end, original: target });
                 context.exits.insert(target, stub);
             }
         }
@@ -195,10 +255,13 @@ impl Stubs {
             let next = regions.get(index + 1);
             runs_on = region.entry && next.is_some_and(|next| behind(region) == Some(next.start()));
             let stub = self.region(region, runs_on, context, changes)?;
+            context.copies.insert(region.start(), stub);
+            let looking_up = self.looking_up(rewrite, region, context, stub)?;
+            changes.looks_up |= looking_up.is_some();
+            let stub = looking_up.unwrap_or(stub);
             if region.entry {
                 changes.entry = stub;
             }
-            context.copies.insert(region.start(), stub);
             changes.regions.push((region.start(), region.room));
             match region.jump {
                 Jump::Near => {
@@ -237,11 +300,49 @@ impl Stubs {
         let start = self.end();
         let is_other = target != context.start;
         let place = if is_other { TagPlace::exit(context.number) } else { context.again };
-        let code = self.tags.code(&place, start)?;
+        let code = self.tag(&place, start, target)?;
         let from = start.wrapping_add(code.len() as u64);
+        self.rows.push(Row { at: from, origin: Origin::At(target), lowered: 0 });
+        let distance = target.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
+        if i32::try_from(distance).is_err() {
+            let reason = format!("{target:x}, where it goes on, is too far away");
+            return Err(StubError { at: start, reason });
+        }
         self.code.extend(code);
         self.code.extend(jump(from, target));
         Ok(start)
+    }
+
+    /// The code of a tag, whose rows are added. `origin`: the original instruction that comes next.
+    fn tag(&mut self, place: &TagPlace, at: u64, origin: u64) -> Result<Vec<u8>, StubError> {
+        if let Some(at) = self.tags.next_cold() {
+            let lowered = place.below();
+            self.cold_rows.push(Row { at, origin: Origin::At(origin), lowered });
+        }
+        let code = self.tags.code(place, at)?;
+        if !code.is_empty() {
+            self.rows.push_tag(at, origin, self.tags.lowered(place));
+        }
+        Ok(code)
+    }
+
+    /// What a function that looks stubs up does before the stub of its entry: where that is. `None` for others.
+    fn looking_up(
+        &mut self,
+        rewrite: &Rewrite,
+        region: &Region,
+        context: &Context,
+        stub: u64,
+    ) -> Result<Option<u64>, StubError> {
+        let lookup = self.lookup.filter(|one| region.entry && one.function == context.start);
+        // A loop that comes back to the first instruction would lose registers.
+        let Some(lookup) = lookup.filter(|_| rewrite.again.is_none()) else { return Ok(None) };
+        self.align();
+        let at = self.end();
+        let code = lookup::code(lookup.list, at, stub);
+        self.code.extend(code.map_err(|error| StubError { at, reason: error.to_string() })?);
+        self.rows.push(Row { at, origin: Origin::At(context.start), lowered: 0 });
+        Ok(Some(at))
     }
 
     /// `runs_on`: the stub of what is behind it comes next.
@@ -253,9 +354,10 @@ impl Stubs {
         changes: &mut Changes,
     ) -> Result<u64, StubError> {
         let start = self.end();
-        let Moved { instructions, places, tags, constant } =
+        let Moved { instructions, places, tags, constant, origins, .. } =
             self.moved(region, runs_on, context)?;
         let (mut bytes, offsets) = encode(&instructions, start)?;
+        let end_of_code = bytes.len() as u32;
         if let Some((value, at)) = constant {
             // Read by the push, and never reached.
             bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
@@ -264,27 +366,47 @@ impl Stubs {
             bytes.extend(value.to_le_bytes());
             bytes[push + 2..push + PUSH_BYTES].copy_from_slice(&displacement.to_le_bytes());
         }
-        for (place, at) in tags {
-            let offset = offsets[at] as usize;
-            let code = self.tags.code(&place, start.wrapping_add(offset as u64))?;
-            bytes[offset..offset + code.len()].copy_from_slice(&code);
+        let mut tags = tags.into_iter().peekable();
+        for (index, origin, lowered) in origins {
+            let (Origin::At(address) | Origin::Copy(address)) = origin else { continue };
+            while let Some(Room { place, at, original }) = tags.next_if(|room| room.at < index) {
+                let offset = offsets[at] as usize;
+                let tag = start.wrapping_add(offset as u64);
+                let code = self.tag(&place, tag, address)?;
+                bytes[offset..offset + code.len()].copy_from_slice(&code);
+                let end = tag.wrapping_add(code.len() as u64);
+                changes.tags.push(TagCode { start: tag, end, original });
+            }
+            let Some(offset) = offsets.get(index) else { continue };
+            let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
+            let is_one = *offset as usize + length(&bytes[*offset as usize..]) == end as usize;
+            // One that was rewritten as several stands at its first.
+            let origin = if is_one { origin } else { Origin::At(address) };
+            self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
         }
         self.code.extend(bytes);
-        // One that was rewritten as several has no counterpart.
-        let known = places.iter().filter(|(_, at)| offsets[*at] != u32::MAX);
         let place = |(old, at): &(u64, usize)| (*old, start.wrapping_add(offsets[*at].into()));
-        changes.moved.extend(known.map(place));
+        changes.moved.extend(places.iter().map(place));
         Ok(start)
     }
 
     fn moved(&self, region: &Region, runs_on: bool, context: &Context) -> Result<Moved, StubError> {
-        let mut moved = Moved::default();
+        let mut moved = Moved { original: region.start(), ..Moved::default() };
         // Branches to the entry, or to a head, lead to its tag.
-        let is_found = region.entry && moved.add_tag(&self.tags, context.entry, region.start())?;
+        let is_found = region.entry
+            && context.check == 0
+            && moved.add_tag(&self.tags, context.entry, region.start())?;
         for (index, instruction) in region.instructions.iter().enumerate() {
+            moved.original = instruction.ip();
+            // Behind the check of the stack, which is done again when the stack has grown. What branches to the
+            // instruction behind the check does not enter the function.
+            if region.entry && index == context.check && index > 0 {
+                moved.add_tag(&self.tags, context.entry, 0)?;
+            }
             moved.places.push((instruction.ip(), moved.instructions.len()));
             let leaving = region.leavings.iter().find(|(at, _)| *at == index);
             let (mut instruction, head) = (*instruction, context.heads.get(&instruction.ip()));
+            let at = instruction.ip();
             if is_found && index == 0 {
                 instruction.set_ip(0);
             }
@@ -293,16 +415,22 @@ impl Stubs {
             {
                 instruction.set_ip(0);
             }
-            self.add_moved(&mut moved, instruction, leaving.map(|(_, how)| *how), context)?;
+            self.add_moved(&mut moved, instruction, at, leaving.map(|(_, how)| *how), context)?;
+        }
+        if region.entry && context.check > 0 && context.check == region.instructions.len() {
+            // All that is moved comes before it.
+            moved.original = region.instructions.last().map_or(0, Instruction::next_ip);
+            moved.add_tag(&self.tags, context.entry, 0)?;
         }
         let last = region.instructions.last().copied().unwrap_or_default();
         if last.is_call_near() || last.is_call_near_indirect() {
             let ip = moved.instructions.pop().map_or(0, |call| call.ip());
+            moved.origins.pop();
             moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
-        } else if let Some(behind) = behind(region).filter(|_| !runs_on) {
-            let behind = context.copies.get(&behind).copied().unwrap_or(behind);
-            let back = Instruction::with_branch(Code::Jmp_rel32_64, behind);
-            moved.instructions.push(back.unwrap_or_default());
+        } else if let Some(goes_on_at) = behind(region).filter(|_| !runs_on) {
+            let to = context.copies.get(&goes_on_at).copied().unwrap_or(goes_on_at);
+            let back = Instruction::with_branch(Code::Jmp_rel32_64, to);
+            moved.push_jump(back.unwrap_or_default(), goes_on_at);
         }
         Ok(moved)
     }
@@ -311,6 +439,7 @@ impl Stubs {
         &self,
         moved: &mut Moved,
         mut instruction: Instruction,
+        at: u64,
         leaving: Option<Leaving>,
         context: &Context,
     ) -> Result<(), StubError> {
@@ -332,13 +461,18 @@ impl Stubs {
                 }
             }
         }
-        moved.instructions.push(instruction);
+        moved.push_copy(instruction, at);
         Ok(())
     }
 }
 
+/// Bytes of the instruction that some code begins with.
+fn length(code: &[u8]) -> usize {
+    Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode().len()
+}
+
 /// The bytes of a jump.
-fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+pub(crate) fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)) as u32;
     let mut bytes = [JUMP; JUMP_BYTES];
     bytes[1..].copy_from_slice(&distance.to_le_bytes());

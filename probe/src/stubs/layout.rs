@@ -21,8 +21,10 @@
 //! | 24 | 8 | how many they are |
 //! | 32 | 8 | where the slots are, from the start |
 //! | 40 | 8 | bytes of a slot |
+//! | 48 | 8 | [`COOKIE`]: what added memory ends with, behind [`MAGIC`] |
 //! | 64 | 4 | [`HEARTBEAT`], raised while the controller lives |
 //! | 68 | 4 | [`DEAD`]: nobody is to wait for it any more |
+//! | 72 | 4 | [`NO_CALLS`]: tags make no system calls: the process has forbidden itself those |
 //! | 128 | 4 | [`DOORBELL`], raised when a chunk is handed over |
 //! | 132 | 4 | [`SLEEPS`]: the controller waits at the doorbell |
 //!
@@ -50,13 +52,13 @@
 //! | 16 | 8 | what stood there; of added memory, how many bytes it is |
 //! | 24 | 8 | what stands there now |
 //!
-//! Patches are in the order in which they are put in: taken out in the other order, a program is right after
+//! Added memory is noted before it is mapped; 0 bytes of it are none. Patches are in the order in which they are put in: taken out in the other order, a program is right after
 //! each of them.
 
 /// What the memory begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmtttags");
 /// Of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Of memory.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -70,8 +72,10 @@ pub mod header {
     pub const PATCHES: u64 = 24;
     pub const SLOTS_AT: u64 = 32;
     pub const SLOT_BYTES: u64 = 40;
+    pub const COOKIE: u64 = 48;
     pub const HEARTBEAT: u64 = 64;
     pub const DEAD: u64 = 68;
+    pub const NO_CALLS: u64 = 72;
     pub const DOORBELL: u64 = 128;
     pub const SLEEPS: u64 = 132;
 }

@@ -1,14 +1,20 @@
 //! Instructions of a region, and tags among them, to code elsewhere.
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, MemoryOperand,
-    Register,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Encoder, Instruction,
+    InstructionBlock, MemoryOperand, Register,
 };
 
 use super::{StubError, TagPlace, Tags};
+use crate::unwind::Origin;
 
 /// Most bytes that one instruction of no meaning can stand for.
 const DECLARED_BYTES: usize = 16;
+
+/// Farther than this from the start of a stub, something may be out of reach from its end.
+const FAR: u64 = (1 << 31) - (1 << 24);
+/// Instructions that one is rewritten as which only reaches near.
+const REWRITTEN: usize = 3;
 
 /// Instructions to be encoded elsewhere.
 #[derive(Default)]
@@ -16,10 +22,24 @@ pub(super) struct Moved {
     pub instructions: Vec<Instruction>,
     /// Where each of the region's instructions was, and its number among these.
     pub places: Vec<(u64, usize)>,
-    /// Tags, and the number of the first instruction that holds their place.
-    pub tags: Vec<(TagPlace, usize)>,
+    /// Tags to be put among them.
+    pub tags: Vec<Room>,
+    /// The address of the original instruction that is being added.
+    pub original: u64,
+    /// What instructions that are no tags stand for, and their numbers; and by how many bytes the stack pointer is
+    /// lower there.
+    pub origins: Vec<(usize, Origin, u32)>,
     /// A return address to be pushed, and the number of the instruction that does.
     pub constant: Option<(u64, usize)>,
+}
+
+/// Room for a tag.
+pub(super) struct Room {
+    pub place: TagPlace,
+    /// The number of the first instruction that holds the room.
+    pub at: usize,
+    /// The address of the original instruction that the tag precedes.
+    pub original: u64,
 }
 
 impl Moved {
@@ -27,7 +47,8 @@ impl Moved {
     pub fn add_tag(&mut self, tags: &Tags, place: TagPlace, ip: u64) -> Result<bool, StubError> {
         let bytes = vec![0xcc; tags.bytes(&place)?];
         if !bytes.is_empty() {
-            self.tags.push((place, self.instructions.len()));
+            let (at, original) = (self.instructions.len(), self.original);
+            self.tags.push(Room { place, at, original });
         }
         for (index, piece) in bytes.chunks(DECLARED_BYTES).enumerate() {
             let mut room = Instruction::with_declare_byte(piece).unwrap_or_default();
@@ -37,12 +58,31 @@ impl Moved {
         Ok(!bytes.is_empty())
     }
 
+    /// Adds a copy of an instruction. `at`: where that is.
+    pub fn push_copy(&mut self, copy: Instruction, at: u64) {
+        self.origins.push((self.instructions.len(), Origin::Copy(at), 0));
+        self.instructions.push(copy);
+    }
+
+    /// Adds a jump back to where control goes on.
+    pub fn push_jump(&mut self, jump: Instruction, to: u64) {
+        self.origins.push((self.instructions.len(), Origin::At(to), 0));
+        self.instructions.push(jump);
+    }
+
     /// A call that returns to where it would have. `ip`: where it is found by branches.
     pub fn push_call(&mut self, call: Instruction, return_address: u64, ip: u64) {
         self.constant = Some((return_address, self.instructions.len()));
         let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);
         let mut push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();
         push.set_ip(ip);
+        let at = self.instructions.len();
+        self.origins.push((at, Origin::At(call.ip()), 0));
+        self.origins.push(match call.near_branch_target() {
+            // As if the call were not made yet: where it leads is not known.
+            0 => (at + 1, Origin::At(call.ip()), 8),
+            function => (at + 1, Origin::At(function), 0),
+        });
         let mut jump = call;
         jump.set_ip(0);
         jump.set_code(match call.code() {
@@ -53,11 +93,29 @@ impl Moved {
     }
 }
 
+/// Instructions by where they were: the first of each place. Those that were nowhere have the address 0.
+struct Numbers(Vec<(u64, usize)>);
+
+impl Numbers {
+    fn of(instructions: &[Instruction]) -> Self {
+        let places = instructions.iter().map(Instruction::ip).zip(0..);
+        let mut places: Vec<(u64, usize)> = places.filter(|(ip, _)| *ip != 0).collect();
+        places.sort_unstable();
+        Numbers(places)
+    }
+
+    fn find(&self, address: u64) -> Option<usize> {
+        let place = self.0.partition_point(|(ip, _)| *ip < address);
+        self.0.get(place).filter(|(ip, _)| *ip == address).map(|(_, number)| *number)
+    }
+}
+
 /// One by one, which takes a third of the time, with branches that reach far: none if one of them cannot.
 fn encode_each(instructions: &[Instruction], at: u64) -> Option<(Vec<u8>, Vec<u32>)> {
     let mut encoder = Encoder::try_new(64).ok()?;
     let (mut offsets, mut inner) = (Vec::with_capacity(instructions.len()), Vec::new());
     let mut behind = 0;
+    let numbers = Numbers::of(instructions);
     for instruction in instructions {
         let mut instruction = *instruction;
         let target = instruction.near_branch_target();
@@ -68,7 +126,7 @@ fn encode_each(instructions: &[Instruction], at: u64) -> Option<(Vec<u8>, Vec<u3
             instruction.as_near_branch();
         }
         offsets.push(behind);
-        let to = instructions.iter().position(|one| one.ip() == target).filter(|_| target != 0);
+        let to = numbers.find(target);
         if to.is_some() {
             instruction.set_near_branch64(at);
         }
@@ -89,7 +147,8 @@ pub(super) fn encode(
     instructions: &[Instruction],
     at: u64,
 ) -> Result<(Vec<u8>, Vec<u32>), StubError> {
-    let is_own = |address| address != 0 && instructions.iter().any(|one| one.ip() == address);
+    let numbers = Numbers::of(instructions);
+    let is_own = |address| numbers.find(address).is_some();
     // The block encoder would have it name the copy of what it names.
     let names_its_own = instructions
         .iter()
@@ -102,16 +161,53 @@ pub(super) fn encode(
             return Err(StubError { at, reason: "they name one of themselves".into() });
         }
     }
+    // The block encoder would have them read where they lead, or compute it in 32 bits.
+    if !instructions.iter().all(|one| reaches(one, at)) {
+        return Err(StubError {
+            at,
+            reason: "they name something in 32 bits, or too far away".into(),
+        });
+    }
     let block = InstructionBlock::new(instructions, at);
     let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
     let result = BlockEncoder::encode(64, block, options)
         .map_err(|error| StubError { at, reason: error.to_string() })?;
-    Ok((result.code_buffer, result.new_instruction_offsets))
+    let (code, mut offsets) = (result.code_buffer, result.new_instruction_offsets);
+    fill(&mut offsets, instructions, &code);
+    Ok((code, offsets))
+}
+
+/// Whether what an instruction leads to, or names by its distance, is within 2 GiB of code at an address. What is
+/// computed in 32 bits is another address once the file is loaded elsewhere.
+fn reaches(instruction: &Instruction, at: u64) -> bool {
+    let is_near = |to: u64| to.wrapping_sub(at).cast_signed().unsigned_abs() < FAR;
+    let (target, base) = (instruction.near_branch_target(), instruction.memory_base());
+    (target == 0 || is_near(target))
+        && base != Register::EIP
+        && (base != Register::RIP || is_near(instruction.memory_displacement64()))
+}
+
+/// Gives instructions that were rewritten as several the offset of the first of them, which is the end of the
+/// instruction before. Those are branches that only reach near: one is made to lead over a jump to the next
+/// instruction, to a jump to where it leads.
+fn fill(offsets: &mut [u32], instructions: &[Instruction], code: &[u8]) {
+    let mut behind = 0;
+    for (offset, instruction) in offsets.iter_mut().zip(instructions) {
+        let pieces = if *offset == u32::MAX { REWRITTEN } else { 1 };
+        *offset = if *offset == u32::MAX { behind } else { *offset };
+        behind = match instruction.code() {
+            Code::DeclareByte => *offset + instruction.declare_data_len() as u32,
+            _ => {
+                let rest = code.get(*offset as usize..).unwrap_or_default();
+                let rest = Decoder::new(64, rest, DecoderOptions::NONE).into_iter().take(pieces);
+                *offset + rest.map(|one| one.len() as u32).sum::<u32>()
+            }
+        };
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use iced_x86::Decoder;
     use iced_x86::code_asm::*;
 
     use super::*;
@@ -143,6 +239,52 @@ mod tests {
         assert_eq!(moved[2].near_branch_target(), moved[1].ip());
         let places = moved.iter().map(|one| (one.ip() - THERE) as u32);
         assert!(places.eq(offsets), "{moved:?}");
+    }
+
+    /// A loop around an instruction, as it is moved.
+    fn in_loop(one: Instruction) -> Result<(Vec<u8>, Vec<u32>), StubError> {
+        let mut back = Instruction::with_branch(Code::Jne_rel32_64, HERE).unwrap();
+        back.set_ip(HERE + 16);
+        let mut one = one;
+        one.set_ip(HERE);
+        encode(&[one, back], THERE)
+    }
+
+    #[test]
+    fn what_is_too_far_away_or_named_in_32_bits_is_refused() {
+        let lea = |base, to| {
+            let place = MemoryOperand::with_base_displ(base, to);
+            Instruction::with2(Code::Lea_r64_m, Register::RAX, place).unwrap()
+        };
+        let jump = |to| Instruction::with_branch(Code::Je_rel32_64, to).unwrap();
+        let far = (THERE + (1 << 31)) as i64;
+        assert!(in_loop(lea(Register::RIP, 0x50_0000)).is_ok());
+        assert!(in_loop(jump(0x50_0000)).is_ok());
+        for one in [lea(Register::RIP, far), lea(Register::EIP, 0x50_0000), jump(far as u64)] {
+            let error = in_loop(one).unwrap_err();
+            assert!(error.to_string().contains("too far away"), "{one:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_branches_that_only_reach_near_has_a_place() {
+        let near = |(code, at)| {
+            let mut one = Instruction::with_branch(code, 0x50_0000).unwrap();
+            one.set_ip(at);
+            one
+        };
+        let branches = [(Code::Loope_rel8_64_RCX, HERE), (Code::Jrcxz_rel8_64, HERE + 2)];
+        let mut all: Vec<Instruction> = branches.into_iter().map(near).collect();
+        // A branch of their own.
+        let mut back = Instruction::with_branch(Code::Jne_rel32_64, HERE).unwrap();
+        back.set_ip(HERE + 4);
+        all.push(back);
+        let (code, offsets) = encode(&all, THERE).unwrap();
+        let starts = offsets.iter().map(|at| {
+            let rest = &code[*at as usize..];
+            Decoder::with_ip(64, rest, THERE, 0).decode().mnemonic()
+        });
+        assert!(starts.eq(all.iter().map(Instruction::mnemonic)), "{offsets:?}");
     }
 
     #[test]

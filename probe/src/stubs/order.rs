@@ -1,5 +1,7 @@
 //! A function's regions to the order of their stubs, and to where they lead.
 
+use std::collections::HashSet;
+
 use iced_x86::Instruction;
 
 use crate::disassembly::{Leaving, Region, Rewrite, goes_on, is_call};
@@ -13,7 +15,7 @@ pub(super) fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
     let leads_to = |region: &Region, address| {
         region.instructions.iter().any(|one| one.near_branch_target() == address)
     };
-    regions.sort_by_key(|region| match region {
+    regions.sort_by_cached_key(|region| match region {
         region if region.entry => 1,
         region if next == Some(region.start()) => 2,
         region => u8::from(leads_to(region, start)) * 3,
@@ -29,12 +31,12 @@ pub(super) fn behind(region: &Region) -> Option<u64> {
 
 /// Where jumps to functions lead that are in regions or redirected.
 pub(super) fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
-    let detours = |target: &u64| rewrite.detours.iter().any(|one| one.start() == *target);
+    let detours: HashSet<u64> = rewrite.detours.iter().map(Region::start).collect();
     let in_regions = rewrite.regions.iter().flat_map(|region| &region.leavings);
     let in_regions = in_regions.filter_map(|(_, leaving)| match leaving {
         Leaving::Jump(target) => Some(*target),
         _ => None,
     });
     let redirected = rewrite.redirects.iter().map(Instruction::near_branch_target);
-    in_regions.chain(redirected.filter(move |target| !detours(target)))
+    in_regions.chain(redirected.filter(move |target| !detours.contains(target)))
 }

@@ -9,11 +9,14 @@
 //! Whoever waits looks whether the controller's heart beats. [`TURNS`] waits without that, and it is taken
 //! for dead: nobody waits for it any more.
 //!
+//! Where the controller has set [`header::NO_CALLS`], none of this is done by system calls: signals are not blocked,
+//! nobody is woken, nobody waits. A handler's tags that come between may cost records, which are counted as lost.
+//!
 //! | register | |
 //! |---|---|
 //! | `rbx`, `rbp` | slot, header |
 //! | `r12d` | [`slot::FREED`] before chunks were looked at |
-//! | `r13d`, `r14d` | heartbeat when it last moved; waits that are left until it must |
+//! | `r13d`, `r14d` | heartbeat when it last moved; waits that are left until it must, negative without calls |
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -24,14 +27,15 @@ use super::layout::{LogShape, WhenFull, chunk, header, slot};
 const WAIT_NS: i32 = 100_000_000;
 const TURNS: u32 = 20;
 /// What a tag may have saved below `rsp`.
-const SAVED_BYTES: i32 = 32;
+pub(super) const SAVED_BYTES: i32 = 32;
 /// Bytes of a set of signals, as the kernel has them.
 const SIGNAL_SET_BYTES: u32 = 8;
 /// All registers that are used, `r11` for the address to go on at.
-const SAVED: [AsmRegister64; 12] = [r11, rax, rcx, rdx, rsi, rdi, r10, rbx, rbp, r12, r13, r14];
+pub(super) const SAVED: [AsmRegister64; 12] =
+    [r11, rax, rcx, rdx, rsi, rdi, r10, rbx, rbp, r12, r13, r14];
 
 /// The code, at an address.
-pub(super) fn code(shape: &LogShape, at: u64) -> Result<Vec<u8>, IcedError> {
+pub(crate) fn code(shape: &LogShape, at: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut take, mut go_on) = (asm.create_label(), asm.create_label());
     enter(&mut asm)?;
@@ -55,12 +59,17 @@ fn enter(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     }
     // The set of all signals, in whose place the kernel puts the one that was blocked so far.
     asm.push(-1)?;
+    let mut silent = asm.create_label();
+    asm.mov(rbx, qword_ptr(slot::SELF).gs())?;
+    asm.mov(rbp, qword_ptr(rbx + slot::HEADER as i32))?;
+    asm.mov(r14d, -1)?;
+    asm.cmp(dword_ptr(rbp + header::NO_CALLS as i32), 0)?;
+    asm.jne(silent)?;
     asm.mov(rsi, rsp)?;
     asm.mov(rdx, rsp)?;
     set_signal_mask(asm)?;
-    asm.mov(rbx, qword_ptr(slot::SELF).gs())?;
-    asm.mov(rbp, qword_ptr(rbx + slot::HEADER as i32))?;
-    asm.mov(r14d, TURNS)
+    asm.mov(r14d, TURNS)?;
+    asm.set_label(&mut silent)
 }
 
 /// `rsi`: the new one; `rdx`: where the old one goes.
@@ -71,9 +80,13 @@ fn set_signal_mask(asm: &mut CodeAssembler) -> Result<(), IcedError> {
 }
 
 fn leave(asm: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut silent = asm.create_label();
+    asm.test(r14d, r14d)?;
+    asm.js(silent)?;
     asm.mov(rsi, rsp)?;
     asm.xor(edx, edx)?;
     set_signal_mask(asm)?;
+    asm.set_label(&mut silent)?;
     asm.lea(rsp, ptr(rsp + 8))?;
     for register in SAVED.into_iter().rev() {
         asm.pop(register)?;
@@ -110,6 +123,8 @@ fn hand_over(
     // Seen before the doorbell is looked at: an exchange is a fence.
     asm.mov(eax, chunk::FULL)?;
     asm.xchg(dword_ptr(rdx + chunk::STATE as i32), eax)?;
+    asm.test(r14d, r14d)?;
+    asm.js(take)?;
     asm.cmp(dword_ptr(rbp + header::SLEEPS as i32), 0)?;
     asm.je(take)?;
     asm.lock().inc(dword_ptr(rbp + header::DOORBELL as i32))?;
@@ -150,6 +165,11 @@ fn take_chunk(
 /// Waits for a free chunk, unless that is in vain.
 fn wait(asm: &mut CodeAssembler, take: CodeLabel) -> Result<(), IcedError> {
     let (mut same, mut in_vain) = (asm.create_label(), asm.create_label());
+    asm.test(r14d, r14d)?;
+    asm.js(in_vain)?;
+    // Forbidden while it waited.
+    asm.cmp(dword_ptr(rbp + header::NO_CALLS as i32), 0)?;
+    asm.jne(in_vain)?;
     asm.cmp(dword_ptr(rbx + slot::ABANDONED as i32), 0)?;
     asm.jne(in_vain)?;
     asm.cmp(dword_ptr(rbp + header::DEAD as i32), 0)?;

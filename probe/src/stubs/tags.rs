@@ -21,7 +21,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use super::layout::{LogShape, slot};
-use super::{StubError, switch};
+use super::{StubError, rows, switch};
 
 /// Most bytes of a tag's code together with its cold instructions: of a log, and of other sinks.
 pub(super) const LOG_BYTES: usize = 128;
@@ -47,13 +47,15 @@ pub enum Sink {
     Card,
     /// Sends the thread a signal that is ignored unless it is traced.
     Gate,
+    /// Nothing: the function is changed for what it looks up ([`super::lookup`]).
+    Lookup,
 }
 
 impl Sink {
     /// Most bytes of a tag's code.
     pub(super) fn most_bytes(self) -> usize {
         match self {
-            Sink::None => 0,
+            Sink::None | Sink::Lookup => 0,
             Sink::Count | Sink::Card | Sink::Gate => SMALL_BYTES,
             Sink::Log(_) => LOG_BYTES,
         }
@@ -61,7 +63,7 @@ impl Sink {
 
     /// Whether exits matter.
     pub fn exits(self) -> bool {
-        !matches!(self, Sink::Count | Sink::Gate)
+        !matches!(self, Sink::Count | Sink::Gate | Sink::Lookup)
     }
 }
 
@@ -103,7 +105,18 @@ impl TagPlace {
         self.event & 1 != 0
     }
 
-    /// Which of [`Form::all`].
+    /// One of each form.
+    fn all() -> [TagPlace; 4] {
+        let kinds = [(false, false), (true, false), (false, true), (true, true)];
+        kinds.map(|(red_zone, flags)| TagPlace { event: 0, red_zone, flags })
+    }
+
+    /// Bytes by which a tag has lowered the stack pointer where it goes to its cold instructions.
+    pub(super) fn below(&self) -> u32 {
+        u32::from(self.flags) * 8 + u32::from(self.red_zone) * RED_ZONE_BYTES as u32
+    }
+
+    /// Which of [`TagPlace::all`].
     fn form(&self) -> usize {
         usize::from(self.red_zone) + 2 * usize::from(self.flags)
     }
@@ -124,6 +137,8 @@ pub struct Tags {
     at_most: usize,
     /// Of a log's tags: at places with and without a red zone, with and without flags.
     forms: Vec<Form>,
+    /// Where tags of each form lower the stack pointer ([`rows::lowered`]).
+    lowered: Vec<Vec<(u32, u32, u8)>>,
 }
 
 impl Tags {
@@ -141,7 +156,32 @@ impl Tags {
             Sink::Log(shape) => Form::all(&shape).map_err(failed(start))?,
             _ => Vec::new(),
         };
-        Ok(Tags { sink, start, shared, cold: Vec::new(), at_most, forms })
+        let lowered = Vec::new();
+        let mut tags = Tags { sink, start, shared, cold: Vec::new(), at_most, forms, lowered };
+        for place in TagPlace::all() {
+            let lowered = match tags.forms.get(place.form()) {
+                Some(form) => rows::lowered(&form.bytes),
+                None => rows::lowered(&tags.small(&place, 0).map_err(failed(0))?),
+            };
+            tags.lowered.push(lowered);
+        }
+        Ok(tags)
+    }
+
+    /// The code that they share.
+    pub(super) fn shared(&self) -> &[u8] {
+        &self.shared
+    }
+
+    /// Where the cold instructions of the next tag will be, if tags have such.
+    pub(super) fn next_cold(&self) -> Option<u64> {
+        let at = (self.shared.len() + self.cold.len()) as u64;
+        (!self.forms.is_empty()).then(|| self.start.wrapping_add(at))
+    }
+
+    /// Where a tag's code lowers the stack pointer.
+    pub(super) fn lowered(&self, place: &TagPlace) -> &[(u32, u32, u8)] {
+        &self.lowered[place.form()]
     }
 
     /// Bytes of what they share, with room for all.
@@ -185,7 +225,7 @@ impl Tags {
             Sink::Count => count(place, at),
             Sink::Gate => gate(at),
             Sink::Card => card(place, at),
-            Sink::None | Sink::Log(_) => Ok(Vec::new()),
+            Sink::None | Sink::Lookup | Sink::Log(_) => Ok(Vec::new()),
         }
     }
 
@@ -231,9 +271,7 @@ struct Form {
 impl Form {
     /// Of all kinds of places.
     fn all(shape: &LogShape) -> Result<Vec<Form>, IcedError> {
-        let kinds = [(false, false), (true, false), (false, true), (true, true)];
-        let place = |(red_zone, flags)| TagPlace { event: 0, red_zone, flags };
-        kinds.into_iter().map(|kind| Form::of(shape, &place(kind))).collect()
+        TagPlace::all().iter().map(|place| Form::of(shape, place)).collect()
     }
 
     fn of(shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
@@ -327,7 +365,7 @@ fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
 
 /// Reserves a place, or goes to the cold instructions, which are far; writes the record.
 fn record(shape: &LogShape, place: &TagPlace, word: u32) -> Result<Vec<u8>, IcedError> {
-    let below = i32::from(place.flags) * 8 + i32::from(place.red_zone) * RED_ZONE_BYTES;
+    let below = place.below() as i32;
     let mut asm = CodeAssembler::new(64)?;
     asm.mov(r11, qword_ptr(slot::POINTER).gs())?;
     asm.test(r11d, shape.place_mask())?;

@@ -1,7 +1,9 @@
 //! Tags that run in this process: in memory of ours, with `gs` set for the thread that tries them.
 
 mod blocks;
+
 mod random;
+mod single;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

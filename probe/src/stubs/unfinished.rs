@@ -75,6 +75,16 @@ impl Rest {
         None
     }
 
+    /// How many instructions it has.
+    pub fn instructions(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The first of its instructions: what has been done of it when it is interrupted behind them.
+    pub fn first(&self, count: usize) -> Rest {
+        Rest(self.0.iter().take(count).copied().collect())
+    }
+
     /// Does it; `None` if only up to where `state` is then. `tsc`: the time it is written at.
     pub fn run(&self, state: &mut State, tsc: u64, memory: &mut impl Memory) -> Option<()> {
         for instruction in &self.0 {

@@ -15,6 +15,7 @@ use crate::disassembly::{Disassembly, Grain, Known, Rewrite};
 use crate::elf::{Function, Image, Text};
 use crate::stubs::layout::LogShape;
 use crate::stubs::{Sink, Stubs};
+use crate::unwind::tests::check as check_unwinding;
 
 /// Room for events of all turns that a function can make.
 const SHAPE: LogShape = LogShape { chunk_bytes: 1 << 18, ..BUFFER };
@@ -46,6 +47,10 @@ fn image(built: &Built, at: u64) -> Image {
         entry: at,
         relocatable: true,
         dynamic: false,
+        relocated: Vec::new(),
+        differing: Vec::new(),
+        origin: Default::default(),
+        go: None,
     }
 }
 
@@ -63,12 +68,13 @@ fn call(at: u64, value: u32, fuel: u64) -> u32 {
 }
 
 /// Puts a function's stubs and jumps in. Number of each block that is tagged, by address.
-fn tag(bench: &Bench, rewrite: &Rewrite, sink: Sink) -> BTreeMap<u64, u32> {
+fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<u64, u32> {
     let at = bench.code();
     let room = Stubs::room(rewrite, sink) + 4096;
     assert!(STUBS + room <= CODE_BYTES as u64, "{room} bytes");
     let mut stubs = Stubs::new(at + STUBS, 0, sink, Stubs::tags(rewrite)).unwrap();
     let changes = stubs.add(rewrite, at, NUMBER).unwrap();
+    assert!(check_unwinding(image, &stubs, &[&changes], 0) > 0);
     let write = |address: u64, bytes: &[u8]| {
         // SAFETY: within the memory for code; nothing of it runs now.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
@@ -123,7 +129,7 @@ fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (u
         Disassembly::new(&image, &Known::of(&image)).finer_rewrites(&function, sink.exits());
     let rewrite = rewrites.into_iter().next().unwrap();
     let Ok(rewrite) = rewrite else { return (0, 0) };
-    let numbers = tag(&bench, &rewrite, sink);
+    let numbers = tag(&bench, &image, &rewrite, sink);
     if sink == Sink::Count {
         check_counts(&bench, &built, &numbers, inputs, &rewrite);
         return (rewrite.blocks.len(), numbers.len());

@@ -1,0 +1,304 @@
+//! Finds the state that a thread in a stub would have without the stub.
+//!
+//! A tag changes nothing that the program sees once it is over: registers and flags that it needs are saved at the
+//! stack and loaded again. So the state before a tag, behind it and "within" it is one and the same for the
+//! program. A thread that is interrupted within a tag gets that state back from what the tag has saved; whether it
+//! goes on before or behind the tag depends on whether the tag has done what it is there for.
+//!
+//! A *boundary* is an address in a stub at which the thread's state is that of the original program before one of
+//! its instructions: the start and the end of each tag, and each moved instruction. Works on code without branches,
+//! read up to where the thread is; other code is rejected.
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use libc::user_regs_struct;
+
+use super::unfinished::Memory;
+
+/// Bytes of a register on the stack.
+const WORD: i64 = 8;
+/// System calls of a gate, the last of which sends the signal.
+const GATE_CALLS: usize = 3;
+
+/// A tag's code in a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagCode {
+    /// Address of its first instruction.
+    pub start: u64,
+    /// Address behind it.
+    pub end: u64,
+    /// Address of the original instruction that is executed next when the tag is over.
+    pub original: u64,
+}
+
+impl TagCode {
+    /// Whether an address lies between two instructions of the tag, or in one.
+    pub fn is_within(&self, address: u64) -> bool {
+        self.start < address && address < self.end
+    }
+}
+
+/// What code without branches has done to a thread that is at its end.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// By how much the stack pointer was moved.
+    depth: i64,
+    /// Saved registers, and where, from the stack pointer at the start.
+    saved: Vec<(Register, i64)>,
+    /// Saved flags, likewise.
+    flags: Option<i64>,
+    calls: usize,
+    /// Whether the tag has counted, written its record, or sent its signal.
+    pub is_done: bool,
+}
+
+impl Effects {
+    /// The effects of instructions that were executed one behind the other.
+    pub fn of(code: &[u8]) -> Effects {
+        let mut effects = Effects::default();
+        for instruction in Decoder::new(64, code, DecoderOptions::NONE) {
+            effects.add(&instruction);
+        }
+        effects
+    }
+
+    fn add(&mut self, one: &Instruction) {
+        let (to, from) = (one.op0_register(), one.op1_register());
+        let on_stack = (one.memory_base() == Register::RSP)
+            .then(|| self.depth.wrapping_add(one.memory_displacement64().cast_signed()));
+        match one.mnemonic() {
+            Mnemonic::Lea if to == Register::RSP => self.depth = on_stack.unwrap_or(self.depth),
+            Mnemonic::Pushfq => {
+                self.depth -= WORD;
+                self.flags = Some(self.depth);
+            }
+            Mnemonic::Popfq => {
+                self.flags = None;
+                self.depth += WORD;
+            }
+            Mnemonic::Push => {
+                self.depth -= WORD;
+                if to != Register::None {
+                    self.saved.push((to, self.depth));
+                }
+            }
+            Mnemonic::Pop => {
+                self.saved.retain(|(register, _)| *register != to);
+                self.depth += WORD;
+            }
+            Mnemonic::Mov => match on_stack {
+                Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
+                Some(at) => self.saved.retain(|saved| *saved != (to, at)),
+                // The counter of a card's event, or the last word of a record.
+                None => {
+                    self.is_done |=
+                        one.op0_kind() == OpKind::Memory && one.op1_kind() == OpKind::Immediate32;
+                }
+            },
+            Mnemonic::Inc => self.is_done = true,
+            Mnemonic::Syscall => {
+                self.calls += 1;
+                self.is_done |= self.calls == GATE_CALLS;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it makes system calls.
+    pub fn makes_calls(&self) -> bool {
+        self.calls != 0
+    }
+
+    /// Gives a thread back what it had at the start, but for `rip`. `None` if its stack cannot be read.
+    pub fn undo(&self, registers: &mut user_regs_struct, memory: &impl Memory) -> Option<()> {
+        let start = registers.rsp.wrapping_sub(self.depth.cast_unsigned());
+        let value = |at: i64| memory.read(start.wrapping_add(at.cast_unsigned()));
+        if let Some(at) = self.flags {
+            registers.eflags = value(at)?;
+        }
+        for (saved, at) in &self.saved {
+            *register(registers, *saved)? = value(*at)?;
+        }
+        registers.rsp = start;
+        Some(())
+    }
+}
+
+/// Executes instructions that give registers back, up to the jump behind them, whose target is then in `rip`.
+/// `None` if there are others.
+pub fn give_back(
+    code: &[u8],
+    registers: &mut user_regs_struct,
+    memory: &impl Memory,
+) -> Option<()> {
+    for one in Decoder::new(64, code, DecoderOptions::NONE) {
+        match one.mnemonic() {
+            Mnemonic::Lea if one.memory_base() == Register::RSP => {
+                let to = registers.rsp.wrapping_add(one.memory_displacement64());
+                *register(registers, one.op0_register())? = to;
+            }
+            Mnemonic::Pop => {
+                *register(registers, one.op0_register())? = memory.read(registers.rsp)?;
+                registers.rsp = registers.rsp.wrapping_add(WORD.cast_unsigned());
+            }
+            Mnemonic::Jmp => {
+                registers.rip = *register(registers, one.op0_register())?;
+                return Some(());
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A general register of a thread.
+fn register(registers: &mut user_regs_struct, which: Register) -> Option<&mut u64> {
+    Some(match which {
+        Register::RAX => &mut registers.rax,
+        Register::RBX => &mut registers.rbx,
+        Register::RCX => &mut registers.rcx,
+        Register::RDX => &mut registers.rdx,
+        Register::RSI => &mut registers.rsi,
+        Register::RDI => &mut registers.rdi,
+        Register::RBP => &mut registers.rbp,
+        Register::RSP => &mut registers.rsp,
+        Register::R8 => &mut registers.r8,
+        Register::R9 => &mut registers.r9,
+        Register::R10 => &mut registers.r10,
+        Register::R11 => &mut registers.r11,
+        Register::R12 => &mut registers.r12,
+        Register::R13 => &mut registers.r13,
+        Register::R14 => &mut registers.r14,
+        Register::R15 => &mut registers.r15,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::layout::{LogShape, WhenFull};
+    use super::super::switch;
+    use super::super::{Sink, TagPlace, Tags};
+    use super::*;
+
+    const AT: u64 = 0x40_0000;
+    const STACK: u64 = 0x7fff_1234_5678;
+
+    #[derive(Default)]
+    struct Stack(BTreeMap<u64, u64>);
+
+    impl Memory for &Stack {
+        fn read(&self, address: u64) -> Option<u64> {
+            self.0.get(&address).copied()
+        }
+
+        fn write(&mut self, _: u64, _: &[u8]) -> Option<()> {
+            None
+        }
+    }
+
+    /// A thread whose registers all differ.
+    fn thread() -> user_regs_struct {
+        // SAFETY: integers only.
+        let mut all: user_regs_struct = unsafe { std::mem::zeroed() };
+        (all.rax, all.rbx, all.rcx, all.rdx) = (1, 2, 3, 4);
+        (all.rsi, all.rdi, all.rbp, all.r10) = (5, 6, 7, 8);
+        (all.r11, all.r12, all.r13, all.r14) = (9, 10, 11, 12);
+        (all.rsp, all.eflags) = (STACK, 0x246);
+        all
+    }
+
+    /// Executes what of a tag changes the stack and registers; other registers that it writes become nonsense.
+    fn execute(one: &Instruction, thread: &mut user_regs_struct, stack: &mut Stack) {
+        let at = thread.rsp.wrapping_add(one.memory_displacement64());
+        let is_on_stack = one.memory_base() == Register::RSP;
+        let mut push = |thread: &mut user_regs_struct, value| {
+            thread.rsp -= 8;
+            stack.0.insert(thread.rsp, value);
+        };
+        match one.mnemonic() {
+            Mnemonic::Pushfq => push(thread, thread.eflags),
+            Mnemonic::Popfq => {
+                thread.eflags = stack.0[&thread.rsp];
+                thread.rsp += 8;
+            }
+            Mnemonic::Push => {
+                let value = register(thread, one.op0_register()).map_or(u64::MAX, |it| *it);
+                push(thread, value);
+            }
+            Mnemonic::Pop => {
+                *register(thread, one.op0_register()).unwrap() = stack.0[&thread.rsp];
+                thread.rsp += 8;
+            }
+            Mnemonic::Mov if is_on_stack && one.op0_kind() == OpKind::Memory => {
+                stack.0.insert(at, *register(thread, one.op1_register()).unwrap());
+            }
+            Mnemonic::Mov if is_on_stack => {
+                *register(thread, one.op0_register()).unwrap() = stack.0[&at];
+            }
+            Mnemonic::Lea if one.op0_register() == Register::RSP => thread.rsp = at,
+            Mnemonic::Rdtsc => (thread.rax, thread.rdx) = (u64::MAX, u64::MAX),
+            Mnemonic::Add | Mnemonic::Inc | Mnemonic::Test => thread.eflags = 0,
+            _ if one.op_count() > 0 && one.op0_kind() == OpKind::Register => {
+                let to = one.op0_register().full_register();
+                *register(thread, to).unwrap() = u64::MAX;
+            }
+            _ => {}
+        }
+    }
+
+    fn check(sink: Sink, place: TagPlace) {
+        let code = Tags::new(sink, 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
+        let (mut now, mut stack, mut done) = (thread(), Stack::default(), Vec::new());
+        for one in Decoder::with_ip(64, &code, AT, 0) {
+            let effects = Effects::of(&code[..(one.ip() - AT) as usize]);
+            let mut before = now;
+            effects.undo(&mut before, &&stack).unwrap();
+            // Flags mean nothing where the tag does not save them.
+            before.eflags = if place.flags { before.eflags } else { thread().eflags };
+            assert_eq!(before, thread(), "{sink:?} {place:?} {:x}", one.ip());
+            done.push(effects.is_done);
+            execute(&one, &mut now, &mut stack);
+        }
+        let is_done = Effects::of(&code).is_done;
+        assert!(!done[0] && is_done && done.is_sorted(), "{sink:?} {place:?} {done:?}");
+    }
+
+    fn shape(is_timed: bool) -> LogShape {
+        LogShape { is_timed, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Wait }
+    }
+
+    #[test]
+    fn registers_come_back_from_wherever_a_tag_is_interrupted() {
+        let logs = [true, false].map(|is_timed| Sink::Log(shape(is_timed)));
+        for sink in [Sink::Count, Sink::Card, logs[0], logs[1]] {
+            for (red_zone, flags) in [(false, false), (true, false), (false, true), (true, true)] {
+                check(sink, TagPlace { event: 42, red_zone, flags });
+            }
+        }
+        check(Sink::Gate, TagPlace::entry(0));
+    }
+
+    #[test]
+    fn registers_come_back_from_both_ends_of_the_switch() {
+        let code = switch::code(&shape(true), AT).unwrap();
+        let all: Vec<Instruction> = Decoder::with_ip(64, &code, AT, 0).into_iter().collect();
+        let is_call = |one: &Instruction| one.mnemonic() == Mnemonic::Syscall;
+        let first = all.iter().position(is_call).unwrap();
+        let last = all.iter().rposition(is_call).unwrap();
+        let (mut now, mut stack) = (thread(), Stack::default());
+        for one in &all[..=first] {
+            let mut before = now;
+            Effects::of(&code[..(one.ip() - AT) as usize]).undo(&mut before, &&stack).unwrap();
+            assert_eq!(before, thread(), "{:x}", one.ip());
+            execute(one, &mut now, &mut stack);
+        }
+        for one in &all[last + 1..] {
+            let mut behind = now;
+            give_back(&code[(one.ip() - AT) as usize..], &mut behind, &&stack).unwrap();
+            assert_eq!(behind, user_regs_struct { rip: thread().r11, ..thread() });
+            execute(one, &mut now, &mut stack);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Generates the code that handlers return through: it leads a thread from an original address to where the same
+//! instruction is in a stub.
+//!
+//! A signal handler sees original addresses, so what it returns to may be an instruction that a jump has
+//! overwritten. A handler returns to a *restorer*, which makes the system call `rt_sigreturn`; the kernel takes all
+//! registers from the signal frame on the stack. Restorers are changed to jump to code made here, which looks at
+//! the frame's `rip`, replaces it where needed, and makes that call at the restorer's own `syscall`. All registers
+//! and flags are free there. It works without the controller, which may have been killed.
+//!
+//! ```text
+//! frame   rsp + 160  rsp, 168 rip                        (Linux, uapi/asm/sigcontext.h: ucontext at rsp)
+//!         rsp + 232  reserved1[8] of the sigcontext, which the kernel neither reads nor writes:
+//!                    the session's number | rip that was shown | where the thread is to go on
+//! list    next list | first original address | address behind the last one | how many entries | entries
+//! entry   original address | its counterpart in a stub | 4: distance from the region's start | 4: first two bytes there
+//! ```
+//!
+//! The three words in the frame are the *resumption*. It counts only while the frame has the `rip` that was shown,
+//! and once: it says on which side of a tag the thread goes on. Lists say where moved instructions are, for frames
+//! whose `rip` the handler has changed. An entry counts only while the jump is there: a library may be gone.
+//!
+//! Everything here holds for any frame: a resumption that is missing costs a count, never the program's state.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+
+/// From where the frame's `ucontext` begins.
+pub const RIP: u64 = 168;
+/// Where the resumption is, likewise.
+pub const RESUMPTION: u64 = 232;
+/// Bytes of the code and what it reads, at most.
+pub const ROOM: u64 = 256;
+/// Where in that room the address of the first list is.
+pub const FIRST_LIST: u64 = ROOM - 8;
+/// Bytes of a list without its entries, and of an entry.
+const LIST_BYTES: i32 = 32;
+const ENTRY_BYTES: u64 = 24;
+/// `mov rax, 15` in 7 and in 5 bytes, `syscall`.
+const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// What Go has behind the call.
+const TRAP: u8 = 0xcc;
+
+/// A restorer's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As C libraries have them: unwinders without other information know them by these bytes.
+    Long,
+    /// As Go has them.
+    Short,
+}
+
+impl Kind {
+    /// Bytes before the system call.
+    pub fn call_at(self) -> u64 {
+        match self {
+            Kind::Long => 7,
+            Kind::Short => 5,
+        }
+    }
+}
+
+/// Restorers in code, by their distances from its start.
+pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
+    let calls = memchr::memmem::find_iter(code, &LONG[3..]).map(|at| at + 4);
+    calls.filter_map(|at| {
+        let (before, behind) = (&code[..at + 2], code.get(at + 2));
+        if before.ends_with(&LONG) {
+            return Some(((at - 7) as u64, Kind::Long));
+        }
+        // The same bytes are in other instructions, such as a move to another register.
+        let apart = before.len().checked_sub(SHORT.len() + 1).map(|at| before[at]);
+        let is_go = before.ends_with(&SHORT) && behind == Some(&TRAP) && apart == Some(TRAP);
+        is_go.then(|| ((at - 5) as u64, Kind::Short))
+    })
+}
+
+/// An instruction that a jump has overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its original address.
+    pub original: u64,
+    /// Where the same instruction is in a stub.
+    pub counterpart: u64,
+    /// Where the jump is.
+    pub start: u64,
+    /// The first two bytes of the jump.
+    pub jump: [u8; 2],
+}
+
+/// Bytes of a list of at most so many entries.
+pub fn list_bytes(entries: u64) -> u64 {
+    LIST_BYTES as u64 + entries * ENTRY_BYTES
+}
+
+/// A list of entries, which are sorted.
+pub fn list(entries: &[Entry], next: u64) -> Vec<u8> {
+    let first = entries.first().map_or(0, |one| one.original);
+    let end = entries.last().map_or(0, |one| one.original + 1);
+    let mut bytes = Vec::with_capacity(list_bytes(entries.len() as u64) as usize);
+    for word in [next, first, end, entries.len() as u64] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for one in entries {
+        bytes.extend(one.original.to_le_bytes());
+        bytes.extend(one.counterpart.to_le_bytes());
+        bytes.extend((one.original.wrapping_sub(one.start) as u32).to_le_bytes());
+        bytes.extend(u32::from(u16::from_le_bytes(one.jump)).to_le_bytes());
+    }
+    bytes
+}
+
+/// The code at an address. `session`: the number of the session; `call`: the restorer's `syscall`.
+pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
+    let mut asm = CodeAssembler::new(64)?;
+    let (mut lists, mut next, mut look) =
+        (asm.create_label(), asm.create_label(), asm.create_label());
+    let (mut lower, mut found, mut skip) =
+        (asm.create_label(), asm.create_label(), asm.create_label());
+    let (mut store, mut done) = (asm.create_label(), asm.create_label());
+    let resumption = RESUMPTION as i32;
+    asm.mov(rdi, qword_ptr(rsp + RIP as i32))?;
+    asm.mov(rax, session)?;
+    asm.cmp(qword_ptr(rsp + resumption), rax)?;
+    asm.jne(lists)?;
+    asm.mov(qword_ptr(rsp + resumption), 0)?;
+    asm.mov(rax, qword_ptr(rsp + resumption + 16))?;
+    asm.cmp(qword_ptr(rsp + resumption + 8), rdi)?;
+    asm.je(store)?;
+    asm.set_label(&mut lists)?;
+    asm.mov(rsi, at + FIRST_LIST)?;
+    asm.set_label(&mut skip)?;
+    asm.mov(rsi, qword_ptr(rsi))?;
+    asm.set_label(&mut next)?;
+    asm.test(rsi, rsi)?;
+    asm.je(done)?;
+    asm.cmp(rdi, qword_ptr(rsi + 8))?;
+    asm.jb(skip)?;
+    asm.cmp(rdi, qword_ptr(rsi + 16))?;
+    asm.jae(skip)?;
+    // Between rcx and rdx.
+    asm.xor(ecx, ecx)?;
+    asm.mov(rdx, qword_ptr(rsi + 24))?;
+    asm.set_label(&mut look)?;
+    asm.cmp(rcx, rdx)?;
+    asm.jae(skip)?;
+    asm.lea(rax, ptr(rcx + rdx))?;
+    asm.shr(rax, 1)?;
+    asm.lea(r8, ptr(rax + rax * 2))?;
+    asm.lea(r8, ptr(rsi + r8 * 8 + LIST_BYTES))?;
+    asm.cmp(rdi, qword_ptr(r8))?;
+    asm.je(found)?;
+    asm.jb(lower)?;
+    asm.lea(rcx, ptr(rax + 1))?;
+    asm.jmp(look)?;
+    asm.set_label(&mut lower)?;
+    asm.mov(rdx, rax)?;
+    asm.jmp(look)?;
+    asm.set_label(&mut found)?;
+    asm.mov(eax, dword_ptr(r8 + 16))?;
+    asm.mov(rcx, rdi)?;
+    asm.sub(rcx, rax)?;
+    asm.movzx(ecx, word_ptr(rcx))?;
+    asm.cmp(ecx, dword_ptr(r8 + 20))?;
+    asm.jne(done)?;
+    asm.mov(rax, qword_ptr(r8 + 8))?;
+    asm.set_label(&mut store)?;
+    asm.mov(qword_ptr(rsp + RIP as i32), rax)?;
+    asm.set_label(&mut done)?;
+    asm.mov(eax, libc::SYS_rt_sigreturn as u32)?;
+    asm.jmp(call)?;
+    asm.assemble(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restorers_are_found_and_what_looks_like_them_is_not() {
+        let go = [&[TRAP][..], &SHORT, &[TRAP]].concat();
+        // mov r8d, 15; syscall
+        let other = [&[0x41][..], &SHORT, &[TRAP]].concat();
+        let code = [&other[..], &LONG, &SHORT, &go].concat();
+        let found: Vec<(u64, Kind)> = find(&code).collect();
+        assert_eq!(found, [(9, Kind::Long), (26, Kind::Short)]);
+    }
+
+    #[test]
+    fn the_code_fits() {
+        let code = code(0x7000_0000_0000, !0 >> 1, 0x7000_1000_0000).unwrap();
+        assert!(code.len() as u64 <= FIRST_LIST, "{}", code.len());
+    }
+
+    /// Runs the code on a frame; where the frame leads then comes back, and the number of its resumption.
+    fn run(rip: u64, resumption: [u64; 3], lists: &[&[Entry]]) -> (u64, u64) {
+        const SESSION: u64 = 0x1234_5678_9abc_def0;
+        let bytes = 1 << 14;
+        // SAFETY: the kernel chooses an address where nothing is.
+        let start = unsafe {
+            let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), bytes, all, flags, -1, 0).cast::<u8>()
+        };
+        assert_ne!(start.cast(), libc::MAP_FAILED);
+        let at = start as u64;
+        let resumption = [resumption[0] ^ SESSION, resumption[1], resumption[2]];
+        let mut frame = vec![0u64; 64];
+        frame[RIP as usize / 8] = rip;
+        frame[RESUMPTION as usize / 8..][..3].copy_from_slice(&resumption);
+        // In the place of the system call: back to the stack that was.
+        let call = at + ROOM;
+        let back = [0x4c, 0x89, 0xcc, 0xc3];
+        let mut memory = code(at, SESSION, call).unwrap();
+        memory.resize(bytes, 0);
+        memory[ROOM as usize..][..back.len()].copy_from_slice(&back);
+        let (mut place, mut next) = (ROOM + 16, 0);
+        for entries in lists {
+            let list = list(entries, next);
+            memory[place as usize..][..list.len()].copy_from_slice(&list);
+            next = at + place;
+            place += list.len() as u64;
+        }
+        memory[FIRST_LIST as usize..][..8].copy_from_slice(&next.to_le_bytes());
+        // SAFETY: the memory is as long, and its code returns to here; it writes to the frame only.
+        unsafe {
+            std::ptr::copy_nonoverlapping(memory.as_ptr(), start, bytes);
+            std::arch::asm!(
+                "call 2f", "jmp 3f",
+                "2: mov r9, rsp", "mov rsp, {frame}", "jmp {code}",
+                "3:",
+                frame = in(reg) frame.as_mut_ptr(), code = in(reg) start,
+                out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
+                out("r8") _, out("r9") _,
+            );
+            libc::munmap(start.cast(), bytes);
+        }
+        (frame[RIP as usize / 8], frame[RESUMPTION as usize / 8])
+    }
+
+    #[test]
+    fn frames_lead_to_where_their_instructions_are() {
+        // Stand for the jumps of two regions.
+        let jumps = [[0xe9u8, 1], [0xeb, 2]];
+        let starts = [jumps[0].as_ptr() as u64, jumps[1].as_ptr() as u64];
+        let entry = |region: usize, distance: u64| Entry {
+            original: starts[region] + distance,
+            counterpart: 1000 * region as u64 + distance,
+            start: starts[region],
+            jump: jumps[region],
+        };
+        let first: Vec<Entry> = (1..100).step_by(3).map(|distance| entry(0, distance)).collect();
+        let mut gone: Vec<Entry> = vec![entry(1, 1 << 20)];
+        let lists = [&first[..], &gone[..]];
+        let none = [7, 0, 0];
+        for one in lists.concat() {
+            assert_eq!(run(one.original, none, &lists).0, one.counterpart);
+            assert_eq!(run(one.original + 1, none, &lists).0, one.original + 1);
+            let resumption = [0, one.original, 77];
+            assert_eq!(run(one.original, resumption, &lists), (77, 0), "once");
+            assert_eq!(run(one.original + 1, resumption, &lists), (one.original + 1, 0));
+        }
+        assert_eq!(run(5, [0, 5, 6], &[]), (6, 0));
+        assert_eq!(run(5, none, &[]).0, 5);
+        gone[0].jump = [0x55, 0x48];
+        assert_eq!(run(gone[0].original, none, &[&gone]).0, gone[0].original, "no jump there");
+    }
+}

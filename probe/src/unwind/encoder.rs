@@ -1,0 +1,227 @@
+//! Writes `.eh_frame_hdr` and `.eh_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
+//!
+//! ```text
+//! .eh_frame_hdr   version, encodings, distance to .eh_frame, count | (function, FDE) ... ascending
+//! .eh_frame       CIE | FDE ... | 0
+//! ```
+
+use super::{Origin, Row};
+use crate::stubs::SHARED_SAVED;
+
+/// `.eh_frame_hdr` without its table, CIE, and the end.
+pub(super) const FIXED_BYTES: usize = HEADER_BYTES + 64;
+/// Most bytes of an FDE without its rows, with its entry of the header's table.
+pub(super) const FDE_BYTES: usize = 48;
+/// Most bytes of a row: an advance, an offset of the CFA, an expression with an address.
+pub(super) const ROW_BYTES: usize = 5 + 6 + 13;
+const HEADER_BYTES: usize = 12;
+/// Where in the header the distance to `.eh_frame` is, from that place on.
+pub(super) const TABLE_AT: usize = 4;
+/// Where in a CIE the encoding of addresses is, and where in an FDE behind its addresses the rest is; both behind
+/// their lengths.
+pub(super) const CIE_ENCODING_AT: usize = 13;
+pub(super) const FDE_ROWS_AT: usize = 12;
+const ENTRY_BYTES: usize = 8;
+
+/// Encodings: signed 32 bits from the place of the value, from the header; unsigned 32 bits.
+const PC_RELATIVE: u8 = 0x1b;
+const HEADER_RELATIVE: u8 = 0x3b;
+const UNSIGNED: u8 = 0x03;
+
+/// Instructions of call frames.
+const ADVANCE: u8 = 0x40;
+const ADVANCE_1: u8 = 0x02;
+const ADVANCE_2: u8 = 0x03;
+const ADVANCE_4: u8 = 0x04;
+const OFFSET: u8 = 0x80;
+const RESTORE: u8 = 0xc0;
+const REGISTER: u8 = 0x09;
+const CFA: u8 = 0x0c;
+const CFA_OFFSET: u8 = 0x0e;
+const VALUE_OFFSET: u8 = 0x14;
+const VALUE_EXPRESSION: u8 = 0x16;
+/// Operations of expressions: an address; the return address' register plus a number.
+const ADDRESS: u8 = 0x03;
+const PLUS_RETURN_ADDRESS: u8 = 0x70 + RETURN_ADDRESS;
+
+/// Registers as DWARF numbers them (psABI, figure 3.36).
+const RSP: u8 = 7;
+const R11: u8 = 11;
+const RETURN_ADDRESS: u8 = 16;
+/// From the stack pointer to the CFA.
+const CFA_ABOVE: u32 = 8;
+
+pub(super) struct Encoder {
+    at: u64,
+    /// Header, then `.eh_frame`.
+    bytes: Vec<u8>,
+    cie: usize,
+    fdes: usize,
+}
+
+impl Encoder {
+    /// `at`: address of the header; `fdes`: how many there will be.
+    pub fn new(at: u64, fdes: usize) -> Self {
+        let mut bytes = vec![0; HEADER_BYTES + ENTRY_BYTES * fdes];
+        bytes[..4].copy_from_slice(&[1, PC_RELATIVE, UNSIGNED, HEADER_RELATIVE]);
+        // Both begin at multiples of 4.
+        let distance = (bytes.len() - 4) as u32;
+        bytes[4..8].copy_from_slice(&distance.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(fdes as u32).to_le_bytes());
+        let mut encoder = Encoder { at, cie: bytes.len(), bytes, fdes: 0 };
+        encoder.cie();
+        encoder
+    }
+
+    fn cie(&mut self) {
+        let start = self.begin();
+        self.bytes.extend(0u32.to_le_bytes());
+        // Version; augmentation; units of code and data: 1 and -8; return address; bytes and encoding.
+        self.bytes.extend([1, b'z', b'R', b'S', 0, 1, 0x78, RETURN_ADDRESS, 1, PC_RELATIVE]);
+        self.bytes.extend([CFA, RSP, CFA_ABOVE as u8]);
+        self.bytes.extend([VALUE_OFFSET, RSP, 1]);
+        self.end(start);
+    }
+
+    /// Leaves room for a length.
+    fn begin(&mut self) -> usize {
+        self.bytes.extend([0; 4]);
+        self.bytes.len()
+    }
+
+    fn end(&mut self, start: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        let length = (self.bytes.len() - start) as u32;
+        self.bytes[start - 4..start].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Adds the FDE of some rows, which end before `end`.
+    pub fn fde(&mut self, rows: &[Row], end: u64, bias: u64) -> Option<()> {
+        let first = rows.first()?.at;
+        let place = self.at.wrapping_add(self.bytes.len() as u64);
+        let entry = HEADER_BYTES + ENTRY_BYTES * self.fdes;
+        let to_code = distance(first.wrapping_add(bias), self.at)?;
+        let to_fde = distance(place, self.at)?;
+        let table = self.bytes.get_mut(entry..entry + ENTRY_BYTES)?;
+        table[..4].copy_from_slice(&to_code);
+        table[4..].copy_from_slice(&to_fde);
+        self.fdes += 1;
+        let start = self.begin();
+        self.bytes.extend(((start - self.cie) as u32).to_le_bytes());
+        self.bytes.extend(distance(first.wrapping_add(bias), place.wrapping_add(8))?);
+        self.bytes.extend(u32::try_from(end.checked_sub(first)?).ok()?.to_le_bytes());
+        // No augmentation data.
+        self.bytes.push(0);
+        let mut before: Option<&Row> = None;
+        for row in rows {
+            self.row(before, row, bias)?;
+            before = Some(row);
+        }
+        self.end(start);
+        Some(())
+    }
+
+    fn row(&mut self, before: Option<&Row>, row: &Row, bias: u64) -> Option<()> {
+        if let Some(before) = before {
+            self.advance(u32::try_from(row.at.checked_sub(before.at)?).ok()?);
+        }
+        if before.map_or(0, |before| before.lowered) != row.lowered {
+            self.bytes.push(CFA_OFFSET);
+            self.unsigned(row.lowered + CFA_ABOVE);
+        }
+        if before.is_some_and(|before| before.goes_on(&Row { lowered: before.lowered, ..*row })) {
+            return Some(());
+        }
+        match row.origin {
+            Origin::At(address) => {
+                self.bytes.extend([VALUE_EXPRESSION, RETURN_ADDRESS, 9, ADDRESS]);
+                self.bytes.extend(address.wrapping_add(bias).to_le_bytes());
+            }
+            Origin::Copy(old) => {
+                let mut expression = Vec::with_capacity(8);
+                // Addresses of both are moved alike.
+                signed(&mut expression, old.wrapping_sub(row.at).cast_signed());
+                let length = expression.len() as u8 + 1;
+                self.bytes.extend([VALUE_EXPRESSION, RETURN_ADDRESS, length, PLUS_RETURN_ADDRESS]);
+                self.bytes.extend(expression);
+            }
+            Origin::Shared(saved) => {
+                let before = before.map(|before| before.origin);
+                self.shared(before, usize::from(saved));
+            }
+        }
+        Some(())
+    }
+
+    /// Registers that the shared code has saved, and no longer.
+    fn shared(&mut self, before: Option<Origin>, saved: usize) {
+        let already = match before {
+            Some(Origin::Shared(already)) => usize::from(already),
+            _ => 0,
+        };
+        for (number, slot) in SHARED_SAVED.iter().enumerate() {
+            let Some((register, words_below)) = *slot else { continue };
+            let register = if register == R11 { RETURN_ADDRESS } else { register };
+            match (number < already, number < saved) {
+                (false, true) => {
+                    self.bytes.push(OFFSET | register);
+                    self.unsigned(words_below + CFA_ABOVE / 8);
+                }
+                (true, false) if register != RETURN_ADDRESS => self.bytes.push(RESTORE | register),
+                _ => {}
+            }
+        }
+        if saved == 0 {
+            self.bytes.extend([REGISTER, RETURN_ADDRESS, R11]);
+        }
+    }
+
+    fn advance(&mut self, bytes: u32) {
+        match bytes {
+            0 => {}
+            1..0x40 => self.bytes.push(ADVANCE | bytes as u8),
+            0x40..0x100 => self.bytes.extend([ADVANCE_1, bytes as u8]),
+            0x100..0x1_0000 => {
+                self.bytes.push(ADVANCE_2);
+                self.bytes.extend((bytes as u16).to_le_bytes());
+            }
+            _ => {
+                self.bytes.push(ADVANCE_4);
+                self.bytes.extend(bytes.to_le_bytes());
+            }
+        }
+    }
+
+    fn unsigned(&mut self, mut value: u32) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    /// The table; `None` if an FDE is missing.
+    pub fn finish(mut self) -> Option<Vec<u8>> {
+        let fdes = (self.cie - HEADER_BYTES) / ENTRY_BYTES;
+        self.bytes.extend([0; 4]);
+        (fdes == self.fdes).then_some(self.bytes)
+    }
+}
+
+/// From one address to another in 32 bits.
+fn distance(to: u64, from: u64) -> Option<[u8; 4]> {
+    i32::try_from(to.wrapping_sub(from).cast_signed()).ok().map(i32::to_le_bytes)
+}
+
+/// SLEB128.
+fn signed(bytes: &mut Vec<u8>, mut value: i64) {
+    loop {
+        let low = value as u8 & 0x7f;
+        value >>= 7;
+        let is_last = (value == 0 && low & 0x40 == 0) || (value == -1 && low & 0x40 != 0);
+        bytes.push(if is_last { low } else { low | 0x80 });
+        if is_last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Unwind tables as gimli reads them, against what stubs do: each instruction is run on until it is where an original
+//! one is about to run.
+
+mod model;
+mod programs;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Operation, Register, RegisterRule,
+    UnwindContext, UnwindSection,
+};
+
+use super::{Place, frames, room, table};
+use crate::elf::Image;
+use crate::stubs::{Changes, Stubs};
+use model::Model;
+
+type Reader<'a> = gimli::EndianSlice<'a, LittleEndian>;
+
+const RSP: Register = Register(7);
+const RETURN_ADDRESS: Register = Register(16);
+/// Registers that functions keep for their callers: number in DWARF, and in [`model`].
+const KEPT: [u16; 6] = [3, 6, 12, 13, 14, 15];
+/// Where tables are, from the stubs.
+const DISTANCE: u64 = 1 << 24;
+
+/// A table in memory.
+struct Table {
+    bytes: Vec<u8>,
+    bases: BaseAddresses,
+    frame_at: usize,
+}
+
+/// What a table says of an address.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    /// The original instruction's address, or where it is found.
+    pc: Pc,
+    /// To be added to the stack pointer.
+    rsp: i64,
+    /// Registers that are on the stack, and where from the original stack pointer on.
+    kept: Vec<(u16, i64)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Pc {
+    Is(u64),
+    InR11,
+    /// On the stack, from the original stack pointer on.
+    At(i64),
+}
+
+impl Table {
+    fn of(stubs: &Stubs, bias: u64) -> Self {
+        let (rows, end) = stubs.rows();
+        let at = end.wrapping_add(bias) + DISTANCE;
+        let bytes = table(&rows, Place { at, end, bias }).unwrap();
+        assert!(bytes.len() <= room(&rows), "{} bytes for {} rows", bytes.len(), rows.len());
+        let to_frame = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
+        let frame_at = 4 + to_frame as usize;
+        let bases = BaseAddresses::default().set_eh_frame_hdr(at);
+        let bases = bases.set_eh_frame(at + frame_at as u64);
+        let apart = frames(&bytes, at).unwrap();
+        let table = Table { bytes, bases, frame_at };
+        let start = rows.first().map_or(end, |row| row.at).wrapping_add(bias);
+        let end = end.wrapping_add(bias);
+        covers(&table.frame(), &table.bases, start, end);
+        covers(&EhFrame::new(&apart, LittleEndian), &BaseAddresses::default(), start, end);
+        table
+    }
+
+    fn frame(&self) -> EhFrame<Reader<'_>> {
+        EhFrame::new(&self.bytes[self.frame_at..], LittleEndian)
+    }
+
+    fn find(&self, context: &mut UnwindContext<usize>, address: u64) -> Found {
+        let header = EhFrameHdr::new(&self.bytes, LittleEndian).parse(&self.bases, 8).unwrap();
+        let search = header.table().unwrap();
+        let frame = self.frame();
+        let fde = search.fde_for_address(&frame, &self.bases, address, EhFrame::cie_from_offset);
+        let fde = fde.unwrap_or_else(|error| panic!("{address:x}: {error}"));
+        let row = fde.unwind_info_for_address(&frame, &self.bases, context, address).unwrap();
+        let CfaRule::RegisterAndOffset { register: RSP, offset: cfa } = *row.cfa() else {
+            panic!("{:?}", row.cfa())
+        };
+        let Some(RegisterRule::ValOffset(above)) = row.register(RSP) else { panic!("{row:?}") };
+        let kept = KEPT.into_iter().filter_map(|number| match row.register(Register(number)) {
+            Some(RegisterRule::Offset(offset)) => Some((number, offset - above)),
+            None => None,
+            other => panic!("{address:x}: {other:?}"),
+        });
+        let kept = kept.collect();
+        let pc = match row.register(RETURN_ADDRESS) {
+            Some(RegisterRule::ValExpression(expression)) => {
+                let expression = expression.get(&frame).unwrap();
+                let mut operations = expression.operations(fde.cie().encoding());
+                let operation = operations.next().unwrap().unwrap();
+                assert_eq!(operations.next().unwrap(), None);
+                match operation {
+                    Operation::Address { address } => Pc::Is(address),
+                    Operation::RegisterOffset { register: RETURN_ADDRESS, offset, .. } => {
+                        Pc::Is(address.wrapping_add_signed(offset))
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Some(RegisterRule::Register(Register(11))) => Pc::InR11,
+            Some(RegisterRule::Offset(offset)) => Pc::At(offset - above),
+            other => panic!("{address:x}: {other:?}"),
+        };
+        Found { pc, rsp: cfa + above, kept }
+    }
+}
+
+/// Panics unless every address between the two is in one FDE.
+fn covers(frame: &EhFrame<Reader<'_>>, bases: &BaseAddresses, start: u64, end: u64) {
+    let mut entries = frame.entries(bases);
+    let mut next = start;
+    while let Some(entry) = entries.next().unwrap() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let fde = partial.parse(EhFrame::cie_from_offset).unwrap();
+        assert!(fde.cie().is_signal_trampoline());
+        assert_eq!(fde.initial_address(), next);
+        next = fde.initial_address() + fde.len();
+    }
+    assert_eq!(next, end);
+}
+
+/// Panics unless the table of some stubs is right at each instruction of theirs that can be reached. How many there
+/// are comes back.
+pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: u64) -> usize {
+    let table = Table::of(stubs, bias);
+    let mut context = UnwindContext::new();
+    let model = Model::new(image, stubs, changes);
+    let reached = model.reached(changes);
+    for address in &reached {
+        let found = table.find(&mut context, address.wrapping_add(bias));
+        let Some((pc, rsp)) = model.leads(*address) else { continue };
+        let expected = Found { pc: Pc::Is(pc.wrapping_add(bias)), rsp, kept: Vec::new() };
+        assert_eq!(found, expected, "{}", model.shown(*address));
+    }
+    for (address, pushed, rsp) in model.shared() {
+        let found = table.find(&mut context, address.wrapping_add(bias));
+        let place = |number| pushed.iter().find(|(one, _)| *one == number).map(|(_, at)| *at);
+        let kept = KEPT.into_iter().filter_map(|number| Some((number, place(number)?)));
+        let pc = place(11).map_or(Pc::InR11, Pc::At);
+        let expected = Found { pc, rsp, kept: kept.collect() };
+        assert_eq!(found, expected, "{}", model.shown(address));
+    }
+    reached.len()
+}

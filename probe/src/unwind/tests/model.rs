@@ -1,0 +1,273 @@
+//! What stubs do, instruction by instruction.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
+
+use crate::disassembly::{SHORT_BYTES, bytes_of, is_call};
+use crate::elf::Image;
+use crate::stubs::{Changes, Stubs};
+
+/// Longest tag with what comes behind it, in instructions.
+const STEPS: usize = 100;
+
+/// Bytes of `lea r11, [rip+disp32]`.
+const LOAD_BYTES: u64 = 7;
+
+/// Registers on the stack, by their numbers in DWARF, and where.
+pub(super) type Pushed = Vec<(u16, i64)>;
+
+pub(super) struct Model {
+    code: Vec<u8>,
+    start: u64,
+    /// Code that tags share.
+    shared: Range<u64>,
+    /// Code that looks stubs up, and the function that does.
+    lookups: Vec<(Range<u64>, u64)>,
+    /// Copies of instructions, and where those are.
+    copies: HashMap<u64, u64>,
+}
+
+impl Model {
+    pub fn new(image: &Image, stubs: &Stubs, changes: &[&Changes]) -> Self {
+        let (code, start) = (stubs.code(), stubs.start());
+        let shared = start..start + stubs.shared_bytes() as u64;
+        let (lookups, copies) = (Vec::new(), HashMap::new());
+        let mut model = Model { code, start, shared, lookups, copies };
+        for (old, new) in changes.iter().flat_map(|one| &one.moved) {
+            let bytes = bytes_of(image, *old, 1).map(|_| original(image, *old)).unwrap();
+            let copy = model.copy_of(&bytes, *new);
+            let copy =
+                copy.unwrap_or_else(|| panic!("{bytes:?}: no copy at {}", model.shown(*new)));
+            model.copies.insert(copy, *old);
+        }
+        for one in changes.iter().filter(|one| one.looks_up) {
+            let function =
+                one.regions.iter().map(|(start, _)| *start).find(|start| {
+                    one.edits.iter().any(|(at, bytes)| at == start && bytes[0] == 0xe9)
+                });
+            let mut end = one.entry;
+            while model.at(end).mnemonic() != Mnemonic::Ret {
+                end = model.at(end).next_ip();
+            }
+            model.lookups.push((one.entry..end + 1, function.unwrap()));
+        }
+        model
+    }
+
+    fn at(&self, address: u64) -> Instruction {
+        let bytes = &self.code[(address - self.start) as usize..];
+        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|at| at < self.code.len() as u64)
+    }
+
+    /// Whether cold instructions begin there.
+    fn is_cold(&self, address: u64) -> bool {
+        let is_load = |one: Instruction| {
+            one.mnemonic() == Mnemonic::Lea && one.op0_register() == Register::R11
+        };
+        self.holds(address) && is_load(self.at(address))
+    }
+
+    /// Where behind tags an instruction's copy is.
+    fn copy_of(&self, original: &Instruction, from: u64) -> Option<u64> {
+        let mut at = from;
+        for _ in 0..STEPS {
+            let here = self.at(at);
+            let is_copy = match original.flow_control() {
+                _ if is_call(original) => {
+                    here.code() == Code::Push_rm64 && here.is_ip_rel_memory_operand()
+                }
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                    // A tag has a branch to its cold instructions.
+                    let is_cold = self.is_cold(here.near_branch_target());
+                    here.mnemonic() == original.mnemonic() && !is_cold
+                }
+                _ => is_same(&here, original),
+            };
+            if is_copy {
+                return Some(at);
+            }
+            at = here.next_ip();
+        }
+        None
+    }
+
+    /// Whether an instruction is one of the two jumps behind a branch that only reaches near (`jrcxz`, `loop`).
+    fn is_rewritten(&self, address: u64) -> bool {
+        let is_short = |at: u64| {
+            let one = self.at(at);
+            one.next_ip() == at + SHORT_BYTES
+                && (one.is_jcx_short() || one.is_loop() || one.is_loopcc())
+        };
+        let before = [1, 2].map(|branches| address.wrapping_sub(branches * SHORT_BYTES));
+        let is_jump = self.at(address).is_jmp_short_or_near();
+        is_jump && before.into_iter().any(|at| self.holds(at) && is_short(at))
+    }
+
+    /// All instructions that can be reached from jumps and copies.
+    pub fn reached(&self, changes: &[&Changes]) -> BTreeSet<u64> {
+        let starts = changes.iter().flat_map(|one| one.moved.iter().map(|(_, new)| *new));
+        let mut open: Vec<u64> = starts.chain(changes.iter().map(|one| one.entry)).collect();
+        let mut reached = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            if !self.holds(at) || self.shared.contains(&at) || !reached.insert(at) {
+                continue;
+            }
+            let one = self.at(at);
+            let target = one.near_branch_target();
+            match one.flow_control() {
+                FlowControl::UnconditionalBranch => open.push(target),
+                FlowControl::ConditionalBranch => open.extend([target, one.next_ip()]),
+                FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => {}
+                _ => open.push(one.next_ip()),
+            }
+        }
+        reached
+    }
+
+    /// Which original instruction is run next behind an instruction's, and what is added to the stack pointer until
+    /// then. `None` within what stands for a branch that cannot be moved as it is.
+    pub fn leads(&self, from: u64) -> Option<(u64, i64)> {
+        if let Some((_, function)) = self.lookups.iter().find(|(code, _)| code.contains(&from)) {
+            return Some((*function, 0));
+        }
+        if self.is_rewritten(from) {
+            return None;
+        }
+        // The jump of cold instructions comes behind what loads the register.
+        let load = from.checked_sub(LOAD_BYTES).filter(|at| self.holds(*at)).map(|at| self.at(at));
+        let mut r11 = load.map_or(0, |load| load.ip_rel_memory_address());
+        let (mut at, mut rsp) = (from, 0);
+        for _ in 0..STEPS {
+            if let Some(old) = self.copies.get(&at) {
+                return Some((*old, rsp));
+            }
+            if at == self.shared.start && !self.shared.is_empty() {
+                at = r11;
+                continue;
+            }
+            if !self.holds(at) {
+                return Some((at, rsp));
+            }
+            let one = self.at(at);
+            match one.flow_control() {
+                FlowControl::UnconditionalBranch => {
+                    at = one.near_branch_target();
+                    continue;
+                }
+                FlowControl::IndirectBranch => {
+                    // Behind the push of a call: the call is taken back.
+                    let push = at.wrapping_sub(6);
+                    return Some((*self.copies.get(&push)?, rsp + 8));
+                }
+                FlowControl::ConditionalBranch if one.mnemonic() != Mnemonic::Je => return None,
+                _ => {}
+            }
+            if one.op0_register() == Register::R11 && one.mnemonic() == Mnemonic::Lea {
+                r11 = one.ip_rel_memory_address();
+            }
+            rsp += moves(&one);
+            at = one.next_ip();
+        }
+        panic!("{} leads nowhere", self.shown(from))
+    }
+
+    /// Each instruction of the shared code: what is on the stack, where from the stack pointer of the tag on, and how
+    /// far that is above the stack pointer now.
+    pub fn shared(&self) -> Vec<(u64, Pushed, i64)> {
+        let (mut all, mut depths) = (Vec::new(), HashMap::new());
+        let (mut pushed, mut rsp, mut at) = (Pushed::new(), 0, self.shared.start);
+        while at < self.shared.end {
+            let one = self.at(at);
+            all.push((at, pushed.clone(), -rsp));
+            depths.insert(at, rsp);
+            rsp += moves(&one);
+            match (one.mnemonic(), one.op0_kind()) {
+                (Mnemonic::Push, OpKind::Register) => {
+                    pushed.push((dwarf(one.op0_register()), rsp));
+                }
+                (Mnemonic::Pop, _) => {
+                    let popped = (dwarf(one.op0_register()), rsp - 8);
+                    assert_eq!(pushed.pop(), Some(popped), "{}", self.shown(at));
+                }
+                _ => {}
+            }
+            at = one.next_ip();
+        }
+        for (at, ..) in &all {
+            let target = self.at(*at).near_branch_target();
+            if self.shared.contains(&target) {
+                assert_eq!(depths[&target], depths[at], "{}", self.shown(*at));
+            }
+        }
+        all
+    }
+
+    /// An instruction, for people.
+    pub fn shown(&self, address: u64) -> String {
+        let mut text = format!("{address:x} of {:x}:", self.start);
+        let mut at = address;
+        for _ in 0..8 {
+            if !self.holds(at) {
+                break;
+            }
+            let one = self.at(at);
+            text += &format!(" {:?} {:?};", one.code(), one.op0_register());
+            at = one.next_ip();
+        }
+        text
+    }
+}
+
+fn original(image: &Image, at: u64) -> Instruction {
+    let bytes = (1..=15).rev().find_map(|most| bytes_of(image, at, most)).unwrap();
+    Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode()
+}
+
+/// Whether two instructions do the same.
+fn is_same(one: &Instruction, other: &Instruction) -> bool {
+    let operands = |it: &Instruction| {
+        let all = (0..it.op_count())
+            .map(|n| (it.op_kind(n), it.op_register(n), it.try_immediate(n).ok()));
+        let memory = (it.memory_base(), it.memory_index(), it.memory_displacement64());
+        (it.code(), memory, all.collect::<Vec<_>>())
+    };
+    operands(one) == operands(other)
+}
+
+/// What an instruction of a tag adds to the stack pointer.
+fn moves(one: &Instruction) -> i64 {
+    match one.mnemonic() {
+        Mnemonic::Push | Mnemonic::Pushfq => -8,
+        Mnemonic::Pop | Mnemonic::Popfq => 8,
+        Mnemonic::Lea if one.op0_register() == Register::RSP => {
+            one.memory_displacement64().cast_signed()
+        }
+        _ => 0,
+    }
+}
+
+/// The number of a register in DWARF (psABI, figure 3.36).
+fn dwarf(register: Register) -> u16 {
+    let order = [
+        Register::RAX,
+        Register::RDX,
+        Register::RCX,
+        Register::RBX,
+        Register::RSI,
+        Register::RDI,
+        Register::RBP,
+        Register::RSP,
+    ];
+    match order.iter().position(|one| *one == register) {
+        Some(number) => number as u16,
+        None => register.number() as u16,
+    }
+}

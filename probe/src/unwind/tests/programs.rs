@@ -1,0 +1,62 @@
+//! Tables of all stubs of real programs.
+
+use std::path::Path;
+
+use super::check;
+use crate::disassembly::{Disassembly, Grain, Known};
+use crate::elf::Image;
+use crate::stubs::layout::{LogShape, WhenFull};
+use crate::stubs::{Changes, Lookup, Sink, Stubs};
+
+/// Where stubs are, from the program.
+const DISTANCE: u64 = 1 << 26;
+/// How far the program is moved.
+const BIAS: u64 = 0x5555_5555_4000;
+
+fn check_program(path: &str, sink: Sink, grain: Grain) {
+    let Ok(image) = Image::read(Path::new(path)) else {
+        eprintln!("skipped: there is no {path}");
+        return;
+    };
+    let bias = if image.relocatable { BIAS } else { 0 };
+    let chosen: Vec<_> = image.functions.iter().map(|one| (one, grain)).collect();
+    let known = Known::of(&image);
+    let rewrites = Disassembly::new(&image, &known).finer_rewrites(&chosen, sink.exits());
+    let rewrites: Vec<_> = image
+        .functions
+        .iter()
+        .zip(rewrites)
+        .filter_map(|(one, it)| Some((one, it.ok()?)))
+        .collect();
+    let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
+    let mut stubs = Stubs::new(bias + DISTANCE, bias, sink, tags).unwrap();
+    let looks_up = image.functions.iter().find(|one| one.name == "_dl_find_object");
+    stubs.look_up(looks_up.map(|one| Lookup { function: one.start, list: 0x1234_5678_9abc }));
+    let mut changes: Vec<Changes> = Vec::new();
+    for (number, (function, rewrite)) in rewrites.iter().enumerate() {
+        changes.extend(stubs.add(rewrite, function.start, number as u32).ok());
+    }
+    assert_eq!(changes.iter().any(|one| one.looks_up), looks_up.is_some());
+    let changes: Vec<&Changes> = changes.iter().collect();
+    let instructions = check(&image, &stubs, &changes, bias);
+    assert!(instructions > 10 * changes.len() / 3, "{instructions} of {}", changes.len());
+}
+
+fn log(is_timed: bool) -> Sink {
+    let (chunk_bytes, chunks) = (1 << 16, 4);
+    Sink::Log(LogShape { is_timed, chunk_bytes, chunks, when_full: WhenFull::Wait })
+}
+
+#[test]
+fn tables_of_a_c_library_are_right_at_each_instruction() {
+    for sink in [Sink::None, log(true)] {
+        check_program("/lib/x86_64-linux-gnu/libc.so.6", sink, Grain::Function);
+    }
+}
+
+#[test]
+fn tables_of_programs_with_blocks_are_right_at_each_instruction() {
+    check_program("/bin/bash", Sink::Count, Grain::Blocks);
+    check_program("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", log(false), Grain::Blocks);
+    check_program("/lib64/ld-linux-x86-64.so.2", Sink::Gate, Grain::Function);
+}
