@@ -5,17 +5,22 @@
 //! while all threads stand still, and a thread that stands in what is changed is moved to where the same
 //! instruction is then.
 
-mod abandoned;
+pub(crate) mod abandoned;
+mod areas;
 mod begin;
+mod boundaries;
 mod budget;
 mod calls;
 mod child;
 mod collector;
+mod compare;
 mod edits;
 mod error;
 mod family;
 mod follow;
 mod gate;
+mod goroutines;
+mod gs;
 mod home;
 mod leave;
 mod linkage;
@@ -23,9 +28,16 @@ mod linker;
 mod loaded;
 mod map;
 mod patch;
+mod perf_map;
+mod restorers;
 mod sample;
-mod shared;
+pub(crate) mod shared;
+mod signal_frames;
+mod stub_names;
+mod symbols;
 mod unfinished;
+mod unwind;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -36,7 +48,7 @@ use nix::unistd::Pid;
 
 use crate::disassembly::{Block, Disassembly, Grain, Known, Refusal, Rewrite};
 use crate::elf::{Function, Image};
-use crate::ptrace::Process;
+use crate::ptrace::{self, FileId, Mapping, Memory, Process};
 use crate::selection::Selection;
 use crate::stubs::Sink;
 
@@ -49,21 +61,38 @@ pub use error::TagError;
 pub use family::Keeper;
 pub use follow::{Ending, follow, follow_all};
 use gate::Gate;
+pub use leave::Left;
 use loaded::Loaded;
+pub use loaded::bias;
 use patch::Patched;
+pub use patch::Refused;
+pub use perf_map::{PerfMap, PerfMapError};
+use restorers::Restorers;
 pub use sample::{Sampled, Samples, sample};
-use shared::Place;
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;
 pub use shared::window::{CardWindow, WindowError};
 pub use shared::writer::LogSummary;
+pub use symbols::symbol_file;
+use watch::Watch;
 
 /// Functions of a program, each with what would be changed, or why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
     let functions: Vec<&Function> = image.functions.iter().collect();
     let rewrites = Disassembly::new(image, &Known::of(image)).rewrites(&functions, true);
     functions.into_iter().zip(rewrites).collect()
+}
+
+/// Compares an image with the memory of a process that has it loaded: functions that differ are refused from then on.
+/// `bias`: as [`bias`] has it. Whether it was compared comes back: not while tags are in the process.
+pub fn compare(image: &mut Image, bias: u64, mapped: &[Mapping], memory: &Memory) -> bool {
+    if abandoned::is_tagged(mapped) {
+        return false;
+    }
+    let read = |address, bytes: &mut [u8]| memory.read(address, bytes);
+    image.differing = compare::differences(image, bias, &loaded::ALL, std::iter::empty(), read);
+    true
 }
 
 /// The functions of a program of which loops or blocks are chosen, as they are changed with all that are chosen.
@@ -80,29 +109,67 @@ pub fn finer_verdicts<'a>(
     finer.map(|((function, _), rewrite)| (function, rewrite)).collect()
 }
 
+/// The program of a process: the very file that it runs, in whichever mount namespace, and under whichever name now.
+///
+/// # Errors
+/// [`TagError::Ptrace`] if there is none or it may not be opened, [`TagError::Program`] if it is damaged.
+pub fn program_image(pid: Pid, selection: &Selection) -> Result<Image, TagError> {
+    let (file, path) = ptrace::program(pid)?;
+    let mut image = Image::from_file(file, &path)?;
+    if selection.has_sources() {
+        image.find_sources()?;
+    }
+    Ok(image)
+}
+
 /// A process whose functions are tagged.
 #[derive(Debug)]
 pub struct Tagged {
     process: Process,
     patched: Vec<Patched>,
     /// Functions that were chosen and are not patched, with the reason.
-    pub refused: Vec<(Function, String)>,
+    pub refused: Vec<Refused>,
     collector: Collector,
     program: Arc<Loaded>,
     selection: Selection,
     sink: Sink,
     gates: Vec<Gate>,
+    /// Where instructions were changed since it is tagged, sorted.
+    jumps: Vec<u64>,
+    /// Libraries whose functions were to be chosen from and that could not be read, with the reason.
+    pub unread: Vec<(PathBuf, String)>,
     /// Files that were looked at, and where they are.
-    known: BTreeSet<(PathBuf, u64)>,
+    known: BTreeSet<(Option<FileId>, u64)>,
     /// Memory for stubs.
     areas: Vec<Range<u64>>,
+    /// Where the list of unwind tables is in memory.
+    list: u64,
+    /// Stubs in it that unwinders can look up, in the order in which they were added.
+    described: Vec<Range<u64>>,
+    /// Their unwind tables.
+    tables: Vec<Range<u64>>,
     budget: Option<Budget>,
     taken_out: Vec<TakenOut>,
+    overwritten: Vec<(String, u64)>,
     is_changed: bool,
     /// Functions that may be tagged, at most.
     at_most: usize,
+    restorers: Restorers,
     /// Processes with the same memory, and the thread of each that waits until it has its own.
     lodgers: BTreeMap<Pid, Option<Pid>>,
+    watch: Watch,
+    /// What whoever asked for tags should know: what could not be done later, and why.
+    pub notices: Vec<String>,
+}
+
+/// What a process is like that was let go.
+#[derive(Debug)]
+pub struct Restored {
+    /// What is left of our memory in it.
+    pub left: Left,
+    /// Functions, and addresses in memory, where the program has overwritten a jump of ours. What it has written
+    /// stays.
+    pub overwritten: Vec<(String, u64)>,
 }
 
 /// When tags are put in.
@@ -132,18 +199,22 @@ impl Tagged {
         start: Start,
     ) -> Result<Self, TagError> {
         let mut process = Abandoned::find(process)?.make_way()?;
-        let program = Arc::new(Loaded::find(&process, image)?);
+        let program = Arc::new(Loaded::find_program(&process, image)?);
         let sink = output.sink();
-        let scratch = program.reserve(&mut process, 1)?;
+        selection.note(&program.image.functions, None);
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let at_most = chosen + more + blocks_at_most(&program.image, &selection);
-        let place = Place { scratch: scratch.start, inherited: None };
-        let collector = match Collector::new(&mut process, place, output, (chosen, at_most)) {
+        process.check_filters()?;
+        // Before its libraries are there: a program that is launched is still at its first instruction.
+        gs::check(&process, sink)?;
+        let room = (chosen, at_most);
+        let collector = match Collector::new(&mut process, None, output, room) {
             Ok(collector) => collector,
             Err(error) => {
-                let _ = leave::leave(&mut process, &[scratch], &[]);
+                // What was begun is found by its name.
+                let _ = Abandoned::find(process).and_then(Abandoned::restore);
                 return Err(error);
             }
         };
@@ -156,13 +227,22 @@ impl Tagged {
             selection,
             sink,
             gates: Vec::new(),
+            jumps: Vec::new(),
+            unread: Vec::new(),
             known: BTreeSet::new(),
-            areas: vec![scratch],
+            areas: Vec::new(),
+            list: 0,
+            described: Vec::new(),
+            tables: Vec::new(),
             budget: None,
             taken_out: Vec::new(),
+            overwritten: Vec::new(),
             is_changed: false,
             at_most,
+            restorers: Restorers::new(),
             lodgers: BTreeMap::new(),
+            watch: Watch::default(),
+            notices: Vec::new(),
         };
         match tagged.start(start) {
             Ok(()) => Ok(tagged),
@@ -175,7 +255,8 @@ impl Tagged {
     }
 
     fn start(&mut self, start: Start) -> Result<(), TagError> {
-        self.collector.note(&self.areas[0], &[])?;
+        self.check_log()?;
+        self.make_list()?;
         self.enter_threads()?;
         if start == Start::Now || !self.wait_for_main()? {
             self.begin()?;
@@ -183,18 +264,52 @@ impl Tagged {
         Ok(())
     }
 
-    /// Takes all jumps out of it, or of a copy of it.
-    fn take_out(&self, process: &Process) -> Result<(), TagError> {
-        patch::restore(process, &self.patched)?;
-        let gates = self.gates.iter().map(|gate| std::slice::from_ref(&gate.patched));
-        Ok(gates.into_iter().try_for_each(|gate| patch::restore(process, gate))?)
+    /// Takes all jumps out of it, or of a copy of it. The addresses come back at which the program has put something
+    /// else.
+    fn take_out(&self, process: &Process) -> Result<Vec<u64>, TagError> {
+        let mut others = patch::restore(process, &self.patched)?;
+        for gate in &self.gates {
+            others.extend(patch::restore(process, std::slice::from_ref(&gate.patched))?);
+        }
+        // Last: frames may lead to what jumps overwrite.
+        others.extend(self.restorers.take_out(process)?);
+        Ok(others)
     }
 
-    /// Takes all tags out, and what they needed. Whether nothing of ours is left in its memory.
-    fn undo(&mut self) -> Result<bool, TagError> {
-        self.take_out(&self.process)?;
-        self.areas.extend(self.gates.drain(..).map(|gate| gate.stubs));
+    /// Takes all jumps out, and threads out of stubs, as far as that can be; all threads are stopped. The addresses come
+    /// back at which the program has put something else.
+    fn leave_original(&mut self) -> Result<Vec<u64>, TagError> {
+        let others = self.take_out(&self.process)?;
+        self.process.restorers.clear();
+        self.leave_stubs(|_| true)?;
+        if others.is_empty() {
+            self.areas.extend(self.gates.drain(..).map(|gate| gate.stubs));
+        }
         home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
+        // One that has left the code in which it gets no signals may have one now.
+        self.leave_stubs(|_| true)?;
+        Ok(others)
+    }
+
+    /// Takes all tags out, and what they needed. What is left of ours in its memory.
+    fn undo(&mut self) -> Result<Left, TagError> {
+        if self.is_plain() && self.areas.is_empty() {
+            return Ok(Left::Nothing);
+        }
+        let others = self.leave_original()?;
+        if !others.is_empty() {
+            self.note_overwritten(others);
+            // The program may have copied a jump of ours to somewhere else: stubs stay.
+            return Ok(Left::InUse);
+        }
+        self.leave_memory()
+    }
+
+    /// Takes the memory of tags that are out away. What is left of it.
+    fn leave_memory(&mut self) -> Result<Left, TagError> {
+        if self.is_unwinding()? {
+            return Ok(Left::InUse);
+        }
         let shared = [self.collector.memory()];
         leave::leave(&mut self.process, &self.areas, &shared)
     }
@@ -217,6 +332,9 @@ impl Tagged {
 
     /// Gives it to a thread that stands still.
     fn enter(&mut self, thread: Pid) -> Result<(), TagError> {
+        if self.is_plain() {
+            return Ok(());
+        }
         self.collector.enter(&self.process, thread)
     }
 
@@ -276,14 +394,27 @@ impl Tagged {
         }
     }
 
-    /// Takes all tags out of a process whose threads all stand still, and lets it go. Whether nothing of
-    /// ours is left in its memory: not while something may still lead there.
-    pub fn restore(mut self) -> Result<bool, TagError> {
+    /// Takes all tags out of a process whose threads all stand still, and lets it go.
+    ///
+    /// # Errors
+    /// [`TagError`]
+    pub fn restore(mut self) -> Result<Restored, TagError> {
         let undone = self.undo();
         self.let_children_go();
-        let is_out = undone?;
+        let left = undone?;
         self.process.detach()?;
-        Ok(is_out)
+        Ok(Restored { left, overwritten: self.overwritten })
+    }
+
+    /// Takes note of jumps in whose place the program has put something else.
+    fn note_overwritten(&mut self, addresses: Vec<u64>) {
+        for address in addresses {
+            let gates = self.gates.iter().map(|gate| &gate.patched);
+            let mut all = self.patched.iter().chain(gates);
+            let has = |one: &&Patched| one.edits().iter().any(|edit| edit.address == address);
+            let name = all.find(has).map_or_else(String::new, |one| one.function.name.clone());
+            self.overwritten.push((name, address));
+        }
     }
 
     /// Lets a process go that has become another program.

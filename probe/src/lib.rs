@@ -8,6 +8,8 @@ pub mod control;
 pub mod disassembly;
 pub mod elf;
 pub mod ptrace;
+mod regular;
 pub mod selection;
 pub mod stubs;
 pub mod tag_map;
+pub mod unwind;

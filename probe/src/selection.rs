@@ -20,11 +20,15 @@
 mod rule;
 #[cfg(test)]
 mod tests;
+mod unmatched;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rule::Rule;
+pub use unmatched::{Unmatched, near_misses};
 
 use crate::disassembly::Grain;
 use crate::elf::Function;
@@ -84,12 +88,35 @@ pub enum SelectionError {
     },
 }
 
+/// A rule, as it was given, and whether it has matched anything; all copies know that.
+#[derive(Clone, Debug)]
+struct Named {
+    text: String,
+    rule: Rule,
+    is_hit: Arc<AtomicBool>,
+}
+
+impl Named {
+    fn parse(text: &str) -> Result<Named, SelectionError> {
+        let (rule, is_hit) = (Rule::parse(text)?, Arc::default());
+        Ok(Named { text: text.into(), rule, is_hit })
+    }
+
+    fn is_hit(&self) -> bool {
+        self.is_hit.load(Ordering::Relaxed)
+    }
+
+    fn hit(&self) {
+        self.is_hit.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Which functions are meant; all of them by default.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    rules: Vec<(Effect, Rule)>,
+    rules: Vec<(Effect, Named)>,
     /// Of which functions more is to be seen; the last that matches decides.
-    finer: Vec<(Grain, Rule)>,
+    finer: Vec<(Grain, Named)>,
     /// Only these of the program, by their first addresses.
     only: Option<BTreeSet<u64>>,
 }
@@ -102,7 +129,7 @@ impl Selection {
     pub fn parse<'a>(
         rules: impl IntoIterator<Item = (Effect, &'a str)>,
     ) -> Result<Selection, SelectionError> {
-        let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Rule::parse(rule)?)));
+        let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Named::parse(rule)?)));
         Ok(Selection { rules: rules.collect::<Result<_, _>>()?, finer: Vec::new(), only: None })
     }
 
@@ -120,7 +147,7 @@ impl Selection {
         mut self,
         rules: impl IntoIterator<Item = (Grain, &'a str)>,
     ) -> Result<Selection, SelectionError> {
-        let rules = rules.into_iter().map(|(grain, rule)| Ok((grain, Rule::parse(rule)?)));
+        let rules = rules.into_iter().map(|(grain, rule)| Ok((grain, Named::parse(rule)?)));
         self.finer = rules.collect::<Result<_, _>>()?;
         Ok(self)
     }
@@ -128,7 +155,7 @@ impl Selection {
     /// What is to be seen of a function, if it is chosen. `library`: as for [`Selection::matches`].
     pub fn grain(&self, function: &Function, library: Option<&str>) -> Option<Grain> {
         let mut finer = self.finer.iter().rev();
-        let mut finer = || finer.find(|(_, rule)| rule.matches(function, library));
+        let mut finer = || finer.find(|(_, named)| named.rule.matches(function, library));
         self.matches(function, library)
             .then(|| finer().map_or(Grain::Function, |(grain, _)| *grain))
     }
@@ -144,11 +171,11 @@ impl Selection {
         if library.is_none() && !self.only.as_ref().is_none_or(is_kept) {
             return false;
         }
-        let counts = |(effect, rule): &&(Effect, Rule)| {
-            *effect == Effect::Exclude || library.is_none() || matches!(rule, Rule::Library(..))
+        let counts = |(effect, named): &&(Effect, Named)| {
+            *effect == Effect::Exclude || library.is_none() || named.rule.is_of_library()
         };
         let rules = self.rules.iter().rev().filter(counts);
-        let last = rules.into_iter().find(|(_, rule)| rule.matches(function, library));
+        let last = rules.into_iter().find(|(_, named)| named.rule.matches(function, library));
         match last {
             Some((effect, _)) => *effect == Effect::Include,
             // A library is asked for; the program is meant unless something else is.
@@ -160,23 +187,23 @@ impl Selection {
 
     /// Whether functions of a library of this file name may be chosen.
     pub fn wants(&self, file: &str) -> bool {
-        self.rules.iter().any(|(effect, rule)| {
+        self.rules.iter().any(|(effect, named)| {
             *effect == Effect::Include
-                && matches!(rule, Rule::Library(glob, _) if glob.is_match(file))
+                && matches!(&named.rule, Rule::Library(glob, _) if glob.is_match(file))
         })
     }
 
     /// Whether rules need to know source files ([`crate::elf::Image::find_sources`]).
     pub fn has_sources(&self) -> bool {
-        let rules = self.rules.iter().map(|(_, rule)| rule);
-        let mut rules = rules.chain(self.finer.iter().map(|(_, rule)| rule));
+        let rules = self.rules.iter().map(|(_, named)| &named.rule);
+        let mut rules = rules.chain(self.finer.iter().map(|(_, named)| &named.rule));
         rules.any(Rule::needs_sources)
     }
 
     /// Whether functions of libraries are chosen.
     pub fn has_libraries(&self) -> bool {
-        let chooses = |(effect, rule): &(Effect, Rule)| {
-            *effect == Effect::Include && matches!(rule, Rule::Library(..))
+        let chooses = |(effect, named): &(Effect, Named)| {
+            *effect == Effect::Include && named.rule.is_of_library()
         };
         self.rules.iter().any(chooses)
     }

@@ -8,10 +8,16 @@ use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+
+/// Permissions of a new file, less what the umask takes away: it says what a program does.
+const MODE: u32 = 0o600;
 
 /// Version of the file. Any change that a reader must know of raises it.
 pub const VERSION: u32 = 1;
@@ -169,12 +175,51 @@ impl TagMap {
     /// # Errors
     /// [`TagMapError::Write`]; what was there still is.
     pub fn save(&self, path: &Path) -> Result<(), TagMapError> {
+        self.save_by(path, |unfinished| fs::rename(unfinished, path))
+    }
+
+    /// Writes a file that must not exist yet.
+    ///
+    /// # Errors
+    /// [`TagMapError::Write`]; what was there still is.
+    pub fn save_new(&self, path: &Path) -> Result<(), TagMapError> {
+        self.save_by(path, |unfinished| {
+            let flags = RenameFlags::NOREPLACE;
+            match renameat_with(CWD, unfinished, CWD, path, flags) {
+                // Not every file system can do that at once.
+                Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(path).is_err() => {
+                    fs::rename(unfinished, path)
+                }
+                renamed => Ok(renamed?),
+            }
+        })
+    }
+
+    /// `rename`: gives the finished file its name.
+    fn save_by(
+        &self,
+        path: &Path,
+        rename: impl Fn(&Path) -> io::Result<()>,
+    ) -> Result<(), TagMapError> {
         let mut unfinished = OsString::from(path);
         unfinished.push(format!(".{}", std::process::id()));
+        let unfinished = PathBuf::from(unfinished);
+        let create = || {
+            // No link that somebody has put there is followed.
+            fs::OpenOptions::new().write(true).create_new(true).mode(MODE).open(&unfinished)
+        };
         let write = || {
             let text = serde_json::to_string_pretty(self).map_err(io::Error::from)?;
-            fs::write(&unfinished, text + "\n")?;
-            fs::rename(&unfinished, path)
+            let file = create().or_else(|error| match error.kind() {
+                // Left by a process of the same number that was killed.
+                io::ErrorKind::AlreadyExists => {
+                    fs::remove_file(&unfinished)?;
+                    create()
+                }
+                _ => Err(error),
+            });
+            file?.write_all((text + "\n").as_bytes())?;
+            rename(&unfinished)
         };
         write().map_err(|error| {
             let _ = fs::remove_file(&unfinished);

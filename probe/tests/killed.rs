@@ -2,6 +2,7 @@
 //! notices nothing.
 
 mod lives;
+mod state;
 
 use std::path::Path;
 use std::process::Command;
@@ -16,9 +17,15 @@ use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+use state::State;
 
 /// Controllers that are killed, for each way of tagging each program.
 const KILLS: usize = 90;
+/// Calls between two moments at which a controller is killed that follows a program which gets signals: less than one
+/// signal takes, and no divisor of that.
+const STEP: usize = 11;
+/// How often it is tried to take everything out.
+const TRIES: usize = 100;
 /// What a controller says when it cannot tag.
 const FAILED: i32 = 9;
 
@@ -64,9 +71,26 @@ fn clean(pid: Pid) -> i32 {
     0
 }
 
-/// Does something, and is killed at the beginning of its `last`th system call, or when it waits for what the
-/// program does. How many there were.
-fn killed(lives: &Lives, work: Work, last: usize) -> usize {
+/// The same, until nothing is left: a handler may have to return first.
+fn clean_all(pid: Pid) {
+    let is_clean = || {
+        let abandoned = Abandoned::find(Process::attach(pid).unwrap()).unwrap();
+        abandoned.restore().unwrap().is_nothing()
+    };
+    assert!((0..TRIES).any(|_| is_clean()), "something stays");
+}
+
+/// When a controller is killed: at the beginning of one of its system calls.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// This one, counted from 1, or the first by which it waits for what the program does.
+    Beginning(usize),
+    /// So many after that one.
+    Following(usize),
+}
+
+/// Does something, and is killed at some moment. How many system calls there were.
+fn killed(lives: &Lives, work: Work, moment: Moment) -> usize {
     let (is_timed, when_full) = (false, WhenFull::Drop);
     let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
     let file = tempfile::tempfile().unwrap();
@@ -90,7 +114,7 @@ fn killed(lives: &Lives, work: Work, last: usize) -> usize {
     waitpid(child, None).unwrap();
     let options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_EXITKILL;
     ptrace::setoptions(child, options).unwrap();
-    let (mut calls, mut begins) = (0, true);
+    let (mut calls, mut begins, mut waited) = (0, true, None);
     let mut signal = None;
     loop {
         ptrace::syscall(child, signal.take()).unwrap();
@@ -98,7 +122,16 @@ fn killed(lives: &Lives, work: Work, last: usize) -> usize {
             WaitStatus::PtraceSyscall(_) if begins => {
                 calls += 1;
                 let number = ptrace::getregs(child).unwrap().orig_rax as i64;
-                if calls == last || number == libc::SYS_rt_sigtimedwait {
+                if number == libc::SYS_rt_sigtimedwait {
+                    waited = waited.or(Some(calls));
+                }
+                let is_it = match (moment, waited) {
+                    (Moment::Beginning(last), waited) => calls == last || waited.is_some(),
+                    (Moment::Following(last), waited) => {
+                        waited.is_some_and(|waited| calls == waited + last)
+                    }
+                };
+                if is_it {
                     break;
                 }
                 begins = false;
@@ -125,15 +158,16 @@ fn a_program_outlives_its_controller_whenever_it_is_killed() {
             lives.end();
             return;
         }
+        let before = State::of(lives.pid());
         for work in [Work::Count, Work::Log] {
-            let calls = killed(&lives, work, usize::MAX);
+            let calls = killed(&lives, work, Moment::Beginning(usize::MAX));
             lives.answer(1);
             for number in 0..KILLS {
                 let last = 1 + number * calls / (KILLS - 1);
-                killed(&lives, work, last);
+                killed(&lives, work, Moment::Beginning(last));
                 lives.answer(number as u8);
                 if number % 3 == 1 {
-                    killed(&lives, Work::Clean, 1 + number * 7 % 400);
+                    killed(&lives, Work::Clean, Moment::Beginning(1 + number * 7 % 400));
                     lives.answer(number as u8);
                 }
                 if number % 3 != 0 {
@@ -142,8 +176,15 @@ fn a_program_outlives_its_controller_whenever_it_is_killed() {
                     lives.answer(!number as u8);
                 }
             }
-            clean(lives.pid());
+            let gets_signals = !words.is_empty();
+            for number in (0..KILLS / 3).filter(|_| gets_signals) {
+                killed(&lives, work, Moment::Following(STEP * number));
+                lives.answer(number as u8);
+            }
+            clean_all(lives.pid());
             assert!(lives.is_plain());
+            let after = State::of(lives.pid());
+            assert!(before == after, "{}", before.difference(&after));
         }
         lives.end();
     }

@@ -1,13 +1,26 @@
 //! Chosen functions of a program and its libraries to tags in a process, when it is time for them.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::edits::Edit;
+use super::error::chain;
 use super::gate::{Gate, Purpose};
-use super::loaded::Loaded;
-use super::patch::{self, Patched};
-use super::{TagError, Tagged, linker};
-use crate::elf::{Function, Image};
+use super::loaded::{ALL, Loaded};
+use super::patch::{self, Patched, Refused};
+use super::{TagError, Tagged, areas, gs, linker};
+use crate::elf::Function;
+use crate::ptrace::{Mapping, PtraceError, code_files};
+use crate::selection::Selection;
+
+/// How far from a function what is changed for it may be, at most.
+const NEAR: u64 = 4096;
+
+/// The file that an address is in the memory of.
+fn holder<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: u64) -> Option<&'a Mapping> {
+    let mapping = mapped.iter().find(|one| (one.start..one.end).contains(&address))?;
+    files.iter().find(|file| file.is_same_file(mapping)).copied()
+}
 
 impl Tagged {
     /// Puts a gate at `main`, if it is known.
@@ -16,34 +29,72 @@ impl Tagged {
         let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
             return Ok(false);
         };
-        let gate = Gate::new(&mut self.process, &self.program, main, Purpose::Main)?;
-        self.close(gate)?;
+        // A jump that makes room for another one is near.
+        let here = main.start.wrapping_add(self.program.bias);
+        let near = here.saturating_sub(NEAR)..here.saturating_add(main.size + NEAR);
+        let program = self.program.compared(&self.process, &near, std::iter::empty());
+        let shared = self.collector.shared();
+        let gate = Gate::new(&mut self.process, shared, &program, main, Purpose::Main)?;
+        self.close(gate, &program)?;
         Ok(true)
     }
 
     /// Puts the tags in; all threads stand still.
     pub(super) fn begin(&mut self) -> Result<(), TagError> {
-        let chosen = |function: &Function| self.selection.grain(function, None);
+        gs::check(&self.process, self.sink)?;
+        self.program = self.program.compared(&self.process, &ALL, self.own_edits());
+        self.change_restorers()?;
+        self.watch_unwinder()?;
+        let bias = self.program.bias;
+        let chosen = |function: &Function| {
+            let grain = self.selection.grain(function, None)?;
+            (!self.restorers.is_in(function, bias)).then_some(grain)
+        };
         let mut plan = patch::plan(&self.program, chosen, self.sink);
         plan.look_through(&self.process, &self.program)?;
-        let area = self.program.reserve(&mut self.process, plan.stub_bytes())?;
+        plan.lookup = self.lookup_in(&self.program);
+        let area = areas::reserve(
+            &mut self.process,
+            self.collector.shared(),
+            &self.program,
+            plan.stub_bytes(),
+        )?;
         let stubs = plan.stubs(area.start, 0, &self.program)?;
-        self.add(area, stubs)?;
-        if self.selection.has_libraries() {
+        let program = Arc::clone(&self.program);
+        self.add(area, stubs, &program)?;
+        let has_libraries = self.selection.has_libraries();
+        if has_libraries || self.waits_for_unwinder()? {
             self.watch_linker()?;
+        }
+        if has_libraries {
             self.tag_libraries()?;
         }
         Ok(())
     }
 
+    /// What we have changed in its instructions.
+    pub(super) fn own_edits(&self) -> impl Iterator<Item = &Edit> {
+        let gates = self.gates.iter().map(|gate| &gate.patched);
+        let jumps = self.patched.iter().chain(gates).flat_map(Patched::edits);
+        jumps.chain(self.restorers.edits())
+    }
+
     /// Puts a gate where the dynamic linker says that it has loaded something.
     fn watch_linker(&mut self) -> Result<(), TagError> {
         let address = linker::notifier(&self.process)?;
-        let paths = linker::files(&self.process)?.into_keys();
+        let (files, mapped) = code_files(self.process.pid)?;
         // A static program has that function too, and nobody who calls it.
-        let may_have_it = |path: &PathBuf| address.is_some() || *path != self.program.image.path;
-        for image in paths.filter(may_have_it).filter_map(|path| Image::read(&path).ok()) {
-            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
+        let may_have_it =
+            |file: &&Mapping| address.is_some() || !file.is_same_file(&self.program.file);
+        let files: Vec<&Mapping> = files.iter().filter(may_have_it).collect();
+        let near = address.and_then(|address| holder(&files, &mapped, address));
+        for file in near.map_or(files, |file| vec![file]) {
+            let no_sources = Selection::default();
+            let Ok(loaded) =
+                Loaded::open(&self.process, file, &mapped, &no_sources, self.own_edits())
+            else {
+                continue;
+            };
             let function = match address {
                 None => linker::notifying(&loaded.image),
                 Some(address) if loaded.holds(address) => {
@@ -52,8 +103,14 @@ impl Tagged {
                 Some(_) => None,
             };
             if let Some(function) = function {
-                let gate = Gate::new(&mut self.process, &loaded, function, Purpose::Linker)?;
-                self.close(gate)?;
+                let gate = Gate::new(
+                    &mut self.process,
+                    self.collector.shared(),
+                    &loaded,
+                    function,
+                    Purpose::Linker,
+                )?;
+                self.close(gate, &loaded)?;
                 break;
             }
         }
@@ -62,26 +119,44 @@ impl Tagged {
 
     /// Tags functions of libraries that were not there before.
     pub(super) fn tag_libraries(&mut self) -> Result<(), TagError> {
-        for (path, start) in linker::files(&self.process)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_known = path == self.program.image.path || !self.selection.wants(&name);
-            if is_known || !self.known.insert((path.clone(), start)) {
+        self.change_restorers()?;
+        self.watch_unwinder()?;
+        self.name_objects()?;
+        let (files, mapped) = code_files(self.process.pid)?;
+        for file in files {
+            let name = file.file_name();
+            let is_program = file.is_same_file(&self.program.file);
+            if is_program || !self.selection.wants(&name) {
                 continue;
             }
-            // What is mapped but no library is not meant.
-            let Ok(mut image) = Image::read(&path) else { continue };
-            if self.selection.has_sources() && image.find_sources().is_err() {
+            if !self.known.insert((file.file, file.start)) {
                 continue;
             }
-            let Ok(loaded) = Loaded::find(&self.process, image) else { continue };
+            let loaded = match Loaded::open(
+                &self.process,
+                &file,
+                &mapped,
+                &self.selection,
+                self.own_edits(),
+            ) {
+                Ok(loaded) => loaded,
+                Err(TagError::Ptrace(error)) => return Err(error.into()),
+                Err(error) => {
+                    self.unread.push((file.original_path(), chain(&error)));
+                    continue;
+                }
+            };
+            self.selection.note(&loaded.image.functions, Some(&name));
             // A gate stays what it is.
             let gated = |function: &Function| {
                 let there = function.start.wrapping_add(loaded.bias);
-                self.gates.iter().any(|gate| gate.patched.address() == there)
+                let mut gates = self.gates.iter().filter(|gate| gate.purpose != Purpose::Unwinder);
+                gates.any(|gate| gate.patched.address() == there)
             };
             let chosen = |function: &Function| {
                 let grain = self.selection.grain(function, Some(&name))?;
-                (!gated(function)).then_some(grain)
+                let is_left = gated(function) || self.restorers.is_in(function, loaded.bias);
+                (!is_left).then_some(grain)
             };
             let refused = loaded
                 .image
@@ -89,34 +164,59 @@ impl Tagged {
                 .iter()
                 .filter(|one| gated(one) && self.selection.matches(one, Some(&name)));
             let why = "the dynamic linker tells there what it loads";
-            self.refused.extend(refused.map(|one| (one.clone(), why.to_owned())));
+            self.refused.extend(refused.map(|one| Refused {
+                function: one.clone(),
+                reason: why.to_owned(),
+                is_of_process: false,
+            }));
             let mut plan = patch::plan(&loaded, chosen, self.sink);
             plan.look_through(&self.process, &loaded)?;
-            let area = loaded.reserve(&mut self.process, plan.stub_bytes())?;
+            plan.lookup = self.lookup_in(&loaded);
+            let shared = self.collector.shared();
+            let area = areas::reserve(&mut self.process, shared, &loaded, plan.stub_bytes());
+            let area = match area {
+                Err(TagError::Ptrace(error @ PtraceError::Forbidden { .. })) => {
+                    let path = file.original_path();
+                    self.notices.push(format!("{} is not tagged: {error}", path.display()));
+                    continue;
+                }
+                area => area?,
+            };
             let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
             let stubs = plan.stubs(area.start, numbers, &loaded)?;
-            self.add(area, stubs)?;
+            self.add(area, stubs, &loaded)?;
         }
         Ok(())
     }
 
     /// Puts stubs and jumps in.
-    fn add(&mut self, area: Range<u64>, planned: patch::Planned) -> Result<(), TagError> {
-        let patch::Planned { patched, refused, code } = planned;
+    fn add(
+        &mut self,
+        area: Range<u64>,
+        planned: patch::Planned,
+        loaded: &Loaded,
+    ) -> Result<(), TagError> {
+        self.describe(&planned.described, loaded)?;
+        self.replace_lookup(&planned)?;
+        let patch::Planned { patched, refused, code, .. } = planned;
         self.refused.extend(refused);
         let bytes = code.len() as u64;
-        if bytes > area.end - area.start {
+        if bytes > area.end - area.start - areas::COOKIE_BYTES {
             return Err(TagError::NoRoom(self.process.pid, bytes));
         }
         self.process.write(area.start, &code)?;
+        let entries = patched.iter().flat_map(Patched::entries).collect();
+        self.add_list(area.start + bytes..area.end - areas::COOKIE_BYTES, entries)?;
         let numbers: u32 = patched.iter().map(Patched::numbers).sum();
         self.collector.add(numbers as usize)?;
-        self.collector.note(&area, &patch::overwritten(&patched))?;
+        self.collector.note(&patch::overwritten(&patched))?;
         self.areas.push(area);
         // What is put in only in part is to be taken out too.
         let before = self.patched.len();
+        self.note_jumps(&patched);
         self.patched.extend(patched);
         self.is_changed = true;
+        self.look_up_again()?;
         patch::tag(&self.process, &self.patched[before..])
     }
 }

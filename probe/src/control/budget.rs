@@ -107,12 +107,17 @@ impl Tagged {
 
     /// The functions to be taken out because tags cost too much; the process runs.
     pub(super) fn too_much(&mut self) -> Vec<TakenOut> {
-        let Some(budget) = &mut self.budget else { return Vec::new() };
+        let is_plain = self.is_plain();
+        let Some(budget) = self.budget.as_mut().filter(|_| !is_plain) else { return Vec::new() };
         let calls = self.collector.calls();
         let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
         // One that has just ended has no clock any more.
         let out = budget.too_much(calls).unwrap_or_default();
-        let is_in = |out: &TakenOut| self.taken_out.iter().all(|one| one.number != out.number);
+        // What unwinders call is needed as long as any tag is.
+        let stays = |number: usize| self.patched.get(number).is_some_and(|one| one.looks_up);
+        let is_in = |out: &TakenOut| {
+            !stays(out.number) && self.taken_out.iter().all(|one| one.number != out.number)
+        };
         let mut out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
         self.add_guests(&mut out);
         out
@@ -124,9 +129,12 @@ impl Tagged {
         let leaving = out.iter().rev();
         let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
         for one in &leaving {
+            // What the program has overwritten is found again when all tags are taken out.
             patch::restore(&self.process, std::slice::from_ref(*one))?;
         }
+        self.leave_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
         home::go_home(&mut self.process, &leaving)?;
+        self.leave_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
         self.taken_out.extend(out);
         self.is_changed = true;
         Ok(())

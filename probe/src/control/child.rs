@@ -10,7 +10,9 @@ use std::sync::Arc;
 use nix::unistd::Pid;
 
 use super::patch;
-use super::{Collector, Output, Place, TagError, Tagged};
+use super::shared::Inherited;
+use super::watch::Watch;
+use super::{Collector, Output, TagError, Tagged};
 use crate::ptrace::{Process, Standing};
 
 impl Tagged {
@@ -25,15 +27,20 @@ impl Tagged {
         standing: Standing,
         output: Output,
     ) -> Result<Tagged, TagError> {
+        if self.is_plain() {
+            return Err(TagError::GsInUse(pid));
+        }
         let mut process = Process::of(pid)?;
         process.threads.insert(pid, standing);
+        process.restorers.clone_from(&self.process.restorers);
         let gs = process.registers(pid)?.gs_base;
-        let inherited = Some((self.collector.memory().start, gs));
-        let place = Place { scratch: self.areas[0].start, inherited };
+        process.treatment = self.process.treatment;
+        let (start, cookie) = (self.collector.memory().start, self.collector.shared().cookie());
+        let inherited = Some(Inherited { start, gs, cookie });
         let program = Arc::clone(&self.program);
         let numbers = self.patched.iter().map(|one| one.numbers() as usize).sum();
         let room = (numbers, self.at_most);
-        let collector = Collector::new(&mut process, place, output, room)?;
+        let collector = Collector::new(&mut process, inherited, output, room)?;
         let mut child = Tagged {
             process,
             patched: self.patched.clone(),
@@ -43,24 +50,36 @@ impl Tagged {
             selection: self.selection.clone(),
             sink: self.sink,
             gates: self.gates.clone(),
+            jumps: self.jumps.clone(),
+            unread: Vec::new(),
             known: self.known.clone(),
             areas: self.areas.clone(),
+            list: self.list,
+            described: self.described.clone(),
+            tables: self.tables.clone(),
             budget: None,
             taken_out: self.taken_out.clone(),
+            overwritten: Vec::new(),
             is_changed: true,
             at_most: self.at_most,
+            restorers: self.restorers.clone(),
             lodgers: BTreeMap::new(),
+            watch: Watch::default(),
+            notices: Vec::new(),
         };
         child.collector.add(numbers)?;
         let gates = child.gates.iter();
         let gates = gates.map(|gate| (&gate.stubs, std::slice::from_ref(&gate.patched)));
         for (stubs, patched) in gates {
-            child.collector.note(stubs, &patch::overwritten(patched))?;
+            child.collector.note_area(stubs)?;
+            child.collector.note(&patch::overwritten(patched))?;
         }
         for area in &child.areas {
-            child.collector.note(area, &[])?;
+            child.collector.note_area(area)?;
         }
-        child.collector.note(&child.areas[0], &patch::overwritten(&child.patched))?;
+        child.collector.note(&child.restorers.overwritten())?;
+        child.collector.note(&patch::overwritten(&child.patched))?;
+        child.check_log()?;
         child.enter(pid)?;
         if let Some(share) = self.share() {
             child.set_budget(share)?;
@@ -70,6 +89,9 @@ impl Tagged {
 
     /// Makes a child, which has a copy of its memory and stands still, one without tags.
     pub(super) fn disown(&self, pid: Pid) -> Result<(), TagError> {
+        if self.is_plain() {
+            return Ok(());
+        }
         let process = Process::of(pid)?;
         self.take_out(&process)?;
         self.collector.disown(&process)
@@ -87,10 +109,15 @@ impl Tagged {
         standing.extend(beside);
         let lodgers = self.lodgers.keys().filter(|lodger| !gone.contains(lodger));
         let lodgers: BTreeSet<Pid> = lodgers.copied().collect();
-        self.process.stop_beside(standing, &lodgers)?;
+        let stopped = self.process.stop_beside(standing, &lodgers);
+        self.look_at_ended();
+        stopped?;
         let stands = |thread: &Pid| self.process.threads.contains_key(thread);
         for thread in self.collector.threads().iter().filter(|thread| !stands(thread)) {
             self.collector.leave(*thread);
+        }
+        if self.has_lost_any() {
+            return Ok(());
         }
         self.enter_new(gone)
     }

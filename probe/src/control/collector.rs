@@ -9,7 +9,7 @@ use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
-use super::shared::{Overwritten, Place, Shape, Shared};
+use super::shared::{Inherited, Overwritten, Shape, Shared};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
@@ -56,19 +56,19 @@ impl Collector {
     /// Makes ready for so many functions now, and at most so many.
     pub fn new(
         process: &mut Process,
-        place: Place,
+        inherited: Option<Inherited>,
         output: Output,
         (functions, at_most): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing = |process: &mut Process| Shared::new(process, place, Shape::NONE, at_most);
+        let nothing = |process: &mut Process| Shared::new(process, inherited, Shape::NONE, at_most);
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, place, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, place, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, inherited, at_most)?),
+            Output::Log(log) => Collector::Log(Log::new(process, inherited, log, at_most)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
-                Collector::Card(Window::new(process, place.scratch, &window, events)?, shared)
+                Collector::Card(Window::new(process, &shared, &window, events)?, shared)
             }
         })
     }
@@ -76,17 +76,24 @@ impl Collector {
     /// Makes ready for more functions.
     pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         match self {
-            Collector::None(_) | Collector::Log(_) => Ok(()),
+            Collector::None(_) => Ok(()),
+            Collector::Log(log) => {
+                log.add(functions);
+                Ok(())
+            }
             Collector::Counts(counts) => counts.add(functions),
             Collector::Card(window, _) => window.add(2 * functions as u64),
         }
     }
 
-    /// Takes note of what is added to the memory of the process, and of what is to be overwritten, for a
-    /// controller that takes it out later.
-    pub fn note(&self, area: &Range<u64>, overwritten: &[Overwritten]) -> Result<(), TagError> {
-        self.shared().note_area(area)?;
+    /// Takes note of what is to be overwritten, for a controller that takes it out later.
+    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         self.shared().note(overwritten)
+    }
+
+    /// Takes note of memory that a child has as its parent had it added.
+    pub fn note_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+        self.shared().note_area(area).map(drop)
     }
 
     /// Where the process has the memory that threads write to.
@@ -96,7 +103,7 @@ impl Collector {
     }
 
     /// The memory that all of them have.
-    fn shared(&self) -> &Shared {
+    pub fn shared(&self) -> &Shared {
         match self {
             Collector::None(shared) | Collector::Card(_, shared) => shared,
             Collector::Counts(counts) => counts.shared(),
@@ -130,6 +137,23 @@ impl Collector {
             .unwrap_or_default()
     }
 
+    /// Whether a thread with this in `gs` writes where it may. New threads have that of who started them.
+    pub fn owns(&self, gs: u64) -> bool {
+        match self {
+            Collector::None(_) => true,
+            Collector::Counts(counts) => counts.shared().holds(gs),
+            Collector::Log(log) => log.shared().holds(gs),
+            Collector::Card(window, _) => window.is_at(gs),
+        }
+    }
+
+    /// Lets tags make system calls, or not: then what does not fit into buffers is dropped.
+    pub fn allow_calls(&self, allowed: bool) {
+        if let Collector::Log(log) = self {
+            log.allow_calls(allowed);
+        }
+    }
+
     /// Takes note that a thread has ended.
     pub fn leave(&mut self, thread: Pid) {
         match self {
@@ -161,10 +185,13 @@ impl Collector {
     pub fn calls(&self) -> Vec<u64> {
         match self {
             Collector::Counts(counts) => {
-                let mut calls = Vec::new();
+                let mut calls: Vec<u64> = Vec::new();
                 for thread in counts.read() {
                     calls.resize(calls.len().max(thread.entries.len()), 0);
-                    calls.iter_mut().zip(thread.entries).for_each(|(sum, one)| *sum += one);
+                    calls
+                        .iter_mut()
+                        .zip(thread.entries)
+                        .for_each(|(sum, one)| *sum = sum.saturating_add(one));
                 }
                 calls
             }

@@ -46,6 +46,24 @@ impl Edit {
     pub fn new(address: u64, original: Few, new: Few, is_start: bool) -> Self {
         Edit { rank: Rank::of(new.len(), is_start), address, original, new }
     }
+
+    /// Takes the edit back in a copy of memory that begins at an address, if it is there.
+    pub fn undo_in(&self, start: u64, memory: &mut [u8]) {
+        // The copy may have its end only, or its beginning.
+        let skipped = start.saturating_sub(self.address).min(self.new.len() as u64) as usize;
+        let Ok(first) = usize::try_from(self.address.saturating_sub(start)) else { return };
+        let Some(memory) = memory.get_mut(first..) else { return };
+        let kept = (self.new.len() - skipped).min(memory.len());
+        let (new, original) = (&self.new[skipped..], &self.original[skipped..]);
+        if kept != 0 && memory[..kept] == new[..kept] {
+            memory[..kept].copy_from_slice(&original[..kept]);
+        }
+    }
+
+    /// What stands there when it is made.
+    pub fn new_bytes(&self) -> &[u8] {
+        &self.new
+    }
 }
 
 /// What stands where edits are to be, in the order in which they are made.
@@ -65,16 +83,21 @@ pub(super) fn put_in<'a>(
     change(process, edits, Way::In, |there, edit| there.copy_from_slice(&edit.new))
 }
 
-/// Unmakes those that are still there.
+/// Unmakes those that are still there. The addresses of those come back in whose place something else is by now: the
+/// program's own doing, which stays.
 pub(super) fn take_out<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
-) -> Result<(), PtraceError> {
+) -> Result<Vec<u64>, PtraceError> {
+    let mut others = Vec::new();
     change(process, edits, Way::Out, |there, edit| {
         if *there == *edit.new {
             there.copy_from_slice(&edit.original);
+        } else if *there != *edit.original {
+            others.push(edit.address);
         }
-    })
+    })?;
+    Ok(others)
 }
 
 /// Which way edits go. Out: what is not mapped any more is left out.
@@ -89,7 +112,7 @@ fn change<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
     way: Way,
-    change: impl Fn(&mut [u8], &Edit),
+    mut change: impl FnMut(&mut [u8], &Edit),
 ) -> Result<(), PtraceError> {
     let mut edits: Vec<&Edit> = edits.collect();
     edits.sort_unstable_by_key(|edit| (edit.rank, edit.address));

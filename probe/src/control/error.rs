@@ -6,7 +6,8 @@ use nix::unistd::Pid;
 
 use super::shared::window::WindowError;
 use crate::elf::ElfError;
-use crate::ptrace::PtraceError;
+use crate::ptrace::seccomp::Forbidden;
+use crate::ptrace::{MappedError, PtraceError};
 use crate::stubs::StubError;
 
 /// Why a process cannot be tagged.
@@ -18,6 +19,9 @@ pub enum TagError {
     /// Its program cannot be read.
     #[error(transparent)]
     Program(#[from] ElfError),
+    /// A file that it has mapped cannot be had.
+    #[error(transparent)]
+    Mapped(#[from] MappedError),
     /// What its tags leave has no place to go to.
     #[error("cannot write {}", .path.display())]
     Output {
@@ -41,6 +45,22 @@ pub enum TagError {
     /// `gs` is in use.
     #[error("process {0}: it uses the register gs, which tags need; those of --sink none do not")]
     GsInUse(Pid),
+    /// A program that sets `gs`.
+    #[error(
+        "process {pid}: {path} sets the register gs, which tags need, at {offset:#x} of the file; --sink none does \
+         not need it, and with --force the tags are taken out when gs is found in use"
+    )]
+    SetsGs {
+        /// Which.
+        pid: Pid,
+        /// Its program, or a library.
+        path: PathBuf,
+        /// Where in that file.
+        offset: u64,
+    },
+    /// What a log's tags call is forbidden.
+    #[error("process {0}: --sink log makes system calls of its own, rt_sigprocmask and futex: {1}")]
+    NoLog(Pid, Forbidden),
     /// A function that must not be passed unnoticed cannot be tagged.
     #[error("cannot stop at {name}: {reason}")]
     NoGate {
@@ -69,6 +89,16 @@ pub enum TagError {
         #[source]
         source: std::io::Error,
     },
+    /// The process says something of a system call that is not so.
+    #[error("process {pid}: asked to {operation}, it answered {found}; nothing was written there")]
+    Answer {
+        /// Which.
+        pid: Pid,
+        /// What it was to do.
+        operation: &'static str,
+        /// What it did instead.
+        found: String,
+    },
     /// The log cannot be written.
     #[error("cannot write the log")]
     Log {
@@ -82,4 +112,10 @@ pub enum TagError {
     /// The card's window cannot be used.
     #[error(transparent)]
     Window(#[from] WindowError),
+}
+
+/// An error with what has led to it, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -19,9 +19,11 @@ use nix::unistd::Pid;
 
 use super::follow::Ending;
 use super::sample::Sampler;
+use super::signal_frames::Delivered;
 use super::{Output, Start, TagError, Tagged, gate};
 use crate::ptrace::{
-    Child, PtraceError, SignalNumber, Standing, Status, go_on, listen, thread_group, wait,
+    Child, PtraceError, SignalNumber, Standing, Status, Treatment, go_on, listen, thread_group,
+    wait,
 };
 use crate::selection::Selection;
 
@@ -66,6 +68,7 @@ pub(super) struct Family<'k> {
     start: Option<Start>,
     selection: Selection,
     share: Option<f64>,
+    treatment: Treatment,
     members: BTreeMap<Pid, Member>,
     /// Which member each thread is of.
     threads: BTreeMap<Pid, Pid>,
@@ -88,6 +91,7 @@ impl<'k> Family<'k> {
             start,
             selection: tagged.selection.clone(),
             share: tagged.share(),
+            treatment: tagged.process.treatment,
             members: BTreeMap::from([(first, Member::Tagged(Box::new(tagged)))]),
             threads: BTreeMap::new(),
             early: BTreeMap::new(),
@@ -149,6 +153,11 @@ impl<'k> Family<'k> {
             return Ok(Some(*pid));
         }
         let standing = match status {
+            Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => {
+                self.early.remove(&thread);
+                go_on(thread, None)?;
+                return Ok(None);
+            }
             Status::Stopped(_, signal) => Standing::Signal(signal),
             Status::Event(..) => Standing::Free,
             _ => {
@@ -178,6 +187,7 @@ impl<'k> Family<'k> {
             Status::Signaled(_, signal) => self.left(pid, thread, Ending::Signaled(signal)),
             Status::Stopped(_, signal) => self.stopped(pid, thread, signal),
             Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => self.replaced(pid, thread),
+            Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => self.ends(pid, thread),
             // A thread that begins, or the process was stopped as a shell stops its jobs.
             Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal == Signal::SIGTRAP => {
                 self.begins(pid, thread)
@@ -191,6 +201,9 @@ impl<'k> Family<'k> {
                     |tagged: &mut Tagged| tagged.lodgers.values().any(|one| *one == Some(thread));
                 match self.tagged(pid).is_some_and(waits) {
                     true => Ok(()),
+                    false if self.tagged(pid).is_some_and(|tagged| tagged.has_lost(thread)) => {
+                        self.standing(pid, Some(thread), |_| Ok(()))
+                    }
                     false => Ok(go_on(thread, None)?),
                 }
             }
@@ -205,10 +218,27 @@ impl<'k> Family<'k> {
         {
             return self.standing(pid, Some(thread), |tagged| tagged.pass(thread, purpose));
         }
-        if let Some(tagged) = self.tagged(pid) {
-            tagged.finish_tag(thread)?;
+        let Some(tagged) = self.tagged(pid) else { return Ok(go_on(thread, Some(signal))?) };
+        let registers = tagged.process.registers(thread)?;
+        tagged.process.spare(thread, signal, &registers)?;
+        if tagged.is_lost(thread, &registers) {
+            tagged.finish_tag(thread, registers)?;
+            // It is heard of the signal once more, without tags.
+            self.pending.push_front(Status::Stopped(thread, signal));
+            return self.standing(pid, None, |_| Ok(()));
         }
-        Ok(go_on(thread, Some(signal))?)
+        match tagged.deliver(thread, signal, registers)? {
+            Delivered::Whole => Ok(()),
+            Delivered::Heard(Status::Event(_, _, libc::PTRACE_EVENT_EXIT)) => {
+                self.ends(pid, thread)
+            }
+            Delivered::Heard(status) => {
+                self.pending.push_back(status);
+                Ok(())
+            }
+            Delivered::Unknown { is_fault } => self
+                .standing(pid, Some(thread), |tagged| tagged.show_after_search(thread, is_fault)),
+        }
     }
 
     /// A thread stands still because it begins, or was asked to.
@@ -226,6 +256,18 @@ impl<'k> Family<'k> {
             _ => {}
         }
         Ok(go_on(thread, None)?)
+    }
+
+    /// A thread is stopped where it ends. It is let end before others are stopped, because they may wait for that.
+    fn ends(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
+        let Some(tagged) = self.tagged(pid) else { return Ok(go_on(thread, None)?) };
+        tagged.look_at_end(thread);
+        let is_lost = tagged.has_lost_any();
+        go_on(thread, None)?;
+        if is_lost {
+            return self.standing(pid, None, |_| Ok(()));
+        }
+        Ok(())
     }
 
     /// A thread has ended.
@@ -281,7 +323,10 @@ impl<'k> Family<'k> {
     ) -> Result<(), TagError> {
         self.stop(pid, beside)?;
         let Some(Member::Tagged(tagged)) = self.members.get_mut(&pid) else { return Ok(()) };
-        let changed = change(tagged);
+        let changed = match tagged.has_lost_any() {
+            true => tagged.make_plain(),
+            false => change(tagged),
+        };
         if std::mem::take(&mut tagged.is_changed) {
             self.keeper.changed(tagged);
         }
@@ -336,6 +381,18 @@ impl<'k> Family<'k> {
             if !out.is_empty() {
                 let done = self.standing(pid, None, |tagged| tagged.reduce(out));
                 done.or_else(|error| self.failed(pid, None, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for seccomp filters that came after the tags.
+    pub fn watch_filters(&mut self) -> Result<(), TagError> {
+        let pids: Vec<Pid> = self.members.keys().copied().collect();
+        for pid in pids {
+            if self.tagged(pid).is_some_and(Tagged::has_new_filters) {
+                let judged = self.standing(pid, None, Tagged::judge_filters);
+                judged.or_else(|error| self.failed(pid, None, error))?;
             }
         }
         Ok(())

@@ -17,6 +17,10 @@ use crate::ptrace::{PtraceError, SignalNumber};
 /// How often threads are looked at when no signal says that something has happened.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Most events that are looked at before signals to us are: a program whose threads get signals faster than we look at
+/// them does not keep us from being asked to leave.
+const EVENTS: usize = 64;
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -112,13 +116,19 @@ fn events(
     waited.add(Signal::SIGCHLD);
     family.begin()?;
     loop {
-        while let Some(status) = family.next_event()? {
+        let mut is_all = false;
+        for _ in 0..EVENTS {
+            let Some(status) = family.next_event()? else {
+                is_all = true;
+                break;
+            };
             family.event(status)?;
             if let Some(ending) = family.ending() {
                 return Ok(Some(ending));
             }
         }
         family.keep_budgets()?;
+        family.watch_filters()?;
         if let Some(sampler) = &mut sampler {
             if sampler.is_over() {
                 return Ok(None);
@@ -129,7 +139,7 @@ fn events(
             return Ok(Some(ending));
         }
         let tick = if sampler.is_some() { EVERY } else { TICK };
-        let at_most = if family.has_heard() { Duration::ZERO } else { tick };
+        let at_most = if is_all && !family.has_heard() { tick } else { Duration::ZERO };
         let signal =
             wait_for(&waited, at_most).map_err(PtraceError::new(family.first(), "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {

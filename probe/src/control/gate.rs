@@ -9,8 +9,10 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::loaded::Loaded;
-use super::patch::{self, Patched};
-use super::{TagError, Tagged};
+use super::patch::{self, Patched, Plan};
+use super::shared::Shared;
+use super::unwind::Described;
+use super::{TagError, Tagged, areas};
 use crate::disassembly::{Grain, Refusal};
 use crate::elf::Function;
 use crate::ptrace::Process;
@@ -29,6 +31,8 @@ pub(super) enum Purpose {
     Main,
     /// The dynamic linker has loaded or unloaded something.
     Linker,
+    /// None: an unwinder looks a stub up ([`super::unwind`]). Nothing stops there.
+    Unwinder,
 }
 
 /// A place that is watched.
@@ -37,6 +41,9 @@ pub(super) struct Gate {
     pub purpose: Purpose,
     pub patched: Patched,
     pub stubs: Range<u64>,
+    described: Described,
+    /// What the stubs leave of it.
+    free: Range<u64>,
 }
 
 impl Gate {
@@ -46,30 +53,49 @@ impl Gate {
     /// [`TagError::NoGate`] if there is no room for a jump at its entry.
     pub fn new(
         process: &mut Process,
+        shared: &Shared,
         loaded: &Loaded,
         function: &Function,
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
         let plan = patch::plan(loaded, chosen, Sink::Gate);
-        let stubs = loaded.reserve(process, plan.stub_bytes())?;
-        let patch::Planned { patched, refused, code } = plan.stubs(stubs.start, 0, loaded)?;
+        Gate::with(process, shared, loaded, function, plan, purpose)
+    }
+
+    /// The same with what is to be changed.
+    pub fn with(
+        process: &mut Process,
+        shared: &Shared,
+        loaded: &Loaded,
+        function: &Function,
+        plan: Plan,
+        purpose: Purpose,
+    ) -> Result<Gate, TagError> {
+        let stubs = areas::reserve(process, shared, loaded, plan.stub_bytes())?;
+        let patch::Planned { patched, refused, code, described } =
+            plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
-            let reason = refused.into_iter().next().map(|(_, reason)| reason);
+            let reason = refused.into_iter().next().map(|one| one.reason);
             let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());
             return Err(TagError::NoGate { name: function.name.clone(), reason });
         };
         process.write(stubs.start, &code)?;
-        Ok(Gate { purpose, patched, stubs })
+        let free = stubs.start + code.len() as u64..stubs.end - areas::COOKIE_BYTES;
+        Ok(Gate { purpose, patched, stubs, described, free })
     }
 }
 
 impl Tagged {
     /// Puts a gate where it watches.
-    pub(super) fn close(&mut self, gate: Gate) -> Result<(), TagError> {
+    pub(super) fn close(&mut self, gate: Gate, loaded: &Loaded) -> Result<(), TagError> {
+        self.describe(&gate.described, loaded)?;
         let patched = std::slice::from_ref(&gate.patched);
-        self.collector.note(&gate.stubs, &patch::overwritten(patched))?;
+        self.collector.note(&patch::overwritten(patched))?;
         let patched = gate.patched.clone();
+        self.add_list(gate.free.clone(), patched.entries().collect())?;
+        self.look_up_again()?;
+        self.note_jumps(std::slice::from_ref(&patched));
         self.gates.push(gate);
         patch::tag(&self.process, std::slice::from_ref(&patched))
     }
@@ -77,7 +103,8 @@ impl Tagged {
     /// What the gate is for that a thread has just stopped in, if it is in one.
     pub(super) fn gate_of(&self, thread: Pid) -> Result<Option<Purpose>, TagError> {
         let rip = self.process.registers(thread)?.rip;
-        Ok(self.gates.iter().find(|gate| gate.stubs.contains(&rip)).map(|gate| gate.purpose))
+        let stops = |gate: &&Gate| gate.purpose != Purpose::Unwinder && gate.stubs.contains(&rip);
+        Ok(self.gates.iter().find(stops).map(|gate| gate.purpose))
     }
 
     /// Does what a thread has come to a gate for; all threads stand still.

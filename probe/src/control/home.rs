@@ -10,11 +10,11 @@ use super::TagError;
 use super::patch::Patched;
 use crate::ptrace::{Interrupted, Process, mappings};
 
-/// Most instructions that a thread is taken on to one that was moved: no tag is longer.
-const STEPS: usize = 1 << 8;
-
 /// Takes the threads of a process, which all stand still, home as far as they can be: one that is in a system
-/// call for a tag cannot, nor can a handler's return that would be into a tag.
+/// call for a tag cannot, nor can a handler's return that would be into a tag. In a short loop, processors stop where
+/// they have waited, perhaps always in the same tag: [`Tagged::leave_stubs`] takes such a thread home.
+///
+/// [`Tagged::leave_stubs`]: super::Tagged::leave_stubs
 pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(), TagError> {
     let mut stubs: Vec<_> = patched.iter().map(|one| one.stubs.clone()).collect();
     stubs.sort_unstable_by_key(|range| range.start);
@@ -25,21 +25,15 @@ pub(super) fn go_home(process: &mut Process, patched: &[&Patched]) -> Result<(),
     let homes: HashMap<u64, u64> = patched.iter().flat_map(|one| one.homes()).collect();
     // Out of tags, to an instruction that was moved, as far as that can be.
     let away = |address: u64| inside(address) && !homes.contains_key(&address);
-    let are_home = process.run_out(away)?;
+    process.run_out(away)?;
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
-    if !are_home {
-        // In a short loop, processors stop where they have waited: always in the same tag.
-        for thread in &threads {
-            process.step_out(*thread, STEPS, away)?;
-        }
-    }
     let mapped = mappings(process.pid)?;
     for thread in threads {
         let registers = process.registers(thread)?;
         if let Some(rip) = homes.get(&registers.rip).copied() {
             process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
         }
-        for Interrupted { rip, place } in process.interrupted(thread, &mapped)? {
+        for Interrupted { rip, place, .. } in process.interrupted(thread, &mapped)? {
             if let Some(home) = homes.get(&rip) {
                 process.write(place, &home.to_le_bytes())?;
             }

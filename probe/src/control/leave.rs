@@ -10,22 +10,52 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::{Ending, TagError, Tagged};
-use crate::ptrace::{Process, Status, detach, mappings, wait};
+use crate::ptrace::{Mapping, Process, PtraceError, Status, detach, mappings, wait};
 
 /// How often a child is looked at, and how long it is left before each look: a tenth of a second in all.
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Takes memory that we added out of a process whose threads all stand still. Whether it is out.
+/// What is left of our memory in a process.
+#[derive(Debug)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// Something may still lead there; the next controller can take it out.
+    InUse,
+    /// The process may not give it back: its seccomp filters came after the tags.
+    Forbidden(PtraceError),
+}
+
+impl Left {
+    /// Whether nothing is left.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Left::Nothing)
+    }
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Left::Nothing => f.write_str("nothing of the tags' memory is left"),
+            Left::InUse => f.write_str(
+                "the tags' memory stays until the next attach or detach: it may still be returned to",
+            ),
+            Left::Forbidden(error) => write!(f, "the tags' memory stays: {error}"),
+        }
+    }
+}
+
+/// Takes memory that we added out of a process whose threads all stand still. What is left comes back.
 ///
 /// `areas`: the memory; `shared`: where `gs` of threads may point.
 pub(super) fn leave(
     process: &mut Process,
     areas: &[Range<u64>],
     shared: &[Range<u64>],
-) -> Result<bool, TagError> {
+) -> Result<Left, TagError> {
     if !process.can_call() || !is_free_of(process, areas)? {
-        return Ok(false);
+        return Ok(Left::InUse);
     }
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
     for thread in threads {
@@ -34,12 +64,19 @@ pub(super) fn leave(
             process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
-    // What says what the rest is goes first: nobody takes memory for ours that is another's by then.
-    for area in shared.iter().chain(areas) {
+    // What says what the rest is goes last: if we die before, it is found.
+    for area in areas.iter().chain(shared) {
         let call = (libc::SYS_munmap, "unmap what tags needed");
-        process.call(call, [area.start, area.end - area.start, 0, 0, 0, 0])?;
+        match process.call(call, [area.start, area.end - area.start, 0, 0, 0, 0]) {
+            Err(error @ PtraceError::Forbidden { .. }) => return Ok(Left::Forbidden(error)),
+            unmapped => drop(unmapped?),
+        }
     }
-    Ok(true)
+    let overlaps =
+        |one: &Range<u64>, other: &Mapping| one.start < other.end && other.start < one.end;
+    let left = mappings(process.pid)?;
+    let is_left = |area: &Range<u64>| left.iter().any(|mapping| overlaps(area, mapping));
+    Ok(if areas.iter().chain(shared).any(is_left) { Left::InUse } else { Left::Nothing })
 }
 
 /// Lets threads of a process, which all stand still, leave some memory. Whether nothing leads there any more.

@@ -43,7 +43,8 @@ pub(super) fn resolve(
 /// Where the file has the address that an entry of the table jumps to; `None` if there is no such entry.
 fn slot(loaded: &Loaded, entry: u64) -> Option<u64> {
     let image = &loaded.image;
-    if image.function_at(entry).is_some() {
+    let is_settled = image.unsettled(&(entry..entry.saturating_add(ENTRY_BYTES))).is_none();
+    if !is_settled || image.function_at(entry).is_some() {
         return None;
     }
     let bytes = bytes_of(image, entry, ENTRY_BYTES)?;

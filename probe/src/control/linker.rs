@@ -5,12 +5,11 @@
 //! whenever libraries come or go.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR};
 
 use crate::elf::{Function, Image};
-use crate::ptrace::{Process, PtraceError, mappings};
+use crate::ptrace::{self, Process, PtraceError};
 
 /// `AT_PHDR` and `AT_PHNUM` (getauxval(3)).
 const HEADERS: u64 = 3;
@@ -20,6 +19,11 @@ const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
 /// Where in `r_debug` the function's address is.
 const FUNCTION: u64 = 16;
+/// Where in it the first file's record is, and where in a record the next one's address is.
+const FIRST_MAP: u64 = 8;
+const NEXT_MAP: u64 = 24;
+/// Most records that are looked at.
+const MAPS: usize = 1 << 12;
 /// What glibc and musl call that function, and export for debuggers.
 const NOTIFIER: &str = "_dl_debug_state";
 /// Most entries of a dynamic section that are read.
@@ -28,38 +32,63 @@ const ENTRIES: u64 = 1 << 10;
 /// The address of the function that is called when libraries come or go; `None` for static programs, and before
 /// the linker has run.
 pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
+    let Some(debug) = debug(process)? else { return Ok(None) };
+    let address = read_word(process, debug + FUNCTION)?;
+    Ok(Some(address).filter(|address| *address != 0))
+}
+
+/// The linker's record (`struct link_map` of `link.h`) of the file that is moved by so much; `None` if it has none.
+pub(super) fn link_map(process: &Process, bias: u64) -> Option<u64> {
+    let mut map = read_word(process, debug(process).ok()?? + FIRST_MAP).ok()?;
+    for _ in 0..MAPS {
+        if map == 0 {
+            break;
+        }
+        if read_word(process, map).ok()? == bias {
+            return Some(map);
+        }
+        map = read_word(process, map.checked_add(NEXT_MAP)?).ok()?;
+    }
+    None
+}
+
+fn read_word(process: &Process, address: u64) -> Result<u64, PtraceError> {
+    let mut bytes = [0; 8];
+    process.read(address, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Where the linker keeps what it has for debuggers; `None` as for [`notifier`].
+fn debug(process: &Process) -> Result<Option<u64>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
         operation: "read where its program is",
         source,
     };
-    let bytes = std::fs::read(format!("/proc/{}/auxv", process.pid)).map_err(failed)?;
+    let bytes = ptrace::proc::read(process.pid, "auxv").map_err(failed)?;
     let pairs: BTreeMap<u64, u64> =
         bytes.as_chunks::<16>().0.iter().map(|pair| (word(pair, 0), word(pair, 8))).collect();
     let (Some(headers), Some(count)) = (pairs.get(&HEADERS), pairs.get(&COUNT)) else {
         return Ok(None);
     };
-    let (mut bias, mut dynamic) = (0, None);
+    let (mut bias, mut dynamic) = (None, None);
     for number in 0..*count {
         let mut header = [0; HEADER_BYTES as usize];
         process.read(headers + number * HEADER_BYTES, &mut header)?;
         match word(&header, 0) as u32 {
-            PT_PHDR => bias = headers.wrapping_sub(word(&header, ADDRESS)),
+            PT_PHDR => bias = Some(headers.wrapping_sub(word(&header, ADDRESS))),
             PT_DYNAMIC => dynamic = Some(word(&header, ADDRESS)),
             _ => {}
         }
     }
-    let Some(dynamic) = dynamic else { return Ok(None) };
+    // Programs that are their own linker (`-static-pie`) do not say where their headers are.
+    let (Some(bias), Some(dynamic)) = (bias, dynamic) else { return Ok(None) };
     for number in 0..ENTRIES {
         let mut entry = [0; 16];
         process.read(dynamic.wrapping_add(bias) + number * 16, &mut entry)?;
         match (word(&entry, 0), word(&entry, 8)) {
             (0, _) => break,
-            (tag, debug) if tag == u64::from(DT_DEBUG) && debug != 0 => {
-                let mut address = [0; 8];
-                process.read(debug + FUNCTION, &mut address)?;
-                return Ok(Some(word(&address, 0)).filter(|address| *address != 0));
-            }
+            (tag, debug) if tag == u64::from(DT_DEBUG) && debug != 0 => return Ok(Some(debug)),
             _ => {}
         }
     }
@@ -69,17 +98,6 @@ pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
 /// That function in a dynamic linker's file, for when it has not run.
 pub(super) fn notifying(image: &Image) -> Option<&Function> {
     image.functions.iter().find(|one| one.symbols.iter().any(|symbol| symbol == NOTIFIER))
-}
-
-/// Files that a process has mapped instructions of, and the first address of each.
-pub(super) fn files(process: &Process) -> Result<BTreeMap<PathBuf, u64>, PtraceError> {
-    let mut files = BTreeMap::new();
-    for mapping in mappings(process.pid)? {
-        if mapping.executable && mapping.path.is_absolute() {
-            files.entry(mapping.path).or_insert(mapping.start);
-        }
-    }
-    Ok(files)
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -1,14 +1,17 @@
 //! A program and its process to where the one is in the other, and to free room beside it.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::disassembly::{Disassembly, Known};
 use crate::elf::{Image, Text};
-use crate::ptrace::{Mapping, Process, mappings};
+use crate::ptrace::{Mapping, Process, mappings, open_mapped, program_mapping};
+use crate::selection::Selection;
 use crate::stubs::layout::PAGE_BYTES;
 
-use super::TagError;
+use super::compare::differences;
+use super::edits::Edit;
+use super::{TagError, goroutines};
 
 /// Left between the program and what we add behind it: the heap begins there if it is not relocatable.
 const DISTANCE: u64 = 64 << 20;
@@ -18,29 +21,123 @@ const STEP: u64 = 64 << 10;
 /// How far a jump from any function must reach, with room to spare (2 GiB it could).
 const REACH: u64 = 1 << 30;
 
+/// All memory.
+pub(super) const ALL: Range<u64> = 0..u64::MAX;
+
 /// A program in the memory of a process.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub image: Image,
     /// Added to all addresses of the image.
     pub bias: u64,
+    /// A mapping of the file.
+    pub file: Mapping,
     known: OnceLock<Known>,
 }
 
+/// What is added to the addresses of a file where it is loaded; `None` if it is not. `file`: a mapping of it, among
+/// `mapped`.
+pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<u64> {
+    let text = image.text.first()?;
+    let is_text = |one: &&Mapping| {
+        let skipped = text.offset.checked_sub(one.offset);
+        let is_in = skipped.is_some_and(|skipped| skipped < one.end - one.start);
+        one.executable && one.is_same_file(file) && is_in
+    };
+    let mapping = mapped.iter().find(is_text)?;
+    Some(mapping.start.wrapping_add(text.offset - mapping.offset).wrapping_sub(text.start))
+}
+
 impl Loaded {
-    /// Finds the program.
-    pub fn find(process: &Process, image: Image) -> Result<Self, TagError> {
-        let not_loaded = || TagError::NotLoaded { pid: process.pid, path: image.path.clone() };
-        let text = image.text.first().ok_or_else(not_loaded)?;
-        // Mappings begin with whole pages of the file.
-        let page = text.offset / PAGE_BYTES * PAGE_BYTES;
-        let is_text = |mapping: &&Mapping| {
-            mapping.executable && mapping.path == image.path && mapping.offset == page
+    /// Finds the program of a process. `image`: of that program's file.
+    pub fn find_program(process: &Process, image: Image) -> Result<Self, TagError> {
+        let mapped = mappings(process.pid)?;
+        match program_mapping(process.pid, &mapped) {
+            Some(program) => Loaded::find(process, image, program, &mapped),
+            None => Err(TagError::NotLoaded { pid: process.pid, path: image.path }),
+        }
+    }
+
+    /// Opens and reads a file that a process has mapped, and compares it with memory. `mapped`: all mappings of the
+    /// process; `ours`: what we have put into its memory.
+    pub fn open<'a>(
+        process: &Process,
+        file: &Mapping,
+        mapped: &[Mapping],
+        selection: &Selection,
+        ours: impl Iterator<Item = &'a Edit>,
+    ) -> Result<Self, TagError> {
+        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+        let opened = open_mapped(process.pid, file, mapped, read)?;
+        let mut image = Image::from_file(opened, &file.original_path())?;
+        if selection.has_sources() {
+            image.find_sources()?;
+        }
+        let mut loaded = Loaded::find(process, image, file, mapped)?;
+        loaded.image.differing = loaded.differences(process, &ALL, ours);
+        Ok(loaded)
+    }
+
+    /// The same with one exported function only; `None` if the file has none of this name.
+    pub fn open_exporting<'a>(
+        process: &Process,
+        file: &Mapping,
+        mapped: &[Mapping],
+        symbol: &str,
+        ours: impl Iterator<Item = &'a Edit>,
+    ) -> Result<Option<Self>, TagError> {
+        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+        let opened = open_mapped(process.pid, file, mapped, read)?;
+        let image = Image::read_exported(opened, &file.original_path(), symbol)?;
+        let Some(image) = image else { return Ok(None) };
+        let mut loaded = Loaded::find(process, image, file, mapped)?;
+        loaded.image.differing = loaded.differences(process, &ALL, ours);
+        Ok(Some(loaded))
+    }
+
+    /// The program as it is in memory now, of which a part matters. `ours`: what we have put there.
+    pub fn compared<'a>(
+        self: &Arc<Self>,
+        process: &Process,
+        within: &Range<u64>,
+        ours: impl Iterator<Item = &'a Edit>,
+    ) -> Arc<Self> {
+        let differing = self.differences(process, within, ours);
+        if differing == self.image.differing {
+            return Arc::clone(self);
+        }
+        // That is rare: the image is copied, and read again.
+        let image = Image { differing, ..self.image.clone() };
+        let (bias, file, known) = (self.bias, self.file.clone(), OnceLock::new());
+        Arc::new(Loaded { image, bias, file, known })
+    }
+
+    /// What differs in memory.
+    fn differences<'a>(
+        &self,
+        process: &Process,
+        within: &Range<u64>,
+        ours: impl Iterator<Item = &'a Edit>,
+    ) -> Vec<Range<u64>> {
+        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+        differences(&self.image, self.bias, within, ours, read)
+    }
+
+    /// Finds a file in the memory of a process. `file`: a mapping of it, among `mapped`.
+    fn find(
+        process: &Process,
+        mut image: Image,
+        file: &Mapping,
+        mapped: &[Mapping],
+    ) -> Result<Self, TagError> {
+        let Some(bias) = bias(&image, file, mapped) else {
+            return Err(TagError::NotLoaded { pid: process.pid, path: image.path });
         };
-        let mappings = mappings(process.pid)?;
-        let mapping = mappings.iter().find(is_text).ok_or_else(not_loaded)?;
-        let bias = mapping.start.wrapping_sub(text.start - (text.offset - page));
-        Ok(Loaded { image, bias, known: OnceLock::new() })
+        if image.go.is_some() {
+            image.reached.extend(goroutines::interrupted(process, &image, bias)?);
+            image.reached.sort_unstable();
+        }
+        Ok(Loaded { image, bias, file: file.clone(), known: OnceLock::new() })
     }
 
     /// Its instructions, which are read once.
@@ -55,37 +152,27 @@ impl Loaded {
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
-    /// Maps memory for instructions near it, not writable.
-    pub fn reserve(&self, process: &mut Process, bytes: u64) -> Result<Range<u64>, TagError> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
-        let mappings = mappings(process.pid)?;
-        let no_room = TagError::NoRoom(process.pid, bytes);
-        let start = self.gap(&mappings, bytes).ok_or(no_room)?;
-        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
-        let call = (libc::SYS_mmap, "map memory for stubs");
-        let arguments = [start, bytes, protection, flags, u64::MAX, 0];
-        let start = process.call(call, arguments)?;
-        Ok(start..start + bytes)
+    /// A gap near the program.
+    pub fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<u64> {
+        gap(mappings, self.image.text.first()?.start.wrapping_add(self.bias), bytes)
     }
+}
 
-    /// A gap below the program, or else above it.
-    fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<u64> {
-        let first = self.image.text.first()?.start.wrapping_add(self.bias);
-        let is_free = |start: &u64| {
-            let end = start + bytes;
-            *start >= PAGE_BYTES * 16
-                && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
-        };
-        let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
-        let below = below.map_while(|away| first.checked_sub(away));
-        let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
-        // Then whatever is left between mappings.
-        let end = |mapping: &Mapping| mapping.end;
-        let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
-        let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));
-        let beside = beside.filter(|start| start.abs_diff(first) < REACH);
-        let coarse = below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES);
-        coarse.chain(beside).find(is_free)
-    }
+/// A gap below an address, or else above it.
+pub(super) fn gap(mappings: &[Mapping], first: u64, bytes: u64) -> Option<u64> {
+    let is_free = |start: &u64| {
+        let end = start + bytes;
+        *start >= PAGE_BYTES * 16
+            && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
+    };
+    let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
+    let below = below.map_while(|away| first.checked_sub(away));
+    let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
+    // Then whatever is left between mappings.
+    let end = |mapping: &Mapping| mapping.end;
+    let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
+    let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));
+    let beside = beside.filter(|start| start.abs_diff(first) < REACH);
+    let coarse = below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES);
+    coarse.chain(beside).find(is_free)
 }

@@ -36,9 +36,9 @@ impl Tagged {
                 format!("called {:.0} times a second of processor time", one.calls_per_second)
             }),
         });
-        let refused = self.refused.iter().map(|(function, reason)| RefusedFunction {
-            name: function.name.clone(),
-            reason: reason.clone(),
+        let refused = self.refused.iter().map(|one| RefusedFunction {
+            name: one.function.name.clone(),
+            reason: one.reason.clone(),
         });
         let refused_blocks = self.refused_blocks().map(|(function, block)| RefusedFunction {
             name: block.name(function),

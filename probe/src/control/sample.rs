@@ -37,7 +37,7 @@ impl Samples {
 #[derive(Debug)]
 pub enum Sampled {
     /// This; its threads all stand still, and it has nothing of ours.
-    Seen(Process, Samples),
+    Seen(Box<Process>, Samples),
     /// It has ended, or is to be left, before the time was over.
     Ended(Box<Tagged>, Ending),
 }
@@ -96,7 +96,7 @@ pub fn sample(tagged: Tagged, detach: SigSet, during: Duration) -> Result<Sample
     let (mut tagged, ending) = follow_while(tagged, detach, &mut sampler)?;
     if ending == Ending::Detached && sampler.is_over() {
         tagged.undo()?;
-        return Ok(Sampled::Seen(tagged.process, sampler.samples));
+        return Ok(Sampled::Seen(Box::new(tagged.process), sampler.samples));
     }
     Ok(Sampled::Ended(Box::new(tagged), ending))
 }

@@ -1,24 +1,26 @@
 //! A process to one that shares memory with us: [`crate::stubs::layout`] says what is where.
 //!
-//! The memory is a file without a name, which the process makes and maps, and we map too. It outlives
+//! The memory is a file without a name, which the process makes and maps, and we map too ([`backing`]). It outlives
 //! either. Its first page and the patches behind it tell a later controller how to take the tags out.
 
+pub mod backing;
 mod clock;
 pub mod counts;
-mod drain;
+pub(crate) mod drain;
 pub mod log;
 pub mod marks;
 mod memory;
 pub mod slots;
 #[cfg(test)]
 mod tests;
+pub mod untrusted;
 pub mod window;
 pub mod writer;
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -29,19 +31,35 @@ use super::TagError;
 use crate::ptrace::Process;
 use crate::stubs::Few;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
+use crate::tag_map::new_id;
+use backing::Backing;
 pub use clock::tsc;
 use memory::Memory;
+use untrusted::Untrusted;
 
-/// What the kernel calls the memory.
-pub const NAME: &std::ffi::CStr = c"hmtt-tag";
 /// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
 /// written.
 pub const SLOTS: u64 = 1 << 12;
+
+/// Most that a thread can count in a nanosecond, and what it may have counted at once: more is damage.
+const EVENTS_PER_NS: u64 = 8;
+const EVENTS: u64 = 1 << 20;
+
+/// What a thread can have counted in some time at most.
+fn plausible(time: Duration) -> u64 {
+    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    ns.saturating_mul(EVENTS_PER_NS).saturating_add(EVENTS)
+}
 
 /// Places of a function that are overwritten, on average at most, and calls beside: memory is taken where there
 /// are some.
 const PATCHES: u64 = 32;
 const CALLS: u64 = 1 << 22;
+
+/// Bytes of the header, and of so many patches: whole pages.
+fn before_slots(patches: u64) -> u64 {
+    (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES)
+}
 
 /// Where something stood before a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,13 +86,15 @@ impl Shape {
     pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
 }
 
-/// Where in a process memory to share is made.
+/// What a child has of its parent's memory, which it is not to share any more.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Writable by us, and not in use yet.
-    pub scratch: u64,
-    /// Where a child has its parent's memory, which it is not to share any more, and what it has in `gs`.
-    pub inherited: Option<(u64, u64)>,
+pub struct Inherited {
+    /// Where the memory is.
+    pub start: u64,
+    /// What the child has in `gs`.
+    pub gs: u64,
+    /// What areas end with, which are copies of its parent's.
+    pub cookie: u64,
 }
 
 /// Memory that a process shares with us.
@@ -90,29 +110,40 @@ pub struct Shared {
     pid: Pid,
     /// What was overwritten, at most.
     patches: u64,
+    /// How many are noted: the process can change what the header says.
+    noted: AtomicU64,
+    cookie: u64,
 }
 
 impl Shared {
     /// Makes the memory, for at most so many functions. What a child has inherited is as large.
+    ///
+    /// # Errors
+    /// [`TagError::Answer`] if the process does not share with us what it says; nothing was written.
     pub fn new(
         process: &mut Process,
-        place: Place,
+        inherited: Option<Inherited>,
         shape: Shape,
         functions: usize,
     ) -> Result<Self, TagError> {
         let pid = process.pid;
-        let failed = |source| TagError::Shared { pid, source };
         let patches = (functions as u64 + 1) * PATCHES + CALLS;
-        let before = (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES);
         // The process maps it at any page: slots begin at the first multiple behind. One more page is only
         // pointed at.
-        let bytes = before + shape.alignment + shape.slot_bytes * SLOTS + PAGE_BYTES;
-        let (start, file) = create(process, place, bytes)?;
-        let slots_at = (start + before).next_multiple_of(shape.alignment) - start;
-        let memory = Memory::map(&file, bytes).map_err(failed)?;
-        let slot_bytes = shape.slot_bytes;
-        let shared = Shared { start, memory, slots_at, slot_bytes, bytes, pid, patches };
-        shared.describe();
+        let slots = shape.alignment + shape.slot_bytes * SLOTS;
+        let bytes = before_slots(patches) + slots + PAGE_BYTES;
+        let backing = Backing::new(process, bytes)?;
+        let cookie = inherited.map_or_else(|| u64::from_le_bytes(new_id()), |one| one.cookie);
+        let shared = Shared::over(&backing.file, bytes, pid, shape, (patches, cookie));
+        let shared = shared.map_err(|source| TagError::Shared { pid, source });
+        let shared = shared.and_then(|mut shared| {
+            let start = backing.map(process, inherited.map(|one| one.start))?;
+            shared.place(start, shape);
+            Ok(shared)
+        });
+        let closed = backing.close(process);
+        let shared = shared?;
+        closed?;
         Ok(shared)
     }
 
@@ -120,24 +151,46 @@ impl Shared {
         TagError::Shared { pid: self.pid, source: io::Error::other(what) }
     }
 
+    /// Memory in a file of so many bytes, which no process has mapped yet. `patches`: how many are noted at most;
+    /// `cookie`: what areas end with.
+    ///
+    /// # Errors
+    /// If it cannot be mapped here.
+    pub(crate) fn over(
+        file: &File,
+        bytes: u64,
+        pid: Pid,
+        shape: Shape,
+        (patches, cookie): (u64, u64),
+    ) -> io::Result<Self> {
+        let memory = Memory::map(file, bytes)?;
+        let (slot_bytes, noted) = (shape.slot_bytes, AtomicU64::new(0));
+        let (start, slots_at) = (0, 0);
+        let shared =
+            Shared { start, memory, slots_at, slot_bytes, bytes, pid, patches, noted, cookie };
+        // What the process maps says at once whose it is.
+        shared.describe();
+        Ok(shared)
+    }
+
+    /// Takes note of where the process has mapped it.
+    pub(crate) fn place(&mut self, start: u64, shape: Shape) {
+        let before = start + before_slots(self.patches);
+        self.start = start;
+        self.slots_at = before.next_multiple_of(shape.alignment) - start;
+        self.set(header::SLOTS_AT, self.slots_at);
+    }
+
     /// Memory that no process has.
     #[cfg(test)]
     fn of_nobody(shape: Shape, slots: u64) -> Self {
-        let slots_at = (2 * PAGE_BYTES).max(shape.alignment);
-        let slot_bytes = shape.slot_bytes;
-        let bytes = slots_at + slots * slot_bytes + PAGE_BYTES;
+        let at = before_slots(PATCHES).max(shape.alignment);
+        let bytes = at + slots * shape.slot_bytes + PAGE_BYTES;
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
-        let memory = Memory::map(&file, bytes).unwrap();
-        Shared {
-            start: 1 << 40,
-            memory,
-            slots_at,
-            slot_bytes,
-            bytes,
-            pid: Pid::this(),
-            patches: PATCHES,
-        }
+        let mut shared = Shared::over(&file, bytes, Pid::this(), shape, (PATCHES, 7)).unwrap();
+        shared.place(1 << 40, shape);
+        shared
     }
 
     /// Keeps what is to be overwritten, for a controller that takes the tags out later.
@@ -146,16 +199,27 @@ impl Shared {
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
             [*address, bytes.len() as u64, word(bytes), word(new)]
         });
-        self.append(&all.collect::<Vec<_>>())
+        self.append(&all.collect::<Vec<_>>()).map(drop)
     }
 
-    /// Keeps where memory was added, likewise.
-    pub fn note_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+    /// Keeps where memory is added, likewise. Its number comes back.
+    pub fn note_area(&self, area: &Range<u64>) -> Result<u64, TagError> {
         self.append(&[[area.start, 0, area.end - area.start, 0]])
     }
 
-    fn append(&self, patches: &[[u64; 4]]) -> Result<(), TagError> {
-        let first = self.get(header::PATCHES);
+    /// Takes back that memory is added.
+    pub fn forget_area(&self, number: u64) {
+        self.set(PAGE_BYTES + number * PATCH_BYTES + 2 * 8, 0);
+    }
+
+    /// What areas end with.
+    pub fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// The number of the first comes back.
+    fn append(&self, patches: &[[u64; 4]]) -> Result<u64, TagError> {
+        let first = self.noted.load(Ordering::SeqCst);
         let behind = first + patches.len() as u64;
         if behind > self.patches {
             return Err(self.failed("too many places to tag"));
@@ -165,8 +229,25 @@ impl Shared {
             (at..).step_by(8).zip(patch).for_each(|(at, word)| self.set(at, *word));
         }
         // From here on they are believed.
+        self.noted.store(behind, Ordering::SeqCst);
         self.set(header::PATCHES, behind);
-        Ok(())
+        Ok(first)
+    }
+
+    /// Where the process finds a text of at most a page, until that is taken back.
+    pub fn lend(&self, text: &[u8]) -> Result<u64, TagError> {
+        if text.len() as u64 > PAGE_BYTES {
+            return Err(self.failed("a path is too long"));
+        }
+        // That page is only pointed at.
+        let at = self.bytes - PAGE_BYTES;
+        self.memory.copy_from(at, text);
+        Ok(self.start + at)
+    }
+
+    /// Takes a text of so many bytes back.
+    pub fn take_back(&self, bytes: usize) {
+        self.memory.clear(self.bytes - PAGE_BYTES, bytes as u64);
     }
 
     /// Fills the header in.
@@ -174,7 +255,7 @@ impl Shared {
         self.memory.write(header::VERSION, VERSION);
         self.memory.write(header::CONTROLLER, std::process::id());
         self.set(header::PATCHES_AT, PAGE_BYTES);
-        self.set(header::SLOTS_AT, self.slots_at);
+        self.set(header::COOKIE, self.cookie);
         self.set(header::SLOT_BYTES, self.slot_bytes);
         self.set(header::MAGIC, MAGIC);
     }
@@ -183,8 +264,8 @@ impl Shared {
         self.memory.long(offset).store(value, Ordering::SeqCst);
     }
 
-    fn get(&self, offset: u64) -> u64 {
-        self.memory.long(offset).load(Ordering::SeqCst)
+    fn get(&self, offset: u64) -> Untrusted<u64> {
+        self.memory.read_long(offset)
     }
 
     /// Where in the memory a slot is.
@@ -225,46 +306,4 @@ impl Shared {
         // Whatever ends it, whoever waits looks again.
         let _ = futex::wait(self.memory.word(offset), futex::Flags::empty(), was, Some(&timeout));
     }
-}
-
-/// The memory as a file, and where the process has it.
-fn create(
-    process: &mut Process,
-    Place { scratch, inherited }: Place,
-    bytes: u64,
-) -> Result<(u64, File), TagError> {
-    let pid = process.pid;
-    let create = (libc::SYS_memfd_create, "make memory to share");
-    let descriptor = with_text(process, scratch, NAME.to_bytes_with_nul(), |process| {
-        let arguments = [scratch, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
-        Ok(process.call(create, arguments)?)
-    })?;
-    let path = format!("/proc/{pid}/fd/{descriptor}");
-    let file = File::options().read(true).write(true).open(path);
-    let file = file.and_then(|file| file.set_len(bytes).map(|()| file));
-    let file = file.map_err(|source: io::Error| TagError::Shared { pid, source })?;
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let map = (libc::SYS_mmap, "map memory to share");
-    let over = if inherited.is_some() { libc::MAP_FIXED } else { 0 };
-    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | over) as u64;
-    let start = inherited.map_or(0, |(start, _)| start);
-    let start = process.call(map, [start, bytes, protection, flags, descriptor, 0])?;
-    let close = (libc::SYS_close, "close the shared memory's file");
-    process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
-    Ok((start, file))
-}
-
-/// Does something while the process has some bytes in its memory.
-fn with_text<T>(
-    process: &mut Process,
-    scratch: u64,
-    text: &[u8],
-    something: impl FnOnce(&mut Process) -> Result<T, TagError>,
-) -> Result<T, TagError> {
-    let mut before = vec![0; text.len()];
-    process.read(scratch, &mut before)?;
-    process.write(scratch, text)?;
-    let result = something(process);
-    process.write(scratch, &before)?;
-    result
 }

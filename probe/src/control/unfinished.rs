@@ -2,6 +2,7 @@
 
 use nix::unistd::Pid;
 
+use super::boundaries::Stack;
 use super::collector::Collector;
 use super::shared::tsc;
 use super::{TagError, Tagged};
@@ -23,32 +24,43 @@ impl Memory for &Process {
 
 impl Tagged {
     /// Does what is left of a tag, if the thread, which stands still, has found a place for its record.
-    pub(super) fn finish_tag(&self, thread: Pid) -> Result<(), TagError> {
+    /// `registers`: those it has. Its registers then; `None` if nothing was left.
+    pub(super) fn finish_tag(
+        &self,
+        thread: Pid,
+        registers: libc::user_regs_struct,
+    ) -> Result<Option<libc::user_regs_struct>, TagError> {
         let (Sink::Log(shape), Collector::Log(log)) = (self.sink, &self.collector) else {
-            return Ok(());
+            return Ok(None);
         };
-        let registers = self.process.registers(thread)?;
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
-        let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else { return Ok(()) };
+        // A moved instruction, or where a tag begins or ends: nothing is to be done, and nothing is read for that.
+        if self.stub_at(rip).is_some_and(|stub| stub.tag_around(rip).is_none()) {
+            return Ok(None);
+        }
+        let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else {
+            return Ok(None);
+        };
         let mut code = [0; REST_BYTES];
         let code = &mut code[..REST_BYTES.min((area.end - rip) as usize)];
         self.process.read(rip, code)?;
         let mut state = State { rip, rsp, rax, rdx, r11, rflags, gs };
         let rest = Rest::of(code, &state, &shape).filter(|_| log.shared().holds(r11));
-        let Some(rest) = rest else { return Ok(()) };
+        let Some(rest) = rest else { return Ok(None) };
         // Where it cannot be done to its end, the thread does what is left.
-        let _ = rest.run(&mut state, tsc(), &mut &self.process);
+        let _ = rest.run(&mut state, tsc(), &mut Stack::new(&self.process, rsp));
         let State { rip, rax, rdx, r11, .. } = state;
         let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
-        Ok(self.process.set_registers(thread, registers)?)
+        self.process.set_registers(thread, registers)?;
+        Ok(Some(registers))
     }
 
     /// The same for all threads, which stand still.
     pub(super) fn finish_tags(&self) {
         for thread in self.process.threads.keys() {
             // One that has been killed meanwhile writes nothing any more.
-            let _ = self.finish_tag(*thread);
+            let _ = self.process.registers(*thread).map(|now| self.finish_tag(*thread, now));
         }
     }
 }

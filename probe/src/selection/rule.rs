@@ -66,6 +66,11 @@ impl Rule {
         }
     }
 
+    /// Whether it chooses functions of libraries only.
+    pub(super) fn is_of_library(&self) -> bool {
+        matches!(self, Rule::Library(..))
+    }
+
     /// `library`: the name of the file, if it is not the program.
     pub(super) fn matches(&self, function: &Function, library: Option<&str>) -> bool {
         let any = |matches: &dyn Fn(&str) -> bool| {

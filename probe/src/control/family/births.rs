@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::super::{Abandoned, Start, TagError, Tagged};
+use super::super::{Abandoned, Start, TagError, Tagged, program_image};
 use super::{Family, Member};
-use crate::elf::Image;
 use crate::ptrace::{self, Child, Process, Standing, Status, go_on, wait};
 
 impl Family<'_> {
@@ -42,6 +41,11 @@ impl Family<'_> {
     /// How a child stands still before its first instruction; `None` if it has ended.
     fn first_stop(&mut self, child: Pid) -> Option<Standing> {
         self.early.remove(&child).or_else(|| match wait(Some(child), WaitPidFlag::__WALL) {
+            Ok(Status::Event(_, _, libc::PTRACE_EVENT_EXIT)) => {
+                // What comes of it is heard when it has ended.
+                let _ = go_on(child, None);
+                None
+            }
             Ok(Status::Event(..)) => Some(Standing::Free),
             Ok(Status::Stopped(_, signal)) => Some(Standing::Signal(signal)),
             _ => None,
@@ -130,7 +134,7 @@ impl Family<'_> {
     fn tag_now(&mut self, pid: Pid, start: Start, standing: Standing) -> Result<(), TagError> {
         let link = format!("/proc/{pid}/exe");
         let program = std::fs::read_link(link).unwrap_or_else(|_| PathBuf::from("a program"));
-        match self.tag_program(pid, &program, start, standing) {
+        match self.tag_program(pid, start, standing) {
             Ok(Some(tagged)) => self.tagged_now(tagged),
             Ok(None) => self.untagged(pid, standing),
             Err(error) => {
@@ -145,19 +149,17 @@ impl Family<'_> {
     fn tag_program(
         &mut self,
         pid: Pid,
-        program: &std::path::Path,
         start: Start,
         standing: Standing,
     ) -> Result<Option<Tagged>, TagError> {
-        let mut image = Image::read(program)?;
-        if self.selection.has_sources() {
-            image.find_sources()?;
-        }
+        let image = program_image(pid, &self.selection)?;
+        self.selection.note(&image.functions, None);
         let is_chosen = |function| self.selection.matches(function, None);
         if !self.selection.has_libraries() && !image.functions.iter().any(is_chosen) {
             return Ok(None);
         }
         let mut process = Process::of(pid)?;
+        process.treatment = self.treatment;
         process.threads.insert(pid, standing);
         let output = self.keeper.output(pid)?;
         let mut tagged = Tagged::new(process, image, self.selection.clone(), output, start)?;

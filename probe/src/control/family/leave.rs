@@ -20,6 +20,7 @@ impl Family<'_> {
             self.ended = Some(ending);
         }
         if let Some(Member::Tagged(mut tagged)) = member {
+            tagged.note_taken(ending);
             let lodgers = std::mem::take(&mut tagged.lodgers);
             // They are left with it, or have its memory for themselves, where nobody looks any more.
             for lodger in lodgers.into_keys().filter(|_| ending != Ending::Detached) {

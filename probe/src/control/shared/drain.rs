@@ -10,11 +10,13 @@
 mod tests;
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use hmtt_format::tag_log::{Content, LossReason};
 
-use super::Shared;
+use super::untrusted::Untrusted;
 use super::writer::Writer;
+use super::{Shared, plausible};
 use crate::stubs::layout::{LogShape, chunk, slot};
 
 /// What is read of a thread.
@@ -30,6 +32,8 @@ pub struct Drain {
     number: u64,
     /// Records it had dropped before the last of them.
     dropped: u64,
+    /// Since when there can be any.
+    began: Instant,
     /// Copies of records.
     records: Vec<u8>,
 }
@@ -49,7 +53,8 @@ impl Drain {
         memory.write(first + chunk::STATE, chunk::FILLING);
         shared.set(first + chunk::LOST, 0);
         shared.set(at + slot::POINTER, shared.start + first + chunk::GUARD_BYTES);
-        Drain { thread, slot, at, number: 0, dropped: 0, records: Vec::new() }
+        let began = Instant::now();
+        Drain { thread, slot, at, number: 0, dropped: 0, began, records: Vec::new() }
     }
 
     /// Makes a slot one whose threads never wait, and whose records nobody reads.
@@ -63,16 +68,18 @@ impl Drain {
         shared.set(at + slot::POINTER, shared.start + at + chunk::GUARD_BYTES);
     }
 
-    /// Writes what the thread has handed over. Whether there was something comes back.
+    /// Writes what the thread has handed over, at most as many chunks as it has. Whether there was something comes
+    /// back.
     pub fn drain(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) -> bool {
         let first = self.number;
-        loop {
+        while self.number - first < shape.chunks {
             let at = self.at + shape.chunk_at(self.number);
-            if shared.memory.read(at + chunk::STATE) != chunk::FULL {
+            if !shared.memory.read(at + chunk::STATE).is(chunk::FULL) {
                 break;
             }
-            let taken = shared.get(self.at + slot::NUMBER).wrapping_sub(self.number);
-            if taken < shape.chunks && has_holes(shared, shape, at) {
+            let taken = self.number..=self.number + (shape.chunks - 1);
+            let taken = shared.get(self.at + slot::NUMBER).within(taken);
+            if taken.is_some() && has_holes(shared, shape, at) {
                 break;
             }
             self.write(shared, shape, writer, shape.capacity());
@@ -89,22 +96,34 @@ impl Drain {
     /// Writes all there is of a thread that stands still, and will not be looked at again. The slot's chunks
     /// are free afterwards.
     pub fn finish(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) {
-        loop {
+        for _ in 0..=shape.chunks {
             let at = self.at + shape.chunk_at(self.number);
-            let reserved = match shared.memory.read(at + chunk::STATE) {
-                chunk::FULL => shape.capacity(),
-                chunk::FILLING => self.reserved(shared, shape, at),
-                _ => break,
+            let state = shared.memory.read(at + chunk::STATE);
+            let reserved = if state.is(chunk::FULL) {
+                Some(shape.capacity())
+            } else if state.is(chunk::FILLING) {
+                self.reserved(shared, shape, at)
+            } else {
+                if !state.is(chunk::FREE) {
+                    writer.damaged(self.thread, 1);
+                }
+                break;
             };
-            self.write(shared, shape, writer, reserved);
+            if reserved.is_none() {
+                writer.damaged(self.thread, 1);
+            }
+            self.write(shared, shape, writer, reserved.unwrap_or(0));
             self.free(shared, shape);
         }
         self.wake(shared);
-        let mut dropped = shared.get(self.at + slot::DROPPED);
-        if shared.memory.read(self.at + slot::DROPPING) != 0 {
-            dropped += self.reserved(shared, shape, self.at);
+        let mut more = Some(0);
+        if !shared.memory.read(self.at + slot::DROPPING).is(0) {
+            more = self.reserved(shared, shape, self.at);
         }
-        self.say_dropped(dropped, writer);
+        if more.is_none() {
+            writer.damaged(self.thread, 1);
+        }
+        self.say_dropped(shared.get(self.at + slot::DROPPED), more.unwrap_or(0), writer);
     }
 
     /// Gives the memory of records back, of a process that goes on without tags: what a thread was about to
@@ -114,30 +133,36 @@ impl Drain {
         shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
     }
 
-    /// Places that are reserved in a chunk if the thread fills it.
-    fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> u64 {
-        let pointer = shared.get(self.at + slot::POINTER);
+    /// Places that are reserved in a chunk if the thread fills it; `None` if it cannot.
+    fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> Option<u64> {
         let first = shared.start + at + chunk::GUARD_BYTES;
         // It points behind the last place, a little, if the chunk is full.
-        let inside = pointer.checked_sub(first).filter(|bytes| *bytes < shape.chunk_bytes);
-        inside.map_or(0, |bytes| (bytes / shape.record_bytes()).min(shape.capacity()))
+        let inside = first..=first + (shape.chunk_bytes - 1);
+        let pointer = shared.get(self.at + slot::POINTER).within(inside)?;
+        Some(((pointer - first) / shape.record_bytes()).min(shape.capacity()))
     }
 
     /// Writes the next chunk.
     fn write(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer, reserved: u64) {
         let at = self.at + shape.chunk_at(self.number);
-        self.say_dropped(shared.get(at + chunk::LOST), writer);
+        self.say_dropped(shared.get(at + chunk::LOST), 0, writer);
         self.records.resize((reserved * shape.record_bytes()) as usize, 0);
         shared.memory.copy_to(at + chunk::GUARD_BYTES, &mut self.records);
         writer.records(self.thread, shape, &self.records);
     }
 
-    fn say_dropped(&mut self, dropped: u64, writer: &mut Writer) {
-        let count = dropped.saturating_sub(self.dropped);
+    /// Says what was dropped since the last time, of all that was. `more`: what is not counted yet.
+    fn say_dropped(&mut self, dropped: Untrusted<u64>, more: u64, writer: &mut Writer) {
+        let possible = self.dropped..=plausible(self.began.elapsed()).max(self.dropped);
+        let dropped = dropped.within(possible);
+        if dropped.is_none() {
+            writer.damaged(self.thread, 1);
+        }
+        let count = dropped.unwrap_or(self.dropped) - self.dropped + more;
         if count != 0 {
             writer.say(self.thread, Content::Lost { count, reason: LossReason::BufferFull });
         }
-        self.dropped = dropped;
+        self.dropped += count;
     }
 
     /// Frees the chunk that was written.

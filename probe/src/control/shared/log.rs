@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -18,7 +19,7 @@ use super::drain::Drain;
 use super::marks::{MarkOutput, Marking};
 use super::slots::{Free, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Place, Shape, Shared, clock};
+use super::{Inherited, Shape, Shared, clock};
 use crate::control::TagError;
 use crate::ptrace::Process;
 use crate::stubs::layout::{LogShape, header};
@@ -63,6 +64,8 @@ pub struct Log {
     messages: Sender<Message>,
     writing: Option<JoinHandle<io::Result<LogSummary>>>,
     calls: Calls,
+    /// How many numbers of functions and blocks were handed out.
+    numbers: Arc<AtomicU64>,
     marking: Option<Marking>,
     /// The heart stops when this is dropped.
     _heart: Sender<()>,
@@ -74,15 +77,15 @@ impl Log {
     /// Makes room for records of at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
-        place: Place,
+        inherited: Option<Inherited>,
         output: LogOutput,
         at_most: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id, marks } = output;
         let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, place, sizes, at_most)?);
+        let shared = Arc::new(Shared::new(process, inherited, sizes, at_most)?);
         Drain::abandon(&shared, &shape, 0);
-        let slots = Slots::new(Arc::clone(&shared), place.inherited);
+        let slots = Slots::new(Arc::clone(&shared), inherited);
         let tsc_hz = clock::measure();
         let header = Header {
             is_timed: shape.is_timed,
@@ -93,6 +96,7 @@ impl Log {
         };
         let failed = |source| TagError::Log { source };
         let writer = Writer::new(file, header).map_err(failed)?;
+        let numbers = Arc::clone(&writer.numbers);
         let (messages, received) = channel();
         let free = slots.free();
         let calls = Calls::default();
@@ -107,7 +111,21 @@ impl Log {
         // Whoever writes takes it when it looks next: nobody waits for it.
         let tell = move |mark| drop(to_log.send(Message::Mark(mark)));
         let marking = marks.map(|marks| Marking::start(&marks, tell)).transpose()?;
-        Ok(Log { shared, shape, slots, messages, writing, calls, marking, _heart, tsc_hz })
+        Ok(Log { shared, shape, slots, messages, writing, calls, numbers, marking, _heart, tsc_hz })
+    }
+
+    /// Lets threads make system calls where a buffer is full, or not.
+    pub fn allow_calls(&self, allowed: bool) {
+        self.shared.memory.write(header::NO_CALLS, u32::from(!allowed));
+        // Who waits looks again.
+        if !allowed {
+            self.shared.memory.write(header::SLEEPS, 0);
+        }
+    }
+
+    /// Hands out more numbers of functions and blocks: records with others are damage.
+    pub fn add(&self, functions: usize) {
+        self.numbers.fetch_add(functions as u64, Ordering::SeqCst);
     }
 
     /// How often each function was entered, as far as that is written.
@@ -160,9 +178,10 @@ impl Log {
 }
 
 fn beat(shared: &Shared, stopped: &Receiver<()>) {
+    let mut beats = 0u32;
     while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-        let beats = shared.memory.read(header::HEARTBEAT);
-        shared.memory.write(header::HEARTBEAT, beats.wrapping_add(1));
+        beats = beats.wrapping_add(1);
+        shared.memory.write(header::HEARTBEAT, beats);
     }
 }
 
@@ -182,9 +201,10 @@ impl Writing {
         let mut was_idle = false;
         loop {
             // Who hands something over before this is seen, is seen by the look after it.
-            let sleeps = u32::from(was_idle);
+            let is_silent = !self.shared.memory.read(header::NO_CALLS).is(0);
+            let sleeps = u32::from(was_idle && !is_silent);
             self.shared.memory.write(header::SLEEPS, sleeps);
-            let doorbell = self.shared.memory.read(header::DOORBELL);
+            let doorbell = self.shared.memory.read(header::DOORBELL).any();
             let mut is_idle = true;
             loop {
                 match self.received.try_recv() {

@@ -9,6 +9,8 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::untrusted::Untrusted;
+
 /// Memory shared with a process.
 #[derive(Debug)]
 pub struct Memory {
@@ -65,12 +67,17 @@ impl Memory {
     }
 
     /// What a 32-bit word is now.
-    pub fn read(&self, offset: u64) -> u32 {
-        self.word(offset).load(Ordering::SeqCst)
+    pub fn read(&self, offset: u64) -> Untrusted<u32> {
+        Untrusted::new(self.word(offset).load(Ordering::SeqCst))
+    }
+
+    /// What a 64-bit word is now.
+    pub fn read_long(&self, offset: u64) -> Untrusted<u64> {
+        Untrusted::new(self.long(offset).load(Ordering::SeqCst))
     }
 
     /// Reads a 32-bit word past the caches, if it is in one.
-    pub fn read_past_caches(&self, offset: u64) -> u32 {
+    pub fn read_past_caches(&self, offset: u64) -> Untrusted<u32> {
         let place = self.place(offset, 4, 4);
         // SAFETY: within the mapping; it changes nothing that can be read.
         unsafe { core::arch::x86_64::_mm_clflush(place) };
@@ -89,6 +96,13 @@ impl Memory {
         let from = self.place(offset, bytes.len() as u64, 1);
         // SAFETY: within the mapping; ours is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// Copies bytes to where nobody looks meanwhile.
+    pub fn copy_from(&self, offset: u64, bytes: &[u8]) {
+        let to = self.place(offset, bytes.len() as u64, 1);
+        // SAFETY: within the mapping; ours is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     /// Puts zeros where nobody looks meanwhile.

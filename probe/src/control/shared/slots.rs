@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::unistd::Pid;
 
-use super::{NAME, SLOTS, Shared};
+use super::{Inherited, SLOTS, Shared, backing};
 use crate::control::TagError;
 use crate::ptrace::{Process, mappings};
 
@@ -26,10 +26,10 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// No thread has one. `inherited`: what a child has in `gs`, as in [`super::Place`]: what its parent was
-    /// about to write when it began, it may write too, to where it is not looked at for long.
-    pub fn new(shared: Arc<Shared>, inherited: Option<(u64, u64)>) -> Self {
-        let taken = inherited.map_or(0, |(_, gs)| shared.slot_of(gs));
+    /// No thread has one. `inherited`: of a child, which may write what its parent was about to write when it
+    /// began, to where it is not looked at for long.
+    pub fn new(shared: Arc<Shared>, inherited: Option<Inherited>) -> Self {
+        let taken = inherited.map_or(0, |one| shared.slot_of(one.gs));
         let next = taken % (SLOTS / 2) + 1;
         Slots { shared, of: BTreeMap::new(), free: Free::default(), next }
     }
@@ -47,14 +47,20 @@ impl Slots {
         (slot < SLOTS).then_some(slot)
     }
 
+    /// Makes a slot a thread's; `None` if all are taken.
+    pub(crate) fn hand_out(&mut self, thread: Pid) -> Option<u64> {
+        let slot = self.unused()?;
+        self.of.insert(thread, slot);
+        Some(slot)
+    }
+
     /// Gives a thread that stands still a slot.
     pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<u64, TagError> {
         let none = || TagError::Shared {
             pid: process.pid,
             source: io::Error::other("too many threads at once"),
         };
-        let slot = self.unused().ok_or_else(none)?;
-        self.of.insert(thread, slot);
+        let slot = self.hand_out(thread).ok_or_else(none)?;
         let shared = &self.shared;
         set_gs(process, thread, shared.slot_address(slot), |old| shared.holds(old))?;
         Ok(slot)
@@ -101,8 +107,7 @@ pub fn set_gs(
 /// Whether an address is in memory of tags that were taken out: it stays, because a signal may have come
 /// just before something was written there.
 fn is_of_earlier(process: &Process, address: u64) -> Result<bool, TagError> {
-    let name = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
     Ok(mappings(process.pid)?.iter().any(|mapping| {
-        (mapping.start..mapping.end).contains(&address) && mapping.path.as_os_str() == name.as_str()
+        (mapping.start..mapping.end).contains(&address) && backing::is_ours(&mapping.path)
     }))
 }

@@ -11,15 +11,15 @@ fn what_was_overwritten_can_be_found() {
         bytes: Few::of(bytes).unwrap(),
         new: Few::of(new).unwrap(),
     };
-    shared.describe();
     let long = patch(0x40_1000, &[1, 2, 3, 4, 5], &[0xe9, 6, 7, 8, 9]);
     let short = patch(0x40_2000, &[0x90, 0xc3], &[0xeb, 0x10]);
     shared.note_area(&(0x10_0000..0x10_3000)).unwrap();
     shared.note(&[long, short]).unwrap();
-    assert_eq!((shared.get(header::MAGIC), shared.memory.read(header::VERSION)), (MAGIC, VERSION));
-    assert_eq!(shared.memory.read(header::CONTROLLER), std::process::id());
-    let (at, patches) = (shared.get(header::PATCHES_AT), shared.get(header::PATCHES));
-    let read = |number| [0, 8, 16, 24].map(|word| shared.get(at + number * PATCH_BYTES + word));
+    assert!(shared.get(header::MAGIC).is(MAGIC) && shared.memory.read(header::VERSION).is(VERSION));
+    assert!(shared.memory.read(header::CONTROLLER).is(std::process::id()));
+    let (at, patches) = (shared.get(header::PATCHES_AT).any(), shared.get(header::PATCHES).any());
+    let read =
+        |number| [0, 8, 16, 24].map(|word| shared.get(at + number * PATCH_BYTES + word).any());
     let found: Vec<[u64; 4]> = (0..patches).map(read).collect();
     let expected = [
         [0x10_0000, 0, 0x3000, 0],
@@ -27,4 +27,15 @@ fn what_was_overwritten_can_be_found() {
         [0x40_2000, 2, 0xc390, 0x10eb],
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn how_much_is_noted_is_not_read_from_the_memory() {
+    let shared = Shared::of_nobody(Shape { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES }, 2);
+    shared.note_area(&(0x1000..0x2000)).unwrap();
+    for lie in [u64::MAX, 1 << 40, 0] {
+        shared.set(header::PATCHES, lie);
+        shared.note_area(&(0x3000..0x4000)).unwrap();
+    }
+    assert!(shared.get(header::PATCHES).is(4));
 }

@@ -10,13 +10,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use super::slots::set_gs;
-use super::with_text;
+use super::backing::take;
+use super::{Shared, slots::set_gs};
 use crate::control::TagError;
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -75,7 +75,7 @@ impl Window {
     /// Maps a window for so many events.
     pub fn new(
         process: &mut Process,
-        scratch: u64,
+        shared: &Shared,
         window: &CardWindow,
         events: u64,
     ) -> Result<Self, TagError> {
@@ -84,12 +84,10 @@ impl Window {
         let bytes = check(window, &file, needed)?.unwrap_or(needed.next_multiple_of(PAGE_BYTES));
         let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
-        let descriptor = open_in(process, scratch, full.as_os_str().as_bytes())
-            .or_else(|_| open_in(process, scratch, ours.as_bytes()))?;
-        let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let map = (libc::SYS_mmap, "map the card's window");
-        let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, window.offset];
-        let start = process.call(map, arguments);
+        let open = |process: &mut Process, path: &[u8]| open_in(process, shared, path, &file);
+        let descriptor = open(process, full.as_os_str().as_bytes())
+            .or_else(|_| open(process, ours.as_bytes()))?;
+        let start = map(process, descriptor, bytes, window.offset, &file);
         let close = (libc::SYS_close, "close the card's window");
         process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
         Ok(Window { start: start?, path: full, threads: BTreeSet::new(), used: 0, bytes })
@@ -116,6 +114,11 @@ impl Window {
         set_gs(process, thread, self.start, |old| {
             old == self.start || mappings.iter().any(|mapping| is_ours(mapping, old))
         })
+    }
+
+    /// Whether that is what threads have in `gs`.
+    pub fn is_at(&self, gs: u64) -> bool {
+        self.start == gs
     }
 
     /// Whether a thread may.
@@ -157,13 +160,62 @@ pub(super) fn check(
     }
 }
 
-/// Opens a file in the process.
-fn open_in(process: &mut Process, scratch: u64, path: &[u8]) -> Result<u64, TagError> {
+/// Opens a file in the process; what its path leads to there must be what it led us to.
+fn open_in(
+    process: &mut Process,
+    shared: &Shared,
+    path: &[u8],
+    file: &File,
+) -> Result<u64, TagError> {
+    let (pid, operation) = (process.pid, "open the card's window");
     let text = CString::new(path).unwrap_or_default();
-    let open = (libc::SYS_openat, "open the card's window");
+    let place = shared.lend(text.as_bytes_with_nul())?;
     let flags = (libc::O_RDWR | libc::O_SYNC | libc::O_CLOEXEC) as u64;
-    with_text(process, scratch, text.as_bytes_with_nul(), |process| {
-        let arguments = [libc::AT_FDCWD as u64, scratch, flags, 0, 0, 0];
-        Ok(process.call(open, arguments)?)
-    })
+    let arguments = [libc::AT_FDCWD as u64, place, flags, 0, 0, 0];
+    let descriptor = process.call((libc::SYS_openat, operation), arguments);
+    shared.take_back(text.as_bytes_with_nul().len());
+    let descriptor = descriptor?;
+    let opened =
+        take(pid, descriptor).and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
+    let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, source })?;
+    let is_it = match wanted.file_type().is_char_device() {
+        true => opened.file_type().is_char_device() && opened.rdev() == wanted.rdev(),
+        false => (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino()),
+    };
+    if !is_it {
+        let _ = process.call((libc::SYS_close, operation), [descriptor, 0, 0, 0, 0, 0]);
+        let found = "another file".to_owned();
+        return Err(TagError::Answer { pid, operation, found });
+    }
+    Ok(descriptor)
+}
+
+/// Maps a part of an open file of the process. Where that is comes back.
+fn map(
+    process: &mut Process,
+    descriptor: u64,
+    bytes: u64,
+    offset: u64,
+    file: &File,
+) -> Result<u64, TagError> {
+    let (pid, operation) = (process.pid, "map the card's window");
+    let opened = take(pid, descriptor).and_then(|file| file.metadata());
+    let inode = opened.map_err(|source| TagError::Shared { pid, source })?.ino();
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, offset];
+    let start = process.call((libc::SYS_mmap, operation), arguments)?;
+    let end = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
+    // Some file systems show another device there than in `stat`.
+    let is_it = |one: &Mapping| {
+        let is_there = one.start <= start && end <= one.end && one.shared && one.writable;
+        is_there
+            && one.file.is_some_and(|file| file.inode == inode)
+            && one.offset + (start - one.start) == offset
+    };
+    if !mappings(pid)?.iter().any(is_it) {
+        let about = if file.metadata().is_ok_and(|it| it.is_file()) { "file" } else { "device" };
+        let found = format!("{start:x}, where that {about} is not");
+        return Err(TagError::Answer { pid, operation, found });
+    }
+    Ok(start)
 }

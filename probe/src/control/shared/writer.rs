@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hmtt_format::tag_log::{
@@ -13,6 +15,7 @@ use hmtt_format::tag_log::{
 };
 
 use super::clock;
+use super::untrusted::Untrusted;
 use crate::stubs::layout::LogShape;
 
 /// How often the log says what time it is.
@@ -29,6 +32,8 @@ pub struct LogSummary {
     pub dropped: u64,
     /// Events whose writing was interrupted and never went on.
     pub interrupted: u64,
+    /// Records, and counts of records, that cannot be: the program has written over them.
+    pub damaged: u64,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
 }
@@ -43,6 +48,8 @@ pub struct Writer {
     clocks: Instant,
     /// Entries of each function.
     pub calls: Vec<u64>,
+    /// How many numbers of functions and blocks were handed out.
+    pub numbers: Arc<AtomicU64>,
     summary: LogSummary,
 }
 
@@ -61,6 +68,7 @@ impl Writer {
             first,
             clocks,
             calls: Vec::new(),
+            numbers: Arc::default(),
             summary,
         };
         writer.say(0, Content::Clocks(first));
@@ -69,12 +77,13 @@ impl Writer {
 
     /// Adds a chunk.
     pub fn say(&mut self, thread: u32, content: Content<'_>) {
-        match content {
-            Content::Lost { count, reason: LossReason::BufferFull } => {
-                self.summary.dropped += count
-            }
-            Content::Lost { count, .. } => self.summary.interrupted += count,
-            _ => {}
+        if let Content::Lost { count, reason } = content {
+            let sum = match reason {
+                LossReason::BufferFull => &mut self.summary.dropped,
+                LossReason::Damaged => &mut self.summary.damaged,
+                _ => &mut self.summary.interrupted,
+            };
+            *sum = sum.saturating_add(count);
         }
         match (Chunk { thread, content }).encode(&mut self.buffer) {
             Ok(bytes) => self.append(bytes),
@@ -90,21 +99,29 @@ impl Writer {
         }
     }
 
-    /// Adds the records of a thread; those that were not written are said to be lost where they are.
+    /// Says that something of a thread cannot be.
+    pub fn damaged(&mut self, thread: u32, count: u64) {
+        self.say(thread, Content::Lost { count, reason: LossReason::Damaged });
+    }
+
+    /// Adds the records of a thread; those that were not written, or cannot be, are said to be lost where they are.
     pub fn records(&mut self, thread: u32, shape: &LogShape, records: &[u8]) {
-        let mut events = records.chunks_exact(shape.record_bytes() as usize).map(event).peekable();
-        while events.peek().is_some() {
-            let mut missing = 0;
-            while events.next_if(Option::is_none).is_some() {
-                missing += 1;
-            }
-            if missing != 0 {
-                self.say(thread, Content::Lost { count: missing, reason: LossReason::Interrupted });
+        let numbers = self.numbers.load(Ordering::SeqCst);
+        let records = records.chunks_exact(shape.record_bytes() as usize);
+        let mut events = records.map(|record| event(record, numbers)).peekable();
+        while let Some(first) = events.peek() {
+            if let Err(reason) = *first {
+                let mut count = 0;
+                while events.next_if_eq(&Err(reason)).is_some() {
+                    count += 1;
+                }
+                self.say(thread, Content::Lost { count, reason });
+                continue;
             }
             let bytes = match EventEncoder::new(&mut self.buffer, thread, shape.is_timed) {
                 Ok(mut encoder) => {
                     encoder.set_time(clock::tsc());
-                    while let Some(Some(event)) = events.peek() {
+                    while let Some(Ok(event)) = events.peek() {
                         match encoder.push(*event) {
                             Ok(()) => count(&mut self.calls, event),
                             Err(Full) => break,
@@ -149,6 +166,7 @@ impl Writer {
     }
 }
 
+/// Its number is one that was handed out, so there is room for it.
 fn count(calls: &mut Vec<u64>, event: &TagEvent) {
     let number = event.number as usize;
     if number >= calls.len() {
@@ -168,11 +186,14 @@ impl IntoError for Full {
     }
 }
 
-/// A record as an event; none if it was not written.
-fn event(record: &[u8]) -> Option<TagEvent> {
-    match (record.first_chunk(), record.first_chunk()) {
+/// A record as an event, with one of so many numbers; or why it is none.
+fn event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
+    let event = match (record.first_chunk(), record.first_chunk()) {
         (Some(timed), _) => TagEvent::from_timed(timed),
         (None, Some(ordered)) => TagEvent::from_ordered(ordered),
         _ => None,
-    }
+    };
+    let event = event.ok_or(LossReason::Interrupted)?;
+    let number = Untrusted::new(u64::from(event.number)).below(numbers);
+    number.map(|_| event).ok_or(LossReason::Damaged)
 }

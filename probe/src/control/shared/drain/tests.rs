@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 
 use hmtt_format::tag_log::{Chunk, Ending, HEADER_BYTES, Header};
+use proptest::prelude::*;
 
 use super::*;
 use crate::control::shared::Shape;
@@ -26,6 +27,7 @@ impl Bench {
         let drain = Drain::new(&shared, &SHAPE, 7, 1);
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), Header::default()).unwrap();
+        writer.numbers.store(1 << 20, Ordering::SeqCst);
         Bench { shared, drain, writer, file }
     }
 
@@ -64,7 +66,7 @@ impl Bench {
     }
 
     fn state(&self, number: u64) -> u32 {
-        self.shared.memory.read(self.chunk(number) + chunk::STATE)
+        self.shared.memory.read(self.chunk(number) + chunk::STATE).any()
     }
 
     /// What the log says: how many events, how many lost of either kind, in order.
@@ -81,6 +83,7 @@ impl Bench {
             match chunk.content {
                 Content::Events(events) => said.push(('e', u64::from(events.count))),
                 Content::Lost { count, reason: LossReason::BufferFull } => said.push(('d', count)),
+                Content::Lost { count, reason: LossReason::Damaged } => said.push(('x', count)),
                 Content::Lost { count, .. } => said.push(('i', count)),
                 _ => {}
             }
@@ -161,4 +164,136 @@ fn a_spare_chunk_that_is_not_full_counts_as_well() {
     let spare = bench.shared.start + bench.drain.at + chunk::GUARD_BYTES;
     bench.shared.set(bench.drain.at + slot::POINTER, spare + 3 * 8);
     assert_eq!(bench.finish(), [('e', SHAPE.capacity()), ('d', 1027)]);
+}
+
+#[test]
+fn numbers_that_were_never_handed_out_are_damage() {
+    let bench = Bench::new();
+    bench.writer.numbers.store(3, Ordering::SeqCst);
+    bench.take(0, 0, 5);
+    for (place, word) in [1, 0xffff_fffe, 7, 6, 2].into_iter().enumerate() {
+        bench.put(0, place as u64, word);
+    }
+    // Entries and exits of the numbers 0 to 2 have the words 1 to 6.
+    assert_eq!(bench.finish(), [('e', 1), ('x', 2), ('e', 2)]);
+}
+
+#[test]
+fn counts_of_what_was_dropped_that_cannot_be_are_damage() {
+    for lie in [u64::MAX, u64::MAX / 2, 1 << 60] {
+        let mut bench = Bench::new();
+        for number in [0, 1] {
+            bench.fill(number, None);
+            bench.hand_over(number);
+        }
+        assert!(bench.drain());
+        bench.take(2, lie, 1);
+        bench.put(2, 0, 1);
+        bench.shared.set(bench.drain.at + slot::DROPPED, 5);
+        let capacity = SHAPE.capacity();
+        let expected = [('e', capacity), ('e', capacity), ('x', 1), ('e', 1), ('d', 5)];
+        assert_eq!(bench.finish(), expected);
+    }
+}
+
+#[test]
+fn a_pointer_to_elsewhere_and_a_state_that_is_none_are_damage() {
+    for pointer in [0, u64::MAX, 1 << 40] {
+        let bench = Bench::new();
+        bench.shared.set(bench.drain.at + slot::POINTER, pointer);
+        assert_eq!(bench.finish(), [('x', 1)]);
+    }
+    let bench = Bench::new();
+    bench.shared.memory.write(bench.chunk(0) + chunk::STATE, 77);
+    assert_eq!(bench.finish(), [('x', 1)]);
+}
+
+#[test]
+fn a_number_of_chunks_that_cannot_be_makes_nobody_wait() {
+    let mut bench = Bench::new();
+    bench.fill(0, Some(5));
+    bench.hand_over(0);
+    bench.shared.set(bench.drain.at + slot::NUMBER, u64::MAX);
+    assert!(bench.drain());
+    bench.take(1, 0, 0);
+    let capacity = SHAPE.capacity();
+    assert_eq!(bench.finish(), [('e', 5), ('i', 1), ('e', capacity - 6)]);
+}
+
+#[test]
+fn chunks_that_are_full_for_ever_end() {
+    let Bench { shared, mut drain, mut writer, .. } = Bench::new();
+    let states = [0, 1].map(|number| drain.at + SHAPE.chunk_at(number) + chunk::STATE);
+    shared.set(drain.at + slot::NUMBER, u64::MAX);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                states.iter().for_each(|state| shared.memory.write(*state, chunk::FULL));
+            }
+        });
+        drain.drain(&shared, &SHAPE, &mut writer);
+        let looked = drain.number;
+        drain.finish(&shared, &SHAPE, &mut writer);
+        stop.store(true, Ordering::SeqCst);
+        // What there is, once: the thread makes chunks full again meanwhile.
+        assert!(looked <= SHAPE.chunks && drain.number - looked <= SHAPE.chunks + 1);
+    });
+}
+
+/// What a program may do to its slot between two looks.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Writes a word.
+    Write(u64, u32),
+    /// Writes a long word into the slot's fields, or at the start of a chunk.
+    Field(u64, u64),
+    /// The controller looks.
+    Look,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let slot_bytes = SHAPE.slot_bytes();
+    let word = prop_oneof![any::<u32>(), 0..8u32, Just(u32::MAX), Just(u32::MAX - 1)];
+    let fields = prop_oneof![
+        Just(slot::POINTER),
+        Just(slot::NUMBER),
+        Just(slot::DROPPED),
+        Just(slot::DROPPING & !7),
+        Just(slot::FREED),
+        Just(SHAPE.chunk_at(0) + chunk::STATE),
+        Just(SHAPE.chunk_at(1) + chunk::STATE),
+        Just(SHAPE.chunk_at(0) + chunk::LOST),
+        Just(SHAPE.chunk_at(1) + chunk::LOST),
+    ];
+    let inside = (0..slot_bytes).prop_map(move |at| (1 << 40) + 8192 + slot_bytes + at);
+    let value = prop_oneof![any::<u64>(), 0..4u64, inside, Just(u64::MAX)];
+    prop_oneof![
+        (0..slot_bytes / 4, word).prop_map(|(at, word)| Act::Write(at * 4, word)),
+        (fields, value).prop_map(|(at, value)| Act::Field(at, value)),
+        Just(Act::Look),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_over_a_slot_its_log_can_be_read(
+        acts in prop::collection::vec(act(), 0..64), numbers in 0..50u64,
+    ) {
+        let mut bench = Bench::new();
+        bench.writer.numbers.store(numbers, Ordering::SeqCst);
+        let looks = 1 + acts.iter().filter(|act| matches!(act, Act::Look)).count() as u64;
+        for act in acts {
+            match act {
+                Act::Write(at, word) => bench.shared.memory.write(bench.drain.at + at, word),
+                Act::Field(at, value) => bench.shared.set(bench.drain.at + at, value),
+                Act::Look => drop(bench.drain()),
+            }
+        }
+        let calls = bench.writer.calls.len() as u64;
+        prop_assert!(calls <= numbers);
+        let events: u64 = bench.finish().iter().filter(|(kind, _)| *kind != 'd').map(|one| one.1).sum();
+        // Each look takes what fits into the chunks, once; a lie in a field is one piece of damage.
+        prop_assert!(events <= (looks + 2) * SHAPE.chunks * (SHAPE.capacity() + 2) + 3);
+    }
 }

@@ -1,0 +1,125 @@
+//! Looks through instructions for what sets `gs`: a program that has it will use the register that tags need.
+//!
+//! Found are `wrgsbase`, and `arch_prctl(ARCH_SET_GS)` where the number of the call and of the operation are loaded near
+//! each other. What comes to them in another way is not.
+
+use memchr::memmem;
+
+use super::TagError;
+use crate::ptrace::{Process, mappings};
+use crate::stubs::Sink;
+
+/// Instructions that are read at once, and how far loads may be from each other, in bytes.
+const BLOCK_BYTES: u64 = 1 << 20;
+const NEAR: usize = 64;
+/// Of `wrgsbase`, behind its prefixes.
+const OPERATION: [u8; 2] = [0x0f, 0xae];
+/// `ARCH_SET_GS` and the number of `arch_prctl`, as loads have them.
+const SET_GS: [u8; 4] = 0x1001u32.to_le_bytes();
+const ARCH_PRCTL: [u8; 4] = (libc::SYS_arch_prctl as u32).to_le_bytes();
+
+/// Refuses a process whose files have instructions that set `gs`, if tags need that and nobody accepts it.
+///
+/// # Errors
+/// [`TagError::SetsGs`]
+pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
+    if sink == Sink::None || process.treatment.force {
+        return Ok(());
+    }
+    let mapped = mappings(process.pid)?;
+    for one in mapped.iter().filter(|one| one.executable && one.file.is_some()) {
+        for start in (one.start..one.end).step_by(BLOCK_BYTES as usize) {
+            let end = one.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
+            let mut bytes = vec![0; (end - start) as usize];
+            // Behind the end of its file there are none.
+            if process.read(start, &mut bytes).is_err() {
+                break;
+            }
+            if let Some(at) = setting(&bytes) {
+                let (pid, path) = (process.pid, one.path.clone());
+                let offset = one.offset + (start - one.start) + at as u64;
+                return Err(TagError::SetsGs { pid, path, offset });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where `gs` is set first.
+fn setting(code: &[u8]) -> Option<usize> {
+    let operations = memmem::find_iter(code, &OPERATION);
+    // What comes before: a prefix, perhaps a second one.
+    let starts = operations.flat_map(|at| [at.checked_sub(2), at.checked_sub(1)]).flatten();
+    let mut wrgsbase = starts.filter(|at| is_wrgsbase(&code[*at..]));
+    let mut calls = memmem::find_iter(code, &SET_GS).filter(|at| is_arch_prctl(code, *at));
+    wrgsbase.next().into_iter().chain(calls.next()).min()
+}
+
+/// `f3`, perhaps a REX prefix, `0f ae` and a register with `/3` (Intel SDM, volume 2, WRGSBASE).
+fn is_wrgsbase(code: &[u8]) -> bool {
+    match code {
+        [0xf3, 0x40..=0x4f, 0x0f, 0xae, register, ..] | [0xf3, 0x0f, 0xae, register, ..] => {
+            register & 0xf8 == 0xd8
+        }
+        _ => false,
+    }
+}
+
+/// `mov register, number` with 32 bits.
+fn is_load(code: &[u8], at: usize, number: [u8; 4]) -> bool {
+    let is_number = code.get(at..at + 4) == Some(&number[..]);
+    let opcode = at.checked_sub(1).map_or(0, |at| code[at]);
+    let long = at.checked_sub(2).map_or(0, |at| code[at]);
+    is_number && (opcode & 0xf8 == 0xb8 || opcode & 0xf8 == 0xc0 && long == 0xc7)
+}
+
+fn is_arch_prctl(code: &[u8], at: usize) -> bool {
+    let around = at.saturating_sub(NEAR)..at + NEAR;
+    is_load(code, at, SET_GS) && around.into_iter().any(|other| is_load(code, other, ARCH_PRCTL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrgsbase_of_any_register_is_found() {
+        // wrgsbase rdi; of r9; of ecx.
+        for code in [
+            &[0xf3, 0x48, 0x0f, 0xae, 0xdf][..],
+            &[0xf3, 0x49, 0x0f, 0xae, 0xd9],
+            &[0xf3, 0x0f, 0xae, 0xd9],
+        ] {
+            let code = [&[0x90; 7], code, &[0xc3]].concat();
+            assert_eq!(setting(&code), Some(7));
+        }
+    }
+
+    #[test]
+    fn a_call_that_sets_gs_is_found_and_others_are_not() {
+        let set_gs = [0xbe, 1, 0x10, 0, 0];
+        let other_size = [0xbf, 1, 0x10, 0, 0];
+        let arch_prctl = [0xbf, 158, 0, 0, 0];
+        let set_fs = [0xbe, 2, 0x10, 0, 0];
+        let long = [0x48, 0xc7, 0xc0, 158, 0, 0, 0];
+        assert_eq!(setting(&[&set_gs[..], &arch_prctl].concat()), Some(1));
+        assert_eq!(setting(&[&long[..], &set_gs].concat()), Some(8));
+        assert_eq!(setting(&[&set_fs[..], &arch_prctl].concat()), None);
+        // malloc(4097), and a call far from it.
+        assert_eq!(setting(&[&other_size[..], &[0x90; 100], &arch_prctl].concat()), None);
+    }
+
+    #[test]
+    fn reading_gs_and_setting_fs_is_not_setting_gs() {
+        // rdgsbase rax; wrfsbase rax; lfence; xsave; and what is cut.
+        for code in [
+            &[0xf3, 0x48, 0x0f, 0xae, 0xc8][..],
+            &[0xf3, 0x48, 0x0f, 0xae, 0xd0],
+            &[0x0f, 0xae, 0xe8],
+            &[0xf3, 0x48, 0x0f, 0xae],
+            &[],
+        ] {
+            assert_eq!(setting(code), None);
+        }
+    }
+}

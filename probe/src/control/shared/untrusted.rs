@@ -1,0 +1,50 @@
+//! Values from memory that the traced process can change at any time.
+//!
+//! Invariant: such a value becomes a number only by a check against what was handed out. Each is read once: what was
+//! checked is what is used.
+
+use std::ops::RangeInclusive;
+
+/// A value that the process may have written.
+#[derive(Clone, Copy, Debug)]
+pub struct Untrusted<T>(T);
+
+impl<T: Copy + PartialOrd> Untrusted<T> {
+    /// One that was just read.
+    pub fn new(value: T) -> Self {
+        Untrusted(value)
+    }
+
+    /// Whether it is a certain one.
+    pub fn is(self, value: T) -> bool {
+        self.0 == value
+    }
+
+    /// The value, if it is less than a limit.
+    pub fn below(self, limit: T) -> Option<T> {
+        Some(self.0).filter(|value| *value < limit)
+    }
+
+    /// The value, if it is within limits.
+    pub fn within(self, limits: RangeInclusive<T>) -> Option<T> {
+        Some(self.0).filter(|value| limits.contains(value))
+    }
+
+    /// The value, for what goes right with any: to compare it with what is there later.
+    pub fn any(self) -> T {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_beyond_its_limits_is_none() {
+        let value = Untrusted::new(7u64);
+        assert_eq!([value.below(7), value.below(8)], [None, Some(7)]);
+        assert_eq!([value.within(8..=9), value.within(7..=7)], [None, Some(7)]);
+        assert!(value.is(7) && !value.is(8));
+    }
+}

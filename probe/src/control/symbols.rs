@@ -1,0 +1,131 @@
+//! Describes stubs in an ELF file for debuggers (`add-symbol-file` of gdb): their names, and their unwind tables.
+//!
+//! All of it is read from the process: from what the memory it shares with its controller says was overwritten and
+//! added ([`super::abandoned::records`]), and from the tables themselves ([`super::unwind`]). So it makes no difference
+//! whether the controller lives. Invariant: what the process says is checked before it is used; what is wrong is left
+//! out.
+//!
+//! gdb's JIT interface would show stubs without such a file, but gdb looks for `__jit_debug_descriptor` among the symbols
+//! of the object files of the process. We add memory to the process, and no file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use nix::unistd::Pid;
+
+use super::TagError;
+use super::abandoned::records::{Place, Records};
+use super::loaded::Loaded;
+use super::stub_names::{SHARED, SUFFIX};
+use crate::disassembly::JUMP_BYTES;
+use crate::ptrace::{Mapping, Process, mappings};
+use crate::selection::Selection;
+use crate::stubs::lookup;
+use crate::unwind::{NODE_BYTES, SymbolFile, frames};
+
+/// Opcode of `jmp rel32`.
+const JUMP: u8 = 0xe9;
+/// Longest table that is read, in bytes: the largest programs need less.
+const TABLE_BYTES: u64 = 1 << 28;
+
+/// Stubs of a process.
+#[derive(Debug, Default)]
+struct Found {
+    /// Code, by its first address, with its unwind table.
+    code: BTreeMap<u64, (Range<u64>, Vec<u8>)>,
+    /// Jumps: what each leads to, and where it is.
+    jumps: BTreeMap<u64, u64>,
+}
+
+/// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if it has no stubs.
+///
+/// # Errors
+/// [`TagError`] if the process cannot be read.
+pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
+    let process = Process::of(pid)?;
+    let mapped = mappings(pid)?;
+    let records = Records::of(&process, &mapped)?;
+    let mut found = Found::default();
+    for Place { address, original } in &records.places {
+        found.add_jump(&process, *address, original.len());
+    }
+    for area in records.areas {
+        found.add_table(&process, area);
+    }
+    if found.code.is_empty() {
+        return Ok(None);
+    }
+    let names = found.names(&process, &mapped);
+    let mut file = SymbolFile::default();
+    for (code, table) in found.code.values() {
+        let inside = names.range(code.clone());
+        let starts: Vec<(u64, &str)> = inside.map(|(at, name)| (*at, name.as_str())).collect();
+        let shared = starts.first().is_none_or(|(at, _)| *at != code.start);
+        let shared = shared.then_some((code.start, SHARED));
+        let starts: Vec<(u64, &str)> = shared.into_iter().chain(starts).collect();
+        let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([code.end]);
+        let symbols = starts.iter().zip(ends).map(|((at, name), end)| (*at..end, *name));
+        file.add(code.clone(), symbols, table);
+    }
+    Ok(Some(file.finish()))
+}
+
+impl Found {
+    /// Adds a jump, if there is one in the place of as many bytes.
+    fn add_jump(&mut self, process: &Process, address: u64, bytes: usize) {
+        let mut jump = [0; JUMP_BYTES];
+        if bytes != JUMP_BYTES || process.read(address, &mut jump).is_err() || jump[0] != JUMP {
+            return;
+        }
+        let distance = i32::from_le_bytes([jump[1], jump[2], jump[3], jump[4]]);
+        let behind = address.wrapping_add(JUMP_BYTES as u64);
+        let place = self.jumps.entry(behind.wrapping_add_signed(distance.into()));
+        let place = place.or_insert(address);
+        *place = (*place).min(address);
+    }
+
+    /// Adds a table, if some memory has one.
+    fn add_table(&mut self, process: &Process, area: Range<u64>) -> Option<()> {
+        let mut node = [0; NODE_BYTES];
+        process.read(area.start, &mut node).ok()?;
+        let long = |at: u64| {
+            let bytes = node.get(at as usize..).and_then(|bytes| bytes.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let is_table = long(lookup::node::MAGIC) == lookup::MAGIC
+            && long(lookup::node::TABLE) == area.start + NODE_BYTES as u64;
+        let code = long(lookup::node::START)..long(lookup::node::END);
+        if !is_table || code.is_empty() || area.end - area.start > TABLE_BYTES {
+            return None;
+        }
+        let at = area.start + NODE_BYTES as u64;
+        let mut table = vec![0; (area.end - at) as usize];
+        process.read(at, &mut table).ok()?;
+        self.code.insert(code.start, (code, frames(&table, at)?));
+        Some(())
+    }
+
+    /// The name of what each jump leads to.
+    fn names(&self, process: &Process, mapped: &[Mapping]) -> BTreeMap<u64, String> {
+        let mut files: HashMap<_, Option<Loaded>> = HashMap::new();
+        let mut names = BTreeMap::new();
+        for (stub, jump) in &self.jumps {
+            let next = mapped.partition_point(|one| one.start <= *jump);
+            let mapping = next.checked_sub(1).map(|at| &mapped[at]);
+            let Some(mapping) = mapping.filter(|one| *jump < one.end) else { continue };
+            let loaded = files.entry((mapping.file, &mapping.path)).or_insert_with(|| {
+                let no_sources = Selection::default();
+                Loaded::open(process, mapping, mapped, &no_sources, std::iter::empty()).ok()
+            });
+            let Some(loaded) = loaded else { continue };
+            let address = jump.wrapping_sub(loaded.bias);
+            let Some(function) = loaded.image.function_at(address) else { continue };
+            let name = match address - function.start {
+                0 => format!("{}{SUFFIX}", function.name),
+                offset => format!("{}+{offset:#x}{SUFFIX}", function.name),
+            };
+            names.insert(*stub, name);
+        }
+        names
+    }
+}

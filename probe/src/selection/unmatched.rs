@@ -1,0 +1,146 @@
+//! Finds rules that match nothing, and names that may have been meant.
+
+use std::collections::BTreeSet;
+
+use super::{Effect, Selection};
+use crate::elf::Function;
+
+/// Most names that are proposed for a rule.
+const PROPOSED: usize = 5;
+/// Longest names that are compared letter by letter; the time grows with the square.
+const LONGEST: usize = 256;
+/// Letters that name no function in a pattern.
+const WILD: [char; 4] = ['*', '?', '^', '$'];
+
+/// A rule that has matched no function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmatched {
+    /// As it was given.
+    pub rule: String,
+    /// Whether it excludes.
+    pub excludes: bool,
+    /// Whether it chooses from libraries.
+    pub is_of_library: bool,
+}
+
+impl Selection {
+    /// Takes note of which rules match some functions. `library`: as for [`Selection::matches`].
+    pub fn note(&self, functions: &[Function], library: Option<&str>) {
+        let rules = self.rules.iter().map(|(_, named)| named);
+        for named in rules.chain(self.finer.iter().map(|(_, named)| named)) {
+            if !named.is_hit() && functions.iter().any(|one| named.rule.matches(one, library)) {
+                named.hit();
+            }
+        }
+    }
+
+    /// The rules that have matched nothing of what was noted, in order.
+    pub fn unmatched(&self) -> Vec<Unmatched> {
+        let rules = self.rules.iter().map(|(effect, named)| (*effect == Effect::Exclude, named));
+        let finer = self.finer.iter().map(|(_, named)| (false, named));
+        let unmatched = rules.chain(finer).filter(|(_, named)| !named.is_hit());
+        let unmatched = unmatched.map(|(excludes, named)| Unmatched {
+            rule: named.text.clone(),
+            excludes,
+            is_of_library: named.rule.is_of_library(),
+        });
+        unmatched.collect()
+    }
+}
+
+/// Names of functions that may have been meant by a rule, the nearest first: those that have it in them, or it them, or
+/// differ by a few letters.
+pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
+    let meant = rule.rsplit(['=', '/']).next().unwrap_or(rule);
+    let meant: String = meant.trim().trim_matches(WILD).to_lowercase();
+    if meant.is_empty() {
+        return Vec::new();
+    }
+    let most = (meant.chars().count() / 3).clamp(1, 3);
+    let names = functions.iter().flat_map(|one| std::iter::once(&one.name).chain(&one.symbols));
+    let mut near: BTreeSet<(usize, usize, &String)> = BTreeSet::new();
+    for name in names {
+        let lower = name.to_lowercase();
+        let distance = if lower.contains(&meant) || (lower.len() > 3 && meant.contains(&lower)) {
+            Some(0)
+        } else {
+            distance(&lower, &meant, most)
+        };
+        near.extend(distance.map(|distance| (distance, name.len(), name)));
+        if near.len() > PROPOSED {
+            near.pop_last();
+        }
+    }
+    let mut names: Vec<String> = near.into_iter().map(|(.., name)| name.clone()).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// How many letters must be put in, left out or changed to make one text of another, if at most so many (Levenshtein).
+fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
+        return None;
+    }
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (to, wanted) in other.iter().enumerate() {
+            let changed = before + usize::from(letter != wanted);
+            before = row[to + 1];
+            row[to + 1] = changed.min(before + 1).min(row[to] + 1);
+        }
+    }
+    row.last().copied().filter(|distance| *distance <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn functions(names: &[&str]) -> Vec<Function> {
+        let function = |name: &&str| Function {
+            name: (*name).into(),
+            symbols: vec![(*name).into()],
+            start: 0,
+            size: 1,
+            ifunc: false,
+            source: None,
+        };
+        names.iter().map(function).collect()
+    }
+
+    #[test]
+    fn names_that_may_be_meant_are_proposed_nearest_first() {
+        let functions = functions(&["compress", "decompress", "compare", "main", "comprezz"]);
+        let near = |rule: &str| near_misses(rule, &functions);
+        assert_eq!(near("compres"), ["compress", "decompress", "compare", "comprezz"]);
+        assert_eq!(near("Compress_*"), ["compress", "comprezz", "decompress"]);
+        assert_eq!(near("glob=mian"), Vec::<String>::new());
+        assert_eq!(near("maim"), ["main"]);
+        assert_eq!(near("*"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rules_without_a_match_are_known() {
+        let rules = [
+            (Effect::Include, "main"),
+            (Effect::Include, "mian"),
+            (Effect::Exclude, "absent"),
+            (Effect::Include, "library=libz*/crc32"),
+        ];
+        let selection = Selection::parse(rules).unwrap();
+        // What is learned of a copy is known of all: children have copies.
+        selection.clone().note(&functions(&["main", "crc32"]), None);
+        let unmatched = |selection: &Selection| -> Vec<String> {
+            selection.unmatched().into_iter().map(|one| one.rule).collect()
+        };
+        assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
+        selection.note(&functions(&["crc32"]), Some("libz.so.1"));
+        assert_eq!(unmatched(&selection), ["mian", "absent"]);
+        let absent = selection.unmatched().pop().unwrap();
+        assert!(absent.excludes && !absent.is_of_library);
+    }
+}
