@@ -1,10 +1,16 @@
 //! Clocks as frames carry them, modulo 2^48, to clocks that never wrap (a DDR4-2400 bus wraps after
 //! 2.7 days).
 //!
-//! Invariant: a clock within half the range of the last frame's, before or after, is put right.
+//! Invariant: a clock within half the range of the last frame's, before or after, is put right. Frames
+//! state what they like, so extended clocks are bounded by [`FARTHEST`]: sums with what a frame adds to its
+//! clock do not overflow.
 
 use hmtt_format::record::CLOCK_MASK;
 use hmtt_format::{Cycles, Event};
+
+/// Extended clocks begin anew beyond this one: no card counts that far (121 years at 2.4 GHz), but forged
+/// frames can add half the range each.
+const FARTHEST: u64 = 1 << 63;
 
 /// Extends the clocks of one session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +21,8 @@ pub(super) struct LongClock {
 impl LongClock {
     /// Takes note of the clock of a frame's sync, and extends it.
     pub fn enter_frame(&mut self, clock: u64) -> Cycles {
-        let extended = self.extend(Cycles(clock));
+        let clock = Cycles(clock);
+        let extended = Some(self.extend(clock)).filter(|it| it.0 < FARTHEST).unwrap_or(clock);
         self.frame = Some(extended.0);
         extended
     }
@@ -72,6 +79,20 @@ mod tests {
         assert_eq!(clock.enter_frame(10), Cycles(CLOCK_MASK + 11));
         assert_eq!(clock.extend(Cycles(CLOCK_MASK)), Cycles(CLOCK_MASK));
         assert_eq!(clock.enter_frame(CLOCK_MASK / 2), Cycles(CLOCK_MASK + 1 + CLOCK_MASK / 2));
+    }
+
+    /// Each frame claims almost half the range more than the one before, as forged ones may.
+    #[test]
+    fn clocks_that_jump_ahead_without_end_do_not_overflow() {
+        const JUMP: u64 = CLOCK_MASK / 2;
+        let mut clock = LongClock::default();
+        for frame in 0..2 * (u64::MAX / JUMP) {
+            let stated = frame.wrapping_mul(JUMP) & CLOCK_MASK;
+            let entered = clock.enter_frame(stated);
+            assert!(entered.0 < FARTHEST && entered.0 & CLOCK_MASK == stated, "frame {frame}");
+            assert_eq!(clock.extend(Cycles(stated)), entered);
+            assert!(clock.extend(Cycles(stated + JUMP)).0 <= FARTHEST + CLOCK_MASK);
+        }
     }
 
     #[test]

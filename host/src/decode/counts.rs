@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hmtt_format::Tally;
+use hmtt_format::frame::Sync;
 use serde::Serialize;
 
 use super::gap::Gap;
@@ -36,8 +37,10 @@ pub struct Counts {
     /// What happened to the order of frames.
     #[serde(flatten)]
     pub order: Order,
-    /// Frames that no card sent.
+    /// Frames that no card sent, strays included.
     pub foreign: u64,
+    /// Frames with a card's addresses that go on from no card: forged, or damaged beyond recognition.
+    pub strays: u64,
     /// Frames of a card that could not be read, or not to their end.
     pub malformed: u64,
     /// Records the card says it lost.
@@ -77,7 +80,8 @@ impl Counts {
         let first = self.frames == 0;
         self.combine(other, u64::saturating_add);
         for (name, count) in &other.faults {
-            *self.faults.entry(name).or_default() += count;
+            let total = self.faults.entry(name).or_default();
+            *total = total.saturating_add(*count);
         }
         self.complete_tail = other.complete_tail && (first || self.complete_tail);
         self.clocks = self.clocks.or(other.clocks);
@@ -85,15 +89,34 @@ impl Counts {
         self.gaps.extend(other.gaps.iter().take(room));
     }
 
-    /// Takes away what was counted up to an earlier state of the same counts.
-    pub(super) fn take_away(&mut self, earlier: &Counts) {
-        self.combine(earlier, u64::saturating_sub);
-        for (name, count) in &earlier.faults {
-            let left = self.faults.entry(name).or_default();
-            *left = left.saturating_sub(*count);
+    /// Goes on with what the same card counted later. Each gap is moved, not copied.
+    pub(super) fn go_on_with(&mut self, mut later: Counts) {
+        self.combine(&later, u64::saturating_add);
+        for (name, count) in &later.faults {
+            let total = self.faults.entry(name).or_default();
+            *total = total.saturating_add(*count);
         }
-        self.faults.retain(|_, count| *count != 0);
-        self.gaps.drain(..earlier.gaps.len().min(self.gaps.len()));
+        self.complete_tail = later.complete_tail;
+        let first = self.clocks.or(later.clocks).map(|(first, _)| first);
+        self.clocks = first.zip(later.clocks.or(self.clocks).map(|(_, last)| last));
+        if self.gaps.is_empty() {
+            self.gaps = later.gaps;
+        } else {
+            self.gaps.append(&mut later.gaps);
+            self.gaps.truncate(MAX_PLACED_GAPS);
+        }
+    }
+
+    /// What was before these counts has turned out to be another card's: so is the restart or the gap
+    /// with which they begin. `opening`: what the first frame says of what was before it.
+    pub(super) fn disown(&mut self, restarted: bool, opening: Sync) {
+        self.clocks = self.clocks.map(|(_, last)| (opening.clock, last));
+        if restarted {
+            self.order.restarts = self.order.restarts.saturating_sub(1);
+        } else {
+            let missing = self.start_at_first_gap(opening.accesses);
+            self.order.missing = self.order.missing.saturating_sub(missing);
+        }
     }
 
     fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
@@ -107,6 +130,7 @@ impl Counts {
             (&mut self.writes, other.writes),
             (&mut self.access_bytes, other.access_bytes),
             (&mut self.foreign, other.foreign),
+            (&mut self.strays, other.strays),
             (&mut self.malformed, other.malformed),
             (&mut self.card_lost_records, other.card_lost_records),
             (&mut self.lost_accesses, other.lost_accesses),
@@ -124,7 +148,7 @@ impl Counts {
 
     /// The first gap becomes what came before the start, because its other side was another card's.
     /// `before`: accesses before the start. What the gap said of missing frames comes back.
-    pub(super) fn start_at_first_gap(&mut self, before: u64) -> u64 {
+    fn start_at_first_gap(&mut self, before: u64) -> u64 {
         let Some(gap) = self.gaps.first_mut() else { return 0 };
         let was = *gap;
         *gap = Gap {
@@ -138,7 +162,7 @@ impl Counts {
             self.gaps.remove(0);
             self.gap_count = self.gap_count.saturating_sub(1);
         }
-        self.accesses_before_start += before;
+        self.accesses_before_start = self.accesses_before_start.saturating_add(before);
         self.card_lost_records = self.card_lost_records.saturating_sub(was.records.into());
         self.lost_accesses = self.lost_accesses.saturating_sub(was.accesses.unwrap_or(0));
         was.frames
@@ -146,23 +170,25 @@ impl Counts {
 
     /// Notes what a frame held. `burst_bytes`: what a burst moves; 0 if not known.
     pub(super) fn records(&mut self, tally: &Tally, burst_bytes: u64) {
-        self.records += tally.records;
-        self.accesses += tally.accesses;
-        self.reads += tally.reads;
-        self.writes += tally.writes;
-        let units = tally.accesses - tally.bursts;
-        let bytes = (units << tally.sync.unit_log2) + tally.bursts.saturating_mul(burst_bytes);
-        self.access_bytes = self.access_bytes.saturating_add(bytes);
+        let add = |count: &mut u64, more| *count = count.saturating_add(more);
+        add(&mut self.records, tally.records);
+        add(&mut self.accesses, tally.accesses);
+        add(&mut self.reads, tally.reads);
+        add(&mut self.writes, tally.writes);
+        let units = tally.accesses.saturating_sub(tally.bursts);
+        add(&mut self.access_bytes, units.saturating_mul(1 << tally.sync.unit_log2));
+        add(&mut self.access_bytes, tally.bursts.saturating_mul(burst_bytes));
     }
 
     /// Notes a gap.
     pub(super) fn gap(&mut self, gap: Gap) {
-        self.gap_count += 1;
+        let add = |count: &mut u64, more| *count = count.saturating_add(more);
+        add(&mut self.gap_count, 1);
         if gap.after.is_some() {
-            self.card_lost_records += u64::from(gap.records);
-            self.lost_accesses += gap.accesses.unwrap_or(0);
+            add(&mut self.card_lost_records, gap.records.into());
+            add(&mut self.lost_accesses, gap.accesses.unwrap_or(0));
         } else {
-            self.accesses_before_start += gap.accesses.unwrap_or(0);
+            add(&mut self.accesses_before_start, gap.accesses.unwrap_or(0));
         }
         if self.gaps.len() < MAX_PLACED_GAPS {
             self.gaps.push(gap);

@@ -98,10 +98,15 @@ impl Default for Decoder {
 const POWER_ON: Heartbeat = Heartbeat { running: true, losses: 0, transmit_clocks: 0 };
 
 impl Decoder {
+    /// Goes on from here with counts of its own.
+    pub fn successor(&self) -> Self {
+        Decoder { counts: Counts::default(), ..*self }
+    }
+
     pub fn step(&mut self, step: Step<'_>, sink: &mut impl Sink) {
         match step {
             Step::Missing { first, frames } => {
-                self.pending.frames += frames;
+                self.pending.frames = self.pending.frames.saturating_add(frames);
                 self.pending.first_frame.get_or_insert(first);
             }
             Step::Restart => {

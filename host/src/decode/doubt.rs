@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use hmtt_format::frame::Sync;
 
 use super::decoder::Decoder;
-use super::fit::end::End;
+use super::fit::end::{End, Kept};
 use super::frame::{Frame, Origin};
 use super::item::{Malformation, Sink};
 use super::sequence::Step;
@@ -29,29 +29,11 @@ enum Waiting {
     Frame { origin: Origin, bytes: Vec<u8>, kept: Kept },
 }
 
-/// What a frame that waits says of its place.
-#[derive(Clone, Copy, Debug)]
-enum Kept {
-    Counts(Sync, End),
-    Heartbeat,
-    Unreadable,
-}
-
-impl Kept {
-    fn of(bytes: &[u8]) -> Self {
-        match (End::of_bytes(bytes), Frame::parse(bytes).map(|frame| frame.body)) {
-            (Some((sync, end)), _) => Kept::Counts(sync, end),
-            (None, Some(Ok(_))) => Kept::Heartbeat,
-            (None, _) => Kept::Unreadable,
-        }
-    }
-}
-
 impl Waiting {
     fn counts(&self) -> Option<(Sync, End)> {
         match self {
-            Waiting::Frame { kept: Kept::Counts(sync, end), .. } => Some((*sync, *end)),
-            _ => None,
+            Waiting::Frame { kept, .. } => kept.counts(),
+            Waiting::Missing { .. } => None,
         }
     }
 

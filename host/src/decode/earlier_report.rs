@@ -3,8 +3,9 @@
 //! A capture in several files goes on in the middle of a session: without the report the records of a
 //! later file would not say which memory they are of, nor where the tag window is.
 
-use hmtt_format::Report;
-use hmtt_format::frame::{FrameKind, SYNC_WORDS};
+use hmtt_format::frame::{FrameKind, MAX_FRAME_BYTES, PayloadHeader, SYNC_WORDS, Sync, encode};
+use hmtt_format::info::StaticWords;
+use hmtt_format::{FORMAT_VERSION, Report};
 
 use super::frame::Frame;
 
@@ -15,6 +16,18 @@ const OPENING: &str = "hmtt report before this file: ";
 pub fn comment(frame: &[u8]) -> String {
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{OPENING}{hex}")
+}
+
+/// The comment that carries a report, as an info frame of no particular place.
+pub fn comment_of(report: &Report) -> String {
+    let sync = Sync { clock: 0, unit_log2: 0, segment: 0, accesses: 0, lost: 0 }.encode();
+    let memory = StaticWords::new(&report.memory);
+    let words = [&sync[..], &report.encode_dynamic(), memory.as_slice()].concat();
+    let (kind, count) = (FrameKind::Info as u8, words.len() as u8);
+    let header = PayloadHeader { version: FORMAT_VERSION, kind, words: count, lost: 0 };
+    let mut buffer = [0; MAX_FRAME_BYTES];
+    let length = encode(&mut buffer, 0, header, &words);
+    comment(&buffer[..length])
 }
 
 /// Whether a comment is meant to carry a report.

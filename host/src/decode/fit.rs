@@ -8,13 +8,13 @@
 
 pub mod end;
 
-use hmtt_format::frame::{ACCESSES_MASK, COUNTER_MASK, FrameKind, Sync};
+use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
 use super::frame::{Body, Frame};
-use super::sequence::{FARTHEST_DETOUR, FIRST_FRAMES, Place, WINDOW};
+use super::sequence::{FIRST_FRAMES, Place, WINDOW};
 use super::trace::Trace;
-use end::{CLOCK_SLACK, End, FRAME_ACCESSES, apart, is_fine};
+use end::{CLOCK_SLACK, End, Kept, apart};
 
 /// Most accesses and lost records by which a frame out of place is ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
@@ -69,6 +69,9 @@ impl Trace {
 
     /// How well a frame fits; none if it contradicts what came, or is too far ahead to be sure.
     pub(super) fn fit(&self, frame: &Frame<'_>, bytes: &[u8]) -> Option<Fit> {
+        if !self.sequencer.is_close(frame.counter) {
+            return None;
+        }
         let counter = match self.sequencer.place(frame, bytes) {
             Place::Ahead(counter) if self.sequencer.distance(counter) < WINDOW => counter,
             Place::Taken(counter) if self.usurps(counter, frame) => counter,
@@ -90,7 +93,7 @@ impl Trace {
     pub(super) fn usurps(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
         let Some((end, missing)) = self.bases(counter)[0] else { return false };
-        let waiting = self.sequencer.held_at(counter).and_then(End::of_bytes);
+        let waiting = self.sequencer.held_at(counter).and_then(Kept::counts);
         let Some(sync) = body.sync() else {
             let contradicts = |(other, _)| end.leads_to(other, missing).is_none();
             return body.heartbeat().is_some() && waiting.is_some_and(contradicts);
@@ -117,16 +120,6 @@ impl Trace {
         base.leads_to(sync, missing).is_some()
     }
 
-    /// Whether a frame has a counter or counts that this card could use now, whatever else it says.
-    pub(super) fn is_near(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
-        self.is_counter_near(frame, bytes) || self.are_counts_near(frame)
-    }
-
-    /// Whether a frame has counts that this card could use now, but the counter of none to come.
-    pub(super) fn is_misplaced(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
-        self.are_counts_near(frame) && !self.waits_for(frame, bytes)
-    }
-
     /// Whether a frame has the counter of one that came or could come now but for one flipped bit.
     pub(super) fn is_flipped(&self, frame: &Frame<'_>) -> bool {
         let newest = self.sequencer.newest() & COUNTER_MASK;
@@ -139,19 +132,24 @@ impl Trace {
 
     /// Whether a frame has the counter of one that could come now.
     pub(super) fn waits_for(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+        if !self.sequencer.is_close(frame.counter) {
+            return false;
+        }
         match self.sequencer.place(frame, bytes) {
             Place::Ahead(counter) => self.sequencer.distance(counter) < WINDOW,
             _ => false,
         }
     }
 
-    fn is_counter_near(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
+    /// Whether a frame has the counter of one that came lately.
+    pub(super) fn is_taken(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         let taken = |counter| self.sequencer.distance(counter) < WINDOW;
-        self.waits_for(frame, bytes)
-            || matches!(self.sequencer.place(frame, bytes), Place::Taken(counter) if taken(counter))
+        self.sequencer.is_close(frame.counter)
+            && matches!(self.sequencer.place(frame, bytes), Place::Taken(counter) if taken(counter))
     }
 
-    fn are_counts_near(&self, frame: &Frame<'_>) -> bool {
+    /// Whether a frame has counts that this card could use now, whatever its counter.
+    pub(super) fn are_counts_near(&self, frame: &Frame<'_>) -> bool {
         let sync = frame.body.ok().and_then(|body| body.sync());
         // Where nothing has counted yet, a card that starts again states the same.
         let starts = |sync: &Sync| sync.accesses == 0 && frame.counter < FIRST_FRAMES;
@@ -179,22 +177,18 @@ impl Trace {
     pub(super) fn is_past(&self, frame: &Frame<'_>) -> bool {
         let end = frame.body.ok().and_then(|body| Some((body.sync()?, End::of(&body)?)));
         let (Some((sync, end)), Some(reached)) = (end, self.decoder.reached) else { return true };
-        let behind = reached.accesses.wrapping_sub(end.accesses) & ACCESSES_MASK;
-        behind <= if is_fine(sync) { FARTHEST_DETOUR * FRAME_ACCESSES } else { ACCESSES_MASK / 2 }
+        end.is_past(reached.accesses, sync)
     }
 
     fn bases(&self, counter: u64) -> Bases {
         let (mut bases, mut unseen, mut reached_to) = ([None; 2], 0, counter);
-        for (held, bytes) in self.sequencer.held_before(counter) {
+        for (held, kept) in self.sequencer.held_before(counter) {
             unseen += reached_to - held - 1;
             reached_to = held;
-            match Frame::parse(bytes).map(|frame| frame.body) {
-                Some(Ok(body)) => {
-                    if let Some(end) = End::of(&body) {
-                        note(&mut bases, end, &mut unseen);
-                    }
-                }
-                _ => unseen += 1,
+            match kept {
+                Kept::Counts(_, end) => note(&mut bases, end, &mut unseen),
+                Kept::Heartbeat => {}
+                Kept::Unreadable => unseen += 1,
             }
             if bases[1].is_some() {
                 return bases;
@@ -215,8 +209,8 @@ impl Trace {
     fn fit_sync(&self, counter: u64, sync: Sync, body: &Body<'_>) -> Option<Fit> {
         // The frame after it must be able to follow, unless its counter is wrong and it came before.
         let mut exact_after = false;
-        if let Some((next, bytes)) = self.sequencer.held_after(counter)
-            && let Some((after, after_end)) = End::of_bytes(bytes)
+        if let Some((next, kept)) = self.sequencer.held_after(counter)
+            && let Some((after, after_end)) = kept.counts()
         {
             match End::of(body)?.leads_to(after, next - counter - 1) {
                 Some(distance) => exact_after = next == counter + 1 && distance == (0, 0),

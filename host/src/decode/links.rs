@@ -24,14 +24,16 @@ pub struct CardCounts {
 pub struct LinkCounts {
     /// The cards, in the order of their numbers.
     pub cards: Vec<CardCounts>,
-    /// Frames that no card sent.
+    /// Frames that no card sent, strays included.
     pub foreign: u64,
+    /// Frames with a card's addresses that go on from no card.
+    pub strays: u64,
 }
 
 impl LinkCounts {
     /// All together.
     pub fn sum(&self) -> Counts {
-        let mut sum = Counts { foreign: self.foreign, ..Counts::default() };
+        let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
         self.cards.iter().for_each(|card| sum.add(&card.counts));
         sum
     }
@@ -125,6 +127,7 @@ impl Links {
             let mut sink = Numbered { link, numbers: &mut numbers, cards: &mut cards, sink };
             let counts = wire.finish_to(&mut sink);
             found.foreign += counts.foreign;
+            found.strays += counts.strays;
             for (card, counts) in counts.cards.into_iter().enumerate() {
                 counted.push((sink.number(card), CardCounts { link, counts }));
             }

@@ -15,10 +15,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 
+use super::fit::end::Kept;
 use super::frame::{Frame, Origin};
-use fingerprint::fingerprint;
+pub(super) use fingerprint::fingerprint;
 pub use order::Order;
-pub(super) use place::Place;
+pub(super) use place::{FARTHEST_GAP, Place};
 
 /// How many counts a frame may be behind the newest and still be put in order.
 pub const WINDOW: u64 = 64;
@@ -49,6 +50,7 @@ struct Held {
     fingerprint: u64,
     origin: Origin,
     bytes: Vec<u8>,
+    kept: Kept,
 }
 
 /// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
@@ -96,7 +98,7 @@ impl Sequencer {
         if !self.open {
             self.open_session(frame);
         }
-        match self.place_of(frame, fingerprint) {
+        match self.place_of(frame, || fingerprint) {
             Place::Ahead(counter) => self.take(counter, fingerprint, origin, bytes, pass),
             Place::Duplicate => self.order.duplicates += 1,
             Place::Late => {
@@ -126,14 +128,14 @@ impl Sequencer {
         counter.abs_diff(self.newest)
     }
 
-    /// The frames that wait before an unwrapped counter, the nearest first.
-    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, &[u8])> {
-        self.held.range(..counter).rev().map(|(before, held)| (*before, &held.bytes[..]))
+    /// What the frames say that wait before an unwrapped counter, the nearest first.
+    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, Kept)> {
+        self.held.range(..counter).rev().map(|(before, held)| (*before, held.kept))
     }
 
-    /// The frame that waits at an unwrapped counter.
-    pub(super) fn held_at(&self, counter: u64) -> Option<&[u8]> {
-        self.held.get(&counter).map(|held| &held.bytes[..])
+    /// What the frame says that waits at an unwrapped counter.
+    pub(super) fn held_at(&self, counter: u64) -> Option<Kept> {
+        self.held.get(&counter).map(|held| held.kept)
     }
 
     /// Takes away the frame that waits at an unwrapped counter, which is not its own.
@@ -151,10 +153,10 @@ impl Sequencer {
         self.next
     }
 
-    /// The first frame that waits after an unwrapped counter, and its own.
-    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, &[u8])> {
+    /// What the first frame says that waits after an unwrapped counter, and its own counter.
+    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, Kept)> {
         let (after, held) = self.held.range(counter + 1..).next()?;
-        Some((*after, &held.bytes))
+        Some((*after, held.kept))
     }
 
     /// Frames that did not come between an unwrapped counter and the nearest before it that did.
@@ -162,6 +164,19 @@ impl Sequencer {
         match self.held.range(..counter).next_back() {
             Some((before, _)) => counter - before - 1,
             None => counter.saturating_sub(self.next),
+        }
+    }
+
+    /// Goes on from here with counts of its own, nothing waiting; the next frame has this counter. Of the
+    /// frames that came it knows those that one after it could be a copy of.
+    pub(super) fn successor(&self, counter: u64) -> Self {
+        let oldest = self.unwrapped(counter).saturating_sub(FARTHEST_DETOUR);
+        let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
+        Sequencer {
+            order: Order::default(),
+            held: BTreeMap::new(),
+            passed: self.passed.range(from..).copied().collect(),
+            ..*self
         }
     }
 
@@ -211,7 +226,8 @@ impl Sequencer {
         if !self.started {
             self.next = self.next.min(counter);
         }
-        self.held.insert(counter, Held { fingerprint, origin, bytes: bytes.to_vec() });
+        let kept = Kept::of(bytes);
+        self.held.insert(counter, Held { fingerprint, origin, bytes: bytes.to_vec(), kept });
         while self.newest >= self.next + WINDOW {
             self.started = true;
             self.give_up_to_held(pass);
@@ -223,7 +239,7 @@ impl Sequencer {
         let Some((&counter, _)) = self.held.first_key_value() else { return };
         if counter > self.next {
             let frames = counter - self.next;
-            self.order.missing += frames;
+            self.order.missing = self.order.missing.saturating_add(frames);
             pass(Step::Missing { first: self.next & COUNTER_MASK, frames });
             self.next = counter;
         }

@@ -21,6 +21,8 @@ pub struct Trace {
     pub(super) sequencer: Sequencer,
     pub(super) doubt: Doubt,
     pub(super) decoder: Decoder,
+    /// What was counted before frames that might have been another card's, and were not.
+    before: Counts,
 }
 
 impl Trace {
@@ -142,21 +144,41 @@ impl Trace {
         self.doubt.finish(&mut self.decoder, sink);
     }
 
-    /// Takes back what was counted up to `earlier`, which has turned out to be another card's, and the
-    /// restart or gap between. `opening`: what this card's first frame says of what was before it.
-    pub(super) fn disown(&mut self, earlier: &Trace, restarted: bool, opening: Sync) {
-        let counts = &mut self.decoder.counts;
-        counts.take_away(&earlier.decoder.counts);
-        counts.clocks = counts.clocks.map(|(_, last)| (opening.clock, last));
-        let order = self.sequencer.order_mut();
-        order.combine(&earlier.sequencer.order(), u64::saturating_sub);
-        if restarted {
-            order.restarts = order.restarts.saturating_sub(1);
-            counts.order.restarts = counts.order.restarts.saturating_sub(1);
-        } else {
-            let missing = counts.start_at_first_gap(opening.accesses);
-            order.missing = order.missing.saturating_sub(missing);
+    /// Parts with what came so far, which comes back; this trace goes on from there, with a frame of
+    /// this counter and with counts of its own.
+    pub(super) fn part(&mut self, counter: u64, sink: &mut impl Sink) -> Trace {
+        self.flush(sink);
+        let goes_on = Trace {
+            sequencer: self.sequencer.successor(counter),
+            doubt: Doubt::default(),
+            decoder: self.decoder.successor(),
+            before: Counts::default(),
+        };
+        std::mem::replace(self, goes_on)
+    }
+
+    /// What [`Trace::part`] gave back was this card's: its counts come before those here.
+    pub(super) fn adopt(&mut self, mut earlier: Counts) {
+        earlier.go_on_with(std::mem::take(&mut self.before));
+        self.before = earlier;
+    }
+
+    /// Other frames that were taken for this card's count as such, though the trace does not go on from them.
+    pub(super) fn go_on_with(&mut self, others: Counts) {
+        self.before.go_on_with(others);
+    }
+
+    /// What [`Trace::part`] gave back has turned out to be another card's, and so has the restart or gap
+    /// between. `opening`: what this card's first frame says of what was before it.
+    pub(super) fn disown(&mut self, restarted: bool, opening: Sync) {
+        if self.before.frames != 0 {
+            return self.before.disown(restarted, opening);
         }
+        let order = self.order();
+        let counts = &mut self.decoder.counts;
+        counts.order = order;
+        counts.disown(restarted, opening);
+        *self.sequencer.order_mut() = counts.order;
     }
 
     /// Whether the last data frame of the session has been followed by an end frame.
@@ -164,15 +186,24 @@ impl Trace {
         self.sequencer.has_ended()
     }
 
-    /// The counts so far; those of the order are final only after [`Trace::finish`].
-    pub fn counts(&self) -> &Counts {
-        &self.decoder.counts
+    /// Frames so far.
+    pub(super) fn frames(&self) -> u64 {
+        self.before.frames.saturating_add(self.decoder.counts.frames)
     }
 
     /// The counts so far, with those of the order; frames that wait are not among them.
     pub fn counts_so_far(&self) -> Counts {
+        let mut counts = self.before.clone();
+        counts.go_on_with(Counts { order: self.order(), ..self.decoder.counts.clone() });
+        counts
+    }
+
+    /// The counts so far of a trace that goes no further, frames that wait left out.
+    pub(super) fn into_counts(self) -> Counts {
         let order = self.order();
-        Counts { order, ..self.decoder.counts.clone() }
+        let mut counts = self.before;
+        counts.go_on_with(Counts { order, ..self.decoder.counts });
+        counts
     }
 
     fn order(&self) -> Order {
@@ -189,7 +220,6 @@ impl Trace {
     pub fn finish_to(mut self, sink: &mut impl Sink) -> Counts {
         self.flush(sink);
         self.decoder.close_session(sink);
-        self.decoder.counts.order = self.order();
-        self.decoder.counts
+        self.into_counts()
     }
 }

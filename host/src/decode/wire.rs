@@ -3,58 +3,55 @@
 //! Frames carry no card's name. A frame belongs to the card whose counter and counts it goes on from
 //! ([`super::fit`]). One that goes on from none is held, with those that follow it, until it shows
 //! whether it is of a second card (the first one goes on meanwhile) or of the same card after a restart
-//! or a long gap (it does not). Invariants: every frame of a card gets into exactly one trace; with one
-//! card on the wire that trace has what [`Trace`] alone makes of the frames; memory is bounded.
+//! or a long gap (it does not). A frame alone that no other goes on from is nobody's, a stray: anybody on
+//! the wire can send it. Invariants: every frame of a card gets into exactly one trace; with one card on
+//! the wire that trace has what [`Trace`] alone makes of the frames; strays change no trace; memory, and
+//! the work for each frame, are bounded whatever comes.
 
 mod held;
 mod owner;
+mod parked;
+mod seen;
 mod sink;
-
-use std::collections::VecDeque;
+mod strangers;
 
 use hmtt_format::Report;
-use hmtt_format::frame::{FrameKind, Sync};
+use hmtt_format::frame::FrameKind;
 
+use super::counts::Counts;
 use super::fit::Fit;
 use super::frame::{Frame, Origin};
 use super::item::Item;
 use super::trace::Trace;
-use held::Held;
+use held::{Arrival, Held, Waiting};
 use owner::Owner;
+use parked::{Parked, ParkedTraces};
 use sink::OfCard;
 pub use sink::{CardSink, WireCounts};
 pub(super) use sink::{Counted, Items};
+use strangers::Strangers;
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
 /// Most strings of frames that wait for their card to show.
 const MAX_HELD: usize = 8;
-/// Most traces kept in case the card that seemed to restart was another one.
-const MAX_PARKED: usize = 4;
-
-/// A trace as it was before frames went on from it that may be another card's.
-#[derive(Debug)]
-struct Parked {
-    trace: Trace,
-    /// The card that went on as.
-    card: usize,
-    /// It seemed to restart; if not, to lose frames.
-    restarted: bool,
-    /// What the first frame after it says of what was before.
-    opening: Sync,
-}
-
 /// Tells the cards on a wire apart and decodes the frames of each.
 #[derive(Debug, Default)]
 pub struct Wire {
     cards: Vec<Trace>,
     held: Vec<Held>,
-    parked: VecDeque<Parked>,
+    /// Its memory is used for the next frames that wait.
+    spare: Option<Held>,
+    /// The latest of the strays.
+    strangers: Strangers,
+    parked: ParkedTraces,
     /// The card of the last frame.
     last: usize,
     /// Frames of cards so far.
     frames: u64,
     foreign: u64,
+    /// Frames with a card's addresses that were nobody's.
+    strays: u64,
     ends: u64,
     /// What the card said before the capture, until its first frame.
     earlier: Option<Box<Report>>,
@@ -86,23 +83,27 @@ impl Wire {
         self.frames += 1;
         self.ends += u64::from(frame.kind() == Some(FrameKind::End));
         match self.owner(&frame, bytes) {
-            Owner::Certain(card) if self.held.is_empty() => {
+            Owner::Certain(card) => {
                 self.last = card;
+                let waiting = self.held.iter_mut();
+                let settles = waiting.fold(false, |any, held| held.card_goes_on(card) | any);
                 self.cards[card].certain(origin, bytes, &frame, &mut OfCard(card, sink));
+                if settles {
+                    self.decide(sink);
+                }
             }
-            Owner::Certain(card) | Owner::Card(card) => {
-                self.take(card, origin, bytes, &frame, sink);
-            }
+            Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
             Owner::Held(at) => {
                 self.held[at].push(origin, bytes, &frame, self.frames);
                 self.decide(sink);
             }
             Owner::Parked(at) => {
-                let card = self.revive(at);
+                let card = self.revive(at, sink);
                 self.take(card, origin, bytes, &frame, sink);
             }
             Owner::Past(card, fit) => self.cards[card].note_past(bytes, fit == Fit::Copy),
             Owner::Nobody => self.hold(origin, bytes, &frame, sink),
+            Owner::Stray => self.strays += 1,
         }
     }
 
@@ -114,8 +115,12 @@ impl Wire {
     /// Whether every card has said that its capture ended. Frames that wait may be a card's next
     /// session, which then has to end, too.
     pub fn has_ended(&self) -> bool {
-        let cards = !self.held.is_empty() || self.cards.iter().all(Trace::has_ended);
-        cards && self.ends != 0 && self.held.iter().all(|held| held.trace().has_ended())
+        // A frame alone may be anybody's, unless a card begins to count with it.
+        let begins = |held: &Held| self.strays == 0 && held.begins();
+        let mut waiting = self.held.iter().filter(|held| !held.is_alone() || begins(held));
+        let sessions = waiting.clone().next().is_some();
+        let cards = sessions || self.cards.iter().all(Trace::has_ended);
+        cards && self.ends != 0 && waiting.all(|held| held.trace().has_ended())
     }
 
     /// End frames so far, of all cards, those that wait included.
@@ -125,8 +130,13 @@ impl Wire {
 
     /// The counts so far, of each card; frames that wait are in none.
     pub fn counted(&self) -> WireCounts {
-        let cards = self.cards.iter().map(Trace::counts_so_far).collect();
-        WireCounts { cards, foreign: self.foreign }
+        let counts = |(card, trace): (usize, &Trace)| {
+            let mut counts = self.parked.counts(card);
+            counts.go_on_with(trace.counts_so_far());
+            counts
+        };
+        let cards = self.cards.iter().enumerate().map(counts).collect();
+        self.with_strays(cards)
     }
 
     /// Decodes what still waits and closes all traces; the counts of each card come back.
@@ -147,9 +157,15 @@ impl Wire {
                 None => self.settle(0, sink),
             }
         }
-        let numbered = self.cards.into_iter().enumerate();
+        self.parked.give_up_all(&mut self.cards);
+        let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
         let cards = numbered.map(|(card, trace)| trace.finish_to(&mut OfCard(card, sink)));
-        WireCounts { cards: cards.collect(), foreign: self.foreign }
+        let cards = cards.collect();
+        self.with_strays(cards)
+    }
+
+    fn with_strays(&self, cards: Vec<Counts>) -> WireCounts {
+        WireCounts { cards, foreign: self.foreign + self.strays, strays: self.strays }
     }
 
     /// Gives a frame to its card, and sees what that says of the frames that wait.
@@ -165,7 +181,7 @@ impl Wire {
         if !self.held.is_empty() && trace.fit(frame, bytes).is_some_and(Fit::goes_on) {
             let counts = frame.kind() != Some(FrameKind::Heartbeat);
             let speaks = |held: &&mut Held| counts || !held.is_suspect(card);
-            self.held.iter_mut().filter(speaks).for_each(|held| held.card_goes_on(card));
+            self.held.iter_mut().filter(speaks).for_each(|held| _ = held.card_goes_on(card));
         }
         trace.frame(origin, bytes, frame, &mut OfCard(card, sink));
         self.last = card;
@@ -185,9 +201,19 @@ impl Wire {
             return self.take(0, origin, bytes, frame, sink);
         }
         if self.held.len() >= MAX_HELD {
-            self.settle(0, sink);
+            self.make_room(sink);
         }
-        self.held.push(Held::new(&self.cards, origin, bytes, frame, self.frames));
+        let mut held = self.spare.take().unwrap_or_default();
+        let arrival = Arrival::new(frame, bytes);
+        let leads_here = |stranger: &Waiting| stranger.leads_to(&arrival);
+        let before = self.strangers.take_near(frame.counter, leads_here);
+        if before.is_some_and(|before| held.begin_with(&self.cards, before)) {
+            self.strays -= 1;
+            held.push(origin, bytes, frame, self.frames);
+        } else {
+            held.begin(&self.cards, origin, bytes, frame, self.frames);
+        }
+        self.held.push(held);
         self.decide(sink);
     }
 
@@ -214,31 +240,77 @@ impl Wire {
         }
     }
 
+    /// Lets go of what waits longest, but of a frame that nothing speaks for before all others.
+    fn make_room(&mut self, sink: &mut impl CardSink) {
+        let mut strays = (0..self.held.len()).filter(|at| !self.is_believed(*at));
+        let first = strays.clone().find(|at| self.held[*at].left_behind(0).is_none());
+        match first.or_else(|| strays.next()) {
+            Some(at) => self.reject(at, sink),
+            None => self.settle(0, sink),
+        }
+    }
+
+    /// Whether frames that wait can be a card's. A frame alone is believed if a silent card could have lost
+    /// a few frames before it, or others that wait could follow soon, or if it is the only one that ever was nobody's
+    /// and a card begins to count with it, or could be about to use its counter or counts.
+    fn is_believed(&self, at: usize) -> bool {
+        let held = &self.held[at];
+        let may_be = held.begins() || held.is_near();
+        let mut others = self.held.iter().enumerate().filter(|(other, _)| *other != at);
+        !held.is_alone()
+            || held.follows_soon()
+            || others.clone().any(|(_, other)| held.leads_soon_to(other))
+            || self.strays == 0 && may_be && others.all(|(_, other)| !other.is_alone())
+    }
+
+    /// Leaves out frames that are nobody's.
+    fn reject(&mut self, at: usize, sink: &mut impl CardSink) {
+        if let Some(card) = self.held[at].left_behind(1) {
+            return self.stray(at, card, sink);
+        }
+        let mut held = self.held.remove(at);
+        self.strays += held.frames().len() as u64;
+        if let Some(frame) = held.take_alone() {
+            let forgotten = self.strangers.push(held.counter(), frame);
+            forgotten.into_iter().for_each(|frame| held.use_memory(frame));
+        }
+        self.spare = Some(held);
+    }
+
     /// Gives frames that wait to a card of their own, or to the one that they seem to go on from.
     fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
+        if !self.is_believed(at) {
+            return self.reject(at, sink);
+        }
         let held = self.held.remove(at);
-        match held.parent(self.last) {
+        // Where others send frames, too, what is far ahead of a card's last frame is not that card's. Where nobody
+        // does, it is: a gap is told, a second card would hide it.
+        let has_ended = |card: usize| self.strays != 0 && self.cards[card].has_ended();
+        let may_be = |card: &usize| !(has_ended(*card) && held.is_far_ahead(*card));
+        match held.parent(self.last).filter(may_be) {
             // Its place is still open, and what waits behind it speaks for it or against it.
             Some(card) if held.fills_place(&self.cards[card]) => self.give(card, held, sink),
             Some(card) => {
                 let was_new = self.cards[card].is_new();
+                let is_unconfirmed = self.strays != 0 && self.cards[card].frames() == 1;
                 self.park(card, &held, sink);
                 let restarts = self.cards[card].restarts();
                 // A first frame alone does not make all others late.
-                if held.is_falsely_late(&self.cards[card], was_new) {
+                let is_restart = is_unconfirmed && !held.follows_soon();
+                if is_restart || held.is_falsely_late(&self.cards[card], was_new) {
                     self.cards[card].restart(&mut OfCard(card, sink));
                 }
                 self.give(card, held, sink);
-                let restarted = self.cards[card].restarts() != restarts;
-                if let Some(parked) = self.parked.back_mut() {
-                    parked.restarted = restarted;
+                if self.cards[card].restarts() != restarts {
+                    self.parked.last_restarted();
                 }
             }
             None if self.cards.len() < MAX_CARDS => {
                 self.cards.push(Trace::default());
                 self.give(self.cards.len() - 1, held, sink);
             }
-            None => self.give(self.last, held, sink),
+            // All cards go on, and there cannot be so many.
+            None => self.strays += held.frames().len() as u64,
         }
     }
 
@@ -267,25 +339,27 @@ impl Wire {
 
     /// Keeps a card's trace as it is, in case the frames to come are another card's.
     fn park(&mut self, card: usize, held: &Held, sink: &mut impl CardSink) {
-        self.cards[card].flush(&mut OfCard(card, sink));
-        if self.parked.len() >= MAX_PARKED {
-            self.parked.pop_front();
-        }
-        let trace = self.cards[card].clone();
-        self.parked.push_back(Parked { trace, card, restarted: false, opening: held.opening() });
+        let trace = self.cards[card].part(held.counter(), &mut OfCard(card, sink));
+        let parked = Parked { trace, card, restarted: false, opening: held.opening() };
+        self.parked.keep(parked, &mut self.cards);
     }
 
     /// A card that seemed to have gone on as another one goes on itself: it is a card of its own from
-    /// here, and what the other one was given of it is taken back from its counts.
-    fn revive(&mut self, at: usize) -> usize {
-        let Some(Parked { trace, card, restarted, opening }) = self.parked.remove(at) else {
+    /// here. Where there cannot be more cards it is its old one, and what went on as it is closed.
+    fn revive(&mut self, at: usize, sink: &mut impl CardSink) -> usize {
+        let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
             return self.last;
         };
-        if self.cards.len() >= MAX_CARDS {
-            return card;
+        if self.cards.len() < MAX_CARDS {
+            self.cards.push(trace);
+            let new = self.cards.len() - 1;
+            self.parked.renumber(at, card, new);
+            return new;
         }
-        self.cards[card].disown(&trace, restarted, opening);
-        self.cards.push(trace);
-        self.cards.len() - 1
+        self.parked.give_up_after(at, card, &mut self.cards);
+        self.cards[card].flush(&mut OfCard(card, sink));
+        std::mem::swap(&mut self.cards[card], &mut trace);
+        self.cards[card].go_on_with(trace.into_counts());
+        card
     }
 }

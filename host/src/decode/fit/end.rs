@@ -8,6 +8,7 @@ use hmtt_format::record::CLOCK_MASK;
 
 use crate::decode::decoder::Reached;
 use crate::decode::frame::{Body, Frame};
+use crate::decode::sequence::{FARTHEST_DETOUR, WINDOW};
 
 /// Most accesses of a frame whose records are lines or bursts.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
@@ -46,12 +47,6 @@ impl End {
         Some(End { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
     }
 
-    /// What the frame of these bytes states and where it leads.
-    pub fn of_bytes(bytes: &[u8]) -> Option<(Sync, Self)> {
-        let body = Frame::parse(bytes)?.body.ok()?;
-        Some((body.sync()?, Self::of(&body)?))
-    }
-
     /// Whether a sync states exactly the counts that were reached.
     pub fn is_exactly(&self, sync: Sync) -> bool {
         !self.damaged && (self.accesses, self.lost) == (sync.accesses, sync.lost)
@@ -72,11 +67,55 @@ impl End {
         possible.then_some((accesses, lost))
     }
 
+    /// Whether a frame that states `sync` and leads here counts no more than was reached.
+    pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
+        let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
+        behind <= if is_fine(sync) { FARTHEST_DETOUR * FRAME_ACCESSES } else { ACCESSES_MASK / 2 }
+    }
+
     /// As [`End::counts_to`], if the clock, too, could have gone on to the sync's.
     pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
         self.counts_to(sync, missing).filter(|_| back > CLOCK_MASK / 2 || back <= CLOCK_SLACK)
     }
+}
+
+/// What a frame that waits says of its place: read once, since many frames may be compared with it.
+#[derive(Clone, Copy, Debug)]
+pub enum Kept {
+    /// What it states, and where it leads.
+    Counts(Sync, End),
+    Heartbeat,
+    Unreadable,
+}
+
+impl Kept {
+    pub fn of(bytes: &[u8]) -> Self {
+        Frame::parse(bytes).map_or(Kept::Unreadable, |frame| Kept::of_frame(&frame))
+    }
+
+    pub fn of_frame(frame: &Frame<'_>) -> Self {
+        let Ok(body) = frame.body else { return Kept::Unreadable };
+        match body.sync().zip(End::of(&body)) {
+            Some((sync, end)) => Kept::Counts(sync, end),
+            None => Kept::Heartbeat,
+        }
+    }
+
+    pub fn counts(self) -> Option<(Sync, End)> {
+        match self {
+            Kept::Counts(sync, end) => Some((sync, end)),
+            Kept::Heartbeat | Kept::Unreadable => None,
+        }
+    }
+}
+
+/// Whether two frames, of each what it states and where it leads, may be of one session and so close that their order
+/// matters: one of them could lead to the other, or count no more.
+pub fn may_be_near(one: (Sync, End), other: (Sync, End)) -> bool {
+    let ((stated, end), (sync, other_end)) = (one, other);
+    let leads = |end: End, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
+    leads(end, sync) || leads(other_end, stated) || other_end.is_past(end.accesses, sync)
 }
 
 /// Whether records name lines or bursts, so that each stands for one access.

@@ -7,7 +7,11 @@ use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
 use crate::decode::frame::Frame;
 
 /// A report with counter 0 this far ahead is a restarted card, not a gap.
-const FARTHEST_GAP: u64 = 1 << 20;
+pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
+
+/// Unwrapped counters of a session go no further: no card sends as many frames, but forged ones can add
+/// half the range each.
+const FARTHEST_COUNTER: u64 = 1 << 63;
 
 /// Where a frame belongs.
 pub(in crate::decode) enum Place {
@@ -25,10 +29,24 @@ pub(in crate::decode) enum Place {
 
 impl Sequencer {
     /// The unwrapped counter nearest to the next one expected.
-    fn unwrapped(&self, counter: u64) -> u64 {
+    pub(super) fn unwrapped(&self, counter: u64) -> u64 {
         let ahead = counter.wrapping_sub(self.next) & COUNTER_MASK;
         let half = 1 << (COUNTER_BITS - 1);
         if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
+    }
+
+    /// Whether a counter is close enough to those that came for its frame to fit between or behind them;
+    /// takes no look at the frame. If not, its place is [`Place::Restart`], or [`Place::Ahead`] by
+    /// [`WINDOW`] or more.
+    pub(in crate::decode) fn is_close(&self, counter: u64) -> bool {
+        let counter = self.unwrapped(counter);
+        let oldest = if self.started { self.next } else { self.newest };
+        self.open && counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
+    }
+
+    /// How many frames are missing if a counter is ahead of all that came.
+    pub(in crate::decode) fn missing_up_to(&self, counter: u64) -> Option<u64> {
+        self.unwrapped(counter).checked_sub(self.newest + 1)
     }
 
     /// Where a frame belongs, which is what `bytes` hold.
@@ -36,14 +54,15 @@ impl Sequencer {
         if !self.open {
             return Place::Ahead(first_place(frame));
         }
-        self.place_of(frame, fingerprint(bytes))
+        self.place_of(frame, || fingerprint(bytes))
     }
 
-    pub(super) fn place_of(&self, frame: &Frame<'_>, fingerprint: u64) -> Place {
+    pub(super) fn place_of(&self, frame: &Frame<'_>, fingerprint: impl FnOnce() -> u64) -> Place {
         let counter = self.unwrapped(frame.counter);
         let oldest = if self.started { self.next } else { self.newest };
         let behind = counter < self.next;
         if counter + FARTHEST_DETOUR < oldest
+            || counter >= FARTHEST_COUNTER
             || frame.counter < FIRST_FRAMES && counter + WINDOW + FIRST_FRAMES < oldest
             || !self.started && counter + WINDOW < oldest
             || frame.opens_session() && behind && self.ended
@@ -58,7 +77,7 @@ impl Sequencer {
             self.held.get(&counter).map(|held| held.fingerprint)
         };
         match seen {
-            Some(seen) if seen == fingerprint => Place::Duplicate,
+            Some(seen) if seen == fingerprint() => Place::Duplicate,
             Some(_) if behind => Place::Restart,
             Some(_) => Place::Taken(counter),
             None if behind && self.started => Place::Late,

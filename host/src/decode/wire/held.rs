@@ -1,103 +1,155 @@
 //! Frames that go on from no card's trace, until they show whose they are.
 
-use hmtt_format::frame::{FrameKind, Sync};
+use std::cell::OnceCell;
 
+use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
+
+use super::seen::{LONG_USED, Seen};
 use crate::decode::fit::Fit;
+use crate::decode::fit::end::{Kept, may_be_near};
 use crate::decode::frame::{Frame, Origin};
 use crate::decode::item::Counted;
+use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW, fingerprint};
 use crate::decode::trace::Trace;
 
 /// Most frames that wait: as many as a card may send before another frame of the same wire is late.
-const MAX_FRAMES: usize = 64;
-/// Frames after which a card is believed to go on, where reordering could bring the frames that wait
-/// before its last ones.
-const GOES_ON: u32 = 4;
+const MAX_FRAMES: usize = LONG_USED as usize;
 
 /// A frame that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub origin: Origin,
     pub bytes: Vec<u8>,
+    /// What it says of its place.
+    pub kept: Kept,
     /// Its place among all frames of the wire.
     pub serial: u64,
 }
 
+impl Waiting {
+    fn new(origin: Origin, bytes: &[u8], frame: &Frame<'_>, serial: u64) -> Self {
+        Waiting { origin, bytes: bytes.to_vec(), kept: Kept::of_frame(frame), serial }
+    }
+
+    /// Whether another frame goes on from this one.
+    pub fn leads_to(&self, other: &Arrival<'_>) -> bool {
+        if !self.may_be_near(other) {
+            return false;
+        }
+        let mut trace = Trace::default();
+        trace.push_to(self.origin, &self.bytes, &mut Counted(|_| {}));
+        trace.fit(other.frame, other.bytes).is_some_and(Fit::goes_on)
+    }
+
+    /// Whether a trace of this frame alone may fit another one: quick, and where it says no that is so.
+    fn may_be_near(&self, other: &Arrival<'_>) -> bool {
+        let both = self.kept.counts().zip(other.kept().counts());
+        both.is_none_or(|(own, other)| may_be_near(own, other))
+            || fingerprint(&self.bytes) == fingerprint(other.bytes)
+    }
+}
+
+/// A frame that comes.
+pub(super) struct Arrival<'a> {
+    pub frame: &'a Frame<'a>,
+    pub bytes: &'a [u8],
+    kept: OnceCell<Kept>,
+}
+
+impl<'a> Arrival<'a> {
+    pub fn new(frame: &'a Frame<'a>, bytes: &'a [u8]) -> Self {
+        Arrival { frame, bytes, kept: OnceCell::new() }
+    }
+
+    /// What it says of its place: read once, and only where others wait that are close.
+    fn kept(&self) -> Kept {
+        *self.kept.get_or_init(|| Kept::of_frame(self.frame))
+    }
+}
+
 /// A string of frames that go on from each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Held {
     frames: Vec<Waiting>,
-    /// They alone, counted: what further frames are compared with.
-    trace: Trace,
+    /// They alone, counted: what further frames are compared with. Of a frame alone it is made when
+    /// another comes that is close, since most frames of no card stay alone.
+    trace: OnceCell<Box<Trace>>,
     cards: Vec<Seen>,
+    /// Counter of the first frame.
+    counter: u64,
     /// The first frame could be that of several cards that lost frames.
     fits_several: bool,
     /// What the first frame says of what was before it.
     opening: Sync,
 }
 
-/// What was seen of a card since.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// The frames could be its own after a long gap; if not, after a restart.
-    could_reach: bool,
-    /// The counter is one the card could be about to use, or the counts are: a damaged frame, more
-    /// likely than a card.
-    near: bool,
-    /// The counts are such as well, and the counter is not.
-    misplaced: bool,
-    /// The counts are those that were reached, so nothing was lost before it, and one flipped bit would explain the
-    /// counter.
-    flipped: bool,
-    /// Its frames since the first one.
-    frames: u32,
-    /// Its frames since the second one.
-    frames_since_second: u32,
-}
-
-impl Seen {
-    fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
-        let could_reach = trace.could_reach(frame, bytes);
-        let misplaced = trace.is_misplaced(frame, bytes);
-        let near = trace.is_near(frame, bytes);
-        let flipped = trace.is_flipped(frame) && trace.counts_exactly(frame);
-        Seen { could_reach, near, misplaced, flipped, ..Seen::default() }
-    }
-
-    /// Whether the card goes on beside the frames.
-    fn goes_on(&self) -> bool {
-        match self.could_reach {
-            true => self.frames >= GOES_ON || self.frames_since_second != 0,
-            false => self.frames != 0,
-        }
-    }
-}
-
 impl Held {
-    /// `serial`: the place of the frame among all frames of the wire.
-    pub fn new(
+    /// `serial`: the place of the frame among all frames of the wire. What these were before is forgotten,
+    /// their memory is used again.
+    pub fn begin(
+        &mut self,
         cards: &[Trace],
         origin: Origin,
         bytes: &[u8],
         frame: &Frame<'_>,
         serial: u64,
-    ) -> Self {
+    ) {
         let sync = frame.body.ok().and_then(|body| body.sync());
         let near = |trace: &&Trace| trace.fit(frame, bytes).is_some_and(Fit::goes_on);
-        let mut held = Held {
-            frames: Vec::new(),
-            trace: Trace::default(),
-            cards: cards.iter().map(|trace| Seen::new(trace, frame, bytes)).collect(),
-            fits_several: cards.iter().filter(near).count() > 1,
-            opening: sync.unwrap_or_default(),
-        };
-        held.push(origin, bytes, frame, serial);
-        held
+        self.trace = OnceCell::new();
+        self.cards.clear();
+        self.cards.extend(cards.iter().map(|trace| Seen::new(trace, frame, bytes)));
+        self.counter = frame.counter;
+        self.fits_several = cards.iter().filter(near).count() > 1;
+        self.opening = sync.unwrap_or_default();
+        self.frames.truncate(1);
+        match self.frames.first_mut() {
+            Some(first) => {
+                (first.origin, first.serial) = (origin, serial);
+                first.bytes.clear();
+                first.bytes.extend_from_slice(bytes);
+                first.kept = Kept::of_frame(frame);
+            }
+            None => self.frames.push(Waiting::new(origin, bytes, frame, serial)),
+        }
+    }
+
+    /// As [`Held::begin`], with a frame that waited before. Whether it can be one.
+    pub fn begin_with(&mut self, cards: &[Trace], waiting: Waiting) -> bool {
+        let Waiting { origin, bytes, serial, .. } = waiting;
+        let frame = Frame::parse(&bytes);
+        frame.inspect(|frame| self.begin(cards, origin, &bytes, frame, serial)).is_some()
+    }
+
+    /// Takes out a frame alone.
+    pub fn take_alone(&mut self) -> Option<Waiting> {
+        self.is_alone().then(|| self.frames.pop())?
+    }
+
+    /// Uses a frame's memory for the first one to come.
+    pub fn use_memory(&mut self, frame: Waiting) {
+        self.frames.push(frame);
     }
 
     /// Takes a frame that goes on from the others.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], frame: &Frame<'_>, serial: u64) {
-        self.frames.push(Waiting { origin, bytes: bytes.to_vec(), serial });
-        self.trace.frame(origin, bytes, frame, &mut Counted(|_| {}));
+        self.trace();
+        self.frames.push(Waiting::new(origin, bytes, frame, serial));
+        if let Some(trace) = self.trace.get_mut() {
+            trace.frame(origin, bytes, frame, &mut Counted(|_| {}));
+        }
+    }
+
+    /// How well a frame goes on from these.
+    pub fn fit(&self, arrival: &Arrival<'_>) -> Option<Fit> {
+        let Arrival { frame, bytes, .. } = arrival;
+        let ahead = frame.counter.wrapping_sub(self.counter) & COUNTER_MASK;
+        let behind = self.counter.wrapping_sub(frame.counter) & COUNTER_MASK;
+        let is_close = match &self.frames[..] {
+            [first] => (ahead <= WINDOW || behind <= FARTHEST_DETOUR) && first.may_be_near(arrival),
+            _ => true,
+        };
+        is_close.then(|| self.trace().fit(frame, bytes))?
     }
 
     /// A card has taken other frames that waited: they may be what these go on from, or have come
@@ -134,7 +186,45 @@ impl Held {
     }
 
     pub fn trace(&self) -> &Trace {
-        &self.trace
+        self.trace.get_or_init(|| {
+            let mut trace = Box::<Trace>::default();
+            for Waiting { origin, bytes, .. } in &self.frames {
+                trace.push_to(*origin, bytes, &mut Counted(|_| {}));
+            }
+            trace
+        })
+    }
+
+    /// Whether this is one frame, which nothing confirms.
+    pub fn is_alone(&self) -> bool {
+        self.frames.len() == 1
+    }
+
+    /// Whether the first frame is one of the first that a card sends.
+    pub fn begins(&self) -> bool {
+        self.counter < FIRST_FRAMES
+    }
+
+    /// Whether some card could be about to use the counter or the counts of the first frame.
+    pub fn is_near(&self) -> bool {
+        self.cards.iter().any(|seen| seen.near)
+    }
+
+    /// Whether a card that is silent since could have lost a few frames before these.
+    pub fn follows_soon(&self) -> bool {
+        self.cards.iter().any(|seen| seen.frames == 0 && seen.soon)
+    }
+
+    /// Whether they could be a card's only after a long gap.
+    pub fn is_far_ahead(&self, card: usize) -> bool {
+        self.cards.get(card).is_some_and(|seen| seen.could_reach && !seen.soon)
+    }
+
+    /// Whether other frames that wait could be this card's, a few lost between.
+    pub fn leads_soon_to(&self, other: &Held) -> bool {
+        let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
+        (1..=FARTHEST_GAP).contains(&missing)
+            && other.is_first(|frame, bytes| self.trace().could_reach(frame, bytes))
     }
 
     pub fn frames(&self) -> &[Waiting] {
@@ -143,6 +233,11 @@ impl Held {
 
     pub fn opening(&self) -> Sync {
         self.opening
+    }
+
+    /// Counter of the first frame.
+    pub fn counter(&self) -> u64 {
+        self.counter
     }
 
     pub fn is_full(&self) -> bool {
@@ -156,9 +251,9 @@ impl Held {
 
     /// The card that has gone on, at least by so many frames, beside a frame alone that has a counter or
     /// counts of its own: a damaged one.
-    fn left_behind(&self, frames: u32) -> Option<usize> {
+    pub fn left_behind(&self, frames: u32) -> Option<usize> {
         let used = |seen: &Seen| seen.near && seen.frames >= frames;
-        self.cards.iter().position(used).filter(|_| self.frames.len() == 1)
+        self.cards.iter().position(used).filter(|_| self.is_alone())
     }
 
     /// The card whose damaged frame this is, because the card has long used its counter and counts.
@@ -173,33 +268,32 @@ impl Held {
                 let card = self.cards.iter().position(|seen| seen.misplaced && seen.flipped);
                 card.filter(|card| self.is_misplaced(*card) && self.is_first(is_report))
             }),
-            false => self.left_behind(MAX_FRAMES as u32),
+            false => self.left_behind(LONG_USED),
         }
     }
 
     /// Whether this is a frame alone that could be a card's, damaged.
     pub fn is_suspect(&self, card: usize) -> bool {
-        self.frames.len() == 1 && self.cards.get(card).is_some_and(|seen| seen.near)
+        self.is_alone() && self.cards.get(card).is_some_and(|seen| seen.near)
     }
 
     /// Whether this is a frame alone that only lacks the right counter to be a card's.
     pub fn is_misplaced(&self, card: usize) -> bool {
-        self.frames.len() == 1 && self.cards.get(card).is_some_and(|seen| seen.misplaced)
+        self.is_alone() && self.cards.get(card).is_some_and(|seen| seen.misplaced)
     }
 
-    /// Takes note of a frame of a card.
-    pub fn card_goes_on(&mut self, card: usize) {
+    /// Takes note of a frame of a card. Whether that may settle something.
+    pub fn card_goes_on(&mut self, card: usize) -> bool {
+        let alone = self.is_alone();
         // Cards that appeared since are not what these frames go on from.
-        let Some(seen) = self.cards.get_mut(card) else { return };
-        seen.frames = seen.frames.saturating_add(1);
-        let more = u32::from(self.frames.len() > 1);
-        seen.frames_since_second = seen.frames_since_second.saturating_add(more);
+        let seen = self.cards.get_mut(card);
+        seen.is_some_and(|seen| seen.note(alone)) || self.fits_several
     }
 
-    /// Whether all cards go on beside the frames, so that they are another one's.
+    /// Whether all cards go on beside the frames, so that they are another one's. A frame alone is no
+    /// card: anybody can send one.
     pub fn is_card(&self) -> bool {
-        let alone = self.frames.len() == 1 && self.cards.iter().any(|seen| seen.near);
-        !alone && self.cards.iter().all(Seen::goes_on)
+        !self.is_alone() && self.cards.iter().all(Seen::goes_on)
     }
 
     /// Of several cards that the frames could be of, the one that is: they follow its newest frame, or
@@ -228,12 +322,15 @@ impl Held {
         let seen = |at: &usize| self.cards.get(*at).copied().unwrap_or_default();
         let silent = |at: &usize| self.cards.get(*at).is_some_and(|seen| !seen.goes_on());
         let all = || 0..self.cards.len();
-        let alone = self.frames.len() == 1;
+        let alone = self.is_alone();
         all()
             .filter(|at| silent(at) && seen(at).could_reach)
-            .min_by_key(|at| seen(at).frames)
+            .min_by_key(|at| (!seen(at).soon, seen(at).frames))
             .or(all().find(|at| alone && seen(at).near))
             .or(Some(last).filter(silent))
             .or(all().find(silent))
     }
 }
+
+#[cfg(test)]
+mod tests;

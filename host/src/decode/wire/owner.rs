@@ -2,7 +2,8 @@
 
 use hmtt_format::frame::FrameKind;
 
-use super::{Held, Wire};
+use super::Wire;
+use super::held::Arrival;
 use crate::decode::fit::Fit;
 use crate::decode::frame::Frame;
 use crate::decode::sequence::WINDOW;
@@ -17,7 +18,10 @@ pub(super) enum Owner {
     Parked(usize),
     /// A copy of, or late for, what came before a card's restart.
     Past(usize, Fit),
+    /// Nobody's so far: others may confirm it.
     Nobody,
+    /// Nobody's.
+    Stray,
 }
 
 impl Wire {
@@ -28,13 +32,12 @@ impl Wire {
         if let Some(card) = last_first.into_iter().find(certain) {
             return Owner::Certain(card);
         }
-        let best = |traces: &mut dyn Iterator<Item = &Trace>| {
-            traces.enumerate().filter_map(|(at, t)| Some((t.fit(frame, bytes)?, at))).min()
-        };
-        let card = best(&mut self.cards.iter());
-        let held = best(&mut self.held.iter().map(Held::trace));
-        let held = held.map(|best| self.latest_near(best, frame, bytes));
-        let parked = best(&mut self.parked.iter().map(|parked| &parked.trace));
+        let fit = |trace: &Trace| trace.fit(frame, bytes);
+        let card = best(self.cards.iter().map(fit));
+        let arrival = Arrival::new(frame, bytes);
+        let held = best(self.held.iter().map(|held| held.fit(&arrival)));
+        let held = held.map(|best| self.latest_near(best, &arrival));
+        let parked = best(self.parked.iter().map(|parked| fit(&parked.trace)));
         let is_data = frame.kind() == Some(FrameKind::Data);
         let is_beat = frame.kind() == Some(FrameKind::Heartbeat);
         match (card, held, parked) {
@@ -79,19 +82,20 @@ impl Wire {
             },
             (_, Some((_, at)), _) => Owner::Held(at),
             (_, _, Some((fit, at))) if fit.goes_on() => Owner::Parked(at),
-            (_, _, Some((fit, at))) => Owner::Past(self.parked[at].card, fit),
-            _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Card(self.last),
+            (_, _, Some((fit, at))) => Owner::Past(self.parked.card(at).unwrap_or(self.last), fit),
+            // It says nothing that another frame could confirm.
+            _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Stray,
             _ => Owner::Nobody,
         }
     }
 
     /// Of strings that wait and could be followed by a frame, the latest that came wholly after the
     /// best: more likely the same card once more than two by chance.
-    fn latest_near(&self, best: (Fit, usize), frame: &Frame<'_>, bytes: &[u8]) -> (Fit, usize) {
+    fn latest_near(&self, best: (Fit, usize), arrival: &Arrival<'_>) -> (Fit, usize) {
         if matches!(best.0, Fit::Next(_)) {
             return best;
         }
-        let fits = |at: usize| Some((self.held[at].trace().fit(frame, bytes)?, at));
+        let fits = |at: usize| Some((self.held[at].fit(arrival)?, at));
         let later = (best.1 + 1..self.held.len()).rev();
         later
             .filter(|at| self.held[best.1].is_before(&self.held[*at]))
@@ -106,4 +110,9 @@ impl Wire {
         let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
         counts && self.cards.iter().filter(near).count() > 1
     }
+}
+
+/// The best of what fits, and whose it is.
+fn best(fits: impl Iterator<Item = Option<Fit>>) -> Option<(Fit, usize)> {
+    fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min()
 }

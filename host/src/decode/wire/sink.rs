@@ -58,14 +58,16 @@ impl<F: FnMut(usize, Item)> CardSink for Counted<F> {
 pub struct WireCounts {
     /// The counts of each card.
     pub cards: Vec<Counts>,
-    /// Frames that no card sent.
+    /// Frames that no card sent, strays included.
     pub foreign: u64,
+    /// Frames with a card's addresses that go on from no card.
+    pub strays: u64,
 }
 
 impl WireCounts {
     /// All together.
     pub fn sum(&self) -> Counts {
-        let mut sum = Counts { foreign: self.foreign, ..Counts::default() };
+        let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
         self.cards.iter().for_each(|card| sum.add(card));
         sum
     }
