@@ -10,7 +10,7 @@ use clap::Parser;
 pub use interfaces::Interfaces;
 
 use crate::online::metrics::parse_address;
-use crate::receive::{Condition, FilePlan, Limits, Rotation};
+use crate::receive::{Condition, FilePlan, Limits, Rotation, descriptor};
 
 /// Capture the frames of HMTT cards and say exactly what was lost
 #[derive(Debug, Parser)]
@@ -56,9 +56,15 @@ pub struct Arguments {
     /// Stop when the cards say that their captures ended
     #[arg(long)]
     pub until_end: bool,
-    /// Overwrite FILE
+    /// Replace FILE if it exists, unless another capture is writing it
     #[arg(short, long)]
     pub force: bool,
+    /// Permissions of the files, in octal; the umask takes some away
+    #[arg(long, value_name = "OCTAL", default_value = "600", requires = "write", value_parser = mode)]
+    pub mode: u32,
+    /// Once sockets are open, become this user (a name or a number) and create the files as that user
+    #[arg(short = 'Z', long, value_name = "USER")]
+    pub relinquish_privileges: Option<String>,
     /// Size of the kernel's ring for each interface in MiB; 1 s at line rate is 120
     #[arg(short = 'B', long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=2048))]
     pub ring_mb: u32,
@@ -122,6 +128,7 @@ impl Arguments {
             overwrite: self.force,
             rotation: (!self.rotation.is_empty()).then_some(rotation),
             zstd: self.zstd,
+            mode: self.mode,
         })
     }
 
@@ -141,7 +148,7 @@ impl Arguments {
         if self.limits().bytes.is_some() && self.write.is_none() {
             return wrong("-a filesize:SIZE needs -w");
         }
-        let is_stdout = self.write.as_deref() == Some("-".as_ref());
+        let is_stdout = self.write.as_deref().and_then(descriptor) == Some(1);
         if is_stdout && (rotates || self.json || self.tui) {
             return wrong("-w - leaves standard output to the capture: no -b, --json or --tui");
         }
@@ -151,6 +158,17 @@ impl Arguments {
             return wrong(&format!("interface {} is named twice", pair[0]));
         }
         Ok(())
+    }
+}
+
+/// Permissions that let at least the owner read and write the file.
+fn mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode & !0o777 == 0 && mode & 0o600 == 0o600 => Ok(mode),
+        _ => {
+            Err("expected octal permissions from 600 to 777 that let the owner read and write"
+                .into())
+        }
     }
 }
 

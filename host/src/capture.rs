@@ -7,7 +7,7 @@
 mod batch;
 pub mod fallback;
 mod interface;
-mod privileges;
+pub mod privileges;
 pub mod queue;
 pub mod ring;
 mod standing;
@@ -17,7 +17,6 @@ use std::path::PathBuf;
 
 pub use batch::{Batch, Captured};
 pub use interface::Interface;
-pub use privileges::drop_privileges;
 pub use standing::Standing;
 
 use crate::pcapng::InterfaceStatistics;

@@ -13,6 +13,7 @@
 
 mod capture_files;
 mod check;
+mod clock_steps;
 mod limits;
 mod mirrors;
 mod observer;
@@ -20,7 +21,8 @@ mod outcome;
 mod recorder;
 mod snapshot;
 
-pub use capture_files::{FilePlan, Rotation};
+pub use capture_files::{CaptureFiles, FilePlan, Rotation, Target, descriptor, inherited};
+pub use clock_steps::{ClockStep, ClockSteps};
 pub use limits::{Condition, Limits, ParseConditionError};
 pub use observer::Observe;
 pub use outcome::Outcome;
@@ -57,12 +59,15 @@ pub struct Setup {
     pub queue: Queue,
     /// The interfaces, in the order of the queue's sources.
     pub interfaces: Vec<String>,
-    /// Where frames go, if they are to be kept.
-    pub files: Option<FilePlan>,
+    /// Where frames go, if they are to be kept: the first file is open already, because it is opened with
+    /// rights that no thread of a capture has.
+    pub files: Option<CaptureFiles>,
     /// When to stop by itself.
     pub limits: Limits,
     /// Once it is set the capture ends, though whoever watches it is held up.
     pub interrupted: Arc<AtomicBool>,
+    /// Set by [`Capture::stop`].
+    pub stop: Arc<AtomicBool>,
     /// Sees the frames when there is time for it.
     pub observer: Option<Observe>,
     /// Share of a processor that the observer may use, 0 to 1; what it has no share for it does not
@@ -80,13 +85,13 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens the first file and starts.
-    pub fn start(setup: Setup) -> Result<Self, WriteError> {
+    /// Starts.
+    pub fn start(setup: Setup) -> Self {
         let (requests, asked): (_, Receiver<SyncSender<Snapshot>>) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&setup.stop);
         let standings = setup.queue.standings();
-        let recorder = Recorder::new(setup, asked, Arc::clone(&stop))?;
-        Ok(Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings })
+        let recorder = Recorder::new(setup, asked);
+        Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings }
     }
 
     /// Asks it to take what has arrived, and to end.

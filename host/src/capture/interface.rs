@@ -46,7 +46,7 @@ impl Counts {
 impl Interface {
     /// The names of all interfaces.
     pub fn names() -> Vec<String> {
-        let table = std::fs::read_to_string(TABLE).unwrap_or_default();
+        let table = table().unwrap_or_default();
         rows(&table).map(|(name, _)| name.to_owned()).collect()
     }
 
@@ -98,7 +98,13 @@ impl Interface {
 /// The interface's `drop` column in the kernel's table, `rx_dropped` and `rx_missed_errors` added up
 /// (Linux `net/core/net-procfs.c`).
 fn drops(name: &str) -> Option<u64> {
-    dropped(&std::fs::read_to_string(TABLE).ok()?, name)
+    dropped(&table()?, name)
+}
+
+/// The kernel's table. A name in it may hold any bytes but a slash, a colon and white space; one that is no
+/// UTF-8 must not hide the others.
+fn table() -> Option<String> {
+    Some(String::from_utf8_lossy(&std::fs::read(TABLE).ok()?).into_owned())
 }
 
 /// Names, and the columns after them: bytes packets errs drop ...

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{DiskFile, Leftover};
+use super::{DiskFile, Finished, Identity, Leftover};
 
 /// Uncompressed bytes of a frame, about.
 const FRAME_BYTES: usize = 2 << 20;
@@ -98,11 +98,22 @@ impl Output {
         self.units + self.file.unwritten()
     }
 
-    /// Writes what is left; the file's length comes back, and what failed.
-    pub fn finish(mut self) -> (u64, io::Result<()>) {
+    /// What tells the file from others, if it has a name.
+    pub fn identity(&self) -> Option<Identity> {
+        self.file.identity()
+    }
+
+    /// Removes the file: what it was to hold goes elsewhere.
+    pub fn discard(self) {
+        self.file.discard();
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> Finished {
         let compressed = self.compress();
-        let (length, finished) = self.file.finish();
-        (length, compressed.and(finished))
+        let mut finished = self.file.finish();
+        finished.result = compressed.and(finished.result);
+        finished
     }
 }
 

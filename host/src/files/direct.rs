@@ -14,17 +14,29 @@
 //! part of a page. Space is reserved ahead of the writes, so a full disk shows before anything is
 //! cut in two. Where the file is none on a disk (a pipe, a file system without direct writes), plain
 //! writes take their place.
+//!
+//! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that descriptor
+//! (`F_SETFL`): to open the path again would follow whatever stands there by then.
 
+mod ending;
 mod reserve;
 mod staging;
+mod stream;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use nix::sys::resource::{Resource, getrlimit};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
 use super::WriteError;
+use super::directory::{Entry, Identity, Removal};
+pub use ending::Finished;
 use staging::{DRAIN_BYTES, PAGE_BYTES, Staging};
+pub(super) use stream::Stalled;
+pub use stream::Stop;
 
 /// What is too little to be tried in smaller pieces.
 const SMALL_BYTES: usize = 16 << 10;
@@ -38,14 +50,35 @@ pub struct Leftover {
     pub units: u64,
 }
 
+/// Whether writes pass the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direct {
+    /// The file system has no direct writes.
+    Unsupported,
+    Off,
+    On,
+}
+
+/// Where a file ends up.
+#[derive(Debug)]
+enum Kind {
+    /// A file of ours on a disk, under a name.
+    Named(Entry, Identity),
+    /// What was open already, or has a reader: nothing is read back or cut.
+    Stream(Stop),
+}
+
 /// A file being written.
 #[derive(Debug)]
 pub struct DiskFile {
     path: PathBuf,
     file: File,
-    /// The same file for direct writes, where there are such.
-    direct: Option<File>,
-    regular: bool,
+    kind: Kind,
+    direct: Direct,
+    /// A failed write to a stream may have cut a unit in two: nothing may follow it.
+    broken: bool,
+    /// Bytes that a file may have (`RLIMIT_FSIZE`).
+    limit: u64,
     staging: Staging,
     /// File offset of the staging's first byte.
     at: u64,
@@ -63,36 +96,44 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Creates `path`; an existing file is refused unless `overwrite`.
-    pub fn create(path: &Path, overwrite: bool) -> Result<Self, WriteError> {
-        let mut options = OpenOptions::new();
-        options.write(true);
+    /// Creates a file with these permissions, less the umask. One that is there is refused unless
+    /// `overwrite`, which replaces it: it is removed, not emptied, because somebody else may own it or
+    /// have linked it elsewhere.
+    pub fn create(entry: &Entry, mode: u32, overwrite: bool) -> Result<Self, WriteError> {
+        let path = entry.path();
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => WriteError::Exists(path.clone()),
+            _ => WriteError::Create(path.clone(), error),
+        };
         if overwrite {
-            options.create(true).truncate(true);
-        } else {
-            options.create_new(true);
+            match entry.remove_unless_live(None) {
+                Ok(Removal::Live) => return Err(WriteError::InUse(path)),
+                // Whatever else has the name is found by the creation.
+                Ok(Removal::Removed | Removal::Gone) => {}
+                Err(error) => return Err(WriteError::Create(path, error)),
+            }
         }
-        let file = options.open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => WriteError::Exists(path.into()),
-            _ => WriteError::Create(path.into(), error),
-        })?;
-        let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        Ok(DiskFile::new(path.into(), file, regular))
+        let file = entry.create(mode).map_err(failed)?;
+        let identity = Identity::of_file(&file).map_err(failed)?;
+        Ok(DiskFile::new(path.clone(), file, Kind::Named(entry.clone(), identity)))
     }
 
-    /// Writes to what is open already, without going back in it.
-    pub fn stream(path: PathBuf, file: File) -> Self {
-        DiskFile::new(path, file, false)
+    /// Writes to what is open already, without going back in it. Once `stop` is asked for, a reader
+    /// that takes nothing is given up.
+    pub fn stream(path: PathBuf, file: File, stop: Stop) -> Self {
+        DiskFile::new(path, file, Kind::Stream(stop))
     }
 
-    fn new(path: PathBuf, file: File, regular: bool) -> Self {
-        let direct = || OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path);
-        let direct = if regular { direct().ok() } else { None };
+    fn new(path: PathBuf, file: File, kind: Kind) -> Self {
+        let regular = matches!(kind, Kind::Named(..));
+        let limit = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft);
         DiskFile {
             path,
             file,
-            direct,
-            regular,
+            direct: if regular { Direct::Off } else { Direct::Unsupported },
+            kind,
+            broken: false,
+            limit,
             staging: Staging::default(),
             at: 0,
             reserved: 0,
@@ -102,6 +143,10 @@ impl DiskFile {
             flushed: 0,
             finishing: false,
         }
+    }
+
+    fn is_named(&self) -> bool {
+        matches!(self.kind, Kind::Named(..))
     }
 
     /// Where it is.
@@ -134,14 +179,16 @@ impl DiskFile {
     /// Writes the whole pages that are staged. `hurry`: through the page cache, which takes more at
     /// once than the disk. A disk that is nearly full gets as much as it takes.
     pub fn drain(&mut self, hurry: bool) -> io::Result<()> {
-        let staged = self.staging.len();
-        let mut rest = if self.regular { staged & !(PAGE_BYTES - 1) } else { staged };
+        if !self.is_named() {
+            return self.drain_stream();
+        }
+        let mut rest = self.staging.len() & !(PAGE_BYTES - 1);
         let mut piece = rest;
         while rest != 0 {
             piece = piece.min(rest);
             match self.write_staged(piece, hurry) {
                 Ok(()) => rest -= piece,
-                Err(error) if is_full(&error) && piece > SMALL_BYTES => {
+                Err(error) if (is_full(&error) || is_too_large(&error)) && piece > SMALL_BYTES => {
                     piece = (piece / 2).next_multiple_of(PAGE_BYTES);
                 }
                 Err(error) => return Err(error),
@@ -152,23 +199,52 @@ impl DiskFile {
 
     fn write_staged(&mut self, count: usize, hurry: bool) -> io::Result<()> {
         self.reserve(self.at + count as u64)?;
+        self.switch(!hurry);
         let bytes = &self.staging.bytes()[..count];
-        match &self.direct {
-            Some(direct) if !hurry => match direct.write_all_at(bytes, self.at) {
-                // Not every file system that opens a file for direct writes takes them.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                    self.direct = None;
-                    self.file.write_all_at(bytes, self.at)?;
-                }
-                other => other?,
-            },
-            _ if self.regular => self.file.write_all_at(bytes, self.at)?,
-            _ => self.file.write_all(bytes)?,
+        match self.file.write_all_at(bytes, self.at) {
+            // Not every file system that lets a file be switched to direct writes takes them.
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidInput && self.direct == Direct::On =>
+            {
+                self.switch(false);
+                self.direct = Direct::Unsupported;
+                self.file.write_all_at(&self.staging.bytes()[..count], self.at)?;
+            }
+            other => other?,
         }
+        self.pass(count);
+        Ok(())
+    }
+
+    /// Switches direct writes on or off, where the file system has them.
+    fn switch(&mut self, on: bool) {
+        let wanted = if on { Direct::On } else { Direct::Off };
+        if self.direct == Direct::Unsupported || self.direct == wanted {
+            return;
+        }
+        let set = if on { OFlags::DIRECT } else { OFlags::empty() };
+        let switched = fcntl_getfl(&self.file)
+            .and_then(|flags| fcntl_setfl(&self.file, (flags - OFlags::DIRECT) | set));
+        self.direct = if switched.is_ok() { wanted } else { Direct::Unsupported };
+    }
+
+    /// Writes all that is staged to a stream, in order.
+    fn drain_stream(&mut self) -> io::Result<()> {
+        let Kind::Stream(stop) = &self.kind else { return Ok(()) };
+        if self.broken || self.staging.len() == 0 {
+            return Ok(());
+        }
+        let (written, result) = stream::write(&self.file, self.staging.bytes(), stop);
+        self.pass(written);
+        self.broken = result.is_err();
+        result
+    }
+
+    /// Takes note that so many staged bytes are written.
+    fn pass(&mut self, count: usize) {
         self.at += count as u64;
         self.staging.forget(count);
         self.pass_marks(self.at);
-        Ok(())
     }
 
     /// Takes note that everything up to `end` is in the file.
@@ -187,6 +263,8 @@ impl DiskFile {
         }
         self.drain(false)?;
         if self.staging.len() != 0 {
+            self.check_limit(self.len())?;
+            self.switch(false);
             self.file.write_all_at(self.staging.bytes(), self.at)?;
         }
         self.pass_marks(self.len());
@@ -197,7 +275,7 @@ impl DiskFile {
     /// Gives up what is staged after a failed write: the file goes on after its last mark, and the
     /// units beyond come back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
-        if !self.regular {
+        if !self.is_named() {
             // Nobody knows how much of a pipe was read: all of it is given up.
             let bytes = self.staging.bytes().to_vec();
             self.staging.forget(bytes.len());
@@ -207,7 +285,8 @@ impl DiskFile {
         // Of a unit whose start was written and whose rest was not, the start must be read back.
         let mut written = vec![0; (self.at - page) as usize];
         if !written.is_empty() {
-            File::open(&self.path)?.read_exact_at(&mut written, page)?;
+            self.switch(false);
+            self.file.read_exact_at(&mut written, page)?;
         }
         let kept = (self.safe - page) as usize;
         let mut bytes = written.split_off(kept.min(written.len()));
@@ -230,25 +309,16 @@ impl DiskFile {
     pub fn unwritten(&self) -> u64 {
         self.marks.iter().map(|(_, units)| units).sum()
     }
-
-    /// Writes what is left and frees what was reserved. After a failure the file ends at its last
-    /// mark. Its length comes back, and what failed.
-    pub fn finish(mut self) -> (u64, io::Result<()>) {
-        self.finishing = true;
-        if !self.regular {
-            let drained = self.drain(false);
-            return (self.at, drained);
-        }
-        let flushed = self.flush();
-        let length = if flushed.is_ok() { self.len() } else { self.safe };
-        let cut = self.file.set_len(length);
-        (length, flushed.and(cut))
-    }
 }
 
 /// Whether there is no room, on the disk or for this user.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether the file would be larger than this process (`ulimit -f`) or its file system lets it be.
+pub(super) fn is_too_large(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::FileTooLarge
 }
 
 impl Write for DiskFile {

@@ -4,14 +4,23 @@
 //! folder, and the UTC time at which the file was begun.
 
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
+use rustix::fs::{FileType, FlockOperation, OFlags, flock, fstat};
 use time::OffsetDateTime;
+
+use super::directory::{Directory, Entry, Identity, Removal};
 
 /// Digits a number has at least.
 const DIGITS: usize = 5;
+
+/// Largest number that is taken for one of ours: whoever may create files in the folder must not be able to use up
+/// the numbers.
+const MAX_NUMBER: u64 = u64::MAX / 2;
 
 /// What went wrong with the files of a series.
 #[derive(Debug, thiserror::Error)]
@@ -26,60 +35,86 @@ pub struct SeriesError {
 /// The files of one series.
 #[derive(Debug)]
 pub struct Series {
-    folder: PathBuf,
-    stem: String,
-    suffix: String,
+    /// The name that those of the files are made from.
+    base: Entry,
+    stem: Vec<u8>,
+    suffix: Vec<u8>,
     last: u64,
-    /// Those that are there, oldest first.
-    present: VecDeque<PathBuf>,
+    /// Files that are there and may be removed, oldest first. That of an earlier capture is added only
+    /// if this process may read it and no other capture writes it.
+    present: VecDeque<Present>,
+    /// A file that another user has put there, and that may not be removed: to be told.
+    left: Option<PathBuf>,
+    /// Whether such a file was met.
+    has_met: bool,
+}
+
+/// A file of a series.
+#[derive(Debug)]
+struct Present {
+    entry: Entry,
+    identity: Option<Identity>,
+    /// This process has written it. No other capture does, whoever may hold a lock on it.
+    is_own: bool,
 }
 
 impl Series {
-    /// Looks for what an earlier capture of this name has left.
-    pub fn open(path: &Path) -> Result<Self, SeriesError> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-            _ => PathBuf::from("."),
+    /// Looks for what earlier captures of this name have left. With `reclaims`, their files count among
+    /// those of the series.
+    pub fn open(base: Entry, reclaims: bool) -> Result<Self, SeriesError> {
+        let name = base.name().as_bytes();
+        let (stem, suffix) = match name.iter().position(|byte| *byte == b'.') {
+            Some(at) if at != 0 => name.split_at(at),
+            _ => (name, &b""[..]),
         };
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (stem, suffix) = match name.find('.') {
-            Some(at) if at != 0 => (name[..at].to_owned(), name[at..].to_owned()),
-            _ => (name, String::new()),
+        let (stem, suffix) = (stem.to_vec(), suffix.to_vec());
+        let mut series = Series {
+            base,
+            stem,
+            suffix,
+            last: 0,
+            present: VecDeque::new(),
+            left: None,
+            has_met: false,
         };
-        let mut series = Series { folder, stem, suffix, last: 0, present: VecDeque::new() };
-        let mut found = series.find().map_err(|source| SeriesError {
+        let names = series.base.directory().names().map_err(|source| SeriesError {
             operation: "read the folder",
-            path: series.folder.clone(),
+            path: series.base.directory().path().into(),
             source,
         })?;
+        let numbered = |name: OsString| series.number(&name).map(|number| (number, name));
+        let mut found: Vec<(u64, OsString)> = names.into_iter().filter_map(numbered).collect();
         found.sort();
         series.last = found.last().map_or(0, |(number, _)| *number);
-        series.present = found.into_iter().map(|(_, path)| path).collect();
+        if reclaims {
+            let entries = found.into_iter().map(|(_, name)| series.base.beside(name));
+            let kept = entries.filter_map(|entry| {
+                let identity = Some(identify(&entry)?);
+                Some(Present { entry, identity, is_own: false })
+            });
+            series.present = kept.collect();
+        }
         Ok(series)
     }
 
-    fn find(&self) -> io::Result<Vec<(u64, PathBuf)>> {
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if let Some(number) = entry.file_name().to_str().and_then(|name| self.number(name)) {
-                found.push((number, self.folder.join(entry.file_name())));
-            }
-        }
-        Ok(found)
+    /// The directory of the files.
+    pub fn directory(&self) -> &Directory {
+        self.base.directory()
     }
 
     /// The number in a file's name, if it belongs to the series.
-    fn number(&self, name: &str) -> Option<u64> {
-        let middle = name.strip_prefix(&self.stem)?.strip_suffix(&self.suffix)?;
+    fn number(&self, name: &OsStr) -> Option<u64> {
+        let middle = name.as_bytes().strip_prefix(&self.stem[..])?;
+        let middle = std::str::from_utf8(middle.strip_suffix(&self.suffix[..])?).ok()?;
         let (number, time) = middle.strip_prefix('_')?.split_once('_')?;
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let is_ours = digits(number) && number.len() >= DIGITS && digits(time) && time.len() == 14;
-        if is_ours { number.parse().ok() } else { None }
+        let number = if is_ours { number.parse().ok() } else { None };
+        number.filter(|number| *number <= MAX_NUMBER)
     }
 
     /// The next file, begun at `now`.
-    pub fn next(&mut self, now: SystemTime) -> PathBuf {
+    pub fn next(&mut self, now: SystemTime) -> Entry {
         self.last += 1;
         let t = OffsetDateTime::from(now);
         let stamp = format!(
@@ -92,29 +127,57 @@ impl Series {
             t.second()
         );
         let Series { stem, suffix, last, .. } = self;
-        let path = self.folder.join(format!("{stem}_{last:0DIGITS$}_{stamp}{suffix}"));
-        self.present.push_back(path.clone());
-        path
+        let number = format!("_{last:0DIGITS$}_{stamp}");
+        let name = [&stem[..], number.as_bytes(), &suffix[..]].concat();
+        let entry = self.base.beside(OsString::from_vec(name));
+        self.present.push_back(Present { entry: entry.clone(), identity: None, is_own: true });
+        entry
+    }
+
+    /// Takes note that the last file of [`Series::next`] was created.
+    pub fn created(&mut self, identity: Option<Identity>) {
+        if let Some(last) = self.present.back_mut() {
+            last.identity = identity;
+        }
     }
 
     /// Takes back [`Series::next`]: the file is not ours, or not there. Its number is not used again.
-    pub fn forget(&mut self, path: &Path) {
-        self.present.retain(|present| present != path);
+    pub fn forget(&mut self) {
+        self.present.pop_back();
     }
 
-    /// Removes the oldest files but for `keep`; says how many went.
+    /// Removes the oldest files but for `keep`; says how many went. One that another capture has begun
+    /// to write, that is no longer the file it was, or that is another's and may not be removed, is left alone and
+    /// no longer counted.
     pub fn keep(&mut self, keep: usize) -> Result<usize, SeriesError> {
-        let mut removed = 0;
+        let mut gone = 0;
         while self.present.len() > keep.max(1) {
-            let Some(path) = self.present.pop_front() else { break };
-            match std::fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            let Some(Present { entry, identity, is_own }) = self.present.pop_front() else { break };
+            let removed = match identity {
+                Some(identity) if is_own => entry.remove_if(identity),
+                _ => entry.remove_unless_live(identity),
+            };
+            match removed {
+                Ok(Removal::Removed | Removal::Gone) => gone += 1,
+                Ok(Removal::Live) => {}
+                // Whoever may create files in the folder must not be able to end the capture.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_own => {
+                    if !std::mem::replace(&mut self.has_met, true) {
+                        self.left = Some(entry.path());
+                    }
+                }
+                Err(source) => {
+                    let path = entry.path();
                     return Err(SeriesError { operation: "remove", path, source });
                 }
-                _ => removed += 1,
             }
         }
-        Ok(removed)
+        Ok(gone)
+    }
+
+    /// The first file that was left because it may not be removed; once.
+    pub fn take_left(&mut self) -> Option<PathBuf> {
+        self.left.take()
     }
 
     /// How many files there are.
@@ -126,6 +189,19 @@ impl Series {
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
+}
+
+/// The identity of a file that this process may read and no capture writes.
+fn identify(entry: &Entry) -> Option<Identity> {
+    if entry.kind().ok()? != Some(FileType::RegularFile) {
+        return None;
+    }
+    let file = entry.open(OFlags::RDONLY).ok()?;
+    let status = fstat(&file).ok()?;
+    let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    let is_live =
+        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK);
+    if is_file && !is_live { Identity::of_file(&file).ok() } else { None }
 }
 
 #[cfg(test)]
@@ -144,25 +220,29 @@ mod tests {
             "b_00012_20260101000001.pcapng.zst",
             "a_00013_2026.pcapng.zst",
             "a_x0014_20260101000001.pcapng.zst",
+            "a_18446744073709551615_20260101000001.pcapng.zst",
+            "a_18446744073709551614_20260101000001.pcapng.zst",
+            "a_99999999999999999999_20260101000001.pcapng.zst",
             "a.pcapng.zst",
         ] {
             touch(name);
         }
-        let mut series = Series::open(&folder.path().join("a.pcapng.zst")).unwrap();
+        let base = Entry::find(&folder.path().join("a.pcapng.zst")).unwrap().unwrap();
+        let mut series = Series::open(base.clone(), true).unwrap();
         assert_eq!(series.len(), 2);
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_333_501);
         let next = series.next(now);
-        let name = next.file_name().unwrap().to_str().unwrap();
+        let name = next.name().to_str().unwrap();
         assert_eq!(name, "a_00011_20261122074501.pcapng.zst");
         touch(name);
         assert_eq!(series.keep(1).unwrap(), 2);
         let mut left: Vec<_> = std::fs::read_dir(folder.path())
             .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .map(|entry| entry.unwrap().file_name())
             .filter(|name| series.number(name).is_some())
             .collect();
         left.sort();
         assert_eq!(left, ["a_00011_20261122074501.pcapng.zst"]);
-        assert_eq!(Series::open(&folder.path().join("a.pcapng.zst")).unwrap().last, 11);
+        assert_eq!(Series::open(base, true).unwrap().last, 11);
     }
 }

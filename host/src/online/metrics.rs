@@ -1,15 +1,19 @@
 //! What a capture has brought to Prometheus, over HTTP on this machine only.
 //!
-//! `text` writes the metrics, `http` answers one connection after the other on a thread of its own.
-//! The capture only leaves a finished text there, so no client can make it wait. Invariant: what is
-//! listened on is a loopback address, given in numbers: nothing is looked up, nobody outside connects.
+//! `text` writes the metrics, `server` answers all connections on one thread of its own, each a
+//! `connection`, whose request `http` reads. The capture only leaves a finished text there, so no client
+//! can make it wait, and none can make another wait. Invariant: what is listened on is a loopback
+//! address, given in numbers: nothing is looked up, nobody outside connects.
 
+mod connection;
 mod http;
+mod server;
 mod text;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::PipeWriter;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -17,6 +21,7 @@ pub use text::text;
 
 use super::activity::Activity;
 use crate::receive::Snapshot;
+use server::Server;
 
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,28 +55,88 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, MetricsError> {
 pub struct Metrics {
     address: SocketAddr,
     shared: Arc<Shared>,
+    /// Closed, it ends the thread.
+    stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     text: Mutex<Arc<str>>,
-    stop: AtomicBool,
+    connections: Connections,
+}
+
+impl Shared {
+    fn text(&self) -> Arc<str> {
+        Arc::clone(&self.text.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What became of connections.
+#[derive(Debug, Default)]
+struct Connections {
+    answered: Count,
+    /// By us: they were silent or slow, or too many.
+    given_up: Count,
+    /// By the client, before it had its answer.
+    left: Count,
+    /// They could not be accepted.
+    failed: Count,
+}
+
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+impl Count {
+    fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Connections {
+    fn counts(&self) -> [(&'static str, u64); 4] {
+        let Connections { answered, given_up, left, failed } = self;
+        [
+            ("answered", answered.get()),
+            ("given_up", given_up.get()),
+            ("left", left.get()),
+            ("failed", failed.get()),
+        ]
+    }
 }
 
 impl Metrics {
-    /// Starts to serve on an address of [`parse_address`]; with port 0 on one that is free.
-    pub fn serve(address: SocketAddr) -> Result<Self, MetricsError> {
+    /// Listens on an address of [`parse_address`]; with port 0 on one that is free. Starts no thread.
+    pub fn listen(address: SocketAddr) -> Result<TcpListener, MetricsError> {
         if !address.ip().is_loopback() {
             return Err(MetricsError::NotLoopback(address));
         }
+        TcpListener::bind(address).map_err(|source| MetricsError::Listen { address, source })
+    }
+
+    /// Starts to serve on an address, as [`Metrics::listen`] takes it.
+    pub fn serve(address: SocketAddr) -> Result<Self, MetricsError> {
+        Metrics::serve_on(Metrics::listen(address)?, address)
+    }
+
+    /// Starts to serve where [`Metrics::listen`] listens, of which `address` was asked for.
+    pub fn serve_on(listener: TcpListener, address: SocketAddr) -> Result<Self, MetricsError> {
         let failed = |source| MetricsError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let served = Arc::clone(&shared);
-        let thread = thread::spawn(move || serve(&listener, &served));
-        Ok(Metrics { address, shared, thread: Some(thread) })
+        let (stopped, stop) = io::pipe().map_err(failed)?;
+        let serve = move || {
+            Server::new(listener, stopped, &served)?.run();
+            Ok(())
+        };
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        let thread = thread.spawn(|| drop::<io::Result<()>>(serve())).map_err(failed)?;
+        Ok(Metrics { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -81,35 +146,18 @@ impl Metrics {
 
     /// From now on clients are told this.
     pub fn update(&self, snapshot: &Snapshot, activity: &Activity) {
-        let text: Arc<str> = text(snapshot, activity).into();
-        *self.shared.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        let mut text = text(snapshot, activity);
+        text.push_str(&text::of_connections(&self.shared.connections.counts()));
+        *self.shared.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
 }
 
 impl Drop for Metrics {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // A connection wakes the thread. If none can be made the thread ends with the process.
-        if TcpStream::connect_timeout(&self.address, http::PATIENCE).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
             // A server that panicked has told so.
             let _ = thread.join();
-        }
-    }
-}
-
-fn serve(listener: &TcpListener, shared: &Shared) {
-    for connection in listener.incoming() {
-        if shared.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let text = || Arc::clone(&shared.text.lock().unwrap_or_else(PoisonError::into_inner));
-        match connection {
-            // What becomes of one client's connection matters to nobody else.
-            Ok(stream) => _ = http::answer(stream, text),
-            // Such as too many open files: it passes, but must not spin.
-            Err(_) => thread::sleep(http::PATIENCE),
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use hmtt_format::escape;
 use serde::Serialize;
 
 use super::activity::{Activity, BankUse, HotPage};
@@ -107,8 +108,10 @@ pub struct Losses {
     pub duplicates: u64,
     /// Frames that came after a later one.
     pub reordered: u64,
-    /// Frames no card sent.
+    /// Frames no card sent, strays included.
     pub foreign: u64,
+    /// Frames with a card's addresses that go on from no card.
+    pub strays: u64,
     /// Times a card started to count anew.
     pub restarts: u64,
     /// Times a card lost its DDR clock.
@@ -179,12 +182,11 @@ impl Second {
         self.losses.places().is_empty() && self.failed.is_empty()
     }
 
-    /// Names of the interfaces that failed, for a terminal: an interface, too, may be named to move
-    /// its cursor.
+    /// Names of the interfaces that failed, for a terminal.
     pub fn failed_names(&self) -> String {
         let name = |failed: &Failed| self.interfaces.get(failed.link).map_or("?", String::as_str);
         let names: Vec<&str> = self.failed.iter().map(name).collect();
-        names.join(" ").replace(char::is_control, "?")
+        escape::name(&names.join(" ")).to_string()
     }
 
     /// READs of 1 access, 0 to 1; `None` without accesses.
@@ -234,7 +236,7 @@ impl Memory {
 impl Totals {
     /// At the moment of a snapshot.
     fn new(snapshot: &Snapshot, activity: &Activity) -> Self {
-        let sum = |field: fn(&Link) -> u64| snapshot.links.iter().map(field).sum();
+        let sum = |field| sum(&snapshot.links, field);
         Totals {
             captured: sum(|link| link.captured),
             frames: sum(|link| link.counts.frames),
@@ -256,7 +258,7 @@ impl Totals {
 impl Losses {
     fn new(snapshot: &Snapshot) -> Self {
         let links = &snapshot.links;
-        let sum = |field: fn(&Link) -> u64| links.iter().map(field).sum();
+        let sum = |field| sum(links, field);
         let known = |field: fn(&Link) -> Option<u64>| {
             links.iter().filter_map(field).reduce(|sum, drops| sum + drops)
         };
@@ -270,6 +272,7 @@ impl Losses {
             duplicates: sum(|link| link.counts.order.duplicates),
             reordered: sum(|link| link.counts.order.reordered),
             foreign: sum(|link| link.counts.foreign),
+            strays: sum(|link| link.counts.strays),
             restarts: sum(|link| link.counts.order.restarts),
             ddr_clock_losses: sum(|link| link.counts.ddr_clock_losses),
             unwritten_frames: snapshot.unwritten_frames,
@@ -290,4 +293,8 @@ impl Losses {
         ];
         places.into_iter().filter(|(_, lost)| *lost != 0).collect()
     }
+}
+
+fn sum(links: &[Link], field: fn(&Link) -> u64) -> u64 {
+    links.iter().map(field).fold(0, u64::saturating_add)
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use super::quantity::{clock, percent, scaled, with_unit};
 use super::second::Second;
+use hmtt_format::escape;
 
 const BETWEEN: &str = "  ";
 const RED: &str = "\x1b[1;31m";
@@ -72,8 +73,8 @@ fn parts(second: &Second) -> Vec<Part> {
         parts.push(part(7, format!("statistics skipped {skipped}")));
     }
     if let Some(name) = second.file.as_ref().and_then(|file| file.file_name()) {
-        // A file may be named to move a terminal's cursor.
-        let name = name.to_string_lossy().replace(char::is_control, "?");
+        let name = name.to_string_lossy();
+        let name = escape::name(&name);
         let written = with_unit(second.written_bytes as f64, "B");
         parts.push(part(11, format!("{name} {written}")));
     }

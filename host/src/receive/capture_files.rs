@@ -6,14 +6,19 @@
 mod one;
 mod target;
 
+use std::io::{self, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use hmtt_format::escape;
+
 use crate::capture::Captured;
-use crate::files::{Leftover, Output, Series, WriteError};
+use crate::files::{Directory, Leftover, LostFiles, Output, Series, Stop, Syncer, WriteError};
 use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
-use one::{begin, discard, finish, now};
-use target::Target;
+use one::{Closed, Make, begin, begin_single, finish, head, now};
+use target::Resolved;
+pub use target::{Target, descriptor, inherited};
 
 const COMPRESSED: &str = "zst";
 
@@ -29,6 +34,8 @@ pub struct FilePlan {
     pub rotation: Option<Rotation>,
     /// Level at which files are compressed with zstd.
     pub zstd: Option<i32>,
+    /// Permissions of the files, of which the umask takes some away.
+    pub mode: u32,
 }
 
 /// When to go on in another file, and how many to keep.
@@ -45,49 +52,99 @@ pub struct Rotation {
 }
 
 /// What was counted at each interface since the capture began, and a comment for the file.
-pub(super) type Statistics = Vec<(InterfaceStatistics, String)>;
+pub type Statistics = Vec<(InterfaceStatistics, String)>;
 
 /// The files of a capture.
-pub(super) struct CaptureFiles {
-    plan: FilePlan,
+pub struct CaptureFiles {
+    make: Make,
+    rotation: Option<Rotation>,
     series: Option<Series>,
     writer: PcapngWriter<Output>,
+    /// Makes ended files durable; started with the first of them.
+    syncer: Option<Syncer>,
     /// Start of the capture, since the epoch: statistics count from there in every file.
     started: Duration,
+    /// The same moment, by a clock that is never set.
+    start: Instant,
     begun: Instant,
     packets: u64,
     earlier_bytes: u64,
     files: u64,
     unwritten: u64,
+    lost: LostFiles,
     /// A failure that nothing more can be written after.
     failed: bool,
 }
 
 impl CaptureFiles {
-    /// Begins the first file.
-    pub fn open(mut plan: FilePlan, interfaces: &[Description]) -> Result<Self, WriteError> {
-        let target = Target::of(&plan)?;
+    /// Begins the first file. Once `stop` is asked for, no stream is waited for any longer.
+    pub fn open(
+        plan: FilePlan,
+        target: Target,
+        interfaces: &[Description],
+        stop: Stop,
+    ) -> Result<Self, WriteError> {
+        let mut make = Make { zstd: plan.zstd, mode: plan.mode };
         let is_zst = plan.path.extension().is_some_and(|extension| extension == COMPRESSED);
         if is_zst {
-            plan.zstd.get_or_insert(zstd::DEFAULT_COMPRESSION_LEVEL);
-        } else if plan.zstd.is_some() && !target.is_stream() {
-            plan.path.as_mut_os_string().push(".zst");
+            make.zstd.get_or_insert(zstd::DEFAULT_COMPRESSION_LEVEL);
         }
-        let mut series = plan.rotation.map(|_| Series::open(&plan.path)).transpose()?;
-        keep_one_less(&plan, series.as_mut())?;
-        let writer = begin(&plan, series.as_mut(), interfaces)?;
+        let mut series = None;
+        let writer = match target.resolve(&plan, stop)? {
+            Resolved::Stream(stream) => head(stream, make, interfaces)?,
+            Resolved::File(mut entry) => {
+                if !is_zst && make.zstd.is_some() {
+                    let mut name = entry.name().to_owned();
+                    name.push(".zst");
+                    entry = entry.beside(name);
+                }
+                match plan.rotation {
+                    None => begin_single(make, &entry, plan.overwrite, interfaces)?,
+                    Some(rotation) => {
+                        let series = series.insert(Series::open(entry, rotation.files.is_some())?);
+                        keep_one_less(Some(rotation), series)?;
+                        begin(make, series, interfaces)?
+                    }
+                }
+            }
+        };
         Ok(CaptureFiles {
-            plan,
+            make,
+            rotation: plan.rotation,
             series,
             writer,
+            syncer: None,
             started: now(),
+            start: Instant::now(),
             begun: Instant::now(),
             packets: 0,
             earlier_bytes: 0,
             files: 1,
             unwritten: 0,
+            lost: LostFiles::default(),
             failed: false,
         })
+    }
+
+    /// The directory in which later files will have to be created, if there will be any.
+    pub fn directory(&self) -> Option<&Directory> {
+        self.series.as_ref().map(Series::directory)
+    }
+
+    /// Removes the first file: the capture does not begin.
+    pub fn discard(self) {
+        self.writer.into_output().discard();
+    }
+
+    /// From the start of the capture until now, since the epoch; a clock that is set back does not
+    /// make it end before it starts.
+    fn times(&self) -> Range<Duration> {
+        self.started..self.started + self.start.elapsed()
+    }
+
+    /// Files that were removed or replaced while they were written.
+    pub fn lost(&self) -> &LostFiles {
+        &self.lost
     }
 
     /// The file that is being written.
@@ -112,7 +169,7 @@ impl CaptureFiles {
 
     /// Whether it is time for another file.
     pub fn is_due(&mut self) -> bool {
-        let Some(rotation) = self.plan.rotation else { return false };
+        let Some(rotation) = self.rotation else { return false };
         let bytes = rotation.bytes.is_some_and(|bytes| self.writer.output().len() >= bytes);
         let packets = rotation.packets.is_some_and(|packets| self.packets >= packets);
         // The clock is read only where it matters.
@@ -131,8 +188,9 @@ impl CaptureFiles {
         // The next file needs what this one has reserved and will not use.
         let output = self.writer.output();
         output.trim().map_err(|error| WriteError::at(output.path(), error))?;
-        keep_one_less(&self.plan, self.series.as_mut())?;
-        let next = begin(&self.plan, self.series.as_mut(), interfaces)?;
+        let Some(series) = &mut self.series else { return Ok(()) };
+        keep_one_less(self.rotation, series)?;
+        let next = begin(self.make, series, interfaces)?;
         self.end_file(next, statistics)
     }
 
@@ -142,11 +200,28 @@ impl CaptureFiles {
         next: PcapngWriter<Output>,
         statistics: &Statistics,
     ) -> Result<(), WriteError> {
+        let times = self.times();
         let ended = std::mem::replace(&mut self.writer, next);
         (self.begun, self.packets, self.files) = (Instant::now(), 0, self.files + 1);
-        let (bytes, finished) = finish(ended, self.started, statistics);
-        self.earlier_bytes += bytes;
-        finished
+        let closed = finish(ended, times, statistics);
+        self.earlier_bytes += closed.bytes;
+        Self::close(closed, &mut self.lost, &mut self.syncer)
+    }
+
+    /// Hands an ended file over to be made durable.
+    fn close(
+        closed: Closed,
+        lost: &mut LostFiles,
+        syncer: &mut Option<Syncer>,
+    ) -> Result<(), WriteError> {
+        if let Some(file) = closed.lost {
+            lost.push(file);
+        }
+        let synced = match closed.ended {
+            Some(ended) => syncer.get_or_insert_with(Syncer::start).hand_over(ended),
+            None => Ok(()),
+        };
+        closed.result.and(synced)
     }
 
     /// Appends a frame of the interface with this number.
@@ -214,15 +289,16 @@ impl CaptureFiles {
 
     /// Whether there was an old file to remove.
     fn drop_oldest(&mut self) -> bool {
-        let is_ring = self.plan.rotation.is_some_and(|rotation| rotation.files.is_some());
-        match &mut self.series {
-            // The last one is being written.
-            Some(series) if is_ring && series.len() > 1 => {
-                let keep = series.len() - 1;
-                series.keep(keep).is_ok_and(|removed| removed != 0)
+        let is_ring = self.rotation.is_some_and(|rotation| rotation.files.is_some());
+        let Some(series) = self.series.as_mut().filter(|_| is_ring) else { return false };
+        // The last one is being written. One that may not be removed makes no room.
+        while series.len() > 1 {
+            match series.keep(series.len() - 1) {
+                Ok(0) => tell_left(series),
+                removed => return removed.is_ok(),
             }
-            _ => false,
         }
+        false
     }
 
     fn go_on(
@@ -231,12 +307,16 @@ impl CaptureFiles {
         interfaces: &[Description],
         statistics: &Statistics,
     ) -> Result<(), WriteError> {
-        let mut next = begin(&self.plan, self.series.as_mut(), interfaces)?;
+        let Some(series) = &mut self.series else {
+            return Err(WriteError::Full { path: self.path() });
+        };
+        let mut next = begin(self.make, series, interfaces)?;
         let output = next.output();
-        let path = output.path().to_owned();
         if let Err(error) = output.restore(leftover).and_then(|()| output.flush()) {
-            discard(self.series.as_mut(), &path);
-            return Err(WriteError::at(&path, error));
+            let error = WriteError::at(output.path(), error);
+            series.forget();
+            next.into_output().discard();
+            return Err(error);
         }
         // What is left is in the next file now; that the last one has no statistics changes nothing.
         let _ = self.end_file(next, statistics);
@@ -244,18 +324,36 @@ impl CaptureFiles {
         Ok(())
     }
 
-    /// Ends the last file; all bytes written come back.
-    pub fn finish(self, statistics: &Statistics) -> (u64, Result<(), WriteError>) {
-        let (bytes, finished) = finish(self.writer, self.started, statistics);
-        (self.earlier_bytes + bytes, finished)
+    /// Ends the last file, and waits until all are durable. All bytes written come back, and the files
+    /// that are not at their paths.
+    pub fn finish(mut self, statistics: &Statistics) -> (u64, LostFiles, Result<(), WriteError>) {
+        let times = self.times();
+        let closed = finish(self.writer, times, statistics);
+        let bytes = self.earlier_bytes + closed.bytes;
+        let closed = Self::close(closed, &mut self.lost, &mut self.syncer);
+        let synced = self.syncer.map_or(Ok(()), Syncer::finish);
+        (bytes, self.lost, closed.and(synced))
     }
 }
 
 /// Makes room for another file where only so many are kept.
-fn keep_one_less(plan: &FilePlan, series: Option<&mut Series>) -> Result<(), WriteError> {
-    let files = plan.rotation.and_then(|rotation| rotation.files);
-    if let (Some(series), Some(files)) = (series, files) {
+fn keep_one_less(rotation: Option<Rotation>, series: &mut Series) -> Result<(), WriteError> {
+    if let Some(files) = rotation.and_then(|rotation| rotation.files) {
         series.keep(files.saturating_sub(1))?;
+        tell_left(series);
     }
     Ok(())
+}
+
+/// Says which file stays although it is one too many. The capture goes on.
+fn tell_left(series: &mut Series) {
+    if let Some(path) = series.take_left() {
+        let path = path.display().to_string();
+        // Standard error that is closed loses what nobody reads.
+        let _ = writeln!(
+            io::stderr(),
+            "hmtt-recv: warning: {}: this user may not remove it: it is left, and counted no more",
+            escape::name(&path)
+        );
+    }
 }

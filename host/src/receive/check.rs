@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use hmtt_format::frame::{FrameKind, MAC_HEADER_BYTES};
+use hmtt_format::Report;
+use serde::Serialize;
 
-use super::Link;
 use super::capture_files::Statistics;
+use super::{ClockStep, ClockSteps, Link};
 use crate::capture::{Captured, Standing};
 use crate::decode::wire::WireCounts;
-use crate::decode::{Frame, Origin, Wire, earlier_report};
+use crate::decode::{Item, Origin, Wire, earlier_report};
 use crate::pcapng::{Description, InterfaceStatistics};
 
 /// Gaps that the comment of a statistics block lists; the frames tell of all.
 const COMMENTED_GAPS: usize = 50;
+/// Steps of the clock that it lists.
+const COMMENTED_STEPS: usize = 20;
 
 /// One interface's frames, checked.
 pub(super) struct Check {
@@ -20,34 +23,37 @@ pub(super) struct Check {
     standing: Arc<Standing>,
     captured: u64,
     wire: Wire,
-    /// The last frame with a report.
-    report: Vec<u8>,
+    /// The last report of the card.
+    report: Option<Box<Report>>,
 }
 
 impl Check {
     /// Of an interface and its source.
     pub fn new((interface, standing): (String, Arc<Standing>)) -> Self {
-        Check { interface, standing, captured: 0, wire: Wire::default(), report: Vec::new() }
+        Check { interface, standing, captured: 0, wire: Wire::default(), report: None }
     }
 
     /// Checks a frame.
     pub fn frame(&mut self, link: usize, frame: &Captured<'_>) {
         self.captured += 1;
-        if is_report(frame.bytes) {
-            self.report.clear();
-            self.report.extend_from_slice(frame.bytes);
-        }
         let (packet, time, link) = (self.captured, Some(frame.time), link as u16);
         let origin = Origin { packet, offset: 0, time, link };
-        self.wire.count(origin, frame.bytes, &mut |_, _| {});
+        let last = &mut self.report;
+        // Only what is in a card's trace: a forged report would have the next file decoded as of another
+        // memory.
+        self.wire.count(origin, frame.bytes, &mut |_, item| {
+            if let Item::Report { report, .. } = item {
+                *last = Some(report);
+            }
+        });
     }
 
     /// What a file says of the interface before its frames.
     pub fn description(&self) -> Description {
         let mut description = Description::of(&self.interface);
         // Of several cards nobody could tell whose it is, and the wrong one is worse than none.
-        if !self.report.is_empty() && self.wire.cards().len() <= 1 {
-            description.comments.push(earlier_report::comment(&self.report));
+        if let Some(report) = self.report.as_ref().filter(|_| self.wire.cards().len() <= 1) {
+            description.comments.push(earlier_report::comment_of(report));
         }
         description
     }
@@ -86,23 +92,94 @@ impl Check {
     }
 }
 
-/// Whether a card's report is in the frame. Looks closely only where it may be one.
-fn is_report(bytes: &[u8]) -> bool {
-    let kinds = [FrameKind::Info, FrameKind::End];
-    let code = bytes.get(MAC_HEADER_BYTES).map(|byte| byte & 15);
-    kinds.iter().any(|kind| code == Some(*kind as u8))
-        && Frame::parse(bytes)
-            .and_then(|frame| frame.kind())
-            .is_some_and(|kind| kinds.contains(&kind))
+/// What a file says at its end of an interface: what it brought, and when the clock was set by which its
+/// frames' arrivals were told.
+#[derive(Serialize)]
+struct Comment {
+    #[serde(flatten)]
+    link: Link,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clock_steps: Vec<ClockStep>,
 }
 
 /// What is written at the end of a file.
-pub(super) fn statistics(links: &[Link]) -> Statistics {
+pub(super) fn statistics(links: &[Link], steps: &ClockSteps) -> Statistics {
     let comment = |link: &Link| {
         let mut link = link.clone();
         link.counts.gaps.truncate(COMMENTED_GAPS);
         link.cards.iter_mut().for_each(|card| card.gaps.clear());
-        serde_json::to_string(&link).unwrap_or_default()
+        let clock_steps = steps.listed.iter().take(COMMENTED_STEPS).copied().collect();
+        serde_json::to_string(&Comment { link, clock_steps }).unwrap_or_default()
     };
     links.iter().map(|link| (link.statistics, comment(link))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hmtt_format::FORMAT_VERSION;
+    use hmtt_format::address_map::{Axis, MapBuilder};
+    use hmtt_format::config::{Granularity, Mode};
+    use hmtt_format::frame::{FrameKind, MAX_FRAME_BYTES, PayloadHeader, Sync, encode};
+    use hmtt_format::info::StaticWords;
+    use hmtt_format::{Generation, MemoryDescription};
+
+    use super::*;
+
+    fn report(tag_window: u64) -> Report {
+        let mut map = MapBuilder::default();
+        (0..10).for_each(|bit| map.bit(Axis::Column, bit, 1 << bit).unwrap());
+        (0..10).for_each(|bit| map.bit(Axis::Row, bit, 1 << (10 + bit)).unwrap());
+        let map = map.build().unwrap();
+        let memory = MemoryDescription::new(Generation::Ddr1, map, 8, 4, 10_000).unwrap();
+        Report {
+            version: FORMAT_VERSION,
+            running: true,
+            mode: Mode::Line,
+            frequency: false,
+            granularity: Granularity::Line,
+            slice_code: 9,
+            threshold: 187,
+            tag_window: Some(tag_window),
+            reads: 0,
+            writes: 0,
+            faults: 0,
+            tags: 0,
+            unreported: 0,
+            burst_length: Some(4),
+            digest: StaticWords::new(&memory).as_slice()[0],
+            memory,
+        }
+    }
+
+    fn info(counter: u64, accesses: u64, report: &Report) -> Vec<u8> {
+        let sync = Sync { clock: 0, unit_log2: 6, segment: 0, accesses, lost: 0 }.encode();
+        let memory = StaticWords::new(&report.memory);
+        let words = [&sync[..], &report.encode_dynamic(), memory.as_slice()].concat();
+        let (kind, count) = (FrameKind::Info as u8, words.len() as u8);
+        let header = PayloadHeader { version: FORMAT_VERSION, kind, words: count, lost: 0 };
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = encode(&mut buffer, counter, header, &words);
+        buffer[..length].to_vec()
+    }
+
+    #[test]
+    fn a_forged_report_is_not_what_the_next_file_begins_with() {
+        let mut check = Check::new(("eth1".to_owned(), Arc::new(Standing::default())));
+        let (own, forged) = (report(0x1000_0000), report(0x2000_0000));
+        let frames = [
+            info(0, 0, &own),
+            info(1 << 35, 1 << 30, &forged),
+            info(1, 0, &own),
+            info(1 << 36, 1 << 31, &forged),
+        ];
+        for bytes in &frames {
+            let original_len = bytes.len() as u32;
+            let frame = Captured { time: Duration::ZERO, original_len, bytes };
+            check.frame(0, &frame);
+            let comments = check.description().comments;
+            assert_eq!(earlier_report::of_comments(&comments), Some(own.clone()));
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Link, ReceiveError, Snapshot};
+use super::{ClockStep, Link, ReceiveError, Snapshot};
+use crate::files::LostFile;
 
 /// What was received.
 #[derive(Debug, Serialize)]
@@ -20,6 +21,14 @@ pub struct Outcome {
     pub unwritten_frames: u64,
     /// Captured frames the online statistics left out because they lagged.
     pub skipped_frames: u64,
+    /// Files that were removed or replaced while they were written.
+    pub lost_file_count: u64,
+    /// The first of them.
+    pub lost_files: Vec<LostFile>,
+    /// How often the wall clock was set.
+    pub clock_step_count: u64,
+    /// The first of these steps.
+    pub clock_steps: Vec<ClockStep>,
     /// Each interface.
     pub links: Vec<Link>,
     /// Why the capture ended early, if it did.
@@ -37,6 +46,10 @@ impl Outcome {
             files: snapshot.files,
             unwritten_frames: snapshot.unwritten_frames,
             skipped_frames: snapshot.skipped_frames,
+            lost_file_count: snapshot.lost_files.count,
+            lost_files: snapshot.lost_files.listed,
+            clock_step_count: snapshot.clock_steps.count,
+            clock_steps: snapshot.clock_steps.listed,
             links: snapshot.links,
             error,
         }
@@ -44,6 +57,7 @@ impl Outcome {
 
     /// Whether anything is known to be missing.
     pub fn has_loss(&self) -> bool {
-        self.unwritten_frames != 0 || self.links.iter().any(Link::has_loss)
+        let is_lost = self.unwritten_frames != 0 || self.lost_file_count != 0;
+        is_lost || self.links.iter().any(Link::has_loss)
     }
 }

@@ -9,6 +9,7 @@ use hmtt_format::frame::END_REPEATS;
 
 use super::capture_files::{CaptureFiles, Statistics};
 use super::check::{Check, statistics};
+use super::clock_steps::ClockWatch;
 use super::mirrors::{self, Sample};
 use super::observer::Observer;
 use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
@@ -29,6 +30,7 @@ pub(super) struct Recorder {
     files: Option<CaptureFiles>,
     observer: Observer,
     limits: Limits,
+    clock: ClockWatch,
     begin: Instant,
     captured: u64,
     requests: Receiver<SyncSender<Snapshot>>,
@@ -41,35 +43,30 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(
-        setup: Setup,
-        requests: Receiver<SyncSender<Snapshot>>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self, WriteError> {
+    pub fn new(setup: Setup, requests: Receiver<SyncSender<Snapshot>>) -> Self {
         let standings = setup.queue.standings();
         let checks: Vec<Check> =
             setup.interfaces.into_iter().zip(standings).map(Check::new).collect();
-        let descriptions: Vec<_> = checks.iter().map(Check::description).collect();
-        let files = setup.files.map(|plan| CaptureFiles::open(plan, &descriptions)).transpose()?;
         let observer = Observer::start(setup.observer, setup.observer_share);
         let samples = checks.iter().map(|_| Sample::default());
         let samples = if checks.len() > 1 { samples.collect() } else { Vec::new() };
-        Ok(Recorder {
+        Recorder {
             queue: setup.queue,
             samples,
+            clock: ClockWatch::new(checks.len()),
             checks,
-            files,
+            files: setup.files,
             observer,
             limits: setup.limits,
             begin: Instant::now(),
             captured: 0,
             requests,
-            stop,
+            stop: setup.stop,
             interrupted: setup.interrupted,
             no_more_files: false,
             error: None,
             flushed: Instant::now(),
-        })
+        }
     }
 
     pub fn run(mut self) -> Outcome {
@@ -78,7 +75,9 @@ impl Recorder {
             if self.is_over() {
                 self.queue.stop();
             }
-            match self.queue.next() {
+            let delivery = self.queue.next();
+            self.clock.look(self.captured);
+            match delivery {
                 Delivery::Batch(link, batch) => self.take(link, batch),
                 Delivery::Idle => self.idle(),
                 Delivery::Ended => break,
@@ -124,6 +123,7 @@ impl Recorder {
                 break;
             }
             self.captured += 1;
+            self.clock.frame(link, frame.time, self.captured);
             self.write(link, &frame, hurry);
             self.checks[link].frame(link, &frame);
             if let Some(sample) = self.samples.get_mut(link) {
@@ -175,7 +175,10 @@ impl Recorder {
 
     /// What a file begins and ends with.
     fn frame_of_file(&self) -> (Vec<Description>, Statistics) {
-        (self.checks.iter().map(Check::description).collect(), statistics(&self.links()))
+        (
+            self.checks.iter().map(Check::description).collect(),
+            statistics(&self.links(), &self.clock.steps()),
+        )
     }
 
     fn rescue(&mut self, error: WriteError) {
@@ -215,8 +218,8 @@ impl Recorder {
     }
 
     fn snapshot(&mut self, links: Vec<Link>) -> Snapshot {
-        let files = self.files.as_mut();
-        let (file, written_bytes, files, unwritten_frames) = match files {
+        let lost_files = self.files.as_ref().map(|files| files.lost().clone());
+        let (file, written_bytes, files, unwritten_frames) = match &mut self.files {
             Some(files) => (Some(files.path()), files.bytes(), files.count(), files.unwritten()),
             None => (None, 0, 0, 0),
         };
@@ -227,6 +230,8 @@ impl Recorder {
             written_bytes,
             files,
             unwritten_frames,
+            lost_files: lost_files.unwrap_or_default(),
+            clock_steps: self.clock.steps(),
             queue: self.queue.fill(),
             skipped_frames: self.observer.skipped(),
             links,
@@ -246,8 +251,9 @@ impl Recorder {
         }
         mirrors::find(&mut snapshot.links, &self.samples);
         if let Some(files) = self.files {
-            let (bytes, finished) = files.finish(&statistics(&snapshot.links));
-            snapshot.written_bytes = bytes;
+            let (bytes, lost, finished) =
+                files.finish(&statistics(&snapshot.links, &snapshot.clock_steps));
+            (snapshot.written_bytes, snapshot.lost_files) = (bytes, lost);
             if let Err(failed) = finished {
                 error.get_or_insert(failed.into());
             }

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use super::ClockSteps;
 use crate::decode::Counts;
+use crate::files::LostFiles;
 use crate::pcapng::InterfaceStatistics;
 
 /// What one interface has brought.
@@ -49,6 +51,10 @@ pub struct Snapshot {
     pub files: u64,
     /// Captured frames that could not be written.
     pub unwritten_frames: u64,
+    /// Files that were not at their paths when they were finished.
+    pub lost_files: LostFiles,
+    /// When the wall clock was set.
+    pub clock_steps: ClockSteps,
     /// Batches (of about 1 MiB) that wait for the writer, and how many may.
     pub queue: (usize, usize),
     /// Captured frames the online statistics left out because they lagged.

@@ -1,10 +1,12 @@
 //! A running capture to what is shown of it, until it ends.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hmtt_format::escape;
 use hmtt_host::arguments::Arguments;
 use hmtt_host::capture::Batch;
 use hmtt_host::online::metrics::Metrics;
@@ -21,6 +23,21 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often what is shown is renewed.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// What showing a capture needs of the system, which may not be had.
+pub struct Needs {
+    listener: Option<TcpListener>,
+}
+
+impl Needs {
+    /// Takes what is needed, before the capture replaces a file. Starts no thread.
+    pub fn take(arguments: &Arguments) -> Result<Self> {
+        if arguments.tui {
+            Screen::check().context("cannot use the terminal")?;
+        }
+        Ok(Needs { listener: arguments.metrics.map(Metrics::listen).transpose()? })
+    }
+}
+
 /// Where a capture is shown.
 pub struct Watch {
     statistics: Option<Arc<Mutex<Statistics>>>,
@@ -35,11 +52,13 @@ pub struct Watch {
 
 impl Watch {
     /// Prepares what was asked for; the screen is taken later, by [`Watch::open_screen`].
-    pub fn new(arguments: &Arguments) -> Result<Self> {
+    pub fn new(arguments: &Arguments, Needs { listener }: Needs) -> Result<Self> {
         let own_line =
             io::stderr().is_terminal() && !(arguments.json && io::stdout().is_terminal());
         let status = own_line && !arguments.quiet && !arguments.tui;
-        let metrics = arguments.metrics.map(Metrics::serve).transpose()?;
+        let metrics = arguments.metrics.zip(listener);
+        let metrics = metrics.map(|(address, listener)| Metrics::serve_on(listener, address));
+        let metrics = metrics.transpose()?;
         let watched = status || arguments.json || arguments.tui || metrics.is_some();
         let statistics = || Arc::new(Mutex::new(Statistics::new(Options::default())));
         Ok(Watch {
@@ -129,6 +148,7 @@ impl Watch {
             let mut errors = io::stderr().lock();
             let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
             // Standard error that is closed loses what nobody reads.
+            let (name, reason) = (escape::name(name), escape::message(&reason));
             let _ = cleared
                 .and_then(|()| writeln!(errors, "hmtt-recv: {name}: {reason}; the others go on"));
         }
@@ -141,7 +161,8 @@ impl Watch {
         let silent = outcome.links.iter().filter(|link| link.counts.frames == 0);
         for link in silent.filter(|link| link.failed.is_none()) {
             // Said to nobody if nobody read the summary.
-            let _ = writeln!(io::stderr(), "no card was heard on {}", link.interface);
+            let _ =
+                writeln!(io::stderr(), "no card was heard on {}", escape::name(&link.interface));
         }
         if let Some(lines) = self.lines {
             let before = signals.interrupted();

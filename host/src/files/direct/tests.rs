@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
     let folder = tempfile::tempdir().unwrap();
-    let file = DiskFile::create(&folder.path().join(name), false).unwrap();
+    let entry = Entry::find(&folder.path().join(name)).unwrap().unwrap();
+    let file = DiskFile::create(&entry, 0o600, false).unwrap();
     (folder, file)
 }
 
@@ -36,7 +37,7 @@ proptest! {
                 _ => {}
             }
         }
-        prop_assert_eq!(file.finish().0, expected.len() as u64);
+        prop_assert_eq!(file.finish().length, expected.len() as u64);
         prop_assert!(std::fs::read(&path).unwrap() == expected);
     }
 
@@ -61,7 +62,7 @@ proptest! {
             }
         }
         let leftover = file.reclaim().unwrap();
-        let length = file.finish().0 as usize;
+        let length = file.finish().length as usize;
         prop_assert!(ends.contains(&length));
         prop_assert_eq!(leftover.units as usize, ends.iter().filter(|end| **end > length).count());
         let mut whole = std::fs::read(&path).unwrap();
@@ -86,6 +87,6 @@ fn what_is_reserved_and_not_used_is_given_back() {
     file.trim().unwrap();
     assert!(taken() < 2 * DRAIN_BYTES as u64, "{} bytes taken", taken());
     file.write_all(&[2; 10]).unwrap();
-    assert_eq!(file.finish().0, DRAIN_BYTES as u64 + 10);
+    assert_eq!(file.finish().length, DRAIN_BYTES as u64 + 10);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), DRAIN_BYTES as u64 + 10);
 }

@@ -1,98 +1,153 @@
-//! One HTTP connection to its answer: a request of bounded size, in bounded time, then it is closed.
+//! A request's bytes to an answer's bytes. Takes no sockets.
+//!
+//! Answers GET and HEAD of `/metrics` to whoever names this machine as host. A page of another site that a
+//! browser on this machine shows can have its own name resolved to 127.0.0.1 (DNS rebinding) and would be
+//! free to read the answer; its name is in the Host header, so the request is refused.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::net::IpAddr;
 
 use prometheus::TEXT_FORMAT;
 
-/// How long a client may take for a request, and for an answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the longest request line with headers; Prometheus sends a few hundred.
-const MAX_REQUEST_BYTES: usize = 8192;
+pub(super) const MAX_REQUEST_BYTES: usize = 8192;
 const PLAIN: &str = "text/plain; charset=utf-8";
+const END: &[u8] = b"\r\n\r\n";
 
-struct Answer {
-    status: &'static str,
-    content_type: &'static str,
-    /// More header lines, each with its end.
-    headers: &'static str,
-    body: Arc<str>,
-    head_only: bool,
+/// How far a request has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// More of it must come.
+    Partial,
+    /// Its headers are there, which end at this byte.
+    Whole(usize),
+    /// Its headers are longer than any that is answered.
+    TooLong,
 }
 
-/// Reads a request and answers it. `metrics`: what there is to tell.
-pub(super) fn answer(mut stream: TcpStream, metrics: impl Fn() -> Arc<str>) -> io::Result<()> {
-    let request = request(&mut stream)?;
-    let answer = judge(request.as_deref(), metrics);
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let Answer { status, content_type, headers, body, head_only } = answer;
+/// How far a request has come of which these bytes arrived, the last `new` of them just now.
+pub(super) fn progress(request: &[u8], new: usize) -> Progress {
+    let from = request.len().saturating_sub(new + END.len() - 1);
+    let end = request[from..].windows(END.len()).position(|bytes| bytes == END);
+    match end.map(|end| from + end) {
+        Some(end) if end + END.len() <= MAX_REQUEST_BYTES => Progress::Whole(end),
+        None if request.len() < MAX_REQUEST_BYTES => Progress::Partial,
+        _ => Progress::TooLong,
+    }
+}
+
+/// The answer to a request whose headers did not end, because it was too long or its client has closed.
+pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
+    match progress {
+        Progress::TooLong => error("431 Request Header Fields Too Large", ""),
+        _ => error("400 Bad Request", ""),
+    }
+}
+
+/// The answer to a request without the end of its headers. `metrics`: what there is to tell.
+pub(super) fn answer(request: &[u8], metrics: &str) -> Vec<u8> {
+    let Some((line, headers)) = std::str::from_utf8(request).ok().map(split_line) else {
+        return error("400 Bad Request", "");
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[method, target, version] = &words[..] else { return error("400 Bad Request", "") };
+    if !version.starts_with("HTTP/1.") {
+        return error("505 HTTP Version Not Supported", "");
+    }
+    match is_this_machine(headers, version) {
+        Some(true) => {}
+        Some(false) => return error("421 Misdirected Request", ""),
+        None => return error("400 Bad Request", ""),
+    }
+    // A query asks for nothing that would differ.
+    let is_metrics = target.split('?').next() == Some("/metrics");
+    match (method, is_metrics) {
+        ("GET", true) => message("200 OK", TEXT_FORMAT, "", metrics, metrics),
+        ("HEAD", true) => message("200 OK", TEXT_FORMAT, "", metrics, ""),
+        ("GET" | "HEAD", false) => error("404 Not Found", ""),
+        _ => error("405 Method Not Allowed", "Allow: GET, HEAD\r\n"),
+    }
+}
+
+fn split_line(request: &str) -> (&str, &str) {
+    request.split_once("\r\n").unwrap_or((request, ""))
+}
+
+/// Whether the headers name this machine as host: by a loopback address or as `localhost`. Unknown if they
+/// name none, which only HTTP/1.0 allows, or several.
+fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim().to_owned())
+    };
+    let mut hosts = headers.split("\r\n").filter_map(header);
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Some(is_loopback(&host)),
+        (None, _) if version == "HTTP/1.0" => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether a host, perhaps with a port, is this machine whatever a name server says.
+fn is_loopback(host: &str) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (host, ""),
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let is_local = bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_local && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn error(status: &str, headers: &str) -> Vec<u8> {
+    let body = format!("{status}\n");
+    message(status, PLAIN, headers, &body, &body)
+}
+
+/// `body` states the length; `sent` is what comes of it.
+fn message(status: &str, content_type: &str, headers: &str, body: &str, sent: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
          {headers}Connection: close\r\n\r\n"
     );
-    stream.write_all(head.as_bytes())?;
-    if !head_only {
-        stream.write_all(body.as_bytes())?;
-    }
-    // To close with bytes unread would make the client's kernel discard the answer.
-    stream.shutdown(Shutdown::Write)?;
-    stream.read(&mut [0; MAX_REQUEST_BYTES]).map(|_| ())
+    [head.as_bytes(), sent.as_bytes()].concat()
 }
 
-/// The request up to the end of its headers; `None` if it is too long, or ends before.
-fn request(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut request = Vec::new();
-    let mut buffer = [0; 1024];
-    while request.len() <= MAX_REQUEST_BYTES {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(None);
-        }
-        request.extend_from_slice(&buffer[..count]);
-        if request.windows(4).any(|end| end == b"\r\n\r\n") {
-            return Ok(Some(request));
-        }
-    }
-    Ok(None)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn judge(request: Option<&[u8]>, metrics: impl Fn() -> Arc<str>) -> Answer {
-    let plain = |status: &'static str| Answer {
-        status,
-        content_type: PLAIN,
-        headers: "",
-        body: format!("{status}\n").into(),
-        head_only: false,
-    };
-    let line = request.and_then(|request| request.split(|byte| *byte == b'\r').next());
-    let Some(line) = line.and_then(|line| std::str::from_utf8(line).ok()) else {
-        return plain("400 Bad Request");
-    };
-    let mut words = line.split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return plain("400 Bad Request");
-    };
-    if !version.starts_with("HTTP/1.") {
-        return plain("505 HTTP Version Not Supported");
+    #[test]
+    fn only_this_machine_is_a_host() {
+        for host in ["localhost", "LOCALHOST:9464", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:80"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", "evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+        for host in ["192.168.1.2", "0.0.0.0", "[::]:80", "localhost:x", "127.1", "a@localhost"] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
-    let head_only = method == "HEAD";
-    if !head_only && method != "GET" {
-        return Answer { headers: "Allow: GET, HEAD\r\n", ..plain("405 Method Not Allowed") };
+
+    #[test]
+    fn the_end_of_a_request_is_found_however_it_is_cut() {
+        let whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\nmore";
+        let end = whole.len() - 8;
+        for first in 0..whole.len() {
+            let found = progress(&whole[..first], first);
+            match first >= end + 4 {
+                true => assert_eq!(found, Progress::Whole(end)),
+                false => {
+                    assert_eq!(found, Progress::Partial);
+                    assert_eq!(progress(whole, whole.len() - first), Progress::Whole(end));
+                }
+            }
+        }
+        assert_eq!(progress(&[b'a'; MAX_REQUEST_BYTES], 1), Progress::TooLong);
+        let late = [&[b'a'; MAX_REQUEST_BYTES][..], END].concat();
+        assert_eq!(progress(&late, late.len()), Progress::TooLong);
     }
-    // A query asks for nothing that would differ.
-    if target.split('?').next() != Some("/metrics") {
-        return Answer { head_only, ..plain("404 Not Found") };
-    }
-    Answer { status: "200 OK", content_type: TEXT_FORMAT, headers: "", body: metrics(), head_only }
 }

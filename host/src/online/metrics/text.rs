@@ -43,7 +43,12 @@ const BY_LINK: &[ByLink] = &[
     ("reordered_frames", "Frames that came after a later one.", |link| {
         Some(link.counts.order.reordered)
     }),
-    ("foreign_frames", "Frames that no card sent.", |link| Some(link.counts.foreign)),
+    ("foreign_frames", "Frames that no card sent, strays included.", |link| {
+        Some(link.counts.foreign)
+    }),
+    ("stray_frames", "Frames like a card's that go on from no card.", |link| {
+        Some(link.counts.strays)
+    }),
     ("restarts", "Times the card started to count anew.", |link| Some(link.counts.order.restarts)),
     ("ddr_clock_losses", "Times the card lost its DDR clock.", |link| {
         Some(link.counts.ddr_clock_losses)
@@ -67,6 +72,15 @@ pub fn text(snapshot: &Snapshot, activity: &Activity) -> String {
     families.retain(|family| !family.get_metric().is_empty());
     // The encoder refuses only families without name or metrics.
     TextEncoder::new().encode_to_string(&families).unwrap_or_default()
+}
+
+/// What became of connections to the metrics themselves, by result.
+pub(super) fn of_connections(counts: &[(&str, u64)]) -> String {
+    let metrics =
+        counts.iter().map(|(result, count)| counter(*count, &[("result", (*result).to_owned())]));
+    let help = "Connections to these metrics that have ended.";
+    let family = family("metrics_connections_total", help, MetricType::COUNTER, metrics.collect());
+    TextEncoder::new().encode_to_string(&[family]).unwrap_or_default()
 }
 
 fn interfaces_up(snapshot: &Snapshot) -> MetricFamily {

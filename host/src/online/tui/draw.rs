@@ -6,6 +6,7 @@ mod chart;
 mod losses;
 mod memory;
 
+use hmtt_format::escape;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -72,7 +73,7 @@ impl View {
     fn title(&self, second: &Second) -> Line<'static> {
         let rates = &second.rates;
         let mut spans = vec![
-            Span::from(format!(" {} ", second.interfaces.join(" "))).bold(),
+            Span::from(format!(" {} ", escape::name(&second.interfaces.join(" ")))).bold(),
             Span::from(clock(second.elapsed)),
             Span::from(format!("  {:.0} fps", rates.frames)),
             Span::from(format!("  {}", with_unit(rates.accesses, "acc/s"))).bold(),
@@ -122,10 +123,7 @@ fn receiver_line(second: &Second) -> Line<'static> {
         Span::from(format!("  written {}", with_unit(second.written_bytes as f64, "B"))),
     ];
     if let Some(file) = &second.file {
-        spans.push(Span::from(format!(
-            "  {}",
-            file.display().to_string().replace(char::is_control, "?")
-        )));
+        spans.push(Span::from(format!("  {}", escape::name(&file.to_string_lossy()))));
     }
     if second.losses.skipped_frames != 0 {
         let skipped = scaled(second.losses.skipped_frames as f64);

@@ -30,9 +30,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is, and sees to it that a panic gives it back. An error
-    /// if it is none.
-    pub fn open() -> io::Result<Self> {
+    /// Says whether there is a terminal that [`Screen::open`] could take.
+    pub fn check() -> io::Result<()> {
+        Self::ends().map(drop)
+    }
+
+    /// Where keys come from, and where the screen is.
+    fn ends() -> io::Result<[OwnedFd; 2]> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -43,7 +47,13 @@ impl Screen {
             stdin if stdin.is_terminal() => rustix::io::dup(&stdin)?,
             _ => File::open("/dev/tty")?.into(),
         };
-        let ends = [keys, rustix::io::dup(io::stdout())?];
+        Ok([keys, rustix::io::dup(io::stdout())?])
+    }
+
+    /// Takes the terminal that standard output is, and sees to it that a panic gives it back. An error
+    /// if it is none.
+    pub fn open() -> io::Result<Self> {
+        let ends = Self::ends()?;
         let terminal = Some(ratatui::try_init()?);
         let mut screen = Screen { terminal, ends, more: false, view: View::default() };
         screen.draw()?;

@@ -41,6 +41,7 @@ pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
         ("copies", losses.duplicates),
         ("reordered", losses.reordered),
         ("foreign", losses.foreign),
+        ("strays", losses.strays),
         ("restarts", losses.restarts),
         ("clock lost", losses.ddr_clock_losses),
     ] {

@@ -1,5 +1,6 @@
 //! Hot pages and banks to tables with bars.
 
+use hmtt_format::escape;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -23,7 +24,7 @@ pub(super) fn draw_pages(view: &View, second: &Second, frame: &mut Frame<'_>, ar
     let rows = pages.iter().map(|page| {
         let interface = second.interfaces.get(page.link).filter(|_| several);
         Row::new([
-            interface.cloned().unwrap_or_default(),
+            interface.map(|name| escape::name(name).to_string()).unwrap_or_default(),
             format!("{:>10}", page.address.to_string()),
             format!("{:>7}", scaled(page.accesses as f64)),
             bar(page.accesses, most, PAGE_BAR),
