@@ -17,7 +17,7 @@ mod marks;
 mod survey;
 mod time_base;
 
-pub(crate) use marks::pair as pair_marks;
+pub(crate) use marks::{Index as MarkIndex, Offset, first_offset, follow as follow_marks};
 pub use survey::{Strand, strands};
 pub use time_base::{How, TimeBase};
 
@@ -26,6 +26,9 @@ use std::path::PathBuf;
 use crate::decode::Item;
 use crate::pcapng::ReadError;
 use feed::Feed;
+
+/// Most cards of all captures: each of them reads its capture once more.
+pub const MAX_SOURCES: usize = 256;
 
 /// What is told by hand, and what is assumed.
 #[derive(Clone, Debug)]
@@ -62,6 +65,9 @@ pub enum MergeError {
     /// An offset for a source that is none.
     #[error("there is no source {0}; there are {1}, numbered from 1")]
     NoSource(usize, usize),
+    /// Each source is read at the same time as all others.
+    #[error("the captures have {0} cards; at most {MAX_SOURCES} can be merged")]
+    TooMany(usize),
     /// Nothing relates the clocks.
     #[error(
         "nothing relates the clock of {strand} to the first one's: it has no mark in common, and no \
@@ -88,12 +94,17 @@ impl Merge {
             return Err(MergeError::Nothing);
         }
         let sources = strands.iter().map(|strand| strand.source + 1).max().unwrap_or(0);
+        if sources > MAX_SOURCES {
+            return Err(MergeError::TooMany(sources));
+        }
         if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
             return Err(MergeError::NoSource(*wrong + 1, sources));
         }
+        let marks = MarkIndex::new(strands[0].timed_marks());
+        let reference = (&strands[0], &marks);
         let base = |strand: &Strand| {
             let offset = options.offsets.iter().rev().find(|(source, _)| *source == strand.source);
-            TimeBase::relate(&strands[0], strand, offset.map(|(_, offset)| *offset), options)
+            TimeBase::relate(reference, strand, offset.map(|(_, offset)| *offset), options)
                 .ok_or_else(|| MergeError::Unrelated { strand: strand.to_string() })
         };
         let mut bases = strands.iter().map(base).collect::<Result<Vec<_>, _>>()?;
@@ -138,14 +149,13 @@ impl Merge {
     fn feeds(&self) -> Result<Vec<Feed<'_>>, MergeError> {
         let mut feeds: Vec<Feed<'_>> = Vec::new();
         for (number, (strand, base)) in self.strands().enumerate() {
-            let at = match feeds.iter().position(|feed| feed.is_of(strand)) {
-                Some(at) => at,
-                None => {
-                    feeds.push(Feed::open(strand)?);
-                    feeds.len() - 1
-                }
-            };
-            feeds[at].add(strand, number, base);
+            // The strands of a card follow each other.
+            if !feeds.last().is_some_and(|feed| feed.is_of(strand)) {
+                feeds.push(Feed::open(strand)?);
+            }
+            if let Some(feed) = feeds.last_mut() {
+                feed.add(strand, number, base);
+            }
         }
         Ok(feeds)
     }

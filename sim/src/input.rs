@@ -65,11 +65,14 @@ impl InputError {
     /// A line that is not what it should be. Long lines are shortened.
     pub fn malformed(path: &Path, line: u64, expected: impl Into<String>, got: &str) -> Self {
         const SHOWN: usize = 60;
+        let got = hmtt_format::escape::message(got).to_string();
         let got = match got.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}...", &got[..end]),
-            None => got.to_owned(),
+            None => got,
         };
-        InputError::Malformed { path: path.into(), line, expected: expected.into(), got }
+        // What was expected may name a part of the line.
+        let expected = hmtt_format::escape::message(&expected.into()).to_string();
+        InputError::Malformed { path: path.into(), line, expected, got }
     }
 }
 

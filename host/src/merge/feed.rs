@@ -41,9 +41,9 @@ impl CardSink for OfCard<'_> {
 impl<'a> Feed<'a> {
     /// Opens the capture of a strand.
     pub fn open(strand: &Strand) -> Result<Self, MergeError> {
-        let failed = |source| MergeError::Read { path: strand.file.clone(), source };
+        let failed = |source| MergeError::Read { path: strand.file.to_path_buf(), source };
         Ok(Feed {
-            path: strand.file.clone(),
+            path: strand.file.to_path_buf(),
             source: strand.source,
             card: strand.card,
             reader: CaptureReader::open_as(&strand.file, Reading::Shared).map_err(failed)?,
@@ -91,8 +91,10 @@ impl<'a> Feed<'a> {
     }
 
     fn base(&self) -> Option<(usize, &'a TimeBase)> {
-        let strand = self.strands.iter().find(|(session, ..)| *session == self.session);
-        strand.map(|(_, number, base)| (*number, *base))
+        // Ascending by session.
+        let at = self.strands.binary_search_by_key(&self.session, |(session, ..)| *session).ok()?;
+        let (_, number, base) = self.strands[at];
+        Some((number, base))
     }
 
     /// The next item, with the number of its strand.

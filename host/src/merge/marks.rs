@@ -21,15 +21,64 @@ pub(super) const MAX_DRIFT: f64 = 200e-6;
 /// A mark and its moment, in nanoseconds of its card.
 pub(crate) type Timed = (u32, f64);
 
-/// Moments of the same mark: of the one card, of the other. Ascending.
-pub(crate) fn pair(one: &[Timed], other: &[Timed]) -> Vec<(f64, f64)> {
-    let Some(offset) = first_offset(one, other) else { return Vec::new() };
-    follow(one, other, offset)
+/// The marks of a card by time, and by register: what other cards' marks are looked up in.
+pub(crate) struct Index {
+    /// Ascending.
+    marks: Vec<Timed>,
+    /// Places among the marks, by register, then ascending.
+    by_register: Vec<u32>,
+}
+
+impl Index {
+    /// Of marks in any order.
+    pub fn new(mut marks: Vec<Timed>) -> Self {
+        marks.sort_by(|one, other| one.1.total_cmp(&other.1));
+        // A mark takes 24 bytes: 2^32 of them do not fit into the memory.
+        let mut by_register: Vec<u32> = (0..marks.len() as u32).collect();
+        by_register.sort_by_key(|place| (marks[*place as usize].0, *place));
+        Index { marks, by_register }
+    }
+
+    /// Places of the marks of a register, ascending.
+    fn of(&self, register: u32) -> &[u32] {
+        let register_at = |place: &u32| self.marks[*place as usize].0;
+        let from = self.by_register.partition_point(|place| register_at(place) < register);
+        let same = &self.by_register[from..];
+        &same[..same.partition_point(|place| register_at(place) == register)]
+    }
+
+    /// Place of the mark of a register that is nearest to a moment and within a tolerance of it, from a place
+    /// on. Of several at one distance, the first.
+    fn nearest(&self, register: u32, from: usize, expected: f64, tolerance: f64) -> Option<usize> {
+        let same = self.of(register);
+        let same = &same[same.partition_point(|place| (*place as usize) < from)..];
+        let moment = |place: &u32| self.marks[*place as usize].1;
+        let after = same.partition_point(|place| moment(place) < expected);
+        let before = after.checked_sub(1).map(|last| {
+            let last = moment(&same[last]);
+            same[same.partition_point(|place| moment(place) < last)]
+        });
+        let distance = |place: &u32| (moment(place) - expected).abs();
+        let candidates = before.into_iter().chain(same.get(after).copied());
+        candidates
+            .filter(|place| distance(place) <= tolerance)
+            .min_by(|one, other| distance(one).total_cmp(&distance(other)))
+            .map(|place| place as usize)
+    }
+}
+
+/// What to add to the other's moments, and how many of the first marks have it so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offset {
+    nanos: f64,
+    /// Pairs that agree on it.
+    pub agreeing: usize,
 }
 
 /// What to add to the other's moments, as most pairs among the first marks have it.
-fn first_offset(one: &[Timed], other: &[Timed]) -> Option<f64> {
-    let (one, other) = (&one[..one.len().min(FIRST_MARKS)], &other[..other.len().min(FIRST_MARKS)]);
+pub(crate) fn first_offset(one: &Index, other: &[Timed]) -> Option<Offset> {
+    let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
+    let other = &other[..other.len().min(FIRST_MARKS)];
     let span = |marks: &[Timed]| Some(marks.last()?.1 - marks.first()?.1);
     let width = TOLERANCE + MAX_DRIFT * span(one)?.max(span(other)?);
     let mut offsets: Vec<f64> = one
@@ -54,11 +103,18 @@ fn first_offset(one: &[Timed], other: &[Timed]) -> Option<f64> {
         }
     }
     // Two offsets with as many pairs each: nothing tells which is right.
-    (best.0 != 0 && !rivals).then_some(best.1)
+    (best.0 != 0 && !rivals).then_some(Offset { nanos: best.1, agreeing: best.0 })
 }
 
-/// Pairs mark by mark, each expected where the one before was.
-fn follow(one: &[Timed], other: &[Timed], mut offset: f64) -> Vec<(f64, f64)> {
+/// Moments of the same mark: of the one card, of the other. Ascending.
+pub(crate) fn pair(one: &Index, other: &[Timed]) -> Vec<(f64, f64)> {
+    first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
+}
+
+/// Pairs mark by mark, each expected where the one before was. Takes the logarithm of the one card's marks
+/// for each mark of the other, however many are near each other.
+pub(crate) fn follow(one: &Index, other: &[Timed], offset: Offset) -> Vec<(f64, f64)> {
+    let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     let mut from = 0;
     let begin = other.first().map_or(0.0, |mark| mark.1);
@@ -66,20 +122,13 @@ fn follow(one: &[Timed], other: &[Timed], mut offset: f64) -> Vec<(f64, f64)> {
         let since = moment - pairs.last().map_or(begin, |(_, last)| *last);
         let tolerance = TOLERANCE + MAX_DRIFT * since.abs();
         let expected = moment + offset;
-        while one.get(from).is_some_and(|mark| mark.1 < expected - tolerance) {
-            from += 1;
-        }
-        let near = one[from..]
-            .iter()
-            .enumerate()
-            .take_while(|(_, mark)| mark.1 <= expected + tolerance)
-            .filter(|(_, mark)| mark.0 == register);
-        let distance = |mark: &Timed| (mark.1 - expected).abs();
-        let nearest = near.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
-        if let Some((at, twin)) = nearest {
-            pairs.push((twin.1, moment));
-            offset = twin.1 - moment;
-            from += at + 1;
+        let rest = &one.marks[from..];
+        from += rest.partition_point(|mark| mark.1 < expected - tolerance);
+        if let Some(at) = one.nearest(register, from, expected, tolerance) {
+            let twin = one.marks[at].1;
+            pairs.push((twin, moment));
+            offset = twin - moment;
+            from = at + 1;
         }
     }
     pairs
@@ -87,6 +136,8 @@ fn follow(one: &[Timed], other: &[Timed], mut offset: f64) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Marks of one register, a millisecond and something apart, that never repeats.
@@ -106,16 +157,47 @@ mod tests {
             .collect();
         let kept: Vec<Timed> =
             one.iter().copied().enumerate().filter(|(n, _)| n % 11 != 5).map(|(_, m)| m).collect();
-        let pairs = pair(&kept, &other);
+        let pairs = pair(&Index::new(kept), &other);
         assert!(pairs.len() > 15_000, "{}", pairs.len());
         assert!(pairs.iter().all(|(a, b)| (drift(*a) - b).abs() < 1e-3));
     }
 
     #[test]
     fn marks_that_fit_anywhere_fit_nowhere() {
-        let one: Vec<Timed> = vec![(1, 0.0), (1, 1e9)];
+        let one = Index::new(vec![(1, 0.0), (1, 1e9)]);
         assert!(pair(&one, &[(1, 5e8)]).is_empty());
         assert!(pair(&one, &[(2, 5e8)]).is_empty());
-        assert_eq!(pair(&one[..1], &[(1, 5e8)]), [(0.0, 5e8)]);
+        assert_eq!(pair(&Index::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
+    }
+
+    /// Looks at every mark.
+    fn nearest_plainly(
+        marks: &[Timed],
+        register: u32,
+        from: usize,
+        expected: f64,
+    ) -> Option<usize> {
+        let distance = |mark: &Timed| (mark.1 - expected).abs();
+        let near = marks.iter().enumerate().skip(from);
+        let near = near.filter(|(_, mark)| mark.0 == register && distance(mark) <= TOLERANCE);
+        near.min_by(|one, other| distance(one.1).total_cmp(&distance(other.1))).map(|(at, _)| at)
+    }
+
+    proptest! {
+        #[test]
+        fn the_nearest_mark_is_the_one_that_looking_at_all_finds(
+            marks in prop::collection::vec((0u32..3, 0u32..40), 0..60),
+            register in 0u32..4,
+            from in 0usize..60,
+            expected in 0u32..40,
+        ) {
+            let marks: Vec<Timed> =
+                marks.into_iter().map(|(register, at)| (register, f64::from(at) * 7e3)).collect();
+            let index = Index::new(marks);
+            let from = from.min(index.marks.len());
+            let expected = f64::from(expected) * 7e3;
+            let plain = nearest_plainly(&index.marks, register, from, expected);
+            prop_assert_eq!(index.nearest(register, from, expected, TOLERANCE), plain);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hmtt_format::Event;
 use hmtt_format::record::TagSource;
@@ -16,10 +17,10 @@ use crate::decode::wire::CardSink;
 use crate::pcapng::{ReadError, Reading};
 
 /// What one card sent between two restarts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Strand {
     /// The capture.
-    pub file: PathBuf,
+    pub file: Arc<Path>,
     /// Number of the card among all of all captures, from 0.
     pub source: usize,
     /// Its number in its capture, from 0.
@@ -27,7 +28,7 @@ pub struct Strand {
     /// Restarts of the card before it.
     pub session: usize,
     /// Name of its interface.
-    pub interface: Option<String>,
+    pub interface: Option<Arc<str>>,
     /// Clock period in picoseconds, from its reports.
     pub tck_ps: Option<u32>,
     /// Clock of its first item.
@@ -41,16 +42,40 @@ pub struct Strand {
     any: bool,
 }
 
+impl Default for Strand {
+    fn default() -> Self {
+        let (source, card, session, interface, tck_ps) = Default::default();
+        let (first, last, truncated_at, marks, arrivals, any) = Default::default();
+        Strand {
+            file: Path::new("").into(),
+            source,
+            card,
+            session,
+            interface,
+            tck_ps,
+            first,
+            last,
+            truncated_at,
+            marks,
+            arrivals,
+            any,
+        }
+    }
+}
+
 impl Strand {
     /// Nanoseconds of one clock; a period nobody told is taken for 10 ns (DDR-200).
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
     }
 
-    /// Its marks, in nanoseconds of its clock.
+    /// Its marks, in nanoseconds of its clock, ascending whatever the card says.
     pub(crate) fn timed_marks(&self) -> Vec<Timed> {
         let period = self.period();
-        self.marks.iter().map(|mark| (mark.register, mark.clock as f64 * period)).collect()
+        let timed = |mark: &Mark| (mark.register, mark.clock as f64 * period);
+        let mut marks: Vec<Timed> = self.marks.iter().map(timed).collect();
+        marks.sort_by(|one, other| one.1.total_cmp(&other.1));
+        marks
     }
 
     /// How many marks it has.
@@ -102,9 +127,10 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
         let failed = |source| MergeError::Read { path: path.clone(), source };
         let found = survey_file(path).map_err(failed)?;
         let cards = found.len();
+        let file: Arc<Path> = path.as_path().into();
         for (card, sessions) in found.into_iter().enumerate() {
             strands.extend(sessions.into_iter().filter(|strand| strand.any).map(|strand| Strand {
-                file: path.clone(),
+                file: file.clone(),
                 source: sources + card,
                 ..strand
             }));
@@ -126,7 +152,8 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
     let of_card = reader.finish(&mut surveyor).cards;
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
         let link = of_card.get(card).map(|card| usize::from(card.link));
-        let name = link.and_then(|link| reader.interfaces().get(link)?.name.clone());
+        let name = link.and_then(|link| reader.interfaces().get(link)?.name.as_deref());
+        let name: Option<Arc<str>> = name.map(Arc::from);
         for strand in sessions {
             strand.interface.clone_from(&name);
             strand.truncated_at = reader.truncated_at();

@@ -3,7 +3,7 @@
 use hmtt_format::Cycles;
 
 use super::Options;
-use super::marks::{MAX_DRIFT, pair};
+use super::marks::{Index, MAX_DRIFT, pair};
 use super::survey::Strand;
 
 /// What a map was made from.
@@ -42,9 +42,10 @@ pub struct TimeBase {
 }
 
 impl TimeBase {
-    /// Relates a strand to the reference; `None` when nothing does. Marks come before arrivals.
+    /// Relates a strand to the reference, whose marks are looked up in `marks`; `None` when nothing does. Marks
+    /// come before arrivals.
     pub(super) fn relate(
-        reference: &Strand,
+        (reference, marks): (&Strand, &Index),
         strand: &Strand,
         offset: Option<i64>,
         options: &Options,
@@ -62,12 +63,16 @@ impl TimeBase {
         if std::ptr::eq(reference, strand) {
             return Some(straight(How::Reference, Some(0.0), 0.0));
         }
-        TimeBase::by_marks(reference, strand, options)
+        TimeBase::by_marks((reference, marks), strand, options)
             .or_else(|| TimeBase::by_arrivals(reference, strand, options))
     }
 
-    fn by_marks(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
-        let pairs = pair(&reference.timed_marks(), &strand.timed_marks());
+    fn by_marks(
+        (reference, marks): (&Strand, &Index),
+        strand: &Strand,
+        options: &Options,
+    ) -> Option<Self> {
+        let pairs = pair(marks, &strand.timed_marks());
         let (one, other) = (reference.period(), strand.period());
         let knots = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
         let range = (strand.first, strand.last);

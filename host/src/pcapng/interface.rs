@@ -2,6 +2,7 @@
 
 mod counted;
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use pcap_file::pcapng::blocks::interface_description::{
@@ -32,12 +33,19 @@ pub struct Interface {
     /// The comment of the last statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics_comment: Option<String>,
+    /// The comments, to tell new ones.
+    #[serde(skip)]
+    said: HashSet<String>,
     #[serde(skip)]
     counted: Counted,
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
     offset_seconds: u64,
+}
+
+fn entry_bytes(text: &str) -> usize {
+    ENTRY_BYTES + text.len()
 }
 
 impl Interface {
@@ -58,7 +66,26 @@ impl Interface {
                 _ => {}
             }
         }
+        interface.said = interface.comments.iter().cloned().collect();
         interface
+    }
+
+    /// A later section describes it again. Returns the bytes that are kept of that.
+    fn go_on_as(&mut self, later: Interface) -> usize {
+        (self.resolution, self.offset_seconds) = (later.resolution, later.offset_seconds);
+        let mut kept = 0;
+        for comment in later.comments {
+            if self.said.insert(comment.clone()) {
+                kept += entry_bytes(&comment);
+                self.comments.push(comment);
+            }
+        }
+        kept
+    }
+
+    fn kept_bytes(&self) -> usize {
+        let texts = self.comments.iter().chain(&self.name);
+        ENTRY_BYTES + texts.map(|text| entry_bytes(text)).sum::<usize>()
     }
 
     /// `if_tsresol`: the top bit tells powers of 2 from powers of 10. `None` when the file states a
@@ -109,7 +136,16 @@ impl Interface {
     }
 }
 
-/// The interfaces of a capture. Those of a new section are numbered anew; the same name is the same one.
+/// Most bytes that names and comments of a capture's interfaces take, with [`ENTRY_BYTES`] for each.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+/// What an interface or a comment counts for beside its text.
+const ENTRY_BYTES: usize = 256;
+
+/// The interfaces of a capture. Those of a new section are numbered anew; the same name is the same one. If a
+/// section has several of a name, the first of them is the first of that name in other sections, and so on.
+///
+/// A description costs the same however many there are, and all of them together no more than
+/// [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not fill the memory.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     all: Vec<Interface>,
@@ -117,6 +153,17 @@ pub(super) struct Interfaces {
     section: Vec<usize>,
     /// Sections before it.
     sections: u64,
+    named: HashMap<Option<String>, Named>,
+    kept_bytes: usize,
+}
+
+/// The interfaces of one name.
+#[derive(Debug, Default)]
+struct Named {
+    /// Where they are among all.
+    places: Vec<usize>,
+    /// How many of them the section has described.
+    described: (u64, usize),
 }
 
 impl Interfaces {
@@ -137,25 +184,38 @@ impl Interfaces {
     }
 
     /// The section describes its next interface.
-    pub fn describe(&mut self, description: &InterfaceDescriptionBlock<'_>) {
+    ///
+    /// # Errors
+    /// The descriptions are too long.
+    pub fn describe(
+        &mut self,
+        description: &InterfaceDescriptionBlock<'_>,
+    ) -> Result<(), &'static str> {
         let new = Interface::new(description);
-        let known = self.all.iter().position(|known| known.name == new.name);
-        let index = match known.filter(|index| !self.section.contains(index)) {
+        let named = self.named.entry(new.name.clone()).or_default();
+        if named.described.0 != self.sections {
+            named.described = (self.sections, 0);
+        }
+        let index = match named.places.get(named.described.1) {
             Some(index) => {
-                let known = &mut self.all[index];
-                let Interface { comments, resolution, offset_seconds, .. } = new;
-                let unsaid = comments.into_iter().filter(|text| !known.comments.contains(text));
-                let unsaid: Vec<String> = unsaid.collect();
-                known.comments.extend(unsaid);
-                (known.resolution, known.offset_seconds) = (resolution, offset_seconds);
-                index
+                let known = &mut self.all[*index];
+                self.kept_bytes += known.go_on_as(new);
+                *index
             }
             None => {
+                let index = self.all.len();
+                named.places.push(index);
+                self.kept_bytes += new.kept_bytes();
                 self.all.push(new);
-                self.all.len() - 1
+                index
             }
         };
+        named.described.1 += 1;
         self.section.push(index);
+        match self.kept_bytes <= MAX_KEPT_BYTES {
+            true => Ok(()),
+            false => Err("the names and comments of interfaces take more than 64 MiB"),
+        }
     }
 
     /// The section states what was counted. Its times are two words, high one first, in either byte

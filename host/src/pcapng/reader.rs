@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use byteorder_slice::{BigEndian, LittleEndian};
 use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{Endianness, PcapError};
 
@@ -93,7 +94,6 @@ pub struct Packet<'a> {
 pub struct PcapngReader<R> {
     buffer: Buffer<R>,
     packets: u64,
-    parser: PcapNgParser,
     big_endian: bool,
     interfaces: Interfaces,
     truncated: bool,
@@ -136,7 +136,6 @@ impl<R: Read> PcapngReader<R> {
                         buffer,
                         packets: 0,
                         big_endian: matches!(parser.section().endianness, Endianness::Big),
-                        parser,
                         interfaces: Interfaces::default(),
                         truncated: false,
                     });
@@ -214,7 +213,12 @@ impl<R: Read> PcapngReader<R> {
     /// Notes what a block says, through the library; if it is a packet, it comes back.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<Found>, ReadError> {
         let bytes = self.buffer.taken(begin);
-        let (_, block) = self.parser.next_block(bytes).map_err(|error| damaged(offset, error))?;
+        // The library's parser would keep a copy of every interface's description.
+        let block = match self.big_endian {
+            true => Block::from_slice::<BigEndian>(bytes),
+            false => Block::from_slice::<LittleEndian>(bytes),
+        };
+        let (_, block) = block.map_err(|error| damaged(offset, error))?;
         match block {
             Block::SimplePacket(packet) => {
                 // Its data begin after the original length.
@@ -227,7 +231,10 @@ impl<R: Read> PcapngReader<R> {
                 self.big_endian = matches!(header.endianness, Endianness::Big);
                 self.interfaces.section();
             }
-            Block::InterfaceDescription(description) => self.interfaces.describe(&description),
+            Block::InterfaceDescription(description) => {
+                let described = self.interfaces.describe(&description);
+                described.map_err(|reason| damaged(offset, reason))?;
+            }
             Block::InterfaceStatistics(statistics) => {
                 self.interfaces.note(&statistics, self.big_endian);
             }

@@ -185,8 +185,11 @@ impl<R: Read> Buffer<R> {
 
     /// Reads more; whether there was any comes back.
     pub fn fill(&mut self) -> Result<bool, ReadError> {
-        self.bytes.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
+        // A long block comes in many pieces: it moves once, not with each of them.
+        if self.start != 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
         if self.end == self.bytes.len() {
             self.bytes.resize((self.bytes.len() * 2).min(MAX_BLOCK_BYTES + READ_BYTES), 0);
         }

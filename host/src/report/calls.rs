@@ -4,7 +4,9 @@ mod accesses;
 mod build;
 mod text;
 
-use serde::Serialize;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
 
 pub use accesses::{Amount, Split, Sync, Trace};
 pub use text::Tables;
@@ -143,15 +145,25 @@ pub struct InThread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
     /// Who called; none: nobody who is tagged.
-    pub caller: Option<String>,
+    #[serde(serialize_with = "optional_name")]
+    pub caller: Option<Arc<str>>,
     /// Who was called.
-    pub callee: String,
+    #[serde(serialize_with = "name")]
+    pub callee: Arc<str>,
     /// What the calls amount to.
     #[serde(flatten)]
     pub sum: Sum,
     /// Their numbers.
     #[serde(skip)]
     pub numbers: (Option<u32>, u32),
+}
+
+fn name<S: Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name)
+}
+
+fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    name.as_deref().serialize(serializer)
 }
 
 /// A block.
@@ -191,6 +203,8 @@ pub struct Lost {
     pub buffer_full: u64,
     /// A signal came while a stub wrote.
     pub interrupted: u64,
+    /// The program wrote over them.
+    pub damaged: u64,
     /// What this version does not know.
     pub other: u64,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use hmtt_format::{Report, config};
+use hmtt_format::{Report, config, escape};
 use serde::Serialize;
 
 use super::memory::Memory;
@@ -243,7 +243,7 @@ fn counts(f: &mut fmt::Formatter<'_>, counts: &Counts) -> fmt::Result {
 
 impl fmt::Display for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let interface = self.interface.as_deref().unwrap_or("unnamed");
+        let interface = escape::name(self.interface.as_deref().unwrap_or("unnamed"));
         writeln!(f, "\ncard {} on {interface}", self.card)?;
         clocks(f, self.first_clock, self.last_clock)?;
         self.said.fmt(f)?;
@@ -255,7 +255,7 @@ impl fmt::Display for Card {
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for interface in &self.interfaces {
-            row(f, "interface", interface.name.as_deref().unwrap_or("unnamed"))?;
+            row(f, "interface", escape::name(interface.name.as_deref().unwrap_or("unnamed")))?;
             let count = |count: Option<u64>| count.map_or("not known".into(), |n| n.to_string());
             let statistics = interface.statistics.unwrap_or_default();
             row(f, "dropped by the kernel", count(statistics.kernel_drops))?;
@@ -263,7 +263,7 @@ impl fmt::Display for Info {
             for comment in interface.comments.iter().chain(&interface.statistics_comment) {
                 match earlier_report::is_comment(comment) {
                     true => row(f, "comment", "has the card's last report before this file")?,
-                    false => row(f, "comment", comment)?,
+                    false => row(f, "comment", escape::name(comment))?,
                 }
             }
         }

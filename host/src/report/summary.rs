@@ -39,6 +39,9 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     for (name, count) in rows {
         writeln!(output, "{name:<25} {count}")?;
     }
+    if counts.strays != 0 {
+        writeln!(output, "{:<25} {}", "stray frames", counts.strays)?;
+    }
     for (name, count) in &counts.faults {
         writeln!(output, "fault {name:<19} {count}")?;
     }
@@ -72,7 +75,7 @@ fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
 }
 
 /// `2026-11-22 08:15:00 UTC`; a time that no calendar has is not said.
-fn utc(time: Duration) -> Option<String> {
+pub(super) fn utc(time: Duration) -> Option<String> {
     let time = OffsetDateTime::from_unix_timestamp(time.as_secs().try_into().ok()?).ok()?;
     let (hours, minutes, seconds) = time.to_hms();
     Some(format!("{} {hours:02}:{minutes:02}:{seconds:02} UTC", time.date()))

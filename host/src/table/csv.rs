@@ -8,9 +8,12 @@
 mod detail;
 mod fields;
 mod reader;
+mod records;
 
 use std::fmt::Display;
 use std::io::Write;
+
+use hmtt_format::escape;
 
 use super::context::mark_name;
 use super::digits::AccessLine;
@@ -40,7 +43,7 @@ impl Notation for CsvNotation {
         match interface {
             // A quote in a quoted field is doubled.
             Some(name) => {
-                let name = name.replace('"', "\"\"");
+                let name = escape::name(name).to_string().replace('"', "\"\"");
                 line(output, format_args!("card,,,,,,,\"{number} on {name}\""))
             }
             None => line(output, format_args!("card,,,,,,,{number}")),

@@ -1,5 +1,7 @@
 //! The items of a trace to rows of a table.
 
+use std::collections::HashMap;
+
 use hmtt_format::Event;
 use hmtt_format::record::TagSource;
 
@@ -12,13 +14,13 @@ use crate::decode::Item;
 pub struct Items<'a> {
     writer: Box<dyn Writer + 'a>,
     /// What the last report of each capture said, by its number.
-    contexts: Vec<(u32, Context)>,
+    contexts: HashMap<u32, Context>,
 }
 
 impl<'a> Items<'a> {
     /// Writes to `writer`.
     pub fn new(writer: Box<dyn Writer + 'a>) -> Self {
-        Items { writer, contexts: Vec::new() }
+        Items { writer, contexts: HashMap::new() }
     }
 
     /// Takes note of the interface that a card is on, before its items.
@@ -33,7 +35,7 @@ impl<'a> Items<'a> {
 
     /// Writes one item of a card, which are numbered from 0.
     pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
-        let context = context(&mut self.contexts, capture);
+        let context = self.contexts.entry(capture).or_default();
         context.observe(item);
         if let Item::Report { report, .. } = item {
             self.writer.card(capture, report.as_ref().into());
@@ -56,15 +58,6 @@ impl<'a> Items<'a> {
     pub fn finish(self) -> Result<LeftOut, TableError> {
         self.writer.finish()
     }
-}
-
-fn context(contexts: &mut Vec<(u32, Context)>, capture: u32) -> &mut Context {
-    let known = contexts.iter().position(|(of, _)| *of == capture);
-    let at = known.unwrap_or_else(|| {
-        contexts.push((capture, Context::default()));
-        contexts.len() - 1
-    });
-    &mut contexts[at].1
 }
 
 /// The row an item is.

@@ -16,6 +16,7 @@
 //! own clock, `start`, is not in that order; `timestamp` is the latest clock so far. Rows without a
 //! clock have that of the row before. Invariant: what `sorting_columns` claims is so.
 
+mod checked;
 mod column_chunk;
 mod columns;
 mod encoder;

@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use hmtt_format::block::hot_page_at_most;
+use hmtt_format::escape;
 use hmtt_format::record::ALL_PARTS;
 
 use super::context::mark_name;
@@ -44,7 +45,9 @@ impl Notation for TextNotation {
     fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
         let Turn { number, interface } = turn;
         match interface {
-            Some(interface) => writeln!(output, "# card {number} on {interface}")?,
+            Some(interface) => {
+                writeln!(output, "# card {number} on {}", escape::name(interface))?;
+            }
             None => writeln!(output, "# card {number}")?,
         }
         Ok(())

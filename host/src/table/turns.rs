@@ -3,12 +3,18 @@
 //!
 //! Before the first such place all rows are of card 1, so that one card alone is never named.
 
+use std::collections::HashMap;
+
 /// Whose rows come, and where each card is.
 #[derive(Default)]
 pub(super) struct Turns {
     last: u32,
-    interfaces: Vec<(u32, String)>,
+    interfaces: HashMap<u32, String>,
 }
+
+/// Longest name of an interface that is stated, in characters. It is stated again with each turn, so it may
+/// not be as long as a file likes. Linux has 15.
+const MAX_NAME: usize = 256;
 
 /// A card as people count them, and its interface if the capture names it.
 pub struct Turn<'a> {
@@ -20,16 +26,16 @@ pub struct Turn<'a> {
 impl Turns {
     /// Takes note of the interface that a card is on.
     pub fn interface(&mut self, card: u32, name: &str) {
-        match self.interfaces.iter_mut().find(|(known, _)| *known == card) {
-            Some((_, known)) => name.clone_into(known),
-            None => self.interfaces.push((card, name.to_owned())),
+        let end = name.char_indices().nth(MAX_NAME).map_or(name.len(), |(end, _)| end);
+        // The same name comes with every item.
+        if self.interface_of(card) != Some(&name[..end]) {
+            self.interfaces.insert(card, name[..end].to_owned());
         }
     }
 
     /// The interface that a card is on.
     pub fn interface_of(&self, card: u32) -> Option<&str> {
-        let found = self.interfaces.iter().find(|(known, _)| *known == card);
-        found.map(|(_, name)| name.as_str())
+        self.interfaces.get(&card).map(String::as_str)
     }
 
     /// Rows of this card may come without its being named.

@@ -25,6 +25,15 @@ pub enum Bus {
     Signals(Vec<String>),
 }
 
+impl Bus {
+    fn names(&self) -> &[String] {
+        match self {
+            Bus::Vector(name) => std::slice::from_ref(name),
+            Bus::Signals(names) => names,
+        }
+    }
+}
+
 /// Which levels count when the clock and other pins change at one time stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,6 +67,13 @@ impl PinMap {
     /// Reads a pin map.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
+    }
+
+    /// The names of all signals.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let single = [&self.clock, &self.ras_n, &self.cas_n, &self.we_n];
+        let buses = [&self.cke, &self.cs_n, &self.ba, &self.a].into_iter().flat_map(Bus::names);
+        single.into_iter().chain(&self.act_n).chain(buses).map(String::as_str)
     }
 }
 

@@ -13,8 +13,10 @@ use super::lines::Reader;
 use super::pin_map::{PinMap, Sample};
 use super::{InputError, Recording, Span};
 
+mod bounded;
 mod signals;
 
+use bounded::{Bound, Bounded};
 use signals::{Levels, Signals};
 
 /// Opens a VCD.
@@ -30,11 +32,14 @@ pub fn open(
     if memory.generation.has_act_n() && pins.act_n.is_none() {
         return Err(fail("the pin map has no act_n, which DDR4 needs"));
     }
-    let mut parser = Parser::new(reader);
-    let signals = signals::read_header(&mut parser, &pins).map_err(|reason| fail(&reason))?;
+    let bound = Bound::default();
+    let mut parser = Parser::new(Bounded { reader, bound: bound.clone() });
+    let signals = signals::read_header(&mut parser, &pins, || bound.begin())
+        .map_err(|reason| fail(&reason))?;
     let spans = VcdReader {
         path: path.into(),
         parser,
+        bound,
         signals,
         sample: pins.sample,
         levels: Levels::default(),
@@ -49,7 +54,8 @@ pub fn open(
 
 struct VcdReader {
     path: PathBuf,
-    parser: Parser<Reader>,
+    parser: Parser<Bounded<Reader>>,
+    bound: Bound,
     signals: Signals,
     sample: Sample,
     /// Levels as of the command read last.
@@ -73,6 +79,7 @@ impl VcdReader {
     /// Reads commands up to the next clock edge.
     fn advance(&mut self) -> Result<Option<Span>, InputError> {
         loop {
+            self.bound.begin();
             let span = match self.parser.next() {
                 None => {
                     self.ended = true;

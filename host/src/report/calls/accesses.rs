@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use hmtt_format::escape;
 use serde::Serialize;
 
 use super::Calls;
@@ -161,6 +162,7 @@ fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -
             write!(output, " {least:>14} {most:>14}")?;
         }
         write!(output, " {:>12} {:>12} {:>12}", own.reads, own.writes, own.pages)?;
+        let name = escape::name(name);
         writeln!(output, " {:>13} {:>13}  {name}", rate(inclusive), rate(own))?;
     }
     Ok(())

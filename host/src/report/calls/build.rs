@@ -19,6 +19,7 @@ impl Lost {
             let of_reason = match reason {
                 LossReason::BufferFull => &mut sum.buffer_full,
                 LossReason::Interrupted => &mut sum.interrupted,
+                LossReason::Damaged => &mut sum.damaged,
                 LossReason::Unknown(_) => &mut sum.other,
             };
             *of_reason = of_reason.saturating_add(*count);
@@ -144,8 +145,8 @@ fn functions<L: Listener>(
 
 fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
     let edge = |(numbers, totals): (&(Option<u32>, u32), &Totals)| Edge {
-        caller: numbers.0.map(|caller| names.get(caller).into_owned()),
-        callee: names.get(numbers.1).into_owned(),
+        caller: numbers.0.map(|caller| names.shared(caller)),
+        callee: names.shared(numbers.1),
         sum: clock.sum(totals),
         numbers: *numbers,
     };

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
-use super::{Calls, Edge, Exits, Function, Said, Sum, Times};
+use hmtt_format::escape;
+
+use super::{Calls, Edge, Exits, Function, Said, Sum, Thread, Times};
 
 /// Which tables are wanted besides that of all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,16 +31,19 @@ impl Calls {
             writeln!(output, "\n{:>14}  block", "entries")?;
         }
         for block in &self.blocks {
-            writeln!(output, "{:>14}  {} at {}", block.entries, block.function, block.start)?;
+            let function = escape::name(&block.function);
+            writeln!(output, "{:>14}  {function} at {}", block.entries, block.start)?;
         }
         if tables.threads {
-            (0..self.threads.len()).try_for_each(|place| self.write_thread(place, output))?;
+            let rows = self.rows_of_threads();
+            let mut threads = self.threads.iter().zip(rows);
+            threads.try_for_each(|(thread, rows)| write_thread(thread, rows, output))?;
         }
         if tables.graph { self.write_graph(output) } else { Ok(()) }
     }
 
     fn write_head(&self, output: &mut dyn Write) -> io::Result<()> {
-        let program = self.program.as_deref().unwrap_or("unknown");
+        let program = escape::name(self.program.as_deref().unwrap_or("unknown"));
         write!(output, "program  {program}, process {}", self.pid)?;
         match self.ending {
             Some(Said::Detached) => writeln!(output, ", tags taken out while it ran")?,
@@ -59,25 +64,15 @@ impl Calls {
         writeln!(output)
     }
 
-    fn write_thread(&self, place: usize, output: &mut dyn Write) -> io::Result<()> {
-        let thread = &self.threads[place];
-        let name = thread.name.as_deref().unwrap_or_default();
-        write!(output, "\nthread {} {name}: {} events", thread.thread, thread.events)?;
-        match thread.lost.events {
-            0 => writeln!(output)?,
-            lost => writeln!(output, ", {lost} lost")?,
+    /// What each thread called.
+    fn rows_of_threads(&self) -> Vec<Vec<(Sum, &Function)>> {
+        let mut rows = vec![Vec::new(); self.threads.len()];
+        for function in &self.functions {
+            for in_thread in &function.threads {
+                rows[in_thread.place].push((in_thread.sum, function));
+            }
         }
-        let of_thread = |function: &'_ Function| {
-            let found = function.threads.iter().find(|in_thread| in_thread.place == place)?;
-            Some(found.sum)
-        };
-        let found =
-            self.functions.iter().filter_map(|function| Some((of_thread(function)?, function)));
-        let mut rows: Vec<(Sum, &Function)> = found.collect();
-        rows.sort_by_key(|(sum, _)| super::build::rank(sum));
-        let rows: Vec<_> =
-            rows.iter().map(|(sum, function)| (sum, function.name.as_str())).collect();
-        write_table(&rows, output)
+        rows
     }
 
     fn write_graph(&self, output: &mut dyn Write) -> io::Result<()> {
@@ -100,12 +95,12 @@ impl Calls {
                 false => writeln!(output, "{:>14}  {what}", sum.calls),
             };
             for edge in callers.get(&function.number).into_iter().flatten() {
-                let caller = edge.caller.as_deref().unwrap_or("what is not tagged");
+                let caller = escape::name(edge.caller.as_deref().unwrap_or("what is not tagged"));
                 row(&edge.sum, format_args!("  <- {caller}"))?;
             }
-            row(&function.sum, format_args!("{}", function.name))?;
+            row(&function.sum, format_args!("{}", escape::name(&function.name)))?;
             for edge in callees.get(&function.number).into_iter().flatten() {
-                row(&edge.sum, format_args!("  -> {}", edge.callee))?;
+                row(&edge.sum, format_args!("  -> {}", escape::name(&edge.callee)))?;
             }
         }
         Ok(())
@@ -121,6 +116,7 @@ impl Calls {
         };
         warn("events lost because a thread's buffer was full", self.lost.buffer_full);
         warn("events lost because a signal came while they were written", self.lost.interrupted);
+        warn("events lost because the program wrote over them", self.lost.damaged);
         warn("events lost for a reason that this version does not know", self.lost.other);
         warn("exits of calls whose entries were not seen", self.unmatched_exits);
         if let Some(trace) = &self.trace {
@@ -135,6 +131,22 @@ impl Calls {
         }
         warnings
     }
+}
+
+fn write_thread(
+    thread: &Thread,
+    mut rows: Vec<(Sum, &Function)>,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let name = escape::name(thread.name.as_deref().unwrap_or_default());
+    write!(output, "\nthread {} {name}: {} events", thread.thread, thread.events)?;
+    match thread.lost.events {
+        0 => writeln!(output)?,
+        lost => writeln!(output, ", {lost} lost")?,
+    }
+    rows.sort_by_key(|(sum, _)| super::build::rank(sum));
+    let rows: Vec<_> = rows.iter().map(|(sum, function)| (sum, function.name.as_str())).collect();
+    write_table(&rows, output)
 }
 
 /// A way for calls to end.
@@ -169,7 +181,7 @@ fn write_table(rows: &[(&Sum, &str)], output: &mut dyn Write) -> io::Result<()> 
         if is_timed {
             write!(output, " {:>13} {:>13}", inclusive(&sum.times), own(&sum.times))?;
         }
-        writeln!(output, "  {name}")?;
+        writeln!(output, "  {}", escape::name(name))?;
     }
     Ok(())
 }

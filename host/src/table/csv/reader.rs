@@ -2,19 +2,19 @@
 
 use std::io::BufRead;
 
-use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
 
 use super::detail;
 use super::fields::{Column, Fields, Heading};
-use crate::table::lines::Lines;
+use super::records::Records;
 use crate::table::row::fault_named;
 use crate::table::turns::Turns;
 use crate::table::{Entry, Reader, Row, TableError};
 
-/// Reads CSV. The heading names the columns, in any order; `clock`, `direction` and `address` must be
+/// Reads CSV, quoted fields of several lines too. The heading names the columns, in any order; `clock`, `direction` and `address` must be
 /// there, and without a column `kind` every line is an access.
 pub struct CsvReader<R> {
-    lines: Lines<R>,
+    records: Records<R>,
     heading: Heading,
     /// A row that was read to see whether it belongs to a tag.
     held: Option<Row>,
@@ -24,21 +24,20 @@ pub struct CsvReader<R> {
 impl<R: BufRead> CsvReader<R> {
     /// Reads the heading.
     pub fn new(input: R) -> Result<Self, TableError> {
-        let mut lines = Lines::new(input);
-        if !lines.advance()? {
+        let mut records = Records::new(input);
+        let Some(first) = records.advance()? else {
             return Err(TableError::Schema("empty: a CSV file starts with a heading".into()));
-        }
-        let heading = text(lines.line()).and_then(Heading::parse);
-        let heading = heading.map_err(|problem| lines.error(problem))?;
-        Ok(CsvReader { lines, heading, held: None, turns: Turns::default() })
+        };
+        let heading = Heading::parse(first).map_err(|problem| records.error(problem))?;
+        Ok(CsvReader { records, heading, held: None, turns: Turns::default() })
     }
 
     /// The next line that is a row.
     fn next_line(&mut self) -> Result<Option<Row>, TableError> {
-        while self.lines.advance()? {
-            let fields = text(self.lines.line()).and_then(|line| self.heading.fields(line));
+        while let Some(record) = self.records.advance()? {
+            let fields = self.heading.fields(record);
             let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.turns));
-            if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
+            if let Some(entry) = entry.map_err(|problem| self.records.error(problem))? {
                 return Ok(Some(Row { capture: self.turns.card(), entry }));
             }
         }
@@ -79,10 +78,6 @@ fn joined(tag: Entry, next: Entry) -> Option<Entry> {
     same.then_some(Entry::Tag { clock, direction, offset, address: Some(access.address) })
 }
 
-fn text(line: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(line).map_err(|_| "not UTF-8 text".into())
-}
-
 /// What a line says; none if it says whose rows follow.
 fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Option<Entry>, String> {
     let kind = if heading.has(Column::Kind) { fields.get(Column::Kind) } else { "access" };
@@ -96,7 +91,8 @@ fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Opti
     };
     let number = number.parse();
     let number = number.map_err(|_| format!("detail {detail:?} of a card: expected its number"))?;
-    turns.go_on(number, interface).map(|()| None)
+    let interface = interface.map(|name| escape::unescaped(name).collect::<String>());
+    turns.go_on(number, interface.as_deref()).map(|()| None)
 }
 
 fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {

@@ -1,6 +1,8 @@
 //! A Parquet file back to rows, some thousands at a time.
 
+use std::collections::HashMap;
 use std::fs::File;
+use std::sync::atomic::Ordering;
 
 use ::parquet::basic::Type as Physical;
 use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
@@ -10,6 +12,7 @@ use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescPtr;
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
+use super::checked::Checked;
 use super::guard::guarded;
 use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
 use crate::table::jsonl::of_object;
@@ -18,10 +21,15 @@ use crate::table::{Card, Entry, Reader, Row, TableError};
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
+/// Longest detail. A dictionary holds a long one once and names it in every row.
+const MAX_DETAIL_BYTES: usize = 4096;
+
 /// Reads Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
 pub struct ParquetReader {
-    file: SerializedFileReader<File>,
+    file: SerializedFileReader<Checked>,
     captures: Vec<Capture>,
+    /// By card.
+    interfaces: HashMap<u32, String>,
     next_group: usize,
     group: Option<Columns>,
     row: u64,
@@ -31,15 +39,23 @@ impl ParquetReader {
     /// Reads the file's metadata.
     pub fn new(file: File) -> Result<Self, TableError> {
         let length = file.metadata()?.len();
+        let (file, has_metadata) = Checked::new(file);
         let file = guarded(|| SerializedFileReader::new(file))?;
+        has_metadata.store(true, Ordering::Relaxed);
         file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
         let metadata = file.metadata().file_metadata();
         let pairs = metadata.key_value_metadata();
-        let captures = pairs
+        let captures: Vec<Capture> = pairs
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY_CAPTURES))
             .and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok())
             .unwrap_or_default();
-        Ok(ParquetReader { file, captures, next_group: 0, group: None, row: 0 })
+        // Of several captures of a card the first.
+        let named = captures
+            .iter()
+            .rev()
+            .filter_map(|capture| Some((capture.index(), capture.interface.clone()?)));
+        let interfaces = named.collect();
+        Ok(ParquetReader { file, captures, interfaces, next_group: 0, group: None, row: 0 })
     }
 
     /// What each card said of itself last.
@@ -73,8 +89,7 @@ impl Reader for ParquetReader {
     }
 
     fn interface(&self, capture: u32) -> Option<&str> {
-        let of_card = |found: &&Capture| found.index() == capture;
-        self.captures.iter().find(of_card)?.interface.as_deref()
+        self.interfaces.get(&capture).map(String::as_str)
     }
 }
 
@@ -126,6 +141,9 @@ impl Columns {
     fn row(&mut self) -> Result<(u32, Entry), String> {
         let capture = self.capture.get().copied().unwrap_or(0) as u32;
         if let Some(detail) = self.detail.get() {
+            if detail.len() > MAX_DETAIL_BYTES {
+                return Err(format!("a detail of more than {MAX_DETAIL_BYTES} bytes"));
+            }
             return Ok((capture, of_object(detail.data())?));
         }
         let clock = self.start.get().or(self.timestamp.get()).copied();

@@ -1,5 +1,6 @@
 //! Rows to row groups of a Parquet file, one capture in each.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use ::parquet::file::metadata::KeyValue;
@@ -17,15 +18,14 @@ pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
     /// Each number in the column `capture`.
     captures: Vec<Capture>,
-    /// The captures that go on, one for each card.
-    open: Vec<Open>,
+    /// The captures that go on, by card.
+    open: HashMap<u32, Open>,
     /// Where each card is.
     turns: Turns,
 }
 
 /// A capture that goes on.
 struct Open {
-    card: u32,
     capture: u32,
     /// It has rows, written ones included.
     has_rows: bool,
@@ -42,37 +42,38 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         Ok(ParquetWriter {
             encoder,
             captures: Vec::new(),
-            open: Vec::new(),
+            open: HashMap::new(),
             turns: Turns::default(),
         })
     }
 
-    /// Where the rows of a card are among the open captures.
-    fn place(&mut self, card: u32) -> usize {
-        if let Some(at) = self.open.iter().position(|open| open.card == card) {
-            return at;
-        }
-        let capture = self.captures.len() as u32;
-        let interface = self.turns.interface_of(card).map(str::to_owned);
-        self.captures.push(Capture { card: u64::from(card) + 1, interface, report: None });
-        self.open.push(Open { card, capture, has_rows: false, group: RowGroup::default() });
-        self.open.len() - 1
+    /// The capture of a card that goes on.
+    fn open(&mut self, card: u32) -> &mut Open {
+        self.open.entry(card).or_insert_with(|| {
+            let capture = self.captures.len() as u32;
+            let card = u64::from(card) + 1;
+            self.captures.push(Capture { card, interface: None, report: None });
+            Open { capture, has_rows: false, group: RowGroup::default() }
+        })
     }
 
     fn restart(&mut self, card: u32) -> Result<(), TableError> {
-        let at = self.place(card);
-        if self.open[at].has_rows {
-            self.write_group(at)?;
-            self.open.remove(at);
-            self.place(card);
+        if self.open(card).has_rows
+            && let Some(mut open) = self.open.remove(&card)
+        {
+            open.write(&mut self.encoder)?;
         }
         Ok(())
     }
+}
 
-    fn write_group(&mut self, at: usize) -> Result<(), TableError> {
-        let Open { capture, group, .. } = &mut self.open[at];
-        if group.rows() != 0 {
-            self.encoder.write(*capture, group)?;
+impl Open {
+    fn write<W: Write + Send + 'static>(
+        &mut self,
+        encoder: &mut Encoder<W>,
+    ) -> Result<(), TableError> {
+        if self.group.rows() != 0 {
+            encoder.write(self.capture, &mut self.group)?;
         }
         Ok(())
     }
@@ -83,25 +84,27 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         if let Entry::Restart = row.entry {
             self.restart(row.capture)?;
         }
-        let at = self.place(row.capture);
-        let open = &mut self.open[at];
+        self.open(row.capture);
+        let ParquetWriter { open, encoder, .. } = self;
+        let Some(open) = open.get_mut(&row.capture) else { return Ok(()) };
         open.has_rows = true;
         open.group.push(&row.entry)?;
         if open.group.is_full() {
-            self.write_group(at)?;
+            open.write(encoder)?;
         }
         Ok(())
     }
 
     fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        let at = self.place(capture);
+        self.open(capture);
+        let ParquetWriter { open, encoder, .. } = self;
+        let Some(open) = open.get_mut(&capture) else { return Ok(()) };
         let mut rest = accesses;
         loop {
-            let open = &mut self.open[at];
             let count = open.group.extend(rest)?;
             open.has_rows |= count != 0;
             if open.group.is_full() {
-                self.write_group(at)?;
+                open.write(encoder)?;
             }
             if count == 0 {
                 return Ok(());
@@ -111,22 +114,21 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
     }
 
     fn card(&mut self, capture: u32, card: Card) {
-        let at = self.place(capture);
-        let capture = self.open[at].capture as usize;
+        let capture = self.open(capture).capture as usize;
         self.captures[capture].report = Some(card);
     }
 
     fn interface(&mut self, capture: u32, name: &str) {
         self.turns.interface(capture, name);
-        let of_card = |found: &&mut Capture| found.index() == capture;
-        for found in self.captures.iter_mut().filter(of_card) {
-            found.interface = Some(name.to_owned());
-        }
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
-        for at in 0..self.open.len() {
-            self.write_group(at)?;
+        let mut open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        open.sort_by_key(|open| open.capture);
+        open.iter_mut().try_for_each(|open| open.write(&mut self.encoder))?;
+        for capture in &mut self.captures {
+            let interface = self.turns.interface_of(capture.index());
+            capture.interface = interface.map(str::to_owned);
         }
         let mut file = self.encoder.finish()?;
         let captures = serde_json::to_string(&self.captures).map_err(std::io::Error::from)?;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use hmtt_format::Pins;
 use hmtt_format::command::MAX_RANKS;
+use hmtt_format::{Pins, escape};
 use vcd::{Command, IdCode, Parser, ReferenceIndex, Value};
 
 use crate::input::pin_map::{Bus, PinMap};
@@ -23,13 +23,108 @@ const A: usize = BA + BA_PINS;
 const A_PINS: usize = 18;
 const SLOTS: usize = A + A_PINS;
 
+/// Longest part of a signal's path in a message, in characters.
+const SHOWN: usize = 200;
+
 /// A signal of the file.
+#[derive(Clone)]
 struct Variable {
-    /// Name with its scopes, and without.
-    path: String,
-    name: String,
     bits: u32,
     code: IdCode,
+}
+
+/// What the declarations have for a name of the pin map.
+#[derive(Default)]
+struct Wanted {
+    /// A signal whose name, with its scopes, is this one.
+    exact: Option<Variable>,
+    /// The first signal whose last parts are this name, with its path for messages.
+    fitting: Option<(Variable, String)>,
+    /// The path of a second one.
+    other: Option<String>,
+}
+
+/// The declarations read so far: of all signals only those that the pin map names are kept, so that memory
+/// does not grow with the number of signals times the depth of their scopes.
+struct Found<'a> {
+    wanted: HashMap<&'a str, Wanted>,
+    /// The open scopes, joined by dots, each followed by one.
+    scopes: String,
+    /// Where each of them begins.
+    begins: Vec<usize>,
+}
+
+impl<'a> Found<'a> {
+    fn of(names: impl Iterator<Item = &'a str>) -> Self {
+        let wanted = names.map(|name| (name, Wanted::default())).collect();
+        Found { wanted, scopes: String::new(), begins: Vec::new() }
+    }
+
+    fn open_scope(&mut self, name: &str) {
+        self.begins.push(self.scopes.len());
+        self.scopes.extend([name, "."]);
+    }
+
+    fn close_scope(&mut self) {
+        self.scopes.truncate(self.begins.pop().unwrap_or(0));
+    }
+
+    fn declare(&mut self, name: &str, variable: &Variable) {
+        for (wanted, found) in &mut self.wanted {
+            let Some(before) = without_end(&self.scopes, name, wanted) else { continue };
+            if before == 0 {
+                found.exact.get_or_insert_with(|| variable.clone());
+            }
+            match (&found.fitting, &found.other) {
+                (None, _) => found.fitting = Some((variable.clone(), shown(&self.scopes, name))),
+                (Some(_), None) => found.other = Some(shown(&self.scopes, name)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The signal with this name; the name alone must fit only one.
+    fn find(&self, pin: &str, name: &str) -> Result<&Variable, String> {
+        match self.wanted.get(name) {
+            Some(Wanted { exact: Some(variable), .. }) => Ok(variable),
+            Some(Wanted { fitting: Some((_, first)), other: Some(second), .. }) => {
+                Err(format!("{pin}: `{name}` may be `{first}` or `{second}`"))
+            }
+            Some(Wanted { fitting: Some((variable, _)), .. }) => Ok(variable),
+            _ => Err(format!("{pin}: there is no signal `{name}`")),
+        }
+    }
+
+    fn scalar(&self, pin: &str, name: &str) -> Result<&Variable, String> {
+        let variable = self.find(pin, name)?;
+        if variable.bits == 1 {
+            Ok(variable)
+        } else {
+            Err(format!("{pin}: signal `{name}` has {} bits, 1 expected", variable.bits))
+        }
+    }
+}
+
+/// If a path, of scopes and a name, ends in whole parts that are `wanted`: the bytes before them.
+fn without_end(scopes: &str, name: &str, wanted: &str) -> Option<usize> {
+    let Some(left) = wanted.len().checked_sub(name.len()) else {
+        // A name may hold dots of its own.
+        let before = name.strip_suffix(wanted)?;
+        return before.ends_with('.').then_some(scopes.len() + before.len());
+    };
+    let left = wanted.strip_suffix(name).map(|rest| &rest[..left])?;
+    let before = scopes.strip_suffix(left)?;
+    (before.is_empty() || before.ends_with('.')).then_some(before.len())
+}
+
+/// A path in a message; of a long one the end.
+fn shown(scopes: &str, name: &str) -> String {
+    let path = scopes.chars().rev().take(SHOWN).collect::<Vec<_>>();
+    let left_out = path.len() == SHOWN && scopes.chars().nth(SHOWN).is_some();
+    let path: String = path.into_iter().rev().collect();
+    let start = if left_out { "..." } else { "" };
+    let path: String = path.chars().chain(name.chars().take(SHOWN)).collect();
+    format!("{start}{}", escape::name(&path))
 }
 
 /// Which change of which signal sets which pin.
@@ -60,7 +155,7 @@ impl Signals {
         self.wired.push(slot);
     }
 
-    fn connect(&mut self, found: &[Variable], pins: &PinMap) -> Result<(), String> {
+    fn connect(&mut self, found: &Found<'_>, pins: &PinMap) -> Result<(), String> {
         let single = [
             ("clock", CLOCK, Some(&pins.clock)),
             ("act_n", ACT_N, pins.act_n.as_ref()),
@@ -70,7 +165,7 @@ impl Signals {
         ];
         for (pin, slot, name) in single {
             if let Some(name) = name {
-                self.wire(scalar(found, pin, name)?, 0, slot);
+                self.wire(found.scalar(pin, name)?, 0, slot);
             }
         }
         self.connect_bus(found, "cke", CKE..CKE + RANKS, &pins.cke)?;
@@ -81,7 +176,7 @@ impl Signals {
 
     fn connect_bus(
         &mut self,
-        found: &[Variable],
+        found: &Found<'_>,
         pin: &str,
         mut slots: std::ops::Range<usize>,
         bus: &Bus,
@@ -92,11 +187,11 @@ impl Signals {
             Bus::Signals(names) => {
                 for name in names {
                     let slot = slots.next().ok_or_else(too_wide)?;
-                    self.wire(scalar(found, pin, name)?, 0, slot);
+                    self.wire(found.scalar(pin, name)?, 0, slot);
                 }
             }
             Bus::Vector(name) => {
-                let variable = find(found, pin, name)?;
+                let variable = found.find(pin, name)?;
                 for bit in 0..variable.bits as usize {
                     self.wire(variable, bit, slots.next().ok_or_else(too_wide)?);
                 }
@@ -178,26 +273,27 @@ fn level(value: Value) -> Option<bool> {
 }
 
 /// Reads the declarations of a VCD and wires up what the pin map names. (The vcd crate's own header
-/// reader recurses into scopes, as deep as a file likes.)
-pub fn read_header(parser: &mut Parser<impl Read>, pins: &PinMap) -> Result<Signals, String> {
-    let mut scopes: Vec<String> = Vec::new();
-    let mut found = Vec::new();
+/// reader recurses into scopes, as deep as a file likes.) `before` is called before each command.
+pub fn read_header(
+    parser: &mut Parser<impl Read>,
+    pins: &PinMap,
+    before: impl Fn(),
+) -> Result<Signals, String> {
+    let mut found = Found::of(pins.names());
     loop {
+        before();
         match parser.next() {
             None => return Err("end of file before $enddefinitions".into()),
             Some(Err(error)) => return Err(error.to_string()),
             Some(Ok(Command::Enddefinitions)) => break,
-            Some(Ok(Command::ScopeDef(_, name))) => scopes.push(name),
-            Some(Ok(Command::Upscope)) => {
-                scopes.pop();
-            }
+            Some(Ok(Command::ScopeDef(_, name))) => found.open_scope(&name),
+            Some(Ok(Command::Upscope)) => found.close_scope(),
             Some(Ok(Command::VarDef(_, bits, code, reference, index))) => {
                 let name = match index {
                     Some(ReferenceIndex::BitSelect(bit)) => format!("{reference}[{bit}]"),
                     _ => reference,
                 };
-                let path = [&scopes[..], std::slice::from_ref(&name)].concat().join(".");
-                found.push(Variable { path, name, bits, code });
+                found.declare(&name, &Variable { bits, code });
             }
             Some(Ok(_)) => {}
         }
@@ -207,28 +303,28 @@ pub fn read_header(parser: &mut Parser<impl Read>, pins: &PinMap) -> Result<Sign
     Ok(signals)
 }
 
-/// The signal with this name; the name alone must fit only one.
-fn find<'a>(found: &'a [Variable], pin: &str, name: &str) -> Result<&'a Variable, String> {
-    if let Some(variable) = found.iter().find(|variable| variable.path == name) {
-        return Ok(variable);
-    }
-    let mut fitting = found
-        .iter()
-        .filter(|variable| variable.name == name || variable.path.ends_with(&format!(".{name}")));
-    match (fitting.next(), fitting.find(|_| true)) {
-        (None, _) => Err(format!("{pin}: there is no signal `{name}`")),
-        (Some(variable), None) => Ok(variable),
-        (Some(first), Some(second)) => {
-            Err(format!("{pin}: `{name}` may be `{}` or `{}`", first.path, second.path))
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-fn scalar<'a>(found: &'a [Variable], pin: &str, name: &str) -> Result<&'a Variable, String> {
-    let variable = find(found, pin, name)?;
-    if variable.bits == 1 {
-        Ok(variable)
-    } else {
-        Err(format!("{pin}: signal `{name}` has {} bits, 1 expected", variable.bits))
+    use super::*;
+
+    /// As one would write it if memory were free.
+    fn plainly(scopes: &[String], name: &str, wanted: &str) -> Option<usize> {
+        let path = [scopes, &[name.to_owned()]].concat().join(".");
+        let fits = path == wanted || path.ends_with(&format!(".{wanted}"));
+        fits.then(|| path.len() - wanted.len())
+    }
+
+    proptest! {
+        #[test]
+        fn names_fit_the_ends_of_paths(
+            scopes in prop::collection::vec("[ab.]{1,3}", 0..4),
+            name in "[ab.]{1,4}",
+            wanted in "[ab.]{1,6}",
+        ) {
+            let joined: String = scopes.iter().map(|scope| format!("{scope}.")).collect();
+            prop_assert_eq!(without_end(&joined, &name, &wanted), plainly(&scopes, &name, &wanted));
+        }
     }
 }
