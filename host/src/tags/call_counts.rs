@@ -26,14 +26,16 @@ pub struct Totals {
 }
 
 impl AddAssign for Totals {
+    /// A log can claim any times, and threads run side by side: sums stay at the largest.
     fn add_assign(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.returned += other.returned;
-        self.abandoned += other.abandoned;
-        self.ended += other.ended;
-        self.open += other.open;
-        self.inclusive += other.inclusive;
-        self.own += other.own;
+        let add = |sum: &mut u64, other: u64| *sum = sum.saturating_add(other);
+        add(&mut self.calls, other.calls);
+        add(&mut self.returned, other.returned);
+        add(&mut self.abandoned, other.abandoned);
+        add(&mut self.ended, other.ended);
+        add(&mut self.open, other.open);
+        add(&mut self.inclusive, other.inclusive);
+        add(&mut self.own, other.own);
     }
 }
 
@@ -75,15 +77,24 @@ struct Edge {
 
 /// A power of two.
 const RECENT: usize = 1024;
-/// No key.
-const NOTHING: u64 = u64::MAX;
 
-/// A thread that has not ended.
+/// Places that were found recently, by their keys' hashes: most calls are like one before, and this is
+/// faster than a map. All threads share it, so that a thread costs no more than what it calls.
 #[derive(Debug)]
+struct Recent {
+    /// Key and thread, and the place.
+    found: Box<[Option<(u64, u32, u32)>; RECENT]>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Recent { found: Box::new([None; RECENT]) }
+    }
+}
+
+/// A thread that has called something and has not ended.
+#[derive(Debug, Default)]
 struct Live {
-    /// Places that were found of late, by their keys' hashes: most calls are like one before, and this is
-    /// faster than a map.
-    recent: [(u64, u32); RECENT],
     /// Keys are the place of the caller among the functions plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
@@ -106,7 +117,9 @@ pub type Edges = BTreeMap<(Option<u32>, u32), Totals>;
 /// What calls amount to so far.
 #[derive(Debug, Default)]
 pub struct CallCounts {
+    /// By index; none of a thread that has not called anything, or has ended.
     live: Vec<Option<Box<Live>>>,
+    recent: Recent,
     selected: usize,
     /// Of each thread that has ended, by its index.
     pub threads: Vec<Functions>,
@@ -114,30 +127,25 @@ pub struct CallCounts {
     pub edges: Edges,
 }
 
-impl Default for Live {
-    fn default() -> Self {
-        let (places, edges, functions, function_places) = Default::default();
-        Live { recent: [(NOTHING, 0); RECENT], places, edges, functions, function_places }
-    }
-}
-
-impl Live {
-    /// Place of an edge.
+impl Recent {
+    /// Place of an edge among those of a thread.
     #[inline]
-    fn find(&mut self, caller: Option<Note>, callee: u32) -> u32 {
+    fn find(&mut self, thread: u32, live: &mut Live, caller: Option<Note>, callee: u32) -> u32 {
         let row = caller.map_or(0, |caller| u64::from(caller.function) + 1);
         let key = row << 32 | u64::from(callee);
         let slot = (key.wrapping_mul(FACTOR) >> (u64::BITS - RECENT.ilog2())) as usize;
-        match self.recent[slot] {
-            (recent, place) if recent == key => place,
+        match self.found[slot] {
+            Some((recent, of, place)) if (recent, of) == (key, thread) => place,
             _ => {
-                let place = self.find_slowly(key, caller, callee);
-                self.recent[slot] = (key, place);
+                let place = live.find_slowly(key, caller, callee);
+                self.found[slot] = Some((key, thread, place));
                 place
             }
         }
     }
+}
 
+impl Live {
     #[cold]
     fn find_slowly(&mut self, key: u64, caller: Option<Note>, callee: u32) -> u32 {
         if let Some(place) = self.places.get(&key) {
@@ -160,9 +168,9 @@ impl Live {
         self.edges.len() as u32 - 1
     }
 
+    /// Takes a call whose edge is at `place`.
     #[inline]
-    fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
-        let place = self.find(caller, number);
+    fn enter(&mut self, place: u32, tsc: u64) -> Note {
         let edge = &mut self.edges[place as usize];
         edge.totals.calls += 1;
         edge.span.enter(tsc);
@@ -181,9 +189,20 @@ impl Live {
             Exit::Ended => totals.ended += 1,
             Exit::Open => totals.open += 1,
         }
-        totals.own += (call.left - call.entered).saturating_sub(call.inner);
-        edge.span.leave(call.left);
-        self.functions[call.note.function as usize].1.leave(call.left);
+        totals.own = totals.own.saturating_add(call.own);
+        if !call.is_paused {
+            self.pause(call.note, call.left);
+        }
+    }
+
+    fn pause(&mut self, note: Note, tsc: u64) {
+        self.edges[note.edge as usize].span.leave(tsc);
+        self.functions[note.function as usize].1.leave(tsc);
+    }
+
+    fn resume(&mut self, note: Note, tsc: u64) {
+        self.edges[note.edge as usize].span.enter(tsc);
+        self.functions[note.function as usize].1.enter(tsc);
     }
 }
 
@@ -192,7 +211,7 @@ impl Listener for CallCounts {
 
     fn select(&mut self, thread: usize, _number: u32) {
         if self.live.len() <= thread {
-            self.live.resize_with(thread + 1, || Some(Box::default()));
+            self.live.resize_with(thread + 1, || None);
             self.threads.resize_with(thread + 1, Functions::default);
         }
         self.selected = thread;
@@ -200,14 +219,26 @@ impl Listener for CallCounts {
 
     #[inline]
     fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
-        let live = self.live[self.selected].as_mut();
-        live.expect("a thread that has ended calls nothing").enter(caller, number, tsc)
+        let live = self.live[self.selected].get_or_insert_default();
+        // A log of 2^32 threads is longer than 64 GB, and their totals are longer still.
+        let place = self.recent.find(self.selected as u32, live, caller, number);
+        live.enter(place, tsc)
     }
 
     #[inline]
     fn leave(&mut self, call: &Call<Note>) {
         let live = self.live[self.selected].as_mut();
-        live.expect("a thread that has ended leaves nothing").leave(call);
+        live.expect("a thread leaves what it has entered").leave(call);
+    }
+
+    fn pause(&mut self, note: Note, _number: u32, tsc: u64) {
+        let live = self.live[self.selected].as_mut();
+        live.expect("a thread that has ended calls nothing").pause(note, tsc);
+    }
+
+    fn resume(&mut self, note: Note, _number: u32, tsc: u64) {
+        let live = self.live[self.selected].as_mut();
+        live.expect("a thread that has ended calls nothing").resume(note, tsc);
     }
 
     fn end(&mut self) {

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use hmtt_format::escape;
+
 use super::hash::FastMap;
 use super::nanoseconds;
 use super::stack::{Call, Listener};
@@ -68,8 +70,8 @@ impl Listener for CallTree {
     }
 
     fn leave(&mut self, call: &Call<u32>) {
-        let own = (call.left - call.entered).saturating_sub(call.inner);
-        self.paths[call.note as usize].own += own;
+        let path = &mut self.paths[call.note as usize];
+        path.own = path.own.saturating_add(call.own);
     }
 }
 
@@ -94,8 +96,9 @@ impl CallTree {
             }
             for (place, number) in functions.iter().rev().enumerate() {
                 let separator = if place == 0 { "" } else { ";" };
-                // In a name it would be the end of it.
-                write!(output, "{separator}{}", name(*number).replace(';', ":"))?;
+                // In a name it would be the end of it, as a line's end would.
+                let name = name(*number).replace(';', ":");
+                write!(output, "{separator}{}", escape::message(&name))?;
             }
             writeln!(output, " {}", path.weight(weight))?;
         }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use hmtt_format::escape;
+
 use crate::report::calls::{Calls, Edge, Sum};
 
 /// Writes a profile. Its costs are nanoseconds, or ticks, or if there are no times calls.
@@ -55,7 +57,7 @@ pub fn write(calls: &Calls, mut output: impl Write) -> io::Result<()> {
 
 /// A name cannot have a line's end in it.
 fn line(name: &str) -> String {
-    name.replace(['\n', '\r'], " ")
+    escape::message(name).to_string()
 }
 
 fn own(sum: &Sum) -> u64 {

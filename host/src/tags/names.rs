@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use hmtt_probe::tag_map::{TagMap, TaggedBlock, TaggedFunction};
+
+/// Longest name, in characters; of a longer one the beginning. A name is printed with each call of it.
+const MAX_NAME: usize = 4096;
 
 /// What numbers are called.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    names: BTreeMap<u32, String>,
+    names: BTreeMap<u32, Arc<str>>,
     functions: BTreeMap<u32, TaggedFunction>,
     /// Blocks, in the order of their numbers.
     pub blocks: BTreeMap<u32, TaggedBlock>,
@@ -21,11 +25,12 @@ impl Names {
         let mut named = HashMap::<&str, u32>::new();
         functions.iter().for_each(|function| *named.entry(&function.name).or_default() += 1);
         let name = |function: &TaggedFunction| match named[&*function.name] {
-            1 => function.name.clone(),
+            1 => shortened(&function.name).into(),
             // Static functions of different files may have one name.
-            _ => format!("{} ({:x})", function.name, function.start),
+            _ => format!("{} ({:x})", shortened(&function.name), function.start),
         };
-        let names = functions.iter().map(|function| (function.number, name(function))).collect();
+        let names = functions.iter().map(|function| (function.number, name(function).into()));
+        let names = names.collect();
         let functions = functions.into_iter().map(|function| (function.number, function)).collect();
         let blocks = blocks.into_iter().map(|block| (block.number, block)).collect();
         Names { names, functions, blocks }
@@ -34,13 +39,46 @@ impl Names {
     /// What a function is called.
     pub fn get(&self, number: u32) -> Cow<'_, str> {
         match self.names.get(&number) {
-            Some(name) => name.into(),
+            Some(name) => (&**name).into(),
             None => format!("event {number}").into(),
         }
+    }
+
+    /// What a function is called, for those who keep it often.
+    pub fn shared(&self, number: u32) -> Arc<str> {
+        self.names.get(&number).cloned().unwrap_or_else(|| self.get(number).into())
     }
 
     /// What the map says of a function.
     pub fn function(&self, number: u32) -> Option<&TaggedFunction> {
         self.functions.get(&number)
+    }
+}
+
+fn shortened(name: &str) -> &str {
+    name.char_indices().nth(MAX_NAME).map_or(name, |(end, _)| &name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_shortened_and_shared() {
+        let function = |number: u32, name: String| {
+            serde_json::json!({
+                "number": number, "name": name, "symbols": [], "object": "o", "start": number,
+                "size": 1, "exits": "all", "removed": null,
+            })
+        };
+        let map = serde_json::json!({
+            "version": 1, "id": "0000000000000000", "program": "p", "pid": 1, "sink": "log",
+            "timed": true, "tsc_hz": 1, "window": null, "blocks": [], "refused": [],
+            "functions": [function(1, "\u{e9}".repeat(1 << 20)), function(2, "f".into())],
+        });
+        let names = Names::new(serde_json::from_value(map).unwrap());
+        assert_eq!(names.get(1).chars().count(), MAX_NAME);
+        assert!(Arc::ptr_eq(&names.shared(1), &names.shared(1)));
+        assert_eq!((&*names.get(2), &*names.shared(3)), ("f", "event 3"));
     }
 }

@@ -124,8 +124,20 @@ impl<W: Write> Listener for Timeline<W> {
         true
     }
 
+    fn pause(&mut self, note: bool, _number: u32, tsc: u64) {
+        if note {
+            self.write('E', tsc, None);
+        }
+    }
+
+    fn resume(&mut self, note: bool, number: u32, tsc: u64) {
+        if note {
+            self.write('B', tsc, Some(number));
+        }
+    }
+
     fn leave(&mut self, call: &Call<bool>) {
-        if call.note {
+        if call.note && !call.is_paused {
             self.write('E', call.left, None);
         }
     }

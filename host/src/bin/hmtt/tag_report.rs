@@ -1,6 +1,7 @@
 //! `hmtt tag report`: the log of a tagged program to what was called, by what, how often and for how long.
 
 mod bus;
+mod counts;
 mod trace;
 
 use std::fs::File;
@@ -8,6 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hmtt_format::escape;
 use hmtt_format::tag_log::Header;
 use hmtt_host::report::calls::{Calls, Tables};
 use hmtt_host::tags::accesses::log_calls::LogIndex;
@@ -28,8 +30,8 @@ use super::output::{create, is_same_file};
 /// trace are
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A log, which LOG.json beside it names the functions of, or a capture of a trace with tags
-    #[arg(value_name = "LOG|CAPTURE.pcapng")]
+    /// A log, which LOG.json beside it names the functions of, a capture of a trace with tags, or a file of counts
+    #[arg(value_name = "LOG|CAPTURE.pcapng|COUNTS.json")]
     log: PathBuf,
     /// What names the functions of a capture's tags: FILE.json of `--sink card`
     #[arg(long, value_name = "MAP.json", conflicts_with = "trace")]
@@ -105,6 +107,8 @@ impl Files {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.map.is_some() || bus::is_capture(&arguments.log) {
         bus::run(arguments)
+    } else if counts::is_json(&arguments.log) {
+        counts::run(arguments)
     } else {
         run_log(arguments)
     }
@@ -251,7 +255,8 @@ fn cannot_write(path: &Option<PathBuf>) -> String {
 /// Draws a flame graph of folded stacks.
 fn draw(calls: &Calls, folded: &[u8], mut output: Output) -> Result<()> {
     let mut options = inferno::flamegraph::Options::default();
-    options.title = calls.program.clone().unwrap_or_else(|| "hmtt tag".into());
+    let title = calls.program.as_deref().unwrap_or("hmtt tag");
+    options.title = escape::message(title).to_string();
     let unit = match (calls.timed, calls.tsc_hz) {
         (true, 0) => "ticks",
         (true, _) => "ns",

@@ -40,10 +40,20 @@ impl Listener for Split {
         owners.call(0, number, true, &mut |change| ledger.change(change));
     }
 
-    fn leave(&mut self, call: &Call<()>) {
+    fn pause(&mut self, (): (), number: u32, clock: u64) {
         let Split { owners, ledger } = self;
-        ledger.advance(call.left);
-        owners.call(0, call.number, false, &mut |change| ledger.change(change));
+        ledger.advance(clock);
+        owners.call(0, number, false, &mut |change| ledger.change(change));
+    }
+
+    fn resume(&mut self, (): (), number: u32, clock: u64) {
+        self.enter(None, number, clock);
+    }
+
+    fn leave(&mut self, call: &Call<()>) {
+        if !call.is_paused {
+            self.pause((), call.number, call.left);
+        }
     }
 }
 
@@ -103,8 +113,7 @@ impl<L: Listener> Bus<L> {
                 }
             }
             Step::Gap | Step::Restart => {
-                tags.open.clear();
-                tags.depths.clear();
+                tags.forget();
                 threads.thread_ended(0, Exit::Abandoned);
             }
             Step::Mark(_) => threads.marks += 1,
@@ -152,12 +161,17 @@ impl Tags {
         Some(TagEvent { tsc, sp, number, is_exit })
     }
 
+    /// Nothing is open. Clearing the map would take time for all that it ever held.
+    fn forget(&mut self) {
+        self.open.clear();
+        self.depths = FastMap::default();
+    }
+
     /// The stack pointer that the stack of calls would have.
     fn step(&mut self, number: u32, is_exit: bool) -> u32 {
         if !is_exit {
             if self.open.len() >= DEPTH {
-                self.open.clear();
-                self.depths.clear();
+                self.forget();
             }
             self.open.push(number);
             *self.depths.entry(number).or_default() += 1;

@@ -64,6 +64,8 @@ pub struct Share {
     pub most: u64,
     /// All totals when they began to be the owner's.
     since: Option<Traffic>,
+    /// Its place among those that are open.
+    open_at: Option<usize>,
     bounds: Bounds,
 }
 
@@ -145,16 +147,21 @@ impl Ledger {
             Moment::Latest => share.latest(is_start, count),
             Moment::Likeliest if is_start => {
                 share.since = Some(total);
-                self.open.push((place, kind));
+                if share.open_at.is_none() {
+                    share.open_at = Some(self.open.len());
+                    self.open.push((place, kind));
+                }
                 self.page = None;
             }
             Moment::Likeliest => {
                 if let Some(since) = share.since.take() {
                     share.traffic += total - since;
                 }
-                let at = self.open.iter().rposition(|open| *open == (place, kind));
-                if let Some(at) = at {
+                if let Some(at) = share.open_at.take() {
                     self.open.swap_remove(at);
+                    if let Some((moved, kind)) = self.open.get(at).copied() {
+                        self.shares[moved].1[kind as usize].open_at = Some(at);
+                    }
                 }
             }
         }
@@ -167,6 +174,7 @@ impl Ledger {
             if let Some(since) = share.since.take() {
                 share.traffic += total - since;
             }
+            share.open_at = None;
             share.close(count);
         }
         self.open.clear();

@@ -110,9 +110,19 @@ impl Listener for Found {
         self.waiting.push_back(Boundary { tsc, thread, number, is_entry: true });
     }
 
+    fn pause(&mut self, (): (), number: u32, tsc: u64) {
+        let thread = self.thread;
+        self.waiting.push_back(Boundary { tsc, thread, number, is_entry: false });
+    }
+
+    fn resume(&mut self, (): (), number: u32, tsc: u64) {
+        self.enter(None, number, tsc);
+    }
+
     fn leave(&mut self, call: &Call<()>) {
-        let (thread, number) = (self.thread, call.number);
-        self.waiting.push_back(Boundary { tsc: call.left, thread, number, is_entry: false });
+        if !call.is_paused {
+            self.pause((), call.number, call.left);
+        }
     }
 }
 

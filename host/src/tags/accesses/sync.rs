@@ -1,11 +1,15 @@
 //! Marks that a log and a trace have to a map from the log's clock to the card's, with its error bound.
 
+use std::cmp::Reverse;
+
 use hmtt_format::tag_log::Mark;
 
-use crate::merge::{Strand, TimeBase, pair_marks};
+use crate::merge::{MarkIndex, Offset, Strand, TimeBase, first_offset, follow_marks};
 
 /// Marks that took longer than this times the median were interrupted: they say little.
 const INTERRUPTED: u64 = 4;
+/// Strands that a log is compared with whole: those whose first marks agree with its first best.
+const CANDIDATES: usize = 16;
 
 /// Where a log's times are in a trace.
 #[derive(Clone, Debug)]
@@ -33,48 +37,84 @@ impl LogSync {
     /// Relates a log to the strand of a capture that has most of its marks; `None` if none has any that
     /// fits one place only. `span`: ticks of its first event and of its last.
     pub fn find(strands: &[Strand], marks: &[Mark], tsc_hz: u64, span: (u64, u64)) -> Option<Self> {
-        let of_strand = |strand| LogSync::of(strand, marks, tsc_hz, span);
-        strands.iter().filter_map(of_strand).max_by_key(|sync| sync.shared)
-    }
-
-    fn of(strand: &Strand, marks: &[Mark], tsc_hz: u64, span: (u64, u64)) -> Option<Self> {
-        let width = |mark: &Mark| mark.tsc_after.saturating_sub(mark.tsc_before);
-        let mut widths: Vec<u64> = marks.iter().map(width).collect();
-        widths.sort_unstable();
-        let widest = widths.get(widths.len() / 2)?.saturating_mul(INTERRUPTED);
-        let clear: Vec<&Mark> = marks.iter().filter(|mark| width(mark) <= widest).collect();
-        let origin = clear.first()?.tsc_before.min(span.0);
-        let (period, tick) = (strand.period(), 1e9 / tsc_hz as f64);
-        let ticks = |mark: &Mark| {
-            (mark.tsc_before - origin.min(mark.tsc_before)) as f64 + width(mark) as f64 / 2.0
-        };
-        let of_log: Vec<(u32, f64)> =
-            clear.iter().map(|mark| (mark.register, ticks(mark) * tick)).collect();
-        let pairs = pair_marks(&strand.timed_marks(), &of_log);
-        let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
-        let marks_of_trace = (knots.first()?.1, knots.last()?.1);
-        let widest = clear.iter().map(|mark| width(mark)).max().unwrap_or_default();
-        let nominal = tick / period;
-        // Half the widest mark, and one clock, which is what the card tells apart.
-        let seen_within = widest as f64 / 2.0 * nominal + 1.0;
-        let last = span.1.saturating_sub(origin);
-        let first = span.0.saturating_sub(origin);
-        let base = TimeBase::through(knots, nominal, (first, last), seen_within)?;
-        Some(LogSync {
-            error: base.error.unwrap_or(f64::MAX),
-            base,
-            origin,
-            shared: pairs.len(),
-            only_log: (marks.len() - pairs.len()) as u64,
-            only_trace: (strand.marks() - pairs.len()) as u64,
-            marks: marks_of_trace,
-            card: strand.card,
-            session: strand.session,
-        })
+        let log = LogMarks::new(marks, tsc_hz, span)?;
+        let marked = strands.iter().enumerate().filter(|(_, strand)| strand.marks() != 0);
+        let mut candidates: Vec<(Offset, usize)> = marked
+            .filter_map(|(place, strand)| {
+                let index = MarkIndex::new(strand.timed_marks());
+                Some((first_offset(&index, &log.timed)?, place))
+            })
+            .collect();
+        // All of the log's marks are looked up in each: that must not take the product of both.
+        candidates.sort_by_key(|(offset, _)| Reverse(offset.agreeing));
+        candidates.truncate(CANDIDATES);
+        candidates.sort_by_key(|(_, place)| *place);
+        let sync = |(offset, place): &(Offset, usize)| log.relate(&strands[*place], *offset);
+        candidates.iter().filter_map(sync).max_by_key(|sync| sync.shared)
     }
 
     /// The card's clock at a time of the log.
     pub fn clock(&self, tsc: u64) -> f64 {
         self.base.map(tsc.saturating_sub(self.origin))
+    }
+}
+
+/// The marks of a log that were not interrupted.
+struct LogMarks {
+    /// Registers and moments, in nanoseconds from the origin.
+    timed: Vec<(u32, f64)>,
+    /// All marks, interrupted ones included.
+    all: usize,
+    origin: u64,
+    /// Ticks of the widest.
+    widest: u64,
+    /// Nanoseconds of a tick.
+    tick: f64,
+    /// Ticks of the first event and of the last, from the origin.
+    range: (u64, u64),
+}
+
+impl LogMarks {
+    fn new(marks: &[Mark], tsc_hz: u64, span: (u64, u64)) -> Option<Self> {
+        let width = |mark: &Mark| mark.tsc_after.saturating_sub(mark.tsc_before);
+        let mut widths: Vec<u64> = marks.iter().map(width).collect();
+        widths.sort_unstable();
+        let most = widths.get(widths.len() / 2)?.saturating_mul(INTERRUPTED);
+        let clear: Vec<&Mark> = marks.iter().filter(|mark| width(mark) <= most).collect();
+        let origin = clear.first()?.tsc_before.min(span.0);
+        let tick = 1e9 / tsc_hz as f64;
+        let ticks = |mark: &Mark| {
+            (mark.tsc_before - origin.min(mark.tsc_before)) as f64 + width(mark) as f64 / 2.0
+        };
+        let mut timed: Vec<(u32, f64)> =
+            clear.iter().map(|mark| (mark.register, ticks(mark) * tick)).collect();
+        timed.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let widest = clear.iter().map(|mark| width(mark)).max().unwrap_or_default();
+        let range = (span.0.saturating_sub(origin), span.1.saturating_sub(origin));
+        Some(LogMarks { timed, all: marks.len(), origin, widest, tick, range })
+    }
+
+    /// Relates the log to a strand.
+    fn relate(&self, strand: &Strand, offset: Offset) -> Option<LogSync> {
+        let LogMarks { timed, all, origin, widest, tick, range } = self;
+        let period = strand.period();
+        let pairs = follow_marks(&MarkIndex::new(strand.timed_marks()), timed, offset);
+        let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
+        let marks = (knots.first()?.1, knots.last()?.1);
+        let nominal = tick / period;
+        // Half the widest mark, and one clock, which is what the card tells apart.
+        let seen_within = *widest as f64 / 2.0 * nominal + 1.0;
+        let base = TimeBase::through(knots, nominal, *range, seen_within)?;
+        Some(LogSync {
+            error: base.error.unwrap_or(f64::MAX),
+            base,
+            origin: *origin,
+            shared: pairs.len(),
+            only_log: (all - pairs.len()) as u64,
+            only_trace: (strand.marks() - pairs.len()) as u64,
+            marks,
+            card: strand.card,
+            session: strand.session,
+        })
     }
 }

@@ -1,0 +1,85 @@
+//! `hmtt tag report` of a file of counts: its table, as `hmtt tag run` without `-o` prints it.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hmtt_format::escape;
+use serde_json::Value;
+
+use super::Arguments;
+
+/// Bytes at the beginning of a file that are looked at.
+const FIRST: usize = 64;
+
+/// Whether a file begins as JSON does.
+pub fn is_json(path: &Path) -> bool {
+    let mut bytes = Vec::new();
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let mut read = || File::open(path)?.take(FIRST as u64).read_to_end(&mut bytes);
+    is_file && read().is_ok() && bytes.trim_ascii_start().first() == Some(&b'{')
+}
+
+/// Prints the counts.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let path = &arguments.log;
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+    let all: Value = serde_json::from_reader(BufReader::new(file))
+        .with_context(|| format!("{name}: neither a tag log nor a file of counts"))?;
+    let rows = rows(&all, "functions");
+    if all.get("sink").is_some() {
+        bail!("{name} names the functions of a log or a card's tags; give the log itself");
+    }
+    let Some(mut rows) = rows else {
+        bail!(
+            "{name}: neither a tag log nor a file of counts (it has no list `functions` with `calls`)"
+        );
+    };
+    let files = [&arguments.flame, &arguments.folded, &arguments.callgrind, &arguments.perfetto];
+    if arguments.threads || arguments.graph || files.iter().any(|file| file.is_some()) {
+        bail!(
+            "{name} has counts only, no times and no callers: record a log (--sink log) for these"
+        );
+    }
+    if arguments.trace.is_some() {
+        bail!(
+            "{name} has counts only, no times: record a log (--sink log --marks) to join it with a trace"
+        );
+    }
+    rows.extend(self::rows(&all, "blocks").unwrap_or_default());
+    rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
+    let mut output = BufWriter::new(io::stdout().lock());
+    if arguments.json {
+        serde_json::to_writer(&mut output, &all)?;
+        writeln!(output)?;
+    } else {
+        for (calls, name) in rows.iter().filter(|(calls, _)| *calls != 0) {
+            writeln!(output, "{calls:>14} {name}")?;
+        }
+    }
+    output.flush()?;
+    Ok(false)
+}
+
+/// How often each function was called, or each block began, and its name; `None` if there is no such list.
+fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
+    let row = |one: &Value| {
+        let calls = one.get("calls").or_else(|| one.get("count"))?.as_u64()?;
+        let mut name = match one.get("name").and_then(Value::as_str) {
+            Some(name) => name.to_owned(),
+            None => {
+                let offset = one.get("offset")?.as_i64()?;
+                let sign = if offset < 0 { '-' } else { '+' };
+                format!("{}{sign}{:x}", one.get("function")?.as_str()?, offset.unsigned_abs())
+            }
+        };
+        if let Some(program) = one.get("program").and_then(Value::as_str) {
+            let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+            name = format!("{program}: {name}");
+        }
+        Some((calls, escape::name(&name).to_string()))
+    };
+    all.get(list)?.as_array()?.iter().map(row).collect()
+}
