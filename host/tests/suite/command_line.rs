@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use hmtt_format::FaultKind;
 use hmtt_format::record::{PageRun, TagSource, WordRecord};
 use hmtt_host::decode::Item;
-use hmtt_host::files::DiskFile;
+use hmtt_host::files::{DiskFile, Entry};
 
 use crate::card::Card;
 use crate::{capture, capture_file, hmtt, scratch, skipped};
@@ -213,10 +213,11 @@ fn wrong_usage_has_its_own_exit_code() {
 fn an_existing_capture_is_not_overwritten_unless_asked() {
     let path = scratch("existing.pcapng");
     fs::write(&path, "precious").unwrap();
-    let error = DiskFile::create(&path, false).err().unwrap();
+    let entry = Entry::find(&path).unwrap().unwrap();
+    let error = DiskFile::create(&entry, 0o600, false).err().unwrap();
     assert_eq!(error.to_string(), format!("{} exists; give -f to overwrite it", path.display()));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
-    DiskFile::create(&path, true).unwrap().finish().1.unwrap();
+    DiskFile::create(&entry, 0o600, true).unwrap().finish().result.unwrap();
     assert_ne!(fs::read(&path).unwrap(), b"precious");
 }
 

@@ -10,7 +10,7 @@ use crate::live::{Play, Received, frames_of, perform, receive, session};
 use crate::scratch;
 
 /// Waits until a line with this is in the log, at most ten seconds, and says when it is.
-const AWAIT: &str = r#"
+pub const AWAIT: &str = r#"
 await() {
     for _ in $(seq 500); do grep -q "$1" "$LOG" && break; sleep 0.02; done
     grep -q "$1" "$LOG" && echo "in time: $1" >&2
@@ -43,7 +43,7 @@ fn one_fails(
         await 'the others go on'
         sleep 2.2
         exec 5<>/dev/tcp/127.0.0.1/9464
-        printf 'GET /metrics HTTP/1.1\r\n\r\n' >&5; cat <&5 >'{}'
+        printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n' >&5; cat <&5 >'{}'
         send "$LAST""#,
         metrics.display()
     );

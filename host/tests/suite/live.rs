@@ -1,8 +1,10 @@
 //! `hmtt-recv` on a real interface: a veth pair in a user and network namespace, where no privilege
 //! is needed. Skipped, visibly, where namespaces are not allowed.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use hmtt_host::capture::Interface;
 use hmtt_host::pcapng::{InterfaceStatistics, PcapngReader};
@@ -45,6 +47,8 @@ exit $status
 
 /// Names the capture to send, in the sending half of a test.
 const FRAMES: &str = "FRAMES";
+/// Frames a second, if they are not to come as fast as the machine sends.
+pub const PACE: &str = "PACE";
 
 /// What a receiver did.
 pub struct Received {
@@ -104,6 +108,41 @@ pub fn perform(
         skipped(reason);
         return None;
     }
+    Some(perform_in("-Urnm", name, frames, play, arguments))
+}
+
+/// The same by root of the machine, to whom other users are known; `None` when skipped.
+pub fn perform_as_root(
+    name: &str,
+    frames: &[Vec<u8>],
+    play: Play<'_>,
+    arguments: &[&str],
+) -> Option<Received> {
+    if !is_root() {
+        skipped("only root of the machine can become another user");
+        return None;
+    }
+    if let Some(reason) = no_namespaces() {
+        skipped(reason);
+        return None;
+    }
+    Some(perform_in("-nm", name, frames, play, arguments))
+}
+
+/// Whether this is root, of a user namespace that has more users than root.
+fn is_root() -> bool {
+    let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let has_users = users.split_whitespace().nth(2).is_some_and(|count| count != "1");
+    nix::unistd::geteuid().is_root() && has_users
+}
+
+fn perform_in(
+    namespaces: &str,
+    name: &str,
+    frames: &[Vec<u8>],
+    play: Play<'_>,
+    arguments: &[&str],
+) -> Received {
     // Where a play sends twice, the second part is short enough for any ring.
     let second = frames.len().saturating_sub(20);
     let all = capture_file(&format!("{name}-sent.pcapng"), frames);
@@ -112,7 +151,7 @@ pub fn perform(
     let log = scratch(&format!("{name}.log"));
     std::fs::write(&log, "").unwrap();
     let output = Command::new("unshare")
-        .args(["-Urnm", "bash", "-c", SCRIPT, "bash", "-a", "duration:60"])
+        .args([namespaces, "bash", "-c", SCRIPT, "bash", "-a", "duration:60"])
         .args(arguments)
         .env("RECV", env!("CARGO_BIN_EXE_hmtt-recv"))
         .env("SEND", std::env::current_exe().unwrap())
@@ -131,7 +170,7 @@ pub fn perform(
         printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let summary = seconds.pop().unwrap_or(Value::Null);
     let status = output.status.code().unwrap();
-    Some(Received { status, summary, seconds, log, file: PathBuf::new() })
+    Received { status, summary, seconds, log, file: PathBuf::new() }
 }
 
 /// The frames of a capture that was finished.
@@ -166,10 +205,20 @@ fn sends_what_a_test_asks_for() {
     else {
         panic!("not an Ethernet interface")
     };
+    let pace: Option<u32> = std::env::var(PACE).ok().map(|pace| pace.parse().unwrap());
     let mut reader = PcapngReader::open(Path::new(&file)).unwrap();
+    let (begin, mut sent) = (Instant::now(), 0);
     while let Some(packet) = reader.next_packet().unwrap() {
         sender.send_to(packet.bytes, None).unwrap().unwrap();
+        sent += 1;
+        if let Some(pace) = pace.filter(|_| sent % 64 == 0) {
+            let due = Duration::from_secs(1) * sent / pace;
+            std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        }
     }
+    // The test harness keeps what `eprintln` writes.
+    let took = begin.elapsed().as_millis();
+    writeln!(std::io::stderr(), "sent {sent} frames in {took} ms").unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The receiver from outside: frames in, traces, captures and summaries out.
 
+mod built;
 mod callgrind;
 mod card;
 mod command_line;
@@ -7,12 +8,15 @@ mod completions;
 mod convert;
 mod damage;
 mod dissector;
+mod escapes;
 mod exit_status;
 mod failing;
 mod flips;
+mod forged;
 mod gaps;
 mod goes_on;
 mod hostile;
+mod linear;
 mod live;
 mod long_runs;
 mod merge;
@@ -24,6 +28,9 @@ mod online_tui;
 mod order;
 mod reading;
 mod reading_ahead;
+mod recv_endings;
+mod recv_files;
+mod recv_privileges;
 mod series;
 mod standard;
 mod tag;
@@ -31,28 +38,45 @@ mod tag_auto;
 mod tag_blocks;
 mod tag_ends;
 mod tag_follow;
+mod tag_go;
+mod tag_hostile;
 mod tag_kill;
 mod tag_life;
+mod tag_limits;
 mod tag_list;
 mod tag_log;
+mod tag_memory;
+mod tag_namespaces;
 mod tag_real;
 mod tag_report;
+mod tag_signals;
 mod tag_stopped;
+mod tag_symbols;
+mod tag_unwind;
+mod tag_words;
 mod terminal;
 mod usage;
 mod wire;
 mod wireshark;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hmtt_host::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 
-/// A fresh path for a file of the test `name`.
+/// A fresh path for the file `name`, which is of this test alone: others run beside it.
 pub fn scratch(name: &str) -> PathBuf {
+    static OWNERS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let owner = owners.entry(name.to_owned()).or_insert(test.clone()).clone();
+    drop(owners);
+    assert_eq!(owner, test, "two tests have the file {name}");
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
         std::fs::remove_file(&path).expect("an old scratch file can be removed");

@@ -217,3 +217,18 @@ fn lines_that_name_cards_become_a_column_as_documented() {
     assert_eq!((of("1"), of("2")), (20 * 600, 20 * 600));
     assert!(!awk.contains("\ncard,"));
 }
+
+#[test]
+fn more_cards_than_can_be_read_at_once_are_refused() {
+    let interfaces: Vec<Description> =
+        (0..300).map(|number| Description::of(&format!("eth{number}"))).collect();
+    let mut writer = PcapngWriter::new(Vec::new(), &interfaces).unwrap();
+    for number in 0..300 {
+        let frame = Card::new().data(2).0;
+        writer.write_frame(number, Duration::ZERO, frame.len() as u32, &frame).unwrap();
+    }
+    let path = scratch("merge-many-cards.pcapng");
+    std::fs::write(&path, writer.into_output()).unwrap();
+    let error = Merge::survey(&[path], &Options::default()).unwrap_err().to_string();
+    assert_eq!(error, "the captures have 300 cards; at most 256 can be merged");
+}

@@ -27,6 +27,8 @@ pub fn snapshot(seconds: u64) -> Snapshot {
         queue: (3, 64),
         files: 1,
         unwritten_frames: 0,
+        lost_files: Default::default(),
+        clock_steps: Default::default(),
         skipped_frames: 0,
         links: vec![link],
     }
@@ -213,5 +215,5 @@ fn a_file_name_cannot_move_the_cursor() {
 fn an_interfaces_name_cannot_move_the_cursor() {
     let mut second = failing(1);
     second.interfaces[1] = "e\x1b[2J".into();
-    assert!(status::line(&second, 300, false).contains("FAILED e?[2J"));
+    assert!(status::line(&second, 300, false).contains(r"FAILED e\u{1b}[2J"));
 }

@@ -56,6 +56,22 @@ fn a_small_screen_leaves_out_what_does_not_fit() {
 }
 
 #[test]
+fn names_cannot_move_the_cursor() {
+    let mut view = view();
+    let mut second = failing(728);
+    second.interfaces = vec!["e\x1b[2J".into(), "f\x1b[3J".into()];
+    second.memory.hot_pages[0].link = 1;
+    second.file = Some("g\x1b[4J".into());
+    view.push(second);
+    let shown = text(&view, 110, 32);
+    for name in [r"e\u{1b}[2J", r"f\u{1b}[3J", r"g\u{1b}[4J"] {
+        assert!(shown.contains(name), "{name} in\n{shown}");
+    }
+    // The column of the hot pages is narrow.
+    assert!(shown.contains(r"f\u{1b}[ "), "{shown}");
+}
+
+#[test]
 fn losses_are_red_and_their_absence_is_green() {
     let mut view = view();
     let before = draw(&view, 110, 32);

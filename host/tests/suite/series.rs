@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use hmtt_host::decode::earlier_report;
 use serde_json::Value;
 
 use crate::live::{Play, Received, SEND_ALL, frames_of, perform, session};
 use crate::{hmtt, scratch};
 
 /// An empty folder of the test `name`.
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
         std::fs::remove_dir_all(&path).unwrap();
@@ -19,14 +20,14 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// The files of a folder, in the order of their names.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn all_frames(files: &[PathBuf]) -> Vec<Vec<u8>> {
+pub fn all_frames(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().flat_map(|file| frames_of(file)).collect()
 }
 
@@ -63,7 +64,8 @@ fn files_in_turn_hold_every_frame_and_explain_themselves() {
                 || length == lengths.last().unwrap()),
         "{lengths:?}"
     );
-    let report: String = frames[0].iter().map(|byte| format!("{byte:02x}")).collect();
+    let report = earlier_report::of_comment(&earlier_report::comment(&frames[0])).unwrap();
+    let report = earlier_report::comment_of(&report);
     for (index, file) in files.iter().enumerate() {
         let bytes = std::fs::read(file).unwrap();
         let holds = bytes.windows(report.len()).any(|window| window == report.as_bytes());

@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 use hmtt_probe::elf::Image;
 use serde_json::Value;
 
-use crate::{callgrind, scratch, skipped};
+use crate::built::built;
+use crate::{callgrind, scratch};
 
 /// Calls a function through a pointer from a library, and recurses.
 const FIB: &str = r#"
@@ -83,17 +84,13 @@ int main(void) {
 pub fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let is_cpp = source.contains("#include <c");
     let (compiler, extension) = if is_cpp { ("g++", "cc") } else { ("cc", "c") };
-    let (file, program) = (scratch(&format!("{name}.{extension}")), scratch(name));
-    std::fs::write(&file, source).unwrap();
-    let mut command = Command::new(compiler);
-    let built =
-        command.args(["-O2", "-pthread", "-o"]).args([&program, &file]).args(flags).output();
-    match built {
-        Err(error) => skipped(format!("{compiler}: {error}")),
-        Ok(output) if !output.status.success() => panic!("{output:?}"),
-        Ok(_) => return Some(program),
-    }
-    None
+    built(name, &format!("{flags:?} {source}"), |program| {
+        let file = scratch(&format!("{name}.{extension}"));
+        std::fs::write(&file, source).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-pthread", "-o"]).arg(program).arg(file).args(flags);
+        command
+    })
 }
 
 pub fn hmtt_tag(arguments: &[&str]) -> Command {

@@ -212,7 +212,10 @@ fn two_threads_in_one_loop_lose_no_turn() {
 
 fn log_blocks(name: &str, program: &Path, words: &[&str]) -> (Log, TagMap) {
     let file = scratch(&format!("{name}.tags"));
-    run_same(program, &[&["--sink", "log", "-o", file.to_str().unwrap()], words].concat());
+    run_same(
+        program,
+        &[&["--sink", "log", "--overwrite", "-o", file.to_str().unwrap()], words].concat(),
+    );
     (Log::read(&file), TagMap::load(&TagMap::path_beside(&file)).unwrap())
 }
 
@@ -277,7 +280,10 @@ fn a_report_of_a_log_counts_blocks() {
     let (_, map) = log_blocks("tag-blocks-report", &program, &only);
     let file: PathBuf = scratch("tag-blocks-report-copy.tags");
     drop(map);
-    run_same(&program, &[&["--sink", "log", "-o", file.to_str().unwrap()][..], &only].concat());
+    run_same(
+        &program,
+        &[&["--sink", "log", "--overwrite", "-o", file.to_str().unwrap()][..], &only].concat(),
+    );
     let words = ["report", "--json", file.to_str().unwrap()];
     let report: Value = serde_json::from_slice(&hmtt_tag(&words).output().unwrap().stdout).unwrap();
     let blocks = report["blocks"].as_array().unwrap();
@@ -292,7 +298,8 @@ fn a_card_sees_every_block_at_an_address_of_its_own() {
     let (window, file) = (scratch("tag-blocks-card.window"), scratch("tag-blocks-card.tags"));
     std::fs::write(&window, vec![0; 1 << 16]).unwrap();
     let place = window.to_str().unwrap();
-    let words = ["--sink", "card", "--window", place, "--window-base", "0x380000000", "-o"];
+    let words =
+        ["--sink", "card", "--window", place, "--window-base", "0x380000000", "--overwrite", "-o"];
     let only = ["-i", "nested", "--blocks", "nested"];
     let counted = run_tagged("tag-blocks-card", &program, &only);
     run_same(&program, &[&words, &[file.to_str().unwrap()][..], &only].concat());

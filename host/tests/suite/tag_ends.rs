@@ -31,7 +31,7 @@ fn what_ends_the_program_by_a_signal_ends_us_by_it() {
     for signal in [libc::SIGSEGV, libc::SIGTERM, libc::SIGKILL, libc::SIGINT, real_time] {
         for sink in ["count", "log"] {
             let file = scratch(&format!("tag-falls-{sink}-{signal}"));
-            let words = ["run", "--sink", sink, "-o", file.to_str().unwrap(), "--"];
+            let words = ["run", "--sink", sink, "--overwrite", "-o", file.to_str().unwrap(), "--"];
             let output = hmtt_tag(&words).arg(&program).arg(signal.to_string()).output().unwrap();
             let text = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.signal(), Some(signal), "{text}");
@@ -68,10 +68,11 @@ fn another_program_that_it_becomes_ends_us_too() {
 #[test]
 fn what_cannot_be_written_is_an_error_and_the_program_goes_on() {
     let Some(program) = build("tag-not-written", FALLS, &[]) else { return };
-    let words = ["run", "-o", "/nonexistent/counts.json", "--"];
+    // A device that is always full.
+    let words = ["run", "-o", "/dev/full", "--"];
     let status = |command| {
         let output = hmtt_tag(&words).arg(&program).args(["0", command]).output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stderr).contains("/nonexistent/counts.json"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/full"));
         output.status.code()
     };
     assert_eq!((status("exit 0"), status("exit 4")), (Some(1), Some(4)));
@@ -122,7 +123,9 @@ fn a_program_that_ends_while_it_is_stopped_ends_with_its_status() {
     let Some(library) = build("libtag-hurried.so", LOADED, &["-shared", "-fPIC"]) else { return };
     let Some(program) = build("tag-hurries", HURRIES, &["-ldl"]) else { return };
     let counts = scratch("tag-hurries.json");
-    let words = ["run", "-i", "library=libtag-*", "-i", "*", "-o", counts.to_str().unwrap(), "--"];
+    let counts_name = counts.to_str().unwrap();
+    let words =
+        ["run", "-i", "library=libtag-*", "-i", "*", "--overwrite", "-o", counts_name, "--"];
     for round in 0..40 {
         let mut command = hmtt_tag(&words);
         let command = command.arg(&program).arg(&library).arg((round * 100).to_string());

@@ -1,5 +1,6 @@
 //! `hmtt tag run -f`: children, and the programs that processes become, have tags and counts of their own.
 
+mod handlers;
 mod leaving;
 mod logs;
 mod programs;

@@ -22,7 +22,7 @@ impl Lives {
     /// Begins to tag it.
     fn attach(&self, sink: &str) -> Child {
         let output = scratch(&format!("tag-lives-{}", self.pid()));
-        let words = ["attach", "--sink", sink, "--full", "drop", "-o"];
+        let words = ["attach", "--sink", sink, "--full", "drop", "--overwrite", "-o"];
         let mut command = hmtt_tag(&words);
         let command = command.arg(output).arg(self.pid().to_string());
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()

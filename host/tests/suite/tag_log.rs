@@ -18,7 +18,7 @@ use log::{Log, number};
 use programs::{ASKED, EIGHT, ENDLESS, JUMPS, STORM, TIMER, TREE};
 
 fn log_words<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    [&["--sink", "log", "-o", file.to_str().unwrap()], more].concat()
+    [&["--sink", "log", "--overwrite", "-o", file.to_str().unwrap()], more].concat()
 }
 
 /// Runs a program while its entries are logged.
@@ -302,7 +302,17 @@ fn a_card_sees_every_function_at_an_address_of_its_own() {
     std::fs::write(&window, vec![0; 3 << 12]).unwrap();
     let place = format!("{}:0x1000", window.display());
     let map = map.to_str().unwrap();
-    let tags = ["--sink", "card", "--window", &place, "--window-base", "0x380000000", "-o", map];
+    let tags = [
+        "--sink",
+        "card",
+        "--window",
+        &place,
+        "--window-base",
+        "0x380000000",
+        "-o",
+        map,
+        "--overwrite",
+    ];
     let run = [&["run"], &tags[..], &["--", program.to_str().unwrap()]].concat();
     let output = hmtt_tag(&run).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::built::built;
 use crate::{scratch, skipped};
 use oracle::{Real, functions};
 
@@ -22,25 +23,22 @@ fn build(source: &str, flags: &str) -> Option<Real> {
         "rs" => "rustc",
         _ => "cc",
     };
-    let name = format!("real-{stem}{}", flags.replace(' ', ""));
+    let name = format!("real-{stem}{}", flags.split_whitespace().collect::<String>());
     let program = compile(compiler, &name, flags, &[&format!("{FOLDER}/{source}")])?;
     Some(Real::new(&name, program))
 }
 
 /// Compiles files; `None` when skipped.
 fn compile(compiler: &str, name: &str, flags: &str, files: &[&str]) -> Option<PathBuf> {
-    let program = scratch(name);
-    let mut command = Command::new(compiler);
-    command.arg("-o").arg(&program).args(files).args(flags.split_whitespace());
-    if compiler != "rustc" {
-        command.args(["-pthread", "-w", "-lm"]);
-    }
-    match command.output() {
-        Err(error) => skipped(format!("{compiler}: {error}")),
-        Ok(output) if !output.status.success() => panic!("{name}: {output:?}"),
-        Ok(_) => return Some(program),
-    }
-    None
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    built(name, &format!("{flags:?} {files:?}"), |program| {
+        let mut command = Command::new(compiler);
+        command.arg("-o").arg(program).args(files).args(flags);
+        if compiler != "rustc" {
+            command.args(["-pthread", "-w", "-lm"]);
+        }
+        command
+    })
 }
 
 /// Builds and checks a program in several ways.
@@ -177,6 +175,7 @@ fn a_reader_that_goes_away_ends_a_program() {
 #[test]
 fn a_stripped_program_counts_the_same() {
     let Some(mut real) = build("machine.c", "-O2") else { return };
+    real.name = "real-machine-whole".into();
     let image = hmtt_probe::elf::Image::read(&real.program).unwrap();
     let (_, counts) = real.counted();
     let stripped = scratch("real-machine-stripped");

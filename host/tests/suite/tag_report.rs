@@ -1,6 +1,7 @@
 //! Logs of tags to calls: as a plainly kept model has them, and as `hmtt tag report` tells them.
 
 mod command;
+mod contexts;
 mod model;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use hmtt_format::tag_log::{Chunk, Content, Ending, EventEncoder, Header, LossReason, TagEvent};
 use hmtt_host::tags::call_counts::{CallCounts, Totals};
 use hmtt_host::tags::log_reader::{LogReader, TagLogError};
-use hmtt_host::tags::stack::{Exit, REGION, STACKS};
+use hmtt_host::tags::stack::{Exit, GROUPS, REGION};
 use hmtt_host::tags::threads::Threads;
 use proptest::prelude::*;
 
@@ -186,10 +187,12 @@ fn blocks_are_counted_and_are_no_calls() {
 }
 
 #[test]
-fn more_stacks_than_are_kept_cost_the_oldest() {
-    let far = |at: usize| 0x0800_0000 * at as u32 + 100;
-    let mut events: Vec<_> = (0..STACKS + 1).map(|at| (at as u32, far(at), false)).collect();
-    events.extend((0..STACKS + 1).map(|at| (at as u32, far(at), true)));
+fn more_contexts_than_are_kept_cost_the_oldest() {
+    // One runs, and the others have been left.
+    let count = GROUPS + 2;
+    let far = |at: usize| 0x000f_0000 * at as u32 + 100;
+    let mut events: Vec<_> = (0..count).map(|at| (at as u32, far(at), false)).collect();
+    events.extend((0..count).map(|at| (at as u32, far(at), true)));
     let read = counted(&events, &[]);
     let functions = read.listener.functions();
     assert_eq!((functions[&0].abandoned, read.threads[0].unmatched), (1, 1));

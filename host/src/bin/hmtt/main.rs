@@ -62,7 +62,8 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hmtt: {error:#}");
+            // What is wrong with a file may be quoted from it.
+            eprintln!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
             ExitCode::from(EXIT_ERROR)
         }
     }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use hmtt_format::escape;
 use hmtt_host::decode::Item;
 use hmtt_host::merge::{How, Merge, Options, Strand, TimeBase};
 use hmtt_host::table::Items;
@@ -131,7 +132,8 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
 /// One line for each strand.
 fn state(merge: &Merge) {
     for (number, (strand, base)) in merge.strands().enumerate() {
-        eprintln!("{}: {strand}: {}", number + 1, said(base, merge));
+        let strand = strand.to_string();
+        eprintln!("{}: {}: {}", number + 1, escape::name(&strand), said(base, merge));
     }
 }
 
@@ -163,7 +165,7 @@ fn said(base: &TimeBase, merge: &Merge) -> String {
 fn state_json(merge: &Merge) -> Result<()> {
     let one = |(strand, base): (&Strand, &TimeBase)| {
         json!({
-            "file": strand.file, "interface": strand.interface, "card": strand.card + 1,
+            "file": &*strand.file, "interface": strand.interface.as_deref(), "card": strand.card + 1,
             "source": strand.source + 1, "restarts_before": strand.session,
             "tck_ps": strand.tck_ps, "first_clock": strand.first, "last_clock": strand.last,
             "how": base.how, "offset": base.offset(), "rate": base.rate(),

@@ -5,16 +5,23 @@ mod blocks;
 mod detach;
 mod end;
 mod family;
+mod files;
 mod list;
 mod output;
+mod rules;
+mod symbols;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use hmtt_probe::control::{Start, TagError, Tagged, ThreadCounts, follow};
+use hmtt_format::escape;
+use hmtt_probe::control::{
+    Left, Output, PerfMap, Refused, Restored, Start, TagError, Tagged, ThreadCounts, follow,
+    program_image,
+};
 use hmtt_probe::disassembly::Grain;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
@@ -23,6 +30,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use self::files::{Created, Unbegun};
 use super::tag_report;
 
 /// Count or log the calls of functions of a running program, without its source
@@ -38,6 +46,7 @@ enum Command {
     Run(Run),
     Attach(Attach),
     Detach(Detach),
+    Symbols(symbols::Symbols),
     Report(tag_report::Arguments),
 }
 
@@ -89,9 +98,15 @@ struct How {
     /// taken out again until the rest is cheap enough
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     budget: Option<f64>,
+    /// Name the stubs for perf, in /tmp/perf-PID.map, until the tags are out or the program ends
+    #[arg(long, conflicts_with = "follow")]
+    perf_map: bool,
     /// Follow children and the programs that processes become: they are tagged too, each by itself
     #[arg(short, long)]
     follow: bool,
+    /// Tag it although seccomp filters restrain its system calls, or its code sets the register gs
+    #[arg(long)]
+    force: bool,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -132,48 +147,87 @@ impl Which {
     }
 }
 
+/// What is known and open before a program is touched.
+struct Ready {
+    selection: Selection,
+    output: Output,
+    to: output::Opened,
+    /// Signals that end the tagging.
+    signals: SigSet,
+    /// Files that are removed if no tagging begins.
+    unbegun: Unbegun,
+}
+
+impl How {
+    /// Checks what can be checked, and creates files, before a program is started or stopped.
+    fn ready(&self) -> Result<Ready> {
+        let selection = self.which.selection()?;
+        if self.follow {
+            self.to.check_follow()?;
+        }
+        let signals = block()?;
+        ptrace::ignore_file_size_signal();
+        let (output, to) = self.to.open()?;
+        let unbegun = to.unbegun();
+        if self.budget.is_some() && !output.tells_calls() {
+            return Err(TagError::NoBudget.into());
+        }
+        Ok(Ready { selection, output, to, signals, unbegun })
+    }
+}
+
 /// Whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Report(arguments) => tag_report::run(arguments),
         Command::List(arguments) => list::run(arguments).map(|()| false),
         Command::Run(arguments) => {
-            let signals = block()?;
-            let process = ptrace::launch(&arguments.program)?;
+            let ready = arguments.how.ready()?;
+            let mut process = ptrace::launch(&arguments.program)?;
+            process.treatment.force = arguments.how.force;
             let pid = process.pid;
             let start = if arguments.initializers { Start::Now } else { Start::Main };
-            let ran = tag(process, &arguments.how, [start; 2], signals);
+            let ran = tag(process, &arguments.how, [start; 2], ready);
             if ran.is_err() {
                 // It is ours, and nobody asked for it untagged.
                 let _ = kill(pid, Signal::SIGKILL);
             }
             ran
         }
+        Command::Symbols(arguments) => symbols::run(arguments).map(|()| false),
         Command::Detach(arguments) => detach::run(Pid::from_raw(arguments.pid)).map(|()| false),
         Command::Attach(arguments) => {
-            let signals = block()?;
-            let process = Process::attach(Pid::from_raw(arguments.pid))?;
-            tag(process, &arguments.how, [Start::Now, Start::Main], signals)
+            let ready = arguments.how.ready()?;
+            let (pid, force) = (Pid::from_raw(arguments.pid), arguments.how.force);
+            let process = Process::attach_checked(pid, force)?;
+            tag(process, &arguments.how, [Start::Now, Start::Main], ready)
         }
     }
 }
 
-/// Reads a program, with what rules need of it.
+/// Reads a program's file, with what rules need of it.
 fn read(path: &Path, selection: &Selection) -> Result<Image> {
     let mut image = Image::read(path)?;
     if selection.has_sources() {
         image.find_sources()?;
-        let has_none = image.functions.iter().all(|function| function.source.is_none());
-        if has_none && !selection.has_libraries() {
-            bail!("{}: rules choose by source file, and it has no line tables", path.display());
-        }
     }
+    check_sources(&image, selection)?;
     Ok(image)
 }
 
-fn program_of(pid: i32) -> Result<PathBuf> {
-    let link = format!("/proc/{pid}/exe");
-    std::fs::read_link(&link).with_context(|| format!("process {pid}: cannot find its program"))
+/// Reads the program of a process, with what rules need of it.
+fn read_program(pid: Pid, selection: &Selection) -> Result<Image> {
+    let image = program_image(pid, selection)?;
+    check_sources(&image, selection)?;
+    Ok(image)
+}
+
+fn check_sources(image: &Image, selection: &Selection) -> Result<()> {
+    let has_none = image.functions.iter().all(|function| function.source.is_none());
+    if selection.has_sources() && has_none && !selection.has_libraries() {
+        bail!("{}: rules choose by source file, and it has no line tables", image.path.display());
+    }
+    Ok(())
 }
 
 /// Signals that end the tagging are waited for, as are those of the process.
@@ -187,17 +241,16 @@ fn block() -> Result<SigSet> {
 }
 
 /// `start`: when it is tagged, and when programs are that it, or a child, becomes.
-fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Result<bool> {
-    let selection = how.which.selection()?;
-    let image = read(Path::new(&program_of(process.pid.as_raw())?), &selection)?;
-    if how.follow {
-        how.to.check_follow()?;
+fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<bool> {
+    let Ready { selection, output, to, signals, unbegun } = ready;
+    let image = read_program(process.pid, &selection)?;
+    let perf_map = how.perf_map.then(|| PerfMap::create(process.pid));
+    let mut perf_map = perf_map.transpose()?;
+    // A program that is started later may have what this one has not.
+    if !how.follow {
+        rules::check(&selection, &image)?;
     }
-    let (output, to) = how.to.open()?;
-    // Before anything is changed.
-    if how.budget.is_some() && !output.tells_calls() {
-        return Err(TagError::NoBudget.into());
-    }
+    let rules = selection.clone();
     let chosen = how.auto.choose(process, &image, selection, start[0], signals)?;
     let Some((process, selection, begin)) = chosen else { return Ok(false) };
     let mut tagged = Tagged::new(process, image, selection, output, begin)?;
@@ -206,27 +259,36 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
         return Err(error.into());
     }
     if how.follow {
-        return family::run(tagged, &how.to, to, start[1], signals);
+        unbegun.keep();
+        return family::run(tagged, &how.to, to, start[1], signals, &rules);
     }
+    unbegun.keep();
     let (map, result) = (&to.map, &to.result);
     let mut saved = Ok(());
     let (mut tagged, ending) = follow(tagged, signals, |tagged| {
-        saved = map.iter().try_for_each(|map| map.save(tagged, None));
+        saved = map.iter().try_for_each(|map| map.save(tagged, None)).and_then(|()| {
+            Ok(perf_map.iter_mut().try_for_each(|perf_map| perf_map.add(tagged))?)
+        });
     })?;
     tell_refused(&tagged, "");
     tell_taken_out(&tagged, "");
+    tell_notices(&tagged);
+    rules::warn_of_libraries(&rules);
+    let has_taken_gs = tagged.has_taken_gs();
     let summary = tagged.finish(ending);
+    let damaged = tagged.counts().iter().map(|thread| thread.damaged).sum();
     let written = saved.and_then(|()| {
         if let (Some(map), Ok(Some(summary))) = (map, &summary) {
             map.save(&tagged, Some(summary))?;
         }
         match result {
-            output::Result::Counts(path) => write(&tagged, &tagged.counts(), path.as_deref()),
+            output::Result::Counts(file) => write(&tagged, &tagged.counts(), file.as_ref()),
             output::Result::Written => Ok(()),
         }
     });
     // The program comes first: it goes on, or we end as it did, whatever became of what was to be written.
     let end = end::leave(tagged, ending)?;
+    drop(perf_map);
     let (summary, failed) = match summary {
         Ok(summary) => (summary, None),
         Err(error) => (None, Some(error.into())),
@@ -235,21 +297,64 @@ fn tag(process: Process, how: &How, start: [Start; 2], signals: SigSet) -> Resul
     for error in failed.iter().flatten() {
         eprintln!("hmtt: {error:#}");
     }
-    let is_cut = output::tell(summary.as_ref());
+    let is_cut = output::tell(summary.as_ref(), damaged) || has_taken_gs;
     end.follow(failed.iter().any(Option::is_some));
     Ok(is_cut)
 }
 
-/// Says how many functions are not tagged. `whose`: said before.
+/// A path without what a terminal would take for commands.
+fn shown(path: &Path) -> String {
+    escape::name(&path.display().to_string()).to_string()
+}
+
+/// Most functions that are named in warnings of one kind.
+const NAMED: usize = 8;
+
+/// Says how many functions are not tagged, and names some; those that only the process shows first. `whose`: said
+/// before.
 fn tell_refused(tagged: &Tagged, whose: &str) {
+    for (library, reason) in &tagged.unread {
+        let (library, reason) = (shown(library), escape::message(reason));
+        eprintln!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
+    }
     if !tagged.refused.is_empty() {
         let (refused, all) =
             (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
         eprintln!(
             "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
+        let differing = tagged.refused.iter().filter(|one| one.is_of_process);
+        for Refused { function, reason, .. } in differing.take(NAMED) {
+            eprintln!(
+                "hmtt: warning: {whose}{} is not tagged: {reason}",
+                escape::name(&function.name)
+            );
+        }
     }
     blocks::tell(tagged, whose);
+}
+
+/// Says where the program has overwritten jumps, which it keeps, and what of the tags' memory stays for good.
+fn tell_restored(restored: &Restored, whose: &str) {
+    if let Left::Forbidden(_) = restored.left {
+        eprintln!("hmtt: warning: {whose}{}", restored.left);
+    }
+    for (function, address) in restored.overwritten.iter().take(NAMED) {
+        eprintln!(
+            "hmtt: warning: {whose}the program has changed {function} at {address:x} while it was tagged; \
+             what it has written stays, and so does some memory of the tags"
+        );
+    }
+    if let Some(more @ 1..) = restored.overwritten.len().checked_sub(NAMED) {
+        eprintln!("hmtt: warning: {whose}and so at {more} other addresses");
+    }
+}
+
+/// Says what could not be done later, and why.
+fn tell_notices(tagged: &Tagged) {
+    for notice in &tagged.notices {
+        eprintln!("hmtt: warning: {notice}");
+    }
 }
 
 /// Says which functions are not tagged any more.
@@ -257,24 +362,27 @@ fn tell_taken_out(tagged: &Tagged, whose: &str) {
     for (out, function) in tagged.taken_out() {
         eprintln!(
             "hmtt: {whose}{} was taken out: called {:.0} times a second of processor time",
-            function.name, out.calls_per_second
+            escape::name(&function.name),
+            out.calls_per_second
         );
     }
 }
 
-fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Result<()> {
+fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Created>) -> Result<()> {
     let total =
         |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
     let row = |(number, _, function)| (total(number as usize), number as usize, function);
     let mut rows: Vec<(u64, usize, &Function)> = tagged.objects().map(row).collect();
     rows.sort_by_key(|(calls, ..)| std::cmp::Reverse(*calls));
-    let Some(path) = output else {
+    let Some(file) = output else {
         let called = rows.iter().filter(|(calls, ..)| *calls != 0);
-        called.for_each(|(calls, _, function)| eprintln!("{calls:>14} {}", function.name));
+        called.for_each(|(calls, _, function)| {
+            eprintln!("{calls:>14} {}", escape::name(&function.name))
+        });
         let mut blocks = blocks::counted(tagged, total);
         blocks.sort_by_key(|block| std::cmp::Reverse(block.count));
         let begun = blocks.iter().filter(|block| block.count != 0);
-        begun.for_each(|block| eprintln!("{:>14} {}", block.count, block.name));
+        begun.for_each(|block| eprintln!("{:>14} {}", block.count, escape::name(&block.name)));
         return Ok(());
     };
     // Numbers of threads come again.
@@ -299,5 +407,5 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Path>) -> Res
         all["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
     }
     let text = serde_json::to_string_pretty(&all)?;
-    std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
+    Ok(file.write(&(text + "\n"))?)
 }

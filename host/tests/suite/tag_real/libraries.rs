@@ -34,7 +34,8 @@ fn check(program: &str, library: &str, words: &[&str], least: usize) {
     let Some((path, file)) = files(program, library) else { return };
     let counts = scratch(&format!("real-{program}.json"));
     let rule = format!("library={library}*");
-    let options = ["run", "--initializers", "-i", &rule, "-o", counts.to_str().unwrap(), "--"];
+    let options =
+        ["run", "--initializers", "-i", &rule, "--overwrite", "-o", counts.to_str().unwrap(), "--"];
     let tagged = hmtt_tag(&options).arg(&path).args(words).output().unwrap();
     let plain = Command::new(&path).args(words).output().unwrap();
     let complaint = String::from_utf8_lossy(&tagged.stderr);

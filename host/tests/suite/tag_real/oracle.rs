@@ -69,7 +69,7 @@ impl Real {
     /// Runs it counted.
     pub fn counted(&self) -> (Output, Counts) {
         let file = scratch(&format!("{}.json", self.name));
-        let output = self.command(&["-o", file.to_str().unwrap()]).output().unwrap();
+        let output = self.command(&["--overwrite", "-o", file.to_str().unwrap()]).output().unwrap();
         let json: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         let mut counts = Counts::new();
         for function in json["functions"].as_array().unwrap() {
@@ -84,7 +84,7 @@ impl Real {
         let file = scratch(&format!("{}.tags", self.name));
         scratch(&format!("{}.tags.json", self.name));
         let log = file.to_str().unwrap();
-        let output = self.command(&["--sink", "log", "-o", log]).output().unwrap();
+        let output = self.command(&["--sink", "log", "--overwrite", "-o", log]).output().unwrap();
         let report = hmtt_tag(&["report", "--json", log]).output().unwrap();
         let complaint = String::from_utf8_lossy(&report.stderr);
         assert_eq!(report.status.code(), Some(0), "{}: {complaint}", self.name);

@@ -66,9 +66,15 @@ pub struct Model {
     /// Frames at the end that were left, which nobody can know before the next event on this stack.
     dead: usize,
     now: u64,
+    /// For how long it was on the signal stack, where nothing of the other one runs; whether it is there.
+    away: u64,
+    is_away: bool,
     done: Vec<Done>,
     pub shared: u64,
 }
+
+/// Times on the signal stack are apart from those on the other one.
+const AWAY: u64 = 1 << 60;
 
 /// What a function's frame has: each its own, so that all calls it makes are at one depth.
 fn frame_bytes(function: u32) -> u32 {
@@ -78,7 +84,12 @@ fn frame_bytes(function: u32) -> u32 {
 impl Model {
     pub fn new(start: u64) -> Self {
         let (events, frames, done) = Default::default();
-        Model { events, frames, dead: 0, now: start, done, shared: 0 }
+        Model { events, frames, dead: 0, now: start, away: 0, is_away: false, done, shared: 0 }
+    }
+
+    /// For how long the stack that it is on has run.
+    fn ran(&self) -> u64 {
+        if self.is_away { AWAY + self.now } else { self.now - self.away }
     }
 
     pub fn does(&mut self, deed: Deed, ticks: u64) {
@@ -111,13 +122,13 @@ impl Model {
     }
 
     fn close(&mut self, exit: Exit) {
-        let frame = self.frames.pop().unwrap();
+        let (frame, now) = (self.frames.pop().unwrap(), self.ran());
         let caller = self.frames.last_mut().map(|caller| {
-            caller.inner += self.now - frame.entered;
+            caller.inner += now - frame.entered;
             caller.function
         });
         let Frame { function, entered, inner, .. } = frame;
-        self.done.push(Done { caller, function, time: (entered, self.now), inner, exit });
+        self.done.push(Done { caller, function, time: (entered, now), inner, exit });
     }
 
     fn bury(&mut self) {
@@ -127,7 +138,7 @@ impl Model {
     fn enter(&mut self, function: u32, sp: u32) {
         self.bury();
         self.tag(function, sp, false);
-        self.frames.push(Frame { function, sp, entered: self.now, inner: 0 });
+        self.frames.push(Frame { function, sp, entered: self.ran(), inner: 0 });
     }
 
     fn exit(&mut self, function: u32, sp: u32) {
@@ -139,6 +150,8 @@ impl Model {
     /// Calls within one another on another stack, a tick each.
     fn elsewhere(&mut self, depth: u32) {
         let (frames, dead) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.dead));
+        let begun = self.now + 1;
+        self.is_away = true;
         for function in 0..depth {
             self.now += 1;
             self.enter(function, SIGNAL_STACK - 64 * function);
@@ -147,6 +160,8 @@ impl Model {
             self.now += 1;
             self.exit(function, SIGNAL_STACK - 64 * function);
         }
+        self.is_away = false;
+        self.away += self.now - begun;
         (self.frames, self.dead) = (frames, dead);
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use hmtt_format::escape;
 use hmtt_probe::control::{Output, Sampled, Samples, Start, Tagged, sample, verdicts};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::Process;
@@ -60,7 +61,7 @@ impl Auto {
                         samples.all
                     );
                 }
-                Ok(Some((process, selection.only(chosen), Start::Now)))
+                Ok(Some((*process, selection.only(chosen), Start::Now)))
             }
         }
     }
@@ -79,7 +80,8 @@ fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) 
     good.truncate(count);
     for (hits, function) in &good {
         let share = *hits as f64 * 100.0 / samples.all as f64;
-        eprintln!("hmtt: chose {}: {share:.1} % of {} samples", function.name, samples.all);
+        let name = escape::name(&function.name);
+        eprintln!("hmtt: chose {name}: {share:.1} % of {} samples", samples.all);
     }
     good.into_iter().map(|(_, function)| function.start).collect()
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use hmtt_format::escape;
 use hmtt_probe::control::{Tagged, finer_verdicts};
 use hmtt_probe::disassembly::Block;
 use hmtt_probe::elf::{Function, Image};
@@ -30,12 +31,16 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
                     all.push(value);
                     return Ok(());
                 }
-                writeln!(output, "{}", shown(function, block, line.as_deref()))
+                let text = shown(function, block, line.as_deref());
+                writeln!(output, "{}", escape::name(&text))
             })?,
             Err(refusal) if is_json => {
                 all.push(json!({ "function": name, "refused": refusal.to_string() }));
             }
-            Err(refusal) => writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?,
+            Err(refusal) => {
+                let name = escape::name(name);
+                writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?;
+            }
         }
     }
     if is_json {

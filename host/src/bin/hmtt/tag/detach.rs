@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hmtt_probe::control::{Abandoned, controller};
-use hmtt_probe::ptrace::Process;
+use hmtt_probe::ptrace::{Process, command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -19,11 +19,14 @@ pub fn run(pid: Pid) -> Result<()> {
         Some(tracer) => ask(pid, tracer),
         None => {
             let abandoned = Abandoned::find(Process::attach(pid)?)?;
-            let places = abandoned.places();
-            // Memory that had to stay may not have to any more.
-            abandoned.restore()?;
-            if places == 0 {
+            let is_nothing = abandoned.is_nothing();
+            // What is left of calls that were made for tags is taken out even so.
+            let left = abandoned.restore()?;
+            if is_nothing {
                 bail!("process {pid} has no tags");
+            }
+            if !left.is_nothing() {
+                eprintln!("hmtt: warning: {left}");
             }
             Ok(())
         }
@@ -39,7 +42,8 @@ fn ask(pid: Pid, tracer: Pid) -> Result<()> {
             == path.file_name().map(ToOwned::to_owned)
     });
     if !is_ours {
-        bail!("process {pid} is traced by process {tracer}, which is no hmtt");
+        let name = command(tracer);
+        bail!("process {pid} is traced by process {tracer} ({name}), which is no hmtt");
     }
     kill(tracer, Signal::SIGINT)
         .with_context(|| format!("cannot ask process {tracer} to leave"))?;

@@ -17,7 +17,7 @@ pub enum End {
 pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
     Ok(match ending {
         Ending::Detached => {
-            tagged.restore()?;
+            super::tell_restored(&tagged.restore()?, "");
             End::Status(0)
         }
         // One that it has become is waited for, if it is our child.

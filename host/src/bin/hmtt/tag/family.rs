@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hmtt_format::escape;
 use hmtt_probe::control::{
     Ending, Keeper, LogSummary, Output, Start, TagError, Tagged, follow_all,
 };
 use hmtt_probe::ptrace::PtraceError;
+use hmtt_probe::selection::Selection;
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::blocks;
 use super::end::End;
+use super::files::Created;
 use super::output::{self, Opened};
+use super::shown;
 
 /// Follows the process until all have ended. Whether something was lost comes back; another status than 0 of
 /// the first process is ours.
@@ -24,10 +28,12 @@ pub fn run(
     opened: Opened,
     start: Start,
     signals: SigSet,
+    rules: &Selection,
 ) -> Result<bool> {
     let mut keeping = Keeping::new(to, tagged.pid(), opened);
     let ending = follow_all(tagged, start, signals, &mut keeping)?;
     let written = keeping.finish();
+    super::rules::warn(rules);
     if let Err(error) = &written {
         eprintln!("hmtt: {error:#}");
     }
@@ -83,12 +89,23 @@ struct Keeping<'a> {
     refused: BTreeSet<PathBuf>,
     /// What all logs have.
     sums: LogSummary,
+    /// Counts that cannot be.
+    damaged: u64,
+    /// Whether tags had to be taken out of a process before its end.
+    is_lost: bool,
     failed: Option<anyhow::Error>,
+    /// Where the counts go, if not to standard error.
+    counts: Option<Created>,
 }
 
 impl<'a> Keeping<'a> {
-    fn new(to: &'a output::To, first: Pid, opened: Opened) -> Self {
+    fn new(to: &'a output::To, first: Pid, mut opened: Opened) -> Self {
+        let counts = match &mut opened.result {
+            output::Result::Counts(file) => file.take(),
+            output::Result::Written => None,
+        };
         Keeping {
+            counts,
             to,
             open: BTreeMap::from([(first, (0, opened))]),
             logs: BTreeMap::new(),
@@ -97,6 +114,8 @@ impl<'a> Keeping<'a> {
             named: BTreeMap::new(),
             refused: BTreeSet::new(),
             sums: LogSummary::default(),
+            damaged: 0,
+            is_lost: false,
             failed: None,
         }
     }
@@ -110,13 +129,14 @@ impl<'a> Keeping<'a> {
 
     fn finish(mut self) -> Result<bool> {
         for (pid, program, log) in self.named.values() {
-            eprintln!("hmtt: log of process {pid}, {}: {}", program.display(), log.display());
+            let (program, log) = (shown(program), shown(log));
+            eprintln!("hmtt: log of process {pid}, {program}: {log}");
         }
-        if let Some(path) = self.to.counts() {
+        if self.to.has_counts() {
             self.counted.sort_by_key(|counted| counted.number);
-            write(&self.counted, path)?;
+            write(&self.counted, self.counts.as_ref())?;
         }
-        let is_lost = output::tell(Some(&self.sums));
+        let is_lost = output::tell(Some(&self.sums), self.damaged) || self.is_lost;
         self.failed.map_or(Ok(is_lost), Err)
     }
 
@@ -125,14 +145,17 @@ impl<'a> Keeping<'a> {
         let (pid, program) = (tagged.pid(), tagged.program().to_owned());
         let Some((number, opened)) = self.open.remove(&pid) else { return Ok(()) };
         if self.refused.insert(program.clone()) {
-            super::tell_refused(tagged, &format!("{}: ", program.display()));
+            super::tell_refused(tagged, &format!("{}: ", shown(&program)));
         }
+        super::tell_notices(tagged);
+        self.is_lost |= tagged.has_taken_gs();
         super::tell_taken_out(tagged, &format!("process {pid}: "));
         if let (Some(log), 1..) = (&opened.log, number) {
             self.named.insert(number, (pid, program.clone(), log.clone()));
         }
-        if self.to.counts().is_some() {
+        if self.to.has_counts() {
             let counts = tagged.counts();
+            self.damaged += counts.iter().map(|thread| thread.damaged).sum::<u64>();
             let total =
                 |at: usize| counts.iter().filter_map(|one| one.entries.get(at)).sum::<u64>();
             let functions = tagged.objects().map(|(number, object, function)| {
@@ -144,10 +167,12 @@ impl<'a> Keeping<'a> {
             self.counted.push(Counted { number, pid, program, functions, blocks });
         }
         let summary = tagged.finish(ending).with_context(|| format!("process {pid}"))?;
-        let LogSummary { dropped, interrupted, events, .. } = summary.unwrap_or_default();
-        self.sums.dropped += dropped;
-        self.sums.interrupted += interrupted;
-        self.sums.events += events;
+        let LogSummary { dropped, interrupted, damaged, events, .. } = summary.unwrap_or_default();
+        let sums = &mut self.sums;
+        sums.dropped = sums.dropped.saturating_add(dropped);
+        sums.interrupted = sums.interrupted.saturating_add(interrupted);
+        sums.damaged = sums.damaged.saturating_add(damaged);
+        sums.events = sums.events.saturating_add(events);
         if let (Some(map), Some(summary)) = (&opened.map, &summary) {
             map.save(tagged, Some(summary))?;
         }
@@ -164,11 +189,13 @@ impl Keeper for Keeping<'_> {
 
     fn ended(&mut self, mut tagged: Tagged, ending: Ending) {
         let finished = self.finish_one(&mut tagged, ending);
+        let pid = tagged.pid();
         self.keep(finished);
         if ending == Ending::Detached {
             match tagged.restore() {
                 // It may have been killed meanwhile.
-                Ok(_) | Err(TagError::Ptrace(PtraceError::Ended(_))) => {}
+                Ok(restored) => super::tell_restored(&restored, &format!("process {pid}: ")),
+                Err(TagError::Ptrace(PtraceError::Ended(_))) => {}
                 Err(error) => self.keep(Err(error.into())),
             }
         }
@@ -188,8 +215,8 @@ impl Keeper for Keeping<'_> {
     }
 
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
-        let why = output::chain(error);
-        eprintln!("hmtt: warning: process {pid}, {}, goes on untagged: {why}", program.display());
+        let (program, why) = (shown(program), output::chain(error));
+        eprintln!("hmtt: warning: process {pid}, {program}, goes on untagged: {why}");
     }
 
     fn unused(&mut self, pid: Pid) {
@@ -200,7 +227,7 @@ impl Keeper for Keeping<'_> {
 }
 
 /// Writes the counts of all, and those of each process if they go to a file.
-fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
+fn write(all: &[Counted], output: Option<&Created>) -> Result<()> {
     let mut sums = BTreeMap::<_, u64>::new();
     for Counted { program, functions, .. } in all {
         for (function, calls) in functions {
@@ -210,13 +237,13 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
     let blocks = sums_of_blocks(all);
-    let Some(path) = output else {
+    let Some(file) = output else {
         let functions =
             rows.iter().map(|((program, (_, _, name)), calls)| (*calls, *program, name));
         let blocks = blocks.iter().map(|(program, block)| (block.count, *program, &block.name));
         for (count, program, name) in functions.chain(blocks).filter(|(count, ..)| *count != 0) {
-            let program = program.file_name().unwrap_or_default().to_string_lossy();
-            eprintln!("{count:>14} {program}: {name}");
+            let program = shown(program.file_name().unwrap_or_default().as_ref());
+            eprintln!("{count:>14} {program}: {}", escape::name(name));
         }
         return Ok(());
     };
@@ -235,7 +262,7 @@ fn write(all: &[Counted], output: Option<&Path>) -> Result<()> {
         json["blocks"] = blocks.collect();
     }
     let text = serde_json::to_string_pretty(&json)?;
-    std::fs::write(path, text + "\n").with_context(|| path.display().to_string())
+    Ok(file.write(&(text + "\n"))?)
 }
 
 /// Of each program, the most frequent first.

@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
+use hmtt_format::escape;
+use hmtt_probe::control::{bias, compare};
 use hmtt_probe::disassembly::{Disassembly, Known, Refusal, Rewrite, Site, SiteKind};
 use hmtt_probe::elf::{Function, Image};
-use hmtt_probe::ptrace::{Mapping, mappings};
+use hmtt_probe::ptrace::{Mapping, Memory, code_files, open_mapped, program_mapping};
 use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::{Which, blocks, program_of, read};
+use super::{Which, blocks, read, read_program, rules, shown};
 
 /// List the functions of a program, what leads to each, and which cannot be tagged, and why; with --blocks or
 /// --loops, the blocks of those they choose
@@ -49,6 +51,11 @@ struct Listing<'a> {
 pub fn run(arguments: &List) -> Result<()> {
     let selection = arguments.which.selection()?;
     let objects = objects(&arguments.program, &selection)?;
+    rules::check(&selection, &objects[0].image)?;
+    for Object { image, library, .. } in &objects[1..] {
+        selection.note(&image.functions, library.as_deref());
+    }
+    rules::warn_of_libraries(&selection);
     if selection.is_finer(false) {
         return blocks::list(&objects[0].image, &selection, arguments.json);
     }
@@ -70,36 +77,64 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
         let image = read(Path::new(program), selection)?;
         return Ok(vec![Object { image, library: None, bias: 0 }]);
     };
-    let program = program_of(pid)?;
-    let mapped = mappings(Pid::from_raw(pid))?;
-    let mut objects = Vec::new();
-    let image = read(&program, selection)?;
-    objects.push(Object { bias: bias(&image, &mapped), image, library: None });
-    let mut libraries: Vec<&PathBuf> = mapped
-        .iter()
-        .filter(|one| one.executable && one.path.is_absolute() && one.path != program)
-        .map(|one| &one.path)
-        .collect();
-    libraries.dedup();
-    for path in libraries {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // What is mapped but no library is not meant, nor what is there no more.
-        if selection.wants(&name)
-            && let Ok(image) = read(path, selection)
-        {
-            objects.push(Object { bias: bias(&image, &mapped), image, library: Some(name) });
+    let pid = Pid::from_raw(pid);
+    let image = read_program(pid, selection)?;
+    let memory = Memory::open(pid);
+    if let Err(error) = &memory {
+        eprintln!(
+            "hmtt: warning: process {pid}: functions are not compared with its memory, which cannot be read: {error}"
+        );
+    }
+    let memory = memory.ok();
+    let (files, mapped) = code_files(pid)?;
+    let program = program_mapping(pid, &mapped).cloned();
+    let is_program =
+        |file: &Mapping| program.as_ref().is_some_and(|program| program.is_same_file(file));
+    let at = program.as_ref().and_then(|program| bias(&image, program, &mapped));
+    let mut objects = vec![Object { bias: at.unwrap_or(0), image, library: None }];
+    for file in files.iter().filter(|file| !is_program(file)) {
+        let name = file.file_name();
+        if !selection.wants(&name) {
+            continue;
         }
+        match library(pid, file, &mapped, memory.as_ref(), selection) {
+            Ok((image, bias)) => objects.push(Object { bias, image, library: Some(name) }),
+            Err(error) => {
+                let (path, error) = (shown(&file.original_path()), format!("{error:#}"));
+                eprintln!("hmtt: warning: {path} is not listed: {error}");
+            }
+        }
+    }
+    let mut loaded = objects.iter_mut().skip(usize::from(at.is_none()));
+    let is_compared = |object: &mut Object, memory: &Memory| {
+        compare(&mut object.image, object.bias, &mapped, memory)
+    };
+    if let Some(memory) = &memory
+        && !loaded.all(|object| is_compared(object, memory))
+    {
+        eprintln!(
+            "hmtt: warning: process {pid} has tags: functions are not compared with its memory"
+        );
     }
     Ok(objects)
 }
 
-/// Where a file is loaded.
-fn bias(image: &Image, mapped: &[Mapping]) -> u64 {
-    let Some(text) = image.text.first() else { return 0 };
-    let mapping = mapped.iter().find(|one| one.executable && one.path == image.path);
-    mapping.map_or(0, |one| {
-        one.start.wrapping_add(text.offset).wrapping_sub(one.offset).wrapping_sub(text.start)
-    })
+/// A library of a process, and where it is loaded.
+fn library(
+    pid: Pid,
+    file: &Mapping,
+    mapped: &[Mapping],
+    memory: Option<&Memory>,
+    selection: &Selection,
+) -> Result<(Image, u64)> {
+    let read = |address, bytes: &mut [u8]| memory.is_some_and(|memory| memory.read(address, bytes));
+    let opened = open_mapped(pid, file, mapped, read)?;
+    let mut image = Image::from_file(opened, &file.original_path())?;
+    if selection.has_sources() {
+        image.find_sources()?;
+    }
+    let bias = bias(&image, file, mapped).context("it is not in the process's memory")?;
+    Ok((image, bias))
 }
 
 impl<'a> Listing<'a> {
@@ -141,7 +176,7 @@ impl<'a> Listing<'a> {
     fn print(&self, output: &mut impl Write) -> io::Result<()> {
         let named = self.named();
         if let Some(library) = &self.object.library {
-            writeln!(output, "\n{library}:")?;
+            writeln!(output, "\n{}:", escape::name(library))?;
         }
         writeln!(
             output,
@@ -151,7 +186,7 @@ impl<'a> Listing<'a> {
         for (function, rewrite) in &self.chosen {
             let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
             let Function { name, start, size, .. } = function;
-            let start = start.wrapping_add(self.object.bias);
+            let (start, name) = (start.wrapping_add(self.object.bias), escape::name(name));
             write!(output, "{start:>16x} {size:>7} {calls:>6} {jumps:>6}  {name}")?;
             match rewrite {
                 Ok(rewrite) if rewrite.hidden.is_empty() => writeln!(output)?,

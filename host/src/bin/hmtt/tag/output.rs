@@ -1,16 +1,19 @@
 //! Options of `hmtt tag` to where what tags leave goes.
 
-use std::fs::File;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use hmtt_host::files::{Entry, Identity};
 use hmtt_probe::control::{
     CardWindow, LogOutput, LogSummary, MarkOutput, Output, TagError, Tagged,
 };
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 use hmtt_probe::tag_map::{TagMap, new_id};
+
+use super::files::{Created, Unbegun, check_absent};
 
 #[derive(clap::Args)]
 pub struct To {
@@ -21,6 +24,9 @@ pub struct To {
     /// it FILE.json, which names the functions
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Overwrite the files that are written; without it, files that exist are an error
+    #[arg(long)]
+    overwrite: bool,
     /// Log the order of events only, not their times: half the bytes, less time
     #[arg(long)]
     no_time: bool,
@@ -71,7 +77,7 @@ enum Full {
 /// What remains to be done at the end.
 pub enum Result {
     /// Counts are written, to a file or to standard error.
-    Counts(Option<PathBuf>),
+    Counts(Option<Created>),
     /// Nothing.
     Written,
 }
@@ -79,6 +85,8 @@ pub enum Result {
 /// What names the functions of a log or of a card's tags.
 pub struct Map {
     path: PathBuf,
+    /// Whether a file of that name may be replaced: if that was asked for, or if it is ours.
+    may_replace: Cell<bool>,
     id: [u8; 8],
     sink: &'static str,
     is_timed: bool,
@@ -89,16 +97,24 @@ pub struct Map {
 pub struct Opened {
     /// The file of a log.
     pub log: Option<PathBuf>,
+    /// Files that were created.
+    created: Vec<(Entry, Identity)>,
     pub map: Option<Map>,
     pub result: Result,
 }
 
 impl Opened {
+    /// What was created is removed unless something comes of it.
+    pub fn unbegun(&self) -> Unbegun {
+        Unbegun::new(self.created.clone())
+    }
+
     /// Removes files of a log that has not begun.
     pub fn remove(self) {
-        for path in self.log.into_iter().chain(self.map.map(|map| map.path)) {
-            // The map may not be there yet.
-            let _ = std::fs::remove_file(path);
+        drop(self.unbegun());
+        // The map may not be there yet, or be another's.
+        if let Some(map) = self.map.filter(|map| map.may_replace.get()) {
+            let _ = std::fs::remove_file(map.path);
         }
     }
 }
@@ -115,7 +131,9 @@ impl To {
         if self.sink == SinkName::Card {
             let window = self.window.clone().context("--sink card needs --window PATH")?;
             let map = self.output.as_deref().map(|path| self.map(path, "card"));
-            return Ok((Output::Card(window), Opened { log: None, map, result: Result::Written }));
+            let opened = Opened { log: None, created: Vec::new(), map, result: Result::Written };
+            opened.map.iter().try_for_each(|map| check_absent(&map.path, self.overwrite))?;
+            return Ok((Output::Card(window), opened));
         }
         let every = self.mark_every;
         let marks = self.marks.clone().map(|window| MarkOutput { window, every });
@@ -132,20 +150,27 @@ impl To {
         suffix: &str,
         marks: Option<MarkOutput>,
     ) -> std::result::Result<(Output, Opened), TagError> {
-        let opened = |result| Opened { log: None, map: None, result };
+        let opened = |result| Opened { log: None, created: Vec::new(), map: None, result };
         Ok(match (self.sink, &self.output) {
-            (SinkName::Count, path) => (Output::Counts, opened(Result::Counts(path.clone()))),
+            // Counts of all processes go to one file.
+            (SinkName::Count, Some(path)) if suffix.is_empty() => {
+                let file = Created::new(path, self.overwrite)?;
+                let created = file.removable().into_iter().collect();
+                let opened = opened(Result::Counts(Some(file)));
+                (Output::Counts, Opened { created, ..opened })
+            }
+            (SinkName::Count, _) => (Output::Counts, opened(Result::Counts(None))),
             (SinkName::Log, Some(path)) => {
                 let mut name = path.clone().into_os_string();
                 name.push(suffix);
                 let path = PathBuf::from(name);
-                let file = File::create(&path);
-                let file =
-                    file.map_err(|source| TagError::Output { path: path.clone(), source })?;
                 let map = self.map(&path, "log");
-                let log = LogOutput { file, shape: self.shape(), map_id: map.id, marks };
-                let opened = Opened { log: Some(path), map: Some(map), result: Result::Written };
-                (Output::Log(log), opened)
+                check_absent(&map.path, self.overwrite)?;
+                let file = Created::new(&path, self.overwrite)?;
+                let created = file.removable().into_iter().collect();
+                let log = LogOutput { file: file.file, shape: self.shape(), map_id: map.id, marks };
+                let (map, result) = (Some(map), Result::Written);
+                (Output::Log(log), Opened { log: Some(path), created, map, result })
             }
             _ => (Output::None, opened(Result::Written)),
         })
@@ -162,9 +187,9 @@ impl To {
         Ok(())
     }
 
-    /// Where counts are to be written, if they are.
-    pub fn counts(&self) -> Option<Option<&Path>> {
-        (self.sink == SinkName::Count).then_some(self.output.as_deref())
+    /// Whether counts are to be written.
+    pub fn has_counts(&self) -> bool {
+        self.sink == SinkName::Count
     }
 
     fn shape(&self) -> LogShape {
@@ -179,7 +204,8 @@ impl To {
     fn map(&self, path: &Path, sink: &'static str) -> Map {
         let path = TagMap::path_beside(path);
         let is_timed = sink == "log" && !self.no_time;
-        Map { path, id: new_id(), sink, is_timed, window_base: self.window_base }
+        let may_replace = Cell::new(self.overwrite);
+        Map { path, may_replace, id: new_id(), sink, is_timed, window_base: self.window_base }
     }
 }
 
@@ -188,7 +214,12 @@ impl Map {
     pub fn save(&self, tagged: &Tagged, learned: Option<&LogSummary>) -> anyhow::Result<()> {
         let mut map = tagged.map(self.id, self.sink, self.is_timed, self.window_base);
         map.tsc_hz = learned.map_or(map.tsc_hz, |summary| summary.tsc_hz);
-        Ok(map.save(&self.path)?)
+        match self.may_replace.get() {
+            true => map.save(&self.path)?,
+            false => map.save_new(&self.path)?,
+        }
+        self.may_replace.set(true);
+        Ok(())
     }
 }
 
@@ -198,9 +229,18 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Says what was lost, if something was, which comes back.
-pub fn tell(summary: Option<&LogSummary>) -> bool {
-    let LogSummary { events, dropped, interrupted, .. } = summary.copied().unwrap_or_default();
+/// Says what was lost, if something was, which comes back. `damaged`: counts that cannot be.
+pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
+    let summary = summary.copied().unwrap_or_default();
+    let LogSummary { events, dropped, interrupted, damaged: records, .. } = summary;
+    if damaged != 0 {
+        eprintln!(
+            "hmtt: warning: {damaged} counts cannot be: the program wrote over them; they are 0"
+        );
+    }
+    if records != 0 {
+        eprintln!("hmtt: warning: {records} records cannot be: the program wrote over them");
+    }
     if dropped != 0 {
         eprintln!(
             "hmtt: warning: {dropped} of {} events were dropped: buffers were full",
@@ -210,7 +250,7 @@ pub fn tell(summary: Option<&LogSummary>) -> bool {
     if interrupted != 0 {
         eprintln!("hmtt: warning: {interrupted} events were interrupted while they were written");
     }
-    dropped + interrupted != 0
+    [dropped, interrupted, records, damaged].iter().any(|count| *count != 0)
 }
 
 fn number(text: &str) -> std::result::Result<u64, String> {

@@ -1,0 +1,169 @@
+//! Creates the files that `hmtt tag` writes, without taking anything away from anybody.
+//!
+//! Files are created before the program starts, so that it does not run in vain. A regular file is always a new one,
+//! which only its owner may read: names and counts say what a program does. With `--overwrite` the old name is removed
+//! first, so that its other names keep their content.
+//!
+//! Whoever may write the directory may exchange its names at any time. Invariant: no link is followed in the last
+//! component of a path, a name is opened once, and what the name is gets decided by the descriptor alone. Named pipes
+//! and character devices are written to as they are, as are inherited descriptors (`/dev/stdout`, `/dev/fd/N`).
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use hmtt_host::files::{Entry, Identity, Removal};
+use hmtt_host::receive::{descriptor, inherited};
+use hmtt_probe::control::TagError;
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+
+/// Permissions of a new file, less what the umask takes away.
+const MODE: u32 = 0o600;
+
+/// An open file.
+#[derive(Debug)]
+pub struct Created {
+    pub path: PathBuf,
+    pub file: File,
+    /// A new regular file, which is removed if nothing comes of it.
+    new: Option<(Entry, Identity)>,
+}
+
+impl Created {
+    /// Creates a file, or opens what is written to as it is. Never waits.
+    ///
+    /// # Errors
+    /// [`TagError::Output`], which says what to do.
+    pub fn new(path: &Path, overwrite: bool) -> Result<Created, TagError> {
+        let opened = match descriptor(path).filter(|_| path.is_absolute()) {
+            Some(number) => writable(number).map(|file| (file, None)),
+            None => open(path, overwrite),
+        };
+        match opened {
+            Ok((file, new)) => Ok(Created { path: path.into(), file, new }),
+            Err(source) => Err(TagError::Output { path: path.into(), source }),
+        }
+    }
+
+    /// Writes all that is to be in the file.
+    pub fn write(&self, content: impl AsRef<[u8]>) -> Result<(), TagError> {
+        let failed = |source| TagError::Output { path: self.path.clone(), source };
+        (&self.file).write_all(content.as_ref()).map_err(failed)
+    }
+
+    /// What is to be removed if nothing comes of it.
+    pub fn removable(&self) -> Option<(Entry, Identity)> {
+        self.new.clone()
+    }
+}
+
+/// A descriptor that was inherited, and can be written to.
+fn writable(number: i32) -> io::Result<File> {
+    let file = inherited(number).map_err(|_| io::Error::other("it is not open"))?;
+    match fcntl_getfl(&file)? & OFlags::RWMODE {
+        OFlags::RDONLY => Err(io::Error::other("it is not open for writing")),
+        _ => Ok(file),
+    }
+}
+
+/// Creates a file, or opens the pipe or device of that name.
+fn open(path: &Path, overwrite: bool) -> io::Result<(File, Option<(Entry, Identity)>)> {
+    let directory =
+        || io::Error::new(ErrorKind::IsADirectory, "it is a directory; name a file in it");
+    let entry = Entry::find(path).ok_or_else(directory)?.map_err(|error| explained(path, error))?;
+    match entry.kind()? {
+        Some(kind @ (FileType::Fifo | FileType::CharacterDevice)) => {
+            Ok((open_stream(&entry, kind)?, None))
+        }
+        Some(FileType::Directory) => Err(directory()),
+        Some(FileType::Symlink) => {
+            Err(io::Error::other("it is a symbolic link; name the file that it leads to"))
+        }
+        None | Some(FileType::RegularFile) => {
+            let created = create(&entry, overwrite).map_err(|error| explained(path, error))?;
+            let identity = Identity::of_file(&created)?;
+            Ok((created, Some((entry, identity))))
+        }
+        Some(_) => Err(io::Error::other("it is no file, named pipe or character device")),
+    }
+}
+
+/// Creates a file that nothing has the name of. Whatever takes the name meanwhile makes that fail.
+fn create(entry: &Entry, overwrite: bool) -> io::Result<File> {
+    if overwrite && entry.remove_unless_live(None)? == Removal::Live {
+        return Err(io::Error::new(ErrorKind::ResourceBusy, "another hmtt is writing it"));
+    }
+    entry.create(MODE)
+}
+
+/// Opens a named pipe or a device, which must still be one.
+fn open_stream(entry: &Entry, kind: FileType) -> io::Result<File> {
+    let file = entry.open(OFlags::WRONLY).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) if kind == FileType::Fifo => {
+            io::Error::other("it is a named pipe that nobody reads; start its reader first")
+        }
+        _ => error,
+    })?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != kind {
+        return Err(io::Error::other("it was replaced while it was opened"));
+    }
+    if kind == FileType::Fifo && entry.is_planted(&file)? {
+        return Err(io::Error::other(
+            "it is a named pipe that another user put into a directory which everybody may write to",
+        ));
+    }
+    // Only the opening must not wait.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Refuses a file that exists, which is written later.
+///
+/// # Errors
+/// [`TagError::Output`]
+pub fn check_absent(path: &Path, overwrite: bool) -> Result<(), TagError> {
+    if overwrite || fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    let source = explained(path, ErrorKind::AlreadyExists.into());
+    Err(TagError::Output { path: path.into(), source })
+}
+
+/// An error of creating a file, with what to do about it.
+fn explained(path: &Path, error: io::Error) -> io::Error {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let text = match error.kind() {
+        _ if path.is_dir() => "it is a directory; name a file in it".into(),
+        ErrorKind::AlreadyExists => "it exists; give --overwrite to replace it".into(),
+        ErrorKind::NotFound => format!("the directory {} does not exist", folder.display()),
+        ErrorKind::PermissionDenied => {
+            format!("files cannot be written there by this user (directory {})", folder.display())
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), text)
+}
+
+/// Files that are removed unless something comes of them.
+#[derive(Debug)]
+pub struct Unbegun(Vec<(Entry, Identity)>);
+
+impl Unbegun {
+    pub fn new(files: Vec<(Entry, Identity)>) -> Unbegun {
+        Unbegun(files)
+    }
+
+    /// Something has come of them.
+    pub fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        for (entry, identity) in &self.0 {
+            let _ = entry.remove_if(*identity);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `hmtt tag symbols`: the stubs of a tagged process to a file that tells a debugger their names and how to unwind them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use hmtt_probe::control::symbol_file;
+use nix::unistd::Pid;
+
+use super::files::Created;
+
+/// Write the stubs of a tagged process to an ELF file, for gdb's add-symbol-file
+#[derive(clap::Args)]
+pub struct Symbols {
+    /// Number of the process
+    #[arg(value_name = "PID")]
+    pid: i32,
+    /// The file to be written
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub fn run(Symbols { pid, output, overwrite }: &Symbols) -> Result<()> {
+    let file = symbol_file(Pid::from_raw(*pid))?;
+    let file = file.with_context(|| format!("process {pid} has no tags"))?;
+    Ok(Created::new(output, *overwrite)?.write(&file)?)
+}

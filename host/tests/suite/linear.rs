@@ -1,0 +1,126 @@
+//! Time and memory of every reader are linear in the size of its input (docs/readers.md): each command reads
+//! the shapes that cost it most, at one size and at four times that.
+//!
+//! Memory is limited by the kernel (`RLIMIT_DATA`) to the constant that the document states for each byte;
+//! time is the processor time that the kernel counted, so that a loaded machine changes little.
+
+mod captures;
+mod logs;
+mod tables;
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::scratch;
+
+/// What every command may take beside what its input causes: buffers, and the stacks of its threads.
+const BASE_BYTES: usize = 96 << 20;
+/// How much longer four times the input may take. A quadratic reader takes 16 times as long.
+const MOST_TIMES: u32 = 9;
+/// What short runs may differ by.
+const NOISE: Duration = Duration::from_millis(300);
+
+/// Makes an input of about so many bytes.
+type Input = fn(usize) -> Vec<u8>;
+
+/// A command and an input that costs it as much as can be.
+struct Shape {
+    name: &'static str,
+    /// The command; `IN` is the file, `OUT` another one.
+    command: &'static str,
+    /// File name extension of the input.
+    extension: &'static str,
+    /// An input of about so many bytes.
+    input: Input,
+    /// Bytes of the smaller input.
+    size: usize,
+    /// Most bytes of memory for each of the input.
+    memory: usize,
+    /// A file that is to be beside the input, `IN.json`.
+    beside: Option<Input>,
+}
+
+fn is_linear(shape: &Shape) {
+    let small = run(shape, shape.size);
+    let large = run(shape, shape.size * 4);
+    assert!(
+        large <= small * MOST_TIMES + NOISE,
+        "{}: {:?} for {} bytes, {large:?} for four times that",
+        shape.name,
+        small,
+        shape.size
+    );
+}
+
+/// Processor time of a command over an input of this size.
+fn run(shape: &Shape, size: usize) -> Duration {
+    let input = scratch(&format!("linear-{}.{}", shape.name, shape.extension));
+    let output = scratch(&format!("linear-{}.out", shape.name));
+    let length = write(&input, &(shape.input)(size));
+    let beside = Path::new(&format!("{}.json", input.display())).to_owned();
+    let length = length + shape.beside.map_or(0, |beside_of| write(&beside, &beside_of(size)));
+    let arguments = shape.command.split(' ').map(|argument| match argument {
+        "IN" => input.as_os_str(),
+        "OUT" => output.as_os_str(),
+        other => other.as_ref(),
+    });
+    let limit = (BASE_BYTES + shape.memory * length) as u64;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    let (status, time) = measured(command, limit);
+    for path in [input, output, beside] {
+        let _ = std::fs::remove_file(path);
+    }
+    let code = status.code();
+    assert!(
+        matches!(code, Some(0 | 1 | 3)),
+        "{}: {size} bytes, {} MiB allowed: {code:?}, signal {:?}",
+        shape.name,
+        limit >> 20,
+        status.signal()
+    );
+    time
+}
+
+fn write(path: &Path, bytes: &[u8]) -> usize {
+    std::fs::write(path, bytes).unwrap();
+    bytes.len()
+}
+
+/// Runs a command with so many bytes of memory at most; its processor time comes back.
+fn measured(mut command: Command, limit: u64) -> (ExitStatus, Duration) {
+    // SAFETY: setrlimit is safe between fork and exec, and nothing else is called.
+    let command = unsafe {
+        command.pre_exec(move || {
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+            match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    };
+    // The child is awaited below, where what it used comes back.
+    #[expect(clippy::zombie_processes)]
+    let child = command.spawn().unwrap();
+    let mut status = 0;
+    // SAFETY: a structure of numbers, for which all bits zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours and not awaited yet; both pointers are to live variables.
+    let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
+    assert_eq!(waited, child.id() as i32);
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    (ExitStatus::from_raw(status), time(usage.ru_utime) + time(usage.ru_stime))
+}
+
+/// Bytes that repeat with a counter, until there are about so many.
+fn repeated(size: usize, mut part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size + (1 << 16));
+    let mut count = 0;
+    while bytes.len() < size {
+        part(count, &mut bytes);
+        count += 1;
+    }
+    bytes
+}

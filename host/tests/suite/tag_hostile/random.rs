@@ -1,0 +1,113 @@
+//! A program that does all the harm it can think of, under each way of tagging: whatever becomes of it, `hmtt tag` ends,
+//! says why, stays small, and touches nothing else.
+//!
+//! `HMTT_FUZZ_SECONDS` lets it run that long, from the seed `HMTT_FUZZ_SEED` on; a failure names its seed.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::scratch;
+use crate::tag::{build, hmtt_tag};
+
+/// How many seeds are tried if nobody says how long.
+const SEEDS: u64 = 12;
+/// Longest that a run may take: the program ends after 3 seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Most memory of a controller, in KiB: shared memory that the program fills counts as well.
+const MOST_KIB: i64 = 2 << 20;
+/// What a program that panics ends with.
+const PANICKED: i32 = 101;
+
+/// Ways of tagging.
+const WAYS: [&[&str]; 5] = [
+    &["--sink", "count"],
+    &["--sink", "count", "-f", "--budget", "50%"],
+    &["--sink", "log", "--buffer-kb", "8", "--buffers", "2"],
+    &["--sink", "log", "--full", "drop", "--no-time", "-f"],
+    &["--sink", "none"],
+];
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Waits for a child that ends by itself: its status as `wait4` has it, and how much memory it had at most, in KiB.
+fn wait(child: &Child, said: &str) -> (i32, i64) {
+    let (start, pid) = (Instant::now(), child.id() as i32);
+    loop {
+        let mut status = 0;
+        // SAFETY: integers only.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes to two places that outlive the call.
+        let ended = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
+        if ended == pid {
+            return (status, usage.ru_maxrss);
+        }
+        assert!(start.elapsed() < PATIENCE, "{said}: process {pid} hangs");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs or attaches to the program once.
+#[expect(clippy::zombie_processes, reason = "`wait4` waits, and says how much memory was used")]
+fn try_once(program: &Path, seed: u64) {
+    let way = WAYS[(seed % WAYS.len() as u64) as usize];
+    let log = scratch(&format!("tag-hostile-random-{}.tags", seed % 2));
+    let (number, mildness) =
+        (seed.to_string(), if seed.is_multiple_of(3) { "mild" } else { "wild" });
+    let words = [program.to_str().unwrap(), &number, mildness];
+    let is_run = !seed.is_multiple_of(4);
+    let mut command = hmtt_tag(&[if is_run { "run" } else { "attach" }]);
+    command.args(way).arg("--force").stdin(Stdio::null()).stdout(Stdio::null());
+    if way[1] == "log" {
+        command.arg("-o").arg(&log);
+    }
+    let mut beside = None;
+    if is_run {
+        command.arg("--").args(words);
+    } else {
+        let child = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).spawn().unwrap();
+        command.arg(child.id().to_string());
+        beside = Some(child);
+    }
+    let mut controller = command.stderr(Stdio::piped()).spawn().unwrap();
+    let said =
+        format!("seed {seed}: {way:?} of {words:?}, {}", if is_run { "run" } else { "attach" });
+    let mut errors = controller.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        errors.read_to_end(&mut text).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let (status, most) = wait(&controller, &said);
+    if let Some(child) = beside {
+        wait(&child, &said);
+    }
+    let text = reader.join().unwrap();
+    assert!(!text.contains("panicked"), "{said}: {text}");
+    assert!(most < MOST_KIB, "{said}: {most} KiB");
+    if libc::WIFEXITED(status) {
+        let code = libc::WEXITSTATUS(status);
+        assert!(
+            code != PANICKED && (code != 1 || text.contains("hmtt: ")),
+            "{said}: {code}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_hostile_program_harms_itself_only() {
+    let source = include_str!("tracee.c");
+    let Some(program) = build("tag-hostile-tracee", source, &["-mfsgsbase"]) else { return };
+    let seconds = from_environment("HMTT_FUZZ_SECONDS").map(Duration::from_secs);
+    let first = from_environment("HMTT_FUZZ_SEED").unwrap_or(1);
+    let start = Instant::now();
+    let mut tried = 0;
+    while seconds.map_or(tried < SEEDS, |seconds| start.elapsed() < seconds) {
+        try_once(&program, first + tried);
+        tried += 1;
+    }
+    eprintln!("seeds {first} to {}", first + tried - 1);
+}

@@ -1,0 +1,236 @@
+//! `hmtt tag` on processes in another mount namespace, where paths lead to other files.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, skipped};
+
+/// Says that it has begun, and calls its functions for each line of input. `FIRST` moves all that follows.
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#ifdef FIRST
+__attribute__((noipa)) int first(int n) { for (int i = 0; i < n; i++) { __asm__ volatile("nop; nop; nop"); n ^= i; } return n * 7; }
+__attribute__((noipa)) int only(int n) { return first(n) + 5; }
+#else
+__attribute__((noipa)) int only(int n) { return n; }
+#endif
+__attribute__((noipa)) int both(int n) { return only(n) * 3 + 1; }
+int main(void) {
+    char line[16];
+    int n = 1;
+    puts("began"); fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) { n = both(n) & 1023; printf("%d\n", n); fflush(stdout); }
+    return 0;
+}
+"#;
+
+/// The library's part of that.
+const LIBRARY: &str = r#"
+#ifdef FIRST
+__attribute__((noipa)) long moved(long n) { for (long i = 0; i < n; i++) n ^= i; return n * 7; }
+#endif
+__attribute__((noipa)) long part(long n) { return n * 5 + 1; }
+"#;
+const USES: &str = r#"
+#include <stdio.h>
+long part(long);
+int main(void) {
+    char line[16];
+    long n = 1;
+    puts("began"); fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) { n = part(n) & 1023; printf("%ld\n", n); fflush(stdout); }
+    return 0;
+}
+"#;
+
+fn is_root() -> bool {
+    // SAFETY: the kernel returns a number.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A program that runs in a mount namespace where `inside` is at the path of `outside`.
+fn in_namespace(outside: &Path, inside: &Path, program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(if is_root() { &["-m"][..] } else { &["-U", "-r", "-m"] });
+    let script = r#"mount --bind "$1" "$2" && exec "$3""#;
+    command.args(["sh", "-c", script, "sh"]).args([inside, outside, program]);
+    command
+}
+
+/// Whether such namespaces can be made here.
+fn can_unshare(path: &Path) -> bool {
+    let made = in_namespace(path, path, Path::new("/bin/true")).output();
+    let made = made.is_ok_and(|output| output.status.success());
+    if !made {
+        skipped("no mount namespace can be made here");
+    }
+    made
+}
+
+/// Lines that programs are fed, and how many of them come before the tags are taken out.
+const LINES: usize = 11;
+const TAGGED: usize = 10;
+
+/// A program that answers lines.
+struct Answers {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    text: String,
+}
+
+impl Answers {
+    fn start(mut command: Command) -> Answers {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut answers = Answers { child, output, text: String::new() };
+        answers.output.read_line(&mut answers.text).unwrap();
+        assert_eq!(answers.text, "began\n");
+        answers
+    }
+
+    fn feed(&mut self, lines: usize) {
+        for _ in 0..lines {
+            // It may have died: then its output says so.
+            let _ = self.child.stdin.as_mut().unwrap().write_all(b"?\n");
+            let _ = self.output.read_line(&mut self.text);
+        }
+    }
+
+    /// All its output, and its status.
+    fn end(mut self) -> (String, Option<i32>) {
+        drop(self.child.stdin.take());
+        self.output.read_to_string(&mut self.text).unwrap();
+        (self.text, self.child.wait().unwrap().code())
+    }
+}
+
+/// What a program prints without tags.
+fn plain(command: Command) -> String {
+    let mut answers = Answers::start(command);
+    answers.feed(LINES);
+    answers.end().0
+}
+
+/// `hmtt tag attach`, also without the rights that `/proc/PID/map_files` needs.
+fn attach(counts: &Path, rules: &[&str], has_rights: bool) -> Command {
+    let mut command = hmtt_tag(&[]);
+    if !has_rights {
+        command = Command::new("setpriv");
+        command.arg("--bounding-set=-sys_admin,-checkpoint_restore");
+        command.args([env!("CARGO_BIN_EXE_hmtt"), "tag"]);
+    }
+    command.arg("attach").args(rules).arg("-o").arg(counts);
+    command
+}
+
+/// Feeds lines to a process that is tagged, takes the tags out, and feeds it more. Its output, its status and what
+/// `hmtt` says come back.
+fn tag(mut answers: Answers, mut attach: Command) -> (String, Option<i32>, String) {
+    let pid = answers.child.id().to_string();
+    let mut tag = attach.arg(&pid).stderr(Stdio::piped()).spawn().unwrap();
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let is_tagged = || read("maps").contains("hmtt-tag") && !read("stat").contains(") t ");
+    while !is_tagged() && tag.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    answers.feed(TAGGED);
+    let detached = hmtt_tag(&["detach", &pid]).output().unwrap();
+    answers.feed(LINES - TAGGED);
+    let (text, status) = answers.end();
+    let said = tag.wait_with_output().unwrap();
+    let said = [said.stderr, detached.stderr].concat();
+    (text, status, String::from_utf8_lossy(&said).into_owned())
+}
+
+fn two(name: &str, source: &str, flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
+    let outside = build(name, source, flags)?;
+    let inside = build(&format!("{name}-inside"), source, &[&["-DFIRST"], flags].concat())?;
+    Some((outside, inside))
+}
+
+#[test]
+fn the_program_that_runs_is_tagged_not_the_one_at_its_path_here() {
+    let Some((outside, inside)) = two("tag-namespace", PROGRAM, &[]) else { return };
+    if !can_unshare(&outside) {
+        return;
+    }
+    let command = || in_namespace(&outside, &inside, &outside);
+    let expected = plain(command());
+    for has_rights in [true, false] {
+        let counts = scratch("tag-namespace.json");
+        let answers = Answers::start(command());
+        let (text, status, said) = tag(answers, attach(&counts, &[], has_rights));
+        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        let calls = calls(&counts);
+        assert_eq!((calls["both"], calls["only"], calls["first"]), (10, 10, 10), "{said}");
+    }
+}
+
+#[test]
+fn libraries_of_another_namespace_are_tagged_as_they_are_there() {
+    let flags = ["-shared", "-fPIC"];
+    let Some((outside, inside)) = two("libtag-namespace.so", LIBRARY, &flags) else { return };
+    let link = [outside.to_str().unwrap()];
+    let Some(program) = build("tag-namespace-uses", USES, &link) else { return };
+    if !can_unshare(&outside) {
+        return;
+    }
+    let command = || in_namespace(&outside, &inside, &program);
+    let expected = plain(command());
+    for has_rights in [true, false] {
+        let counts = scratch("tag-namespace-uses.json");
+        let rules = ["-i", "library=libtag-namespace.so*"];
+        let answers = Answers::start(command());
+        let (text, status, said) = tag(answers, attach(&counts, &rules, has_rights));
+        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        let calls = calls(&counts);
+        assert_eq!((calls["part"], calls["moved"]), (10, 0), "{said}");
+    }
+}
+
+#[test]
+fn children_that_enter_another_namespace_are_followed_there() {
+    let Some((outside, inside)) = two("tag-namespace-f", PROGRAM, &[]) else { return };
+    if !can_unshare(&outside) {
+        return;
+    }
+    let counts = scratch("tag-namespace-f.json");
+    let command = in_namespace(&outside, &inside, &outside);
+    let mut run = hmtt_tag(&["run", "-f", "-o", counts.to_str().unwrap(), "--"]);
+    run.arg(command.get_program()).args(command.get_args());
+    let expected = plain(command);
+    assert_eq!(plain(run), expected);
+    let calls = calls(&counts);
+    assert_eq!((calls["both"], calls["only"], calls["first"]), (11, 11, 11));
+}
+
+#[test]
+fn a_library_that_was_replaced_is_tagged_as_it_is_in_memory() {
+    let flags = ["-shared", "-fPIC"];
+    let name = "libtag-replaced.so";
+    for has_rights in [true, false] {
+        let Some((built, newer)) = two("tag-replaced.so", LIBRARY, &flags) else { return };
+        let library = scratch(name);
+        std::fs::copy(built, &library).unwrap();
+        let link = [library.to_str().unwrap()];
+        let Some(program) = build("tag-replaced", USES, &link) else { return };
+        let expected = plain(Command::new(&program));
+        let answers = Answers::start(Command::new(&program));
+        // As a package manager does: another file takes the place of the first.
+        let moved = scratch("tag-replaced-newer.so");
+        std::fs::copy(newer, &moved).unwrap();
+        std::fs::rename(moved, &library).unwrap();
+        let counts = scratch("tag-replaced.json");
+        let attach = attach(&counts, &["-i", "library=libtag-replaced.so"], has_rights);
+        let (text, status, said) = tag(answers, attach);
+        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        if has_rights && is_root() {
+            assert_eq!((calls(&counts)["part"], calls(&counts).get("moved")), (10, None), "{said}");
+        } else {
+            assert!(said.contains(name) && said.contains("was deleted or replaced"), "{said}");
+        }
+    }
+}
