@@ -2,8 +2,9 @@
 //!
 //! Each module of [`targets`] takes an input and panics if what is under test does, or says something
 //! that a plain reading contradicts. The readers are compiled from their sources, without the programs
-//! around them: that builds in a fraction of the time. [`decode`] and [`pcapng`] are links to the host's,
-//! because their paths begin at the crate; [`elf`] is one to the probe's.
+//! around them: that builds in a fraction of the time. [`decode`], [`pcapng`], [`capture_reader`], [`merge`],
+//! [`table`] and [`tags`] are links to the host's, because their paths begin at the crate; [`elf`],
+//! [`disassembly`], [`stubs`], [`unwind`] and [`regular`] are links to the probe's.
 
 /// The simulator's readers, from their sources.
 #[path = "../../sim/src"]
@@ -14,25 +15,48 @@ mod sim {
     pub mod input;
 }
 
+pub mod capture_reader;
 #[path = "../../host/tests/suite/card.rs"]
 #[allow(missing_docs)]
 pub mod card;
+#[allow(dead_code)]
+pub mod control;
 pub mod decode;
+#[allow(dead_code)]
+pub mod disassembly;
+#[allow(dead_code)]
 pub mod elf;
+pub mod merge;
 pub mod pcapng;
 pub mod plain;
+#[allow(dead_code)]
+pub mod ptrace;
+#[allow(dead_code)]
+pub mod regular;
 pub mod script;
 pub mod seeds;
+#[allow(dead_code)]
+pub mod selection;
+#[allow(dead_code, unused_imports)]
+pub mod stubs;
+pub mod table;
+pub mod tags;
 pub mod targets;
+#[allow(dead_code, unused_imports)]
+pub mod unwind;
 
-/// The host's reader of tag logs, from its sources: the part that needs no names.
-#[path = "../../host/src/tags"]
-pub mod tags {
-    pub mod call_counts;
-    mod hash;
-    pub mod log_reader;
-    pub mod stack;
-    pub mod threads;
+/// The host's reports, from their sources: what tables and tags need of them.
+#[path = "../../host/src/report"]
+pub mod report {
+    pub mod calls;
+    pub(crate) mod gap;
 }
+
+/// The probe's tag maps, from their source.
+#[path = "../../probe/src/tag_map.rs"]
+pub mod tag_map;
+
+// The host's sources find the probe's tag maps here, without all else that the probe is.
+extern crate self as hmtt_probe;
 
 pub use sim::{input, memories};

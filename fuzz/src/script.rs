@@ -10,7 +10,7 @@ use hmtt_format::record::WordRecord;
 use crate::card::{Card, MAX_ACCESSES};
 pub use expected::Expected;
 use expected::Sent;
-use take::Bytes;
+pub(crate) use take::Bytes;
 
 /// Most frames of a script: more take longer and meet nothing new.
 const MAX_FRAMES: usize = 400;

@@ -1,6 +1,9 @@
 //! The software card, the vectors' first lines and small texts to the inputs a fuzzer starts from.
 
 mod elf;
+mod shared;
+mod stubs;
+mod tables;
 mod tag_log;
 
 use std::path::Path;
@@ -54,7 +57,13 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "trace" => scripts(),
         "pcapng" => captures(),
         "elf" => elf::programs(),
-        "tag_log" => tag_log::scripts(),
+        "tag_log" | "tag_report" => tag_log::scripts(),
+        "tag_map" => vec![tag_log::map()],
+        "table" => tables::texts(),
+        "parquet" => tables::parquets(),
+        "shared" => shared::scripts(),
+        "stubs" => stubs::scripts(),
+        "unfinished" => vec![vec![0; 40], vec![7; 40]],
         _ => texts(),
     }
 }

@@ -2,8 +2,15 @@
 
 pub mod elf;
 pub mod frame;
+pub mod parquet;
 pub mod pcapng;
 pub mod record;
+pub mod shared;
+pub mod stubs;
+pub mod table;
 pub mod tag_log;
+pub mod tag_map;
+pub mod tag_report;
 pub mod trace;
+pub mod unfinished;
 pub mod vector;

@@ -7,7 +7,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Inputs each target is tried on. Those that do more with one get fewer.
-const INPUTS: [(&str, u64); 7] = [
+const INPUTS: [(&str, u64); 12] = [
     ("frame", 200_000),
     ("record", 100_000),
     ("trace", 5_000),
@@ -15,6 +15,11 @@ const INPUTS: [(&str, u64); 7] = [
     ("vector", 50_000),
     ("elf", 50_000),
     ("tag_log", 50_000),
+    ("tag_map", 20_000),
+    ("tag_report", 2_000),
+    ("table", 10_000),
+    ("parquet", 2_000),
+    ("unfinished", 5_000),
 ];
 const SEED: u64 = 1;
 

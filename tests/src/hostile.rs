@@ -9,7 +9,20 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// The targets.
-pub const TARGETS: [&str; 7] = ["frame", "record", "trace", "pcapng", "vector", "elf", "tag_log"];
+pub const TARGETS: [&str; 12] = [
+    "frame",
+    "record",
+    "trace",
+    "pcapng",
+    "vector",
+    "elf",
+    "tag_log",
+    "tag_map",
+    "tag_report",
+    "table",
+    "parquet",
+    "unfinished",
+];
 
 /// What makes the compiler count which edges an input takes and show what it is compared with.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use hmtt_format::{Access, truth};
 
+pub mod forged;
 pub mod fuzz;
 pub mod hostile;
 pub mod load;

@@ -32,6 +32,11 @@ impl<'a> Bytes<'a> {
         some
     }
 
+    /// All that are left.
+    pub fn rest(self) -> &'a [u8] {
+        self.left
+    }
+
     /// A record that a card could send.
     pub fn record(&mut self) -> Option<WordRecord> {
         let kind = self.byte()?;

@@ -42,3 +42,19 @@ fn script(is_timed: bool) -> Vec<u8> {
     add(7, &[1, 0, 0, 0, 0, 0, 0, 0]);
     script
 }
+
+/// A map with a function and a block.
+pub fn map() -> Vec<u8> {
+    serde_json::json!({
+        "version": 1, "id": "0001020304050607", "program": "p", "pid": 1, "sink": "log",
+        "timed": true, "tsc_hz": 1000, "window": { "base": "1000", "stride": 8, "bytes": 64 },
+        "functions": [{
+            "number": 3, "name": "f", "symbols": ["_f"], "object": "p", "start": "40",
+            "size": 1, "exits": "some", "removed": "called too often",
+        }],
+        "blocks": [{ "number": 200, "function": 3, "start": "47", "size": 1 }],
+        "refused": [{ "name": "g", "reason": "too short" }],
+    })
+    .to_string()
+    .into_bytes()
+}

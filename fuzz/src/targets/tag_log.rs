@@ -20,7 +20,7 @@ impl std::io::Read for Few<'_> {
 }
 
 /// The log that a script describes, and its chunks.
-fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<(u32, u32, &[u8])>) {
+pub(super) fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<(u32, u32, &[u8])>) {
     let header = Header { is_timed, pid: 1, ..Header::default() };
     let (mut log, mut chunks, mut buffer) = (header.encode().to_vec(), Vec::new(), [0; 300]);
     while let [kind, thread, length, rest @ ..] = script {

@@ -1,0 +1,1 @@
+../../host/src/capture_reader.rs

@@ -1,0 +1,54 @@
+//! Rows of every kind to tables in every format.
+
+use hmtt_format::record::CountGroup;
+use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
+
+use crate::decode::{DdrClock, Gap};
+use crate::table::{Entry, Row};
+use crate::targets::parquet;
+use crate::targets::table::{CSV, JSONL, RECORDS, csv, jsonl};
+
+/// A row of every kind, of two cards.
+fn rows() -> Vec<Row> {
+    let (clock, address, direction) = (Cycles(77), PhysAddr(0x1240), Direction::Write);
+    let gap = Gap { frames: 2, after: Some(clock), before: Some(Cycles(90)), ..Gap::default() };
+    let ddr_clock = DdrClock { running: true, lost: 1, losses: 2, transmit_nanos: 5000 };
+    let entries = [
+        Entry::Access(Access { clock, direction, address }),
+        Entry::Tag { clock, direction, offset: 8, address: None },
+        Entry::Mark { clock, register: 0x100 },
+        Entry::Fault { clock, kind: FaultKind::ReadIdle, bank: 3 },
+        Entry::Page { clock, address, reads: 1, writes: 2, duration: 3 },
+        Entry::Slice { clock, length: Some(Cycles(5)), partial: true, reads: 1, writes: 2 },
+        Entry::Interval { clock, part: 1 },
+        Entry::Count { dump: 1, group: CountGroup::Reuse, index: 2, value: 3 },
+        Entry::HotPage { dump: 1, address: PhysAddr(4096), count: 2, votes: 3 },
+        Entry::Gap(gap),
+        Entry::Restart,
+        Entry::DdrClock(ddr_clock),
+        Entry::NoEnd,
+    ];
+    let row = |(at, entry)| Row { capture: at as u32 / 7, entry };
+    entries.into_iter().enumerate().map(row).collect()
+}
+
+/// All of them as text, behind the byte that names the format; and records.
+pub fn texts() -> Vec<Vec<u8>> {
+    let named = |kind: u8, table: Vec<u8>| [vec![kind], table].concat();
+    let records: Vec<u8> = (0..60).map(|byte: u8| byte.wrapping_mul(37)).collect();
+    let quoted =
+        b"kind,clock,direction,address,reads,writes,duration,detail\ncard,,,,,,,\"2 on \"\"e\n\"\n";
+    vec![
+        named(CSV, csv(&rows())),
+        named(CSV, quoted.to_vec()),
+        named(CSV, b"address,clock,direction\n40,7,R\n".to_vec()),
+        named(JSONL, jsonl(&rows())),
+        named(RECORDS, records),
+    ]
+}
+
+/// Parquet files, with all rows and with accesses only.
+pub fn parquets() -> Vec<Vec<u8>> {
+    let accesses: Vec<Row> = rows().into_iter().take(1).cycle().take(9).collect();
+    vec![parquet::written(&rows()), parquet::written(&accesses)]
+}

@@ -1,0 +1,1 @@
+../../probe/src/selection.rs

@@ -1,0 +1,211 @@
+//! Chunks of records, written over, to a log that says what a plain reading of them does.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek};
+use std::sync::atomic::Ordering;
+
+use hmtt_format::tag_log::{Chunk, Content, Ending, HEADER_BYTES, Header};
+
+use super::plain::{Plain, Said, say};
+use super::tracee::{Tracee, file, value};
+use crate::control::shared::drain::Drain;
+use crate::control::shared::writer::Writer;
+use crate::control::shared::{Shape, Shared};
+use crate::script::Bytes;
+use crate::stubs::layout::{LogShape, WhenFull, chunk, slot};
+
+/// The first slot is nobody's.
+const THREADS: u64 = 2;
+/// Bytes of a log for a record that was read, at most; for a look, and beside those: two times, and the end.
+const RECORD_BYTES: u64 = 64;
+const LOOK_BYTES: u64 = 256;
+/// Places in a slot that the controller reads.
+const FIELDS: [u64; 6] =
+    [slot::POINTER, slot::NUMBER, slot::DROPPED, slot::DROPPING, slot::FREED, slot::WAITING];
+
+/// A thread, as its controller and as a plain reading know it.
+struct Thread {
+    number: u32,
+    at: u64,
+    drain: Drain,
+    plain: Plain,
+}
+
+struct Bench {
+    shape: LogShape,
+    shared: Shared,
+    tracee: Tracee,
+    writer: Writer,
+    numbers: u64,
+    threads: Vec<Thread>,
+    /// Threads whose slots were others' before.
+    ended: Vec<Thread>,
+    looks: u64,
+}
+
+pub(super) fn check(mut script: Bytes) {
+    let (Some(kind), Some(numbers)) = (script.byte(), script.number(2)) else { return };
+    let shape = LogShape {
+        is_timed: kind & 1 != 0,
+        chunk_bytes: 8192,
+        chunks: 1 << (kind >> 1 & 3),
+        when_full: if kind & 8 != 0 { WhenFull::Wait } else { WhenFull::Drop },
+    };
+    let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
+    let (tracee, shared) = Tracee::new(sizes, THREADS + 1);
+    let log = file();
+    let header = Header { is_timed: shape.is_timed, ..Header::default() };
+    let writer = Writer::new(log.try_clone().expect("it is open"), header);
+    let writer = writer.expect("there is memory");
+    writer.numbers.store(numbers, Ordering::SeqCst);
+    let (threads, ended) = Default::default();
+    let mut bench = Bench { shape, shared, tracee, writer, numbers, threads, ended, looks: 0 };
+    (0..THREADS).for_each(|number| bench.begin(number as u32));
+    while bench.act(&mut script).is_some() {}
+    bench.finish(log);
+}
+
+impl Bench {
+    /// A thread begins; its slot is the one that it has in turn.
+    fn begin(&mut self, number: u32) {
+        let slot = u64::from(number) % THREADS + 1;
+        let drain = Drain::new(&self.shared, &self.shape, number, slot);
+        let at = self.tracee.slot_at(slot);
+        self.threads.push(Thread { number, at, drain, plain: Plain::new(self.shape, at) });
+    }
+
+    fn act(&mut self, script: &mut Bytes) -> Option<()> {
+        let kind = script.byte()?;
+        let thread = usize::from(kind >> 3 & 1);
+        let at = self.threads[thread].at;
+        let chunk = at + self.shape.chunk_at(u64::from(kind >> 4));
+        match kind & 7 {
+            0 => self.look(thread),
+            1 => self.end(thread),
+            2 => self.tracee.scribble(script)?,
+            3 => {
+                let field = FIELDS[usize::from(script.byte()?) % FIELDS.len()];
+                self.tracee.write(at + field, &value(script)?.to_le_bytes());
+            }
+            4 => self.tracee.write(chunk + chunk::LOST, &value(script)?.to_le_bytes()),
+            5 => self.tracee.write(chunk + chunk::STATE, &[script.byte()? % 4]),
+            6 => self.fill(chunk, script)?,
+            _ => {
+                let place = script.number(2)? % self.shape.capacity() * self.shape.record_bytes();
+                let record: Vec<u8> = script.some().iter().copied().take(16).collect();
+                let end = self.shape.chunk_bytes - record.len() as u64;
+                let at = chunk + (chunk::GUARD_BYTES + place).min(end);
+                self.tracee.write(at, &record);
+            }
+        }
+        Some(())
+    }
+
+    /// Fills a chunk with a record over and over, and hands it over.
+    fn fill(&self, chunk: u64, script: &mut Bytes) -> Option<()> {
+        let word = script.number(2)? as u32;
+        let mut record = vec![0x55; self.shape.sp_at() as usize];
+        record.extend((script.byte()? as u32).to_le_bytes());
+        record.extend(word.to_le_bytes());
+        let records = record.repeat(self.shape.capacity() as usize);
+        self.tracee.write(chunk + chunk::GUARD_BYTES, &records);
+        self.tracee.write(chunk + chunk::STATE, &chunk::FULL.to_le_bytes());
+        Some(())
+    }
+
+    fn look(&mut self, thread: usize) {
+        self.looks += 1;
+        let Thread { drain, plain, at, .. } = &mut self.threads[thread];
+        let before = self.tracee.bytes(*at, self.shape.slot_bytes());
+        let found = plain.look(&self.tracee, self.numbers);
+        let after = self.tracee.bytes(*at, self.shape.slot_bytes());
+        self.tracee.write(*at, &before);
+        assert_eq!(drain.drain(&self.shared, &self.shape, &mut self.writer), found);
+        let at = *at;
+        self.same_memory(at, &after);
+    }
+
+    /// The thread ends, and another one gets its slot.
+    fn end(&mut self, thread: usize) {
+        let mut one = self.threads.remove(thread);
+        self.end_of(&mut one);
+        let number = one.number + THREADS as u32;
+        self.ended.push(one);
+        self.begin(number);
+        self.threads.sort_by_key(|one| one.at);
+    }
+
+    fn end_of(&mut self, one: &mut Thread) {
+        self.looks += 1;
+        let before = self.tracee.bytes(one.at, self.shape.slot_bytes());
+        one.plain.finish(&self.tracee, self.numbers);
+        let after = self.tracee.bytes(one.at, self.shape.slot_bytes());
+        self.tracee.write(one.at, &before);
+        one.drain.finish(&self.shared, &self.shape, &mut self.writer);
+        self.same_memory(one.at, &after);
+    }
+
+    /// Records and states are as a plain reading leaves them.
+    fn same_memory(&self, at: u64, expected: &[u8]) {
+        for number in 0..self.shape.chunks {
+            let chunk = self.shape.chunk_at(number);
+            let found = self.tracee.bytes(at + chunk, self.shape.chunk_bytes);
+            let all = chunk as usize..(chunk + self.shape.chunk_bytes) as usize;
+            assert!(found == expected[all], "chunk {number}");
+        }
+    }
+
+    fn finish(mut self, mut log: std::fs::File) {
+        for mut one in std::mem::take(&mut self.threads) {
+            self.end_of(&mut one);
+            self.ended.push(one);
+        }
+        let calls = self.writer.calls.clone();
+        assert!(calls.len() as u64 <= self.numbers);
+        self.writer.finish(Ending::Detached).expect("there is memory");
+        let mut bytes = Vec::new();
+        log.rewind().and_then(|()| log.read_to_end(&mut bytes)).expect("it is in memory");
+        let records: u64 = self.ended.iter().map(|one| one.plain.records).sum();
+        let most = (self.looks + 1) * LOOK_BYTES * (self.shape.chunks + 2) + records * RECORD_BYTES;
+        assert!(bytes.len() as u64 <= most, "{} bytes of {records} records", bytes.len());
+        let mut said = read(&bytes[HEADER_BYTES..], self.shape.is_timed);
+        let mut counted = vec![0; calls.len()];
+        for one in &self.ended {
+            let said = said.remove(&one.number).unwrap_or_default();
+            for event in &said {
+                let Said::Event(event) = event else { continue };
+                counted[event.number as usize] += u64::from(!event.is_exit);
+            }
+            if !one.plain.is_unknown {
+                assert_eq!(said, one.plain.said, "thread {}", one.number);
+            }
+        }
+        assert_eq!(counted, calls);
+        assert!(said.is_empty(), "{said:?}");
+    }
+}
+
+/// What a log says of each thread.
+fn read(mut rest: &[u8], is_timed: bool) -> HashMap<u32, Vec<Said>> {
+    let mut said: HashMap<u32, Vec<Said>> = HashMap::new();
+    while let Some((chunk, length)) = Chunk::decode(rest).expect("it is a log") {
+        rest = &rest[length..];
+        match chunk.content {
+            Content::Events(events) => {
+                let of_thread = said.entry(chunk.thread).or_default();
+                let before = of_thread.len();
+                for event in events.decode(is_timed) {
+                    of_thread.push(Said::Event(event.expect("it is an event")));
+                }
+                assert_eq!(of_thread.len() - before, events.count as usize);
+            }
+            Content::Lost { count, reason } => {
+                say(said.entry(chunk.thread).or_default(), Said::Lost(reason, count));
+            }
+            Content::Clocks(_) | Content::End(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(rest.is_empty());
+    said
+}

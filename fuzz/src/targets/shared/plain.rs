@@ -1,0 +1,191 @@
+//! A plain reading of a thread's chunks, from the description of the memory ([`crate::stubs::layout`]).
+
+use hmtt_format::tag_log::{LossReason, TagEvent};
+
+use super::tracee::Tracee;
+use crate::stubs::layout::{LogShape, chunk, slot};
+
+/// What a thread can have counted in no time, and in a day.
+const AT_ONCE: u64 = 1 << 20;
+const IN_A_DAY: u64 = 1 << 52;
+
+/// Whether a thread may have counted so much.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plausible {
+    Yes(u64),
+    /// It depends on how long it has run.
+    Unknown(u64),
+    No,
+}
+
+pub(super) fn plausible(count: u64) -> Plausible {
+    match count {
+        ..=AT_ONCE => Plausible::Yes(count),
+        ..IN_A_DAY => Plausible::Unknown(count),
+        _ => Plausible::No,
+    }
+}
+
+/// What a log is to say of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Event(TagEvent),
+    Lost(LossReason, u64),
+}
+
+/// Losses of one kind, one behind the other, are one.
+pub(super) fn say(all: &mut Vec<Said>, one: Said) {
+    match (all.last_mut(), one) {
+        (_, Said::Lost(_, 0)) => {}
+        (Some(Said::Lost(reason, count)), Said::Lost(other, more)) if *reason == other => {
+            *count += more;
+        }
+        _ => all.push(one),
+    }
+}
+
+/// What is known of a thread.
+pub(super) struct Plain {
+    shape: LogShape,
+    /// Where its slot is.
+    at: u64,
+    /// Chunks that were read.
+    number: u64,
+    dropped: u64,
+    pub said: Vec<Said>,
+    /// How many records were read.
+    pub records: u64,
+    /// Something depended on time: no more is known.
+    pub is_unknown: bool,
+}
+
+impl Plain {
+    pub fn new(shape: LogShape, at: u64) -> Plain {
+        let (number, dropped, said, records) = Default::default();
+        Plain { shape, at, number, dropped, said, records, is_unknown: false }
+    }
+
+    /// Reads chunks that were handed over; whether there were some.
+    pub fn look(&mut self, tracee: &Tracee, numbers: u64) -> bool {
+        let first = self.number;
+        for _ in 0..self.shape.chunks {
+            let at = self.chunk();
+            if tracee.word(at + chunk::STATE) != chunk::FULL {
+                break;
+            }
+            // One with a hole waits, as long as others may be filled.
+            let handed_over = tracee.long(self.at + slot::NUMBER);
+            let is_full =
+                !(first.max(self.number)..self.number + self.shape.chunks).contains(&handed_over);
+            if !is_full && self.words(tracee, at).contains(&0) {
+                break;
+            }
+            self.take(tracee, self.shape.capacity(), numbers);
+        }
+        self.number != first
+    }
+
+    /// Reads what there is of a thread that has ended.
+    pub fn finish(&mut self, tracee: &Tracee, numbers: u64) {
+        for _ in 0..=self.shape.chunks {
+            let at = self.chunk();
+            let reserved = match tracee.word(at + chunk::STATE) {
+                chunk::FULL => Some(self.shape.capacity()),
+                chunk::FILLING => self.reserved(tracee, at),
+                chunk::FREE => break,
+                _ => {
+                    self.damaged();
+                    break;
+                }
+            };
+            if reserved.is_none() {
+                self.damaged();
+            }
+            self.take(tracee, reserved.unwrap_or(0), numbers);
+        }
+        let more = match tracee.word(self.at + slot::DROPPING) {
+            0 => Some(0),
+            _ => self.reserved(tracee, self.at),
+        };
+        if more.is_none() {
+            self.damaged();
+        }
+        self.drop(tracee.long(self.at + slot::DROPPED), more.unwrap_or(0));
+    }
+
+    fn chunk(&self) -> u64 {
+        self.at + self.shape.chunk_at(self.number)
+    }
+
+    fn damaged(&mut self) {
+        say(&mut self.said, Said::Lost(LossReason::Damaged, 1));
+    }
+
+    fn words(&self, tracee: &Tracee, at: u64) -> Vec<u32> {
+        let bytes = tracee.bytes(at, self.shape.chunk_bytes);
+        let records =
+            bytes[chunk::GUARD_BYTES as usize..].chunks(self.shape.record_bytes() as usize);
+        let word = |record: &[u8]| record.last_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+        records.map(word).collect()
+    }
+
+    /// Places before the one that the thread would write next.
+    fn reserved(&self, tracee: &Tracee, at: u64) -> Option<u64> {
+        let first = tracee.address(at + chunk::GUARD_BYTES);
+        let behind = tracee.long(self.at + slot::POINTER).checked_sub(first)?;
+        let is_there = behind < self.shape.chunk_bytes;
+        is_there.then(|| (behind / self.shape.record_bytes()).min(self.shape.capacity()))
+    }
+
+    /// Reads some records of the next chunk.
+    fn take(&mut self, tracee: &Tracee, reserved: u64, numbers: u64) {
+        let at = self.chunk();
+        self.drop(tracee.long(at + chunk::LOST), 0);
+        let bytes = reserved * self.shape.record_bytes();
+        let all = tracee.bytes(at + chunk::GUARD_BYTES, bytes);
+        for record in all.chunks(self.shape.record_bytes() as usize) {
+            let one = self.record(record, numbers);
+            say(&mut self.said, one);
+        }
+        self.records += reserved;
+        self.number += 1;
+        // As the controller leaves it.
+        let zeros = vec![0; (self.shape.chunk_bytes - chunk::GUARD_BYTES) as usize];
+        tracee.write(at + chunk::GUARD_BYTES, &zeros);
+        tracee.write(at + chunk::STATE, &chunk::FREE.to_le_bytes());
+    }
+
+    fn record(&self, record: &[u8], numbers: u64) -> Said {
+        let (rest, word) = record.split_last_chunk::<4>().expect("it has a word");
+        let (rest, sp) = rest.split_last_chunk::<4>().expect("it has a stack pointer");
+        let tsc = rest.try_into().map_or(0, u64::from_le_bytes);
+        match u32::from_le_bytes(*word).checked_sub(1) {
+            None => Said::Lost(LossReason::Interrupted, 1),
+            Some(event) if u64::from(event / 2) >= numbers => Said::Lost(LossReason::Damaged, 1),
+            Some(event) => {
+                let (number, is_exit) = (event / 2, event % 2 == 1);
+                Said::Event(TagEvent { tsc, sp: u32::from_le_bytes(*sp), number, is_exit })
+            }
+        }
+    }
+
+    /// Takes note of how many records were dropped so far, and of some more.
+    fn drop(&mut self, dropped: u64, more: u64) {
+        let count = match plausible(dropped) {
+            _ if dropped < self.dropped => None,
+            _ if dropped == self.dropped => Some(0),
+            Plausible::Yes(dropped) => Some(dropped - self.dropped),
+            Plausible::Unknown(_) => {
+                self.is_unknown = true;
+                None
+            }
+            Plausible::No => None,
+        };
+        if count.is_none() {
+            self.damaged();
+        }
+        let count = count.unwrap_or(0) + more;
+        say(&mut self.said, Said::Lost(LossReason::BufferFull, count));
+        self.dropped += count;
+    }
+}

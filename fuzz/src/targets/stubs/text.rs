@@ -1,0 +1,157 @@
+//! What is overwritten to the code that is there then, if each byte of it may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use iced_x86::{Instruction, Mnemonic};
+
+use super::Tagged;
+use super::program::Program;
+use crate::disassembly::{Call, JUMP_BYTES, Jump, Region};
+
+/// Bytes of the distance in a branch.
+const DISTANCE_BYTES: u64 = 4;
+/// `call rel32`.
+const CALL: u8 = 0xe8;
+
+/// The code with jumps to stubs.
+pub(super) struct Text {
+    pub code: Vec<u8>,
+    /// What regions take, by address: nothing is executed there but the first instruction.
+    regions: BTreeMap<u64, u64>,
+    /// Jumps to stubs in the middle of regions, and where the jumps are that lead there.
+    islands: BTreeMap<u64, u64>,
+    /// What is overwritten, by address.
+    written: BTreeMap<u64, u64>,
+}
+
+impl Text {
+    /// Panics if something else is overwritten than instructions that are moved, padding behind them, and distances
+    /// of branches, or something twice.
+    pub fn of(program: &Program, tagged: &[Tagged]) -> Text {
+        let code = program.code.clone();
+        let [regions, islands, written] = Default::default();
+        let mut text = Text { code, regions, islands, written };
+        for one in tagged {
+            let all = one.rewrite.regions.iter();
+            let listed = all.clone().map(|region| (region.start(), region.room));
+            let mut changed = one.changes.regions.clone();
+            changed.sort_unstable();
+            let mut listed: Vec<(u64, u64)> = listed.collect();
+            listed.sort_unstable();
+            assert_eq!(changed, listed);
+            all.for_each(|region| text.take(program, region));
+        }
+        let ends = text.regions.values();
+        let next = text.regions.keys().skip(1);
+        assert!(ends.zip(next).all(|(end, next)| end <= next), "{:x?}", text.regions);
+        for (at, bytes) in tagged.iter().flat_map(|one| &one.changes.edits) {
+            let end = at + bytes.len() as u64;
+            text.may_be_written(program, tagged, *at..end);
+            assert_eq!(text.written.insert(*at, end), None, "{at:x} is written twice");
+            let place = (at - program.start) as usize;
+            text.code[place..place + bytes.len()].copy_from_slice(bytes);
+        }
+        let next = text.written.keys().skip(1);
+        let is_apart = text.written.values().zip(next).all(|(end, next)| end <= next);
+        assert!(is_apart, "{:x?}", text.written);
+        text
+    }
+
+    /// Takes note of a region, which is instructions one behind the other, and padding.
+    fn take(&mut self, program: &Program, region: &Region) {
+        let mut at = region.start();
+        for moved in &region.instructions {
+            assert_eq!(program.instructions.get(&at), Some(moved), "{at:x}");
+            at = moved.next_ip();
+        }
+        assert!(at <= region.room, "{at:x}");
+        // Behind the last one is padding, of the same function or of none.
+        let own = owner(program, region.start());
+        while at < region.room {
+            let there = owner(program, at);
+            assert!(there.is_none() || there == own, "{at:x} is another function's");
+            let place = (at - program.start) as usize;
+            let decoder = iced_x86::Decoder::with_ip(64, &program.code[place..], at, 0);
+            let padding = decoder.into_iter().next().expect("there are bytes");
+            let bytes = &program.code[place..place + padding.len()];
+            let fills = [Mnemonic::Nop, Mnemonic::Int3].contains(&padding.mnemonic())
+                || bytes.ends_with(&[0x90])
+                || bytes.iter().all(|byte| *byte == 0);
+            assert!(fills, "{at:x} {bytes:x?}");
+            at = padding.next_ip();
+        }
+        assert_eq!(at, region.room);
+        let is_relocated = |place: &Range<u64>| place.start < at && region.start() < place.end;
+        assert!(!program.image.relocated.iter().any(is_relocated), "{:x}", region.start());
+        assert_eq!(self.regions.insert(region.start(), region.room), None);
+        if let Jump::Island(island) = region.jump {
+            assert_eq!(self.islands.insert(island, region.start()), None);
+        }
+    }
+
+    /// Whether the byte at an address is another one now.
+    pub fn is_written(&self, address: u64) -> bool {
+        let before = self.written.range(..=address).next_back();
+        before.is_some_and(|(_, end)| address < *end)
+    }
+
+    /// Whether an address is in the middle of a region.
+    pub fn is_inside(&self, address: u64) -> bool {
+        let before = self.regions.range(..address).next_back();
+        before.is_some_and(|(_, end)| address < *end)
+    }
+
+    /// Whether a jump at an address leads to another one that is its island.
+    pub fn is_island(&self, from: u64, to: u64) -> bool {
+        self.islands.get(&to) == Some(&from)
+    }
+
+    fn may_be_written(&self, program: &Program, tagged: &[Tagged], range: Range<u64>) {
+        let text = program.range();
+        assert!(text.start <= range.start && range.end <= text.end, "{range:x?} is no code");
+        let is_branch = tagged.iter().flat_map(|one| &one.rewrite.redirects).any(|branch| {
+            range == (branch.next_ip() - DISTANCE_BYTES..branch.next_ip())
+                && program.instructions.get(&branch.ip()) == Some(branch)
+        });
+        let relocated = &program.image.relocated;
+        let is_relocated = |place: &Range<u64>| place.start < range.end && range.start < place.end;
+        assert!(!relocated.iter().any(is_relocated), "{range:x?} is relocated");
+        if is_branch {
+            assert!(!range.clone().any(|at| self.is_inside(at)), "{range:x?} has moved");
+            return;
+        }
+        let in_region =
+            |at: u64| self.regions.contains_key(&at) || self.is_inside(at) || is_free(program, at);
+        assert!(range.clone().all(in_region), "{range:x?} is not moved");
+    }
+}
+
+/// The function, or part of one, that has an address: where it begins.
+fn owner(program: &Program, address: u64) -> Option<u64> {
+    let image = &program.image;
+    let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
+    let mut all = functions.chain(image.fragments.iter().cloned());
+    all.find(|range| range.contains(&address)).map(|range| range.start)
+}
+
+/// Whether a byte fills the space behind a function.
+fn is_free(program: &Program, address: u64) -> bool {
+    owner(program, address).is_none()
+}
+
+/// Panics unless each call is one, of what it is said to call, and nothing leads into it: its distance may be changed.
+pub(super) fn check_calls(program: &Program, calls: &[Call]) {
+    let led_to = program.instructions.values().map(Instruction::near_branch_target);
+    let known = program.image.reached.iter().chain(&program.image.landing_pads);
+    let led_to: BTreeSet<u64> = led_to.chain(known.copied()).collect();
+    for Call { next, target } in calls {
+        let end = (next - program.start) as usize;
+        let code = &program.code[end - JUMP_BYTES..end];
+        let distance = i32::from_le_bytes(code[1..].try_into().expect("they are four"));
+        assert_eq!(code[0], CALL, "{next:x}");
+        let inside = next - JUMP_BYTES as u64 + 1..*next;
+        assert_eq!(led_to.range(inside).next(), None, "{next:x}");
+        assert_eq!(next.wrapping_add_signed(distance.into()), *target);
+    }
+}

@@ -1,0 +1,247 @@
+//! The original and the changed program, run beside each other one instruction at a time, along all ways.
+//!
+//! A pair is an address of the original program and one of the changed program where the same state must have the same
+//! consequences. The instructions there must do the same, and lead to pairs again. Direct jumps are followed on both
+//! sides, and tags passed over on one, since they change nothing but where control is. Also judged: that each entry
+//! and each block that is seen has its tag, once, wherever control comes from.
+
+mod tags;
+
+use std::collections::{HashMap, HashSet};
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+
+use super::program::Program;
+use super::text::Text;
+use super::unwound::Rows;
+use super::{Tagged, same};
+use crate::disassembly::is_call;
+use crate::stubs::Stubs;
+use tags::Tags;
+
+/// An address of the original program, one of the changed program, and whether all tags from there on are known.
+type Pair = (u64, u64, bool);
+
+pub(super) struct Walk<'a> {
+    program: &'a Program,
+    text: &'a Text,
+    stubs: Vec<u8>,
+    stubs_at: u64,
+    tags: Tags,
+    rows: Rows,
+    /// Events of entries and blocks that are seen, by the instruction that they precede.
+    expected: HashMap<u64, Vec<u32>>,
+    seen: HashSet<Pair>,
+    open: Vec<Pair>,
+}
+
+/// Where control gets to without doing anything, and the tags on the way.
+struct Arrival {
+    at: u64,
+    events: Vec<u32>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(program: &'a Program, text: &'a Text, stubs: &Stubs, tagged: &[Tagged]) -> Self {
+        let (code, stubs_at) = (stubs.code(), program.stubs_at);
+        let tags = Tags::of(program, &code, tagged);
+        let (expected, rows) = (tags::expected(program, tagged), Rows::of(stubs));
+        let (seen, open) = Default::default();
+        let stubs = code;
+        let mut walk = Walk { program, text, stubs, stubs_at, tags, rows, expected, seen, open };
+        walk.begin(tagged);
+        walk
+    }
+
+    /// Takes note of where control may come from who knows where.
+    fn begin(&mut self, tagged: &[Tagged]) {
+        let image = &self.program.image;
+        let parts = image.fragments.iter().map(|part| part.start);
+        let starts = image.functions.iter().map(|one| one.start).chain(parts);
+        self.open.extend(starts.map(|start| (start, start, true)));
+        for address in image.reached.iter().chain(&image.landing_pads) {
+            self.arrives(*address);
+        }
+        // Whatever was not overwritten does the same, even if nothing is known to lead there.
+        let all = self.program.instructions.keys().copied();
+        let stay = all.filter(|address| !self.text.is_inside(*address));
+        self.open.extend(stay.map(|address| (address, address, false)));
+        // Threads that stand in what is changed go on in the stub, and back.
+        for changes in tagged.iter().map(|one| &one.changes) {
+            self.open.extend(changes.moved.iter().map(|(old, new)| (*old, *new, false)));
+            let behind = changes.tags.iter().map(|tag| (tag.original, tag.end, false));
+            self.open.extend(behind);
+        }
+    }
+
+    /// Control may come to an address that is computed.
+    fn arrives(&mut self, address: u64) {
+        assert!(!self.text.is_inside(address), "{address:x} is overwritten");
+        self.open.push((address, address, true));
+    }
+
+    pub fn run(mut self) {
+        while let Some(pair) = self.open.pop() {
+            if self.seen.insert(pair) {
+                self.compare(pair);
+            }
+        }
+    }
+
+    /// An instruction of the original program that its functions have.
+    fn old(&self, address: u64) -> Option<&'a Instruction> {
+        self.program.instructions.get(&address)
+    }
+
+    /// One of the changed program.
+    fn new_at(&self, address: u64) -> Option<Instruction> {
+        let (bytes, start) = match address.checked_sub(self.stubs_at) {
+            Some(at) if at < self.stubs.len() as u64 => (&self.stubs, self.stubs_at),
+            _ => (&self.text.code, self.program.start),
+        };
+        let bytes = bytes.get(usize::try_from(address.checked_sub(start)?).ok()?..)?;
+        let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+        Some(decoder.decode()).filter(|one| !one.is_invalid())
+    }
+
+    fn is_stub(&self, address: u64) -> bool {
+        address.checked_sub(self.stubs_at).is_some_and(|at| at < self.stubs.len() as u64)
+    }
+
+    /// Whether something is there that is none of the instructions of a function, and that stays.
+    fn is_unread(&self, address: u64) -> bool {
+        let is_text = self.program.range().contains(&address);
+        is_text && self.old(address).is_none() && !self.text.is_written(address)
+    }
+
+    /// Follows jumps of the original program; `None` if they go round for ever.
+    fn follow_old(&self, mut at: u64) -> Option<Arrival> {
+        let (mut passed, mut events) = (HashSet::new(), Vec::new());
+        while passed.insert(at) {
+            events.extend(self.expected.get(&at).into_iter().flatten());
+            match self.old(at) {
+                Some(one) if is_jump(one) => at = one.near_branch_target(),
+                _ => return Some(Arrival { at, events }),
+            }
+        }
+        None
+    }
+
+    /// Follows jumps of the changed program, and passes over tags.
+    fn follow_new(&self, mut at: u64) -> Option<Arrival> {
+        let (mut passed, mut events) = (HashSet::new(), Vec::new());
+        let mut before = at;
+        while passed.insert(at) {
+            if let Some(tag) = self.tags.at(at) {
+                self.rows.check(at, tag.original);
+                events.extend(tag.event.filter(|event| event % 2 == 0));
+                at = tag.end;
+                continue;
+            }
+            let is_out = !self.text.is_inside(at) || self.text.is_island(before, at);
+            assert!(is_out, "{at:x}, behind {before:x}, is in the middle of what is overwritten");
+            if self.is_unread(at) {
+                return Some(Arrival { at, events });
+            }
+            before = at;
+            match self.new_at(at) {
+                Some(one) if is_jump(&one) => at = one.near_branch_target(),
+                Some(one) if self.is_own_pointer(&one) => at = self.constant(&one),
+                _ => return Some(Arrival { at, events }),
+            }
+        }
+        None
+    }
+
+    /// Whether an instruction of a stub jumps to an address that the stub holds.
+    fn is_own_pointer(&self, one: &Instruction) -> bool {
+        one.code() == Code::Jmp_rm64
+            && one.is_ip_rel_memory_operand()
+            && self.is_stub(one.ip_rel_memory_address())
+    }
+
+    /// The address of the file that a stub holds where an instruction reads it.
+    fn constant(&self, one: &Instruction) -> u64 {
+        let at = one.ip_rel_memory_address().wrapping_sub(self.stubs_at) as usize;
+        let value = self.stubs[at..at + 8].try_into().expect("they are eight");
+        u64::from_le_bytes(value).wrapping_sub(self.program.bias)
+    }
+
+    fn compare(&mut self, (old, new, is_known): Pair) {
+        let from = (old, new);
+        let Some(Arrival { at: old, events: expected }) = self.follow_old(old) else {
+            return;
+        };
+        // Of what is not all instructions, no more is known.
+        if self.old(old).is_none() && self.program.is_unreadable(old) {
+            return;
+        }
+        let Some(Arrival { at: new, events }) = self.follow_new(new) else {
+            panic!("{:x} goes round at {:x}", from.0, from.1);
+        };
+        if is_known && self.tags.are_known {
+            assert_eq!(events, expected, "{:x} at {:x}", from.0, from.1);
+        }
+        let Some(one) = self.old(old).copied() else {
+            // What is no function's stays as it is.
+            assert_eq!(old, new, "{:x} at {:x}", from.0, from.1);
+            assert!(!self.text.is_written(old), "{old:x} is overwritten");
+            return;
+        };
+        let Some(other) = self.new_at(new) else {
+            panic!("{old:x} is at {new:x}, where nothing is")
+        };
+        if self.is_stub(new) {
+            self.rows.check(new, old);
+        } else {
+            assert_eq!(old, new, "{:x} at {:x}", from.0, from.1);
+        }
+        if is_call(&one) {
+            return self.compare_calls(&one, &other, is_known);
+        }
+        assert!(same::is_same(&one, &other), "{old:x} {one:?}\n{new:x} {other:?}");
+        let targets = (one.near_branch_target(), other.near_branch_target(), is_known);
+        let behind = (one.next_ip(), other.next_ip(), is_known);
+        match one.flow_control() {
+            FlowControl::UnconditionalBranch => unreachable!("jumps are followed"),
+            FlowControl::ConditionalBranch => self.open.extend([targets, behind]),
+            FlowControl::XbeginXabortXend => {
+                if one.near_branch_target() != 0 {
+                    self.open.push(targets);
+                }
+                self.open.push(behind);
+            }
+            FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception => {}
+            _ => self.open.push(behind),
+        }
+    }
+
+    /// A call is one where it was, or else its return address is pushed before a jump.
+    fn compare_calls(&mut self, one: &Instruction, other: &Instruction, is_known: bool) {
+        let (old, new) = (one.ip(), other.ip());
+        let mut leads = *other;
+        if self.is_stub(new) {
+            assert_eq!(other.code(), Code::Push_rm64, "{old:x} at {new:x}");
+            assert!(self.is_stub(other.ip_rel_memory_address()), "{old:x} at {new:x}");
+            assert_eq!(self.constant(other), one.next_ip(), "{old:x} at {new:x}");
+            leads = self.new_at(other.next_ip()).expect("a jump follows");
+            let is_direct = leads.code() == Code::Jmp_rel32_64;
+            assert_eq!(is_direct, one.code() == Code::Call_rel32_64, "{old:x} at {new:x}");
+            assert!(is_direct || leads.code() == Code::Jmp_rm64, "{old:x} at {new:x}");
+        } else {
+            assert!(same::is_same(one, other), "{old:x} {one:?}\n{new:x} {other:?}");
+        }
+        assert!(same::have_same_operands(one, &leads), "{old:x} {one:?}\n{new:x} {leads:?}");
+        if one.code() == Code::Call_rel32_64 {
+            let target = one.near_branch_target();
+            self.open.push((target, leads.near_branch_target(), is_known));
+            self.arrives(target);
+        }
+        self.arrives(one.next_ip());
+    }
+}
+
+/// Whether an instruction does nothing but to lead elsewhere.
+fn is_jump(one: &Instruction) -> bool {
+    one.is_jmp_short_or_near()
+}

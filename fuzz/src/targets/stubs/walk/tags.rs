@@ -1,0 +1,125 @@
+//! The code of tags to what each says, read from its instructions.
+
+use std::collections::HashMap;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+use super::super::Tagged;
+use super::super::program::Program;
+use crate::stubs::{Sink, TagCode};
+
+/// Bytes of a counter, and of a card's event.
+const COUNTER_BYTES: u64 = 8;
+const EVENT_BYTES: u64 = 64;
+
+/// A tag in a stub.
+pub(super) struct Tag {
+    /// Behind its code.
+    pub end: u64,
+    /// The instruction that it precedes.
+    pub original: u64,
+    /// What it says; nothing if that cannot be told.
+    pub event: Option<u32>,
+}
+
+pub(super) struct Tags {
+    of: HashMap<u64, Tag>,
+    /// Whether they say which they are.
+    pub are_known: bool,
+}
+
+impl Tags {
+    /// Panics if a tag is not whole instructions, or leads elsewhere than to its own cold instructions.
+    pub fn of(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
+        let mut of = HashMap::new();
+        for one in tagged {
+            let stubs = &one.changes.stubs;
+            for TagCode { start, end, original } in &one.changes.tags {
+                assert!(stubs.start <= *start && start <= end && *end <= stubs.end, "{start:x}");
+                // A sink may have none.
+                if start == end {
+                    continue;
+                }
+                let [from, to] = [start, end].map(|at| (at - program.stubs_at) as usize);
+                let decoder = Decoder::with_ip(64, &code[from..to], *start, DecoderOptions::NONE);
+                let all: Vec<Instruction> = decoder.into_iter().collect();
+                assert!(all.iter().all(|one| !one.is_invalid()), "{start:x} {all:?}");
+                let event = event(program.sink, &all);
+                let is_own = event.is_none_or(|event| {
+                    let numbers = one.number..=one.number + one.rewrite.blocks.len() as u32;
+                    numbers.contains(&(event / 2))
+                });
+                assert!(is_own, "{event:?} of {}", one.number);
+                let cold = all.iter().filter(|one| one.near_branch_target() != 0);
+                cold.for_each(|one| check_cold(program, code, one, *start..*end));
+                let tag = Tag { end: *end, original: *original, event };
+                assert!(of.insert(*start, tag).is_none(), "{start:x} is two tags'");
+            }
+        }
+        // Those of Go come behind a check of the stack.
+        let is_go = program.image.go.is_some();
+        let are_known = !is_go && !matches!(program.sink, Sink::Gate | Sink::None);
+        Tags { of, are_known }
+    }
+
+    pub fn at(&self, address: u64) -> Option<&Tag> {
+        self.of.get(&address)
+    }
+}
+
+/// Cold instructions load where the tag goes on, and lead to what tags share.
+fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::ops::Range<u64>) {
+    assert_eq!(branch.mnemonic(), Mnemonic::Je, "{:x}", tag.start);
+    let cold = branch.near_branch_target();
+    let bytes = &code[(cold - program.stubs_at) as usize..];
+    let mut cold = Decoder::with_ip(64, bytes, cold, DecoderOptions::NONE).into_iter();
+    let [load, leads] = [(); 2].map(|()| cold.next().expect("there are two"));
+    assert_eq!((load.mnemonic(), load.op0_register()), (Mnemonic::Lea, Register::R11));
+    assert!(tag.contains(&load.ip_rel_memory_address()), "{:x}", tag.start);
+    assert!(leads.is_jmp_short_or_near());
+    assert_eq!(leads.near_branch_target(), program.stubs_at);
+}
+
+/// What a tag says by what it writes, and where.
+fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
+    let place = |one: &Instruction| one.memory_displacement64();
+    match sink {
+        Sink::Count => {
+            let found = all.iter().find(|one| one.mnemonic() == Mnemonic::Inc);
+            let found = found.expect("it counts");
+            assert_eq!(found.memory_segment(), Register::GS);
+            Some(2 * (place(found) / COUNTER_BYTES) as u32)
+        }
+        Sink::Card => {
+            let found = all.iter().find(|one| one.memory_segment() == Register::GS);
+            let found = found.expect("it writes");
+            assert_eq!(place(found), u64::from(found.immediate32() - 1) * EVENT_BYTES);
+            Some(found.immediate32() - 1)
+        }
+        Sink::Log(_) => {
+            let is_word = |one: &&Instruction| {
+                one.mnemonic() == Mnemonic::Mov
+                    && one.memory_base() == Register::R11
+                    && one.op1_kind() == OpKind::Immediate32
+            };
+            Some(all.iter().find(is_word).expect("it writes").immediate32() - 1)
+        }
+        Sink::Gate | Sink::None | Sink::Lookup => None,
+    }
+}
+
+/// The events of entries and blocks that are seen, by address.
+pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
+    let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
+    if matches!(program.sink, Sink::Gate | Sink::None) {
+        return all;
+    }
+    for one in tagged {
+        let mut add = |at: u64, number: u32| all.entry(at).or_default().push(2 * number);
+        add(one.function.start, one.number);
+        for (block, number) in one.rewrite.seen_blocks().zip(one.number + 1..) {
+            add(block.start, number);
+        }
+    }
+    all
+}

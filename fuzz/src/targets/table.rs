@@ -1,0 +1,89 @@
+//! Any table to rows, which come back from every format that they are written in, or a refusal.
+
+use crate::table::csv::{Csv, CsvReader};
+use crate::table::hmtt6::{Hmtt6Reader, Hole, RECORD_BYTES, Record};
+use crate::table::jsonl::{Jsonl, JsonlReader};
+use crate::table::{Entry, Reader, Row, Writer};
+
+/// First byte of an input that is comma-separated values.
+pub const CSV: u8 = b'c';
+/// Of one that is JSON lines.
+pub const JSONL: u8 = b'j';
+/// Of one that is 6-byte records.
+pub const RECORDS: u8 = b'r';
+
+/// The first byte says what the others are.
+pub fn check(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    let rows = match *kind {
+        CSV => CsvReader::new(rest).map_or(Vec::new(), |reader| rows(reader, rest.len())),
+        JSONL => rows(JsonlReader::new(rest), rest.len()),
+        RECORDS => return records(rest),
+        _ => return,
+    };
+    let object = jsonl(&rows);
+    assert_eq!(
+        self::rows(JsonlReader::new(&object[..]), object.len()),
+        rows,
+        "JSON lines hold all"
+    );
+    // Comma-separated values say less of two kinds, and are the same once that is left out.
+    let text = csv(&rows);
+    let read = self::rows(CsvReader::new(&text[..]).expect("it has a heading"), text.len());
+    assert_eq!(String::from_utf8_lossy(&csv(&read)), String::from_utf8_lossy(&text));
+    assert_eq!(read.len(), rows.len());
+    assert!(text.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()));
+}
+
+/// The rows of a table up to what is wrong with it; there are no more than it can hold.
+pub fn rows(mut reader: impl Reader, length: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    while let Ok(Some(row)) = reader.next_row() {
+        rows.push(row);
+        assert!(rows.len() <= length, "a row takes a byte at least");
+    }
+    rows
+}
+
+fn all(mut writer: impl Writer, rows: &[Row]) {
+    rows.iter().for_each(|row| writer.row(row).expect("memory takes all"));
+    Box::new(writer).finish().expect("memory takes all");
+}
+
+/// Rows as comma-separated values.
+pub fn csv(rows: &[Row]) -> Vec<u8> {
+    let mut text = Vec::new();
+    all(Csv::new(&mut text).expect("memory takes all"), rows);
+    text
+}
+
+/// Rows as JSON lines.
+pub fn jsonl(rows: &[Row]) -> Vec<u8> {
+    let mut text = Vec::new();
+    all(Jsonl::new(&mut text).expect("memory takes all"), rows);
+    text
+}
+
+/// Each record that is not empty is an access, at the sum of the durations so far.
+fn records(bytes: &[u8]) {
+    let mut clock = 0u64;
+    let mut expected = Vec::new();
+    for record in bytes.chunks_exact(RECORD_BYTES) {
+        let record = Record::decode(record.try_into().expect("it has six bytes"));
+        let is_empty = record.duration == 0 && record.line == 0;
+        clock += if is_empty { 256 } else { u64::from(record.duration) };
+        if !is_empty {
+            expected.push((clock, u64::from(record.line) * 64, record.read));
+        }
+    }
+    let read = rows(Hmtt6Reader::new(bytes, Hole { base: 0 }), bytes.len());
+    let access = |row: &Row| match row.entry {
+        Entry::Access(access) => {
+            let is_read = access.direction == hmtt_format::Direction::Read;
+            Some((access.clock.0, access.address.0, is_read))
+        }
+        _ => None,
+    };
+    let read: Vec<_> = read.iter().filter_map(access).collect();
+    assert_eq!(read, expected);
+}

@@ -1,0 +1,32 @@
+//! Any file to the names of functions, each with another number, or a refusal.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::tag_map::TagMap;
+use crate::tags::names::Names;
+
+/// Reads a map; what is read is what its JSON says.
+pub fn check(bytes: &[u8]) {
+    let mut file: std::fs::File =
+        memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory").into();
+    file.write_all(bytes).expect("memory takes all");
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let Ok(map) = TagMap::load(&path) else { return };
+    let text = serde_json::to_string(&map).expect("a map is JSON");
+    assert_eq!(serde_json::from_str::<TagMap>(&text).ok().as_ref(), Some(&map));
+    let numbers: Vec<u32> = map.functions.iter().map(|function| function.number).collect();
+    let names = Names::new(map.clone());
+    for function in &map.functions {
+        let name = names.get(function.number);
+        // Of several functions with one number the last holds.
+        let of_number = map.functions.iter().rfind(|one| one.number == function.number);
+        // Inputs are too short for names that are shortened.
+        assert!(of_number.is_some_and(|one| name.starts_with(&one.name)));
+    }
+    let unknown = (0..).find(|number| !numbers.contains(number)).expect("there are many numbers");
+    assert_eq!(names.get(unknown), format!("event {unknown}"));
+}

@@ -1,0 +1,115 @@
+//! Any code and registers to a rest of a tag that ends, and tags that are finished from wherever they were interrupted
+//! as if they had not been.
+
+use std::collections::BTreeMap;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
+
+use crate::stubs::layout::{LogShape, WhenFull};
+use crate::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
+use crate::stubs::{Sink, TagPlace, Tags};
+
+const AT: u64 = 0x40_0000;
+const SHARED: u64 = 0x50_0000;
+const SLOT: u64 = 0x7000_0000;
+/// A record's place: the chunk has guard pages before and behind it.
+const CHUNK: u64 = SLOT + 0x2000;
+const STACK: u64 = 0x7fff_1234_5678;
+const TIME: u64 = 0x1122_3344_5566_7788;
+
+/// Memory that has everything, and counts what is written.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Bytes(BTreeMap<u64, u8>);
+
+impl Memory for Bytes {
+    fn read(&self, address: u64) -> Option<u64> {
+        let byte = |at: u64| self.0.get(&address.wrapping_add(at)).copied().unwrap_or_default();
+        Some(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(byte)))
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        let places = (0..).map(|at: u64| address.wrapping_add(at));
+        self.0.extend(places.zip(bytes.iter().copied()));
+        Some(())
+    }
+}
+
+/// Takes an input as code, and as a tag that is interrupted.
+pub fn check(bytes: &[u8]) {
+    let Some((head, code)) = bytes.split_first_chunk::<16>() else { return };
+    let shape = LogShape {
+        is_timed: head[0] & 1 != 0,
+        chunk_bytes: 8192,
+        chunks: 2,
+        when_full: WhenFull::Wait,
+    };
+    any_code(head, code, &shape);
+    let place = TagPlace {
+        event: u32::from_le_bytes([head[2], head[3], head[4], head[5]]) >> 1,
+        red_zone: head[0] & 2 != 0,
+        flags: head[0] & 4 != 0,
+    };
+    interrupted(place, &shape, usize::from(head[1]), u64::from(head[6]));
+}
+
+/// Registers come from the input.
+fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
+    let [one, other] = [0, 8].map(|at| {
+        u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes"))
+    });
+    let mut state =
+        State { rip: AT, rsp: one, rax: other, rdx: one, r11: other, rflags: one, gs: other };
+    let code = &code[..code.len().min(REST_BYTES)];
+    if let Some(rest) = Rest::of(code, &state, shape) {
+        let mut memory = Bytes::default();
+        let done = rest.run(&mut state, TIME, &mut memory);
+        // Every instruction writes 8 bytes at most.
+        assert!(memory.0.len() <= 8 * code.len());
+        assert!(done.is_none() || state.rip <= AT + code.len() as u64);
+    }
+}
+
+/// Finishes a tag from an instruction of it on, as many as said are done first one by one.
+fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
+    let mut tags = Tags::new(Sink::Log(*shape), SHARED, 1).expect("they are made");
+    let code = tags.code(&place, AT).expect("it is made");
+    let all: Vec<Instruction> =
+        Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
+    let found = all.iter().position(|one| one.memory_segment() == Register::GS);
+    let found = found.expect("a tag looks for its place") + 1;
+    let r11 = CHUNK + 0x1000 + record % shape.capacity() * shape.record_bytes();
+    let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
+    let start = State {
+        rip: all[found].ip(),
+        rsp: STACK - down,
+        rax: 1,
+        rdx: 2,
+        r11,
+        rflags: 0,
+        gs: SLOT,
+    };
+    let mut memory = Bytes::default();
+    memory.write(SLOT, &r11.to_le_bytes());
+    memory.write(start.rsp - 8, &3u64.to_le_bytes());
+    let rest = |state: &State| {
+        let code = &code[(state.rip - AT) as usize..];
+        Rest::of(&code[..code.len().min(REST_BYTES)], state, shape)
+    };
+    let whole = rest(&start).expect("it has found its place");
+    let (mut state, mut expected) = (start, memory.clone());
+    whole.run(&mut state, TIME, &mut expected).expect("there is memory");
+    assert_eq!((state.rax, state.rdx, state.r11), (1, 2, 3));
+    // The other way: some of it first, as the processor does it, then what is left of it.
+    let (mut partly, mut there) = (start, memory);
+    let most = whole.instructions();
+    let first = whole.first(done % (most + 1));
+    first.run(&mut partly, TIME, &mut there).expect("there is memory");
+    if let Some(rest) = rest(&partly) {
+        rest.run(&mut partly, TIME, &mut there).expect("there is memory");
+        assert_eq!((partly, there), (state, expected));
+    } else {
+        // The record is written; nothing is left but to give registers back.
+        let word = |memory: &Bytes| memory.read(r11 + shape.word_at()).map(|word| word as u32);
+        assert_eq!([word(&there), word(&expected)], [Some(place.word()); 2]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What frames cost that no card sent, as a Markdown table: `bench_forged [FRAMES]`.
+//!
+//! The frames of each kind come on a wire whose card has lost frames thousands of times, first alone, then
+//! two for each frame of the card. Time is of the check that the recorder makes of each frame, memory is
+//! what the process needs more after all of them.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use hmtt_format::frame::MAX_FRAME_BYTES;
+use hmtt_host::decode::{Origin, Wire};
+use hmtt_tests::forged::{Forger, Forgery};
+use hmtt_tests::load::{FRAME_ACCESSES, Load};
+
+/// Gaps before: as many as are kept.
+const GAPS: usize = 11_000;
+/// Frames that are made before any is checked.
+const ROUND: usize = 10_000;
+
+struct Bench {
+    wire: Wire,
+    packet: u64,
+    nanos: u128,
+}
+
+impl Bench {
+    /// A wire with a card that has lost every other frame.
+    fn new(load: &mut Load) -> Self {
+        let mut bench = Bench { wire: Wire::default(), packet: 0, nanos: 0 };
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        for at in 0..2 * GAPS {
+            let length = load.next(&mut buffer);
+            if at % 2 == 0 {
+                bench.check(&[buffer[..length].to_vec()]);
+            }
+        }
+        bench.nanos = 0;
+        bench
+    }
+
+    fn check(&mut self, frames: &[Vec<u8>]) {
+        let begin = Instant::now();
+        for frame in frames {
+            self.packet += 1;
+            let origin = Origin { packet: self.packet, ..Origin::default() };
+            self.wire.count(origin, frame, &mut |_, _| {});
+        }
+        self.nanos += begin.elapsed().as_nanos();
+    }
+}
+
+fn forged(forger: &mut Forger, frames: usize) -> Vec<Vec<u8>> {
+    (0..frames).map(|_| forger.frame()).collect()
+}
+
+fn good(load: &mut Load, frames: usize) -> Vec<Vec<u8>> {
+    let mut buffer = [0; MAX_FRAME_BYTES];
+    let mut next = || {
+        let length = load.next(&mut buffer);
+        buffer[..length].to_vec()
+    };
+    (0..frames).map(|_| next()).collect()
+}
+
+/// Kilobytes of memory that the process holds.
+fn resident() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+    Ok(number.parse()?)
+}
+
+/// Nanoseconds for each frame of a card: of the shortest frames, and of full ones.
+fn of_a_card(frames: usize) -> (f64, f64) {
+    let mut load = Load::new();
+    let mut full = Bench::new(&mut load);
+    let mut short = Bench::new(&mut Load::new());
+    let mut card = Forger::new(Forgery::Card, 1);
+    for _ in 0..frames.div_ceil(ROUND) {
+        full.check(&good(&mut load, ROUND));
+        short.check(&forged(&mut card, ROUND));
+    }
+    let each = |bench: Bench| bench.nanos as f64 / frames.next_multiple_of(ROUND) as f64;
+    (each(short), each(full))
+}
+
+/// Nanoseconds for each forged frame on a card's wire, and kilobytes that are needed more.
+fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
+    let mut bench = Bench::new(&mut Load::new());
+    let mut forger = Forger::new(forgery, 0x9e37_79b9);
+    bench.check(&forged(&mut forger, ROUND));
+    bench.nanos = 0;
+    let before = resident()?;
+    for _ in 0..frames.div_ceil(ROUND) {
+        bench.check(&forged(&mut forger, ROUND));
+    }
+    let grown = resident()?.saturating_sub(before);
+    Ok((bench.nanos as f64 / frames.next_multiple_of(ROUND) as f64, grown))
+}
+
+/// Nanoseconds for each frame where two are forged for each of a card, and what the card lost.
+fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
+    let mut load = Load::new();
+    let mut bench = Bench::new(&mut load);
+    let mut forger = Forger::new(forgery, 0x9e37_79b9);
+    let rounds = frames.div_ceil(3 * ROUND);
+    for _ in 0..rounds {
+        let mut frames = Vec::new();
+        for frame in good(&mut load, ROUND) {
+            frames.extend([frame, forger.frame(), forger.frame()]);
+        }
+        bench.check(&frames);
+    }
+    let nanos = bench.nanos as f64 / (3 * ROUND * rounds) as f64;
+    let counts = bench.wire.finish_counted(&mut |_, _| {});
+    let card = counts.cards.first().context("no card")?;
+    let sent = (GAPS + rounds * ROUND) as u64 * FRAME_ACCESSES;
+    ensure!(
+        (card.accesses, card.order.missing) == (sent, GAPS as u64),
+        "{forgery:?}: the card sent {sent} accesses, read {}, missing {}",
+        card.accesses,
+        card.order.missing
+    );
+    Ok(nanos)
+}
+
+fn main() -> Result<()> {
+    let frames = std::env::args().nth(1).map_or(Ok(300_000), |frames| frames.parse())?;
+    let (short, full) = of_a_card(frames);
+    println!(
+        "| frame | ns | of the card's shortest | of its longest | beside the card, ns | memory, KiB |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    println!("| shortest of a card | {short:.0} | | | | |");
+    println!("| longest of a card | {full:.0} | | | | |");
+    for forgery in Forgery::ALL {
+        let (nanos, grown) = alone(forgery, frames)?;
+        let beside = beside(forgery, frames)?;
+        let (of_short, of_full) = (nanos / short, nanos / full);
+        println!(
+            "| {forgery:?} | {nanos:.0} | {of_short:.1} | {of_full:.1} | {beside:.0} | {grown} |"
+        );
+    }
+    Ok(())
+}
