@@ -47,8 +47,12 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
 # Made-up commands against a plain reading of the pins, then made-up inputs (frames, records, traces,
-# captures, vectors) against plain readings of those, SECONDS each: make fuzz SECONDS=3600 SEED=1000
+# captures, vectors) against plain readings of those, then a hostile program under `hmtt tag`, SECONDS each, and forged
+# memory of tags: make fuzz SECONDS=3600 SEED=1000
 SECONDS = 60
 SEED = 1
 fuzz: setup
 	cargo run --quiet --release -p hmtt-tests --bin fuzz -- $(SECONDS) $(SEED)
+	PROPTEST_CASES=100000 cargo test --quiet --release -p hmtt-probe --lib whatever_is
+	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
+	cargo test --quiet --release -p hmtt-host --test suite a_hostile_program_harms_itself_only

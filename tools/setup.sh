@@ -21,8 +21,12 @@ need sqlite3 sqlite3
 need tcpdump tcpdump
 need ip iproute2
 need unshare util-linux
+need setpriv util-linux
+need strace strace
 need valgrind valgrind
+need gdb gdb
 need python3 python3
+need go golang-go
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 
 # The oldest compiler that builds the workspace, as its Cargo.toml states.
