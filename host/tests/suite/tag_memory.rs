@@ -8,8 +8,8 @@ use hmtt_probe::control::controller;
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, skipped};
 
 /// Patches `early` before `main`, so that it returns 2 and not 1, and `late` when it is asked to. Each line of input is
 /// answered with what both return.
@@ -174,6 +174,30 @@ fn what_a_program_patches_while_it_is_tagged_stays_when_the_tags_go() {
     assert!(text.contains("late is not tagged"), "{text}");
     assert_eq!(answers.ask("?"), "2 2\n");
     assert_eq!(answers.end().0, Some(5));
+}
+
+/// A name that forges a line, and says what terminals obey.
+const FORGED: &str = "late\u{1b}]0;owned\u{7}\nhmtt: forged";
+
+#[test]
+fn names_of_changed_functions_forge_no_line() {
+    let Some(program) = build("tag-patches-named", PATCHES, &[]) else { return };
+    let named = scratch("tag-patches-forged");
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg(format!("--redefine-sym=late={FORGED}")).args([&program, &named]);
+    match objcopy.output() {
+        Err(error) => return skipped(format!("objcopy: {error}")),
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+    let mut answers = Answers::start(&mut Command::new(&named));
+    assert_eq!(answers.line(), "2 1\n");
+    let tag = attach(&answers.pid(), &scratch("tag-patches-forged.json"));
+    assert_eq!(answers.ask("p"), "2 2\n");
+    let text = detach(&answers.pid(), tag);
+    let shown = "the program has changed late\\u{1b}]0;owned\\u{7}\\nhmtt: forged at";
+    assert!(text.contains(shown), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains("\nhmtt: forged"), "{text}");
+    assert_eq!(answers.end().0, Some(1));
 }
 
 /// `relocated` has an address in its instructions that only the dynamic linker knows.

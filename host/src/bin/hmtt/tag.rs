@@ -340,6 +340,7 @@ fn tell_restored(restored: &Restored, whose: &str) {
         eprintln!("hmtt: warning: {whose}{}", restored.left);
     }
     for (function, address) in restored.overwritten.iter().take(NAMED) {
+        let function = escape::name(function);
         eprintln!(
             "hmtt: warning: {whose}the program has changed {function} at {address:x} while it was tagged; \
              what it has written stays, and so does some memory of the tags"
@@ -353,7 +354,7 @@ fn tell_restored(restored: &Restored, whose: &str) {
 /// Says what could not be done later, and why.
 fn tell_notices(tagged: &Tagged) {
     for notice in &tagged.notices {
-        eprintln!("hmtt: warning: {notice}");
+        eprintln!("hmtt: warning: {}", escape::message(notice));
     }
 }
 
