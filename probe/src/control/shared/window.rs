@@ -33,6 +33,16 @@ pub struct CardWindow {
     pub bytes: Option<u64>,
 }
 
+impl CardWindow {
+    /// Whether it can be used, as far as that can be known before there are events.
+    ///
+    /// # Errors
+    /// [`WindowError`]
+    pub fn check(&self) -> Result<(), WindowError> {
+        check(self, &open(self)?, CARD_STRIDE).map(drop)
+    }
+}
+
 /// Why a window cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {

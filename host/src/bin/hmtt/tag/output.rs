@@ -128,11 +128,21 @@ impl To {
         if self.sink == SinkName::Log && self.output.is_none() {
             bail!("--sink log needs a file: -o FILE");
         }
+        if self.sink == SinkName::None && self.output.is_some() {
+            bail!("--sink none writes nothing: leave -o out, or choose another sink");
+        }
         if self.sink == SinkName::Card {
             let window = self.window.clone().context("--sink card needs --window PATH")?;
-            let map = self.output.as_deref().map(|path| self.map(path, "card"));
-            let opened = Opened { log: None, created: Vec::new(), map, result: Result::Written };
-            opened.map.iter().try_for_each(|map| check_absent(&map.path, self.overwrite))?;
+            window.check().map_err(TagError::from)?;
+            let mut opened =
+                Opened { log: None, created: Vec::new(), map: None, result: Result::Written };
+            if let Some(path) = &self.output {
+                let map = self.map(path, "card");
+                opened.created.extend(Created::new(&map.path, self.overwrite)?.removable());
+                // What it replaces is the empty file that has just been made.
+                map.may_replace.set(true);
+                opened.map = Some(map);
+            }
             return Ok((Output::Card(window), opened));
         }
         let every = self.mark_every;
