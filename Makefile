@@ -1,7 +1,7 @@
 # What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
 # need by themselves.
 .POSIX:
-.PHONY: setup demo lint test formal fuzz synth bitstream bench
+.PHONY: setup demo lint test formal fuzz long synth bitstream bench
 
 setup:
 	@sh tools/setup.sh
@@ -56,3 +56,8 @@ fuzz: setup
 	PROPTEST_CASES=100000 cargo test --quiet --release -p hmtt-probe --lib whatever_is
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
 	cargo test --quiet --release -p hmtt-host --test suite a_hostile_program_harms_itself_only
+
+# Programs of Go under tags again and again, RUNS times in each way: make long RUNS=100
+RUNS = 100
+long: setup
+	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-host --test suite tag_go

@@ -113,7 +113,7 @@ fn goroutines_that_were_interrupted_go_on_when_tags_come_and_go() {
         let mut served: Child = served.spawn().unwrap();
         let mut lines = BufReader::new(served.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        for _ in 0..ATTACHED.max(runs() / 10) {
+        for _ in 0..if runs() > RUNS { runs() } else { ATTACHED } {
             let output = scratch(&format!("go-serve-{sink}.out"));
             let _ = scratch(&format!("go-serve-{sink}.out.json"));
             let words = ["attach", "--sink", sink, "--overwrite", "-o", output.to_str().unwrap()];
