@@ -86,7 +86,13 @@ fn try_once(program: &Path, seed: u64) {
         wait(&child, &said);
     }
     let text = reader.join().unwrap();
-    assert!(!text.contains("panicked"), "{said}: {text}");
+    for words in ["panicked", "memory allocation of", "overflowed its stack", "fatal runtime error"]
+    {
+        assert!(!text.contains(words), "{said}: {text}");
+    }
+    // It follows the program into death, and says so.
+    let follows = text.contains("the program was ended by");
+    assert!(follows || libc::WIFEXITED(status), "{said}: status {status:x}: {text}");
     assert!(most < MOST_KIB, "{said}: {most} KiB");
     if libc::WIFEXITED(status) {
         let code = libc::WEXITSTATUS(status);
