@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::capture::queue::Queue;
 use crate::capture::{CaptureError, Standing};
@@ -82,6 +82,7 @@ pub struct Capture {
     requests: Sender<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
     standings: Vec<Arc<Standing>>,
+    deadline: Option<Instant>,
 }
 
 impl Capture {
@@ -90,8 +91,18 @@ impl Capture {
         let (requests, asked): (_, Receiver<SyncSender<Snapshot>>) = channel();
         let stop = Arc::clone(&setup.stop);
         let standings = setup.queue.standings();
+        let deadline =
+            setup.limits.duration.and_then(|duration| Instant::now().checked_add(duration));
         let recorder = Recorder::new(setup, asked);
-        Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings }
+        Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings, deadline }
+    }
+
+    /// Asks it to end once it has lasted as long as it is to. It sees that itself, unless a reader that has stalled
+    /// holds it up, which is given up only when the capture is to end.
+    pub fn stop_if_due(&self) {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.stop();
+        }
     }
 
     /// Asks it to take what has arrived, and to end.

@@ -21,9 +21,10 @@ fn summary_count(log: &str, name: &str) -> u64 {
     line[name.len()..].trim().parse().unwrap()
 }
 
-/// A receiver that writes into a pipe of 64 KiB that nobody reads, until one SIGINT. What is read from the
-/// pipe once the receiver is gone comes back, too.
-fn stalled_capture(name: &str, file: &str) -> Option<(Received, PathBuf)> {
+/// A receiver that writes into a pipe of 64 KiB that nobody reads, until one SIGINT or the options `until` end it. What
+/// is read from the pipe once the receiver is gone comes back, too.
+fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, PathBuf)> {
+    let interrupt = if until.is_empty() { "kill -INT $receiver" } else { ":" };
     let [fifo, read] = [format!("{name}.fifo"), format!("{name}.pcapng")].map(|of| scratch(&of));
     let prepare = format!(
         "mkfifo '{fifo}'; exec 3<>'{fifo}' 6>&1; [ '{file}' != - ] || exec >&3",
@@ -31,7 +32,7 @@ fn stalled_capture(name: &str, file: &str) -> Option<(Received, PathBuf)> {
     );
     let play = format!(
         r#"exec >&6
-        send "$ALL"; sleep 0.5; kill -INT $receiver
+        send "$ALL"; sleep 0.5; {interrupt}
         for _ in $(seq 1000); do kill -0 $receiver 2>/dev/null || break; sleep 0.02; done
         if kill -0 $receiver 2>/dev/null; then echo 'it hangs' >&2; kill -KILL $receiver; fi
         timeout 10 cat <'{fifo}' >'{read}' & exec 3>&-"#,
@@ -40,16 +41,20 @@ fn stalled_capture(name: &str, file: &str) -> Option<(Received, PathBuf)> {
     );
     let play = Play { prepare: &prepare, play: &play, after: "wait" };
     let file = if file == "-" { file } else { text(&fifo) };
-    let received = perform(name, &session(2000), play, &["veth1", "-w", file])?;
+    let words = [&["veth1", "-w", file], until].concat();
+    let received = perform(name, &session(2000), play, &words)?;
     Some((received, read))
 }
 
 #[test]
-fn one_signal_ends_a_capture_whose_reader_has_stalled() {
-    for (name, file, said) in
-        [("stalled-stdout", "-", "standard output"), ("stalled-fifo", "fifo", "stalled-fifo.fifo")]
-    {
-        let Some((received, read)) = stalled_capture(name, file) else { return };
+fn a_capture_whose_reader_has_stalled_ends_by_one_signal_or_its_time() {
+    let time = &["-a", "duration:3"];
+    for (name, file, until, said) in [
+        ("stalled-stdout", "-", &[][..], "standard output"),
+        ("stalled-fifo", "fifo", &[], "stalled-fifo.fifo"),
+        ("stalled-time", "-", time, "standard output"),
+    ] {
+        let Some((received, read)) = stalled_capture(name, file, until) else { return };
         let log = &received.log;
         assert!(!log.contains("it hangs"), "{log}");
         assert_eq!(received.status, 1, "{log}");

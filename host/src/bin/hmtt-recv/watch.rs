@@ -103,6 +103,7 @@ impl Watch {
         self.before = capture.snapshot();
         let mut due = Instant::now() + EVERY;
         while !capture.is_finished() {
+            capture.stop_if_due();
             self.tell_failures(capture);
             if signals.asked() && !self.print_summary(capture) {
                 signals.ask_again();
