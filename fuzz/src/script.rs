@@ -168,7 +168,19 @@ impl<'a> Script<'a> {
             !is_fine(&self.card) || !matches!(record, WordRecord::Page { .. })
         };
         let records = (0..count).map_while(|_| self.bytes.record());
-        let records: Vec<WordRecord> = records.filter(fits).collect();
+        let mut records: Vec<WordRecord> = records.filter(fits).collect();
+        for record in &mut records {
+            let (WordRecord::Interval { clock, .. } | WordRecord::Slice { start: clock, .. }) =
+                record
+            else {
+                continue;
+            };
+            // A clock that the card has not had yet is one of another card, if it is a card's.
+            match *clock >> 47 {
+                0 => *clock = self.card.clock.saturating_sub(*clock & 0xffff),
+                _ => self.tame = false,
+            }
+        }
         let (accesses, clocks) = records.iter().fold((0, 0), |(accesses, clocks), record| {
             let (more, later) = take::amount(record, has_no_numbers);
             (accesses + more, clocks + later)
