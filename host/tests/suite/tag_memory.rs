@@ -229,3 +229,31 @@ fn functions_with_relocated_instructions_are_refused() {
     let listed = String::from_utf8_lossy(&listed.stdout);
     assert!(listed.contains("text relocation"), "{listed}");
 }
+
+/// Prints what the first instructions of `looked_at` are.
+const READS_ITSELF: &str = r#"
+#include <stdio.h>
+__attribute__((noipa, aligned(64))) int looked_at(int n) { return n * 3 + 1; }
+__attribute__((noipa)) int plain(int n) { return n + looked_at(n); }
+int main(void) {
+    const unsigned char *volatile bytes = (const unsigned char *)looked_at;
+    for (int i = 0; i < 5; i++) printf("%02x", bytes[i]);
+    printf(" %d\n", plain(2));
+    return 0;
+}
+"#;
+
+#[test]
+fn what_a_program_reads_of_itself_is_as_it_was_where_it_is_left_out() {
+    let Some(program) = build("tag-reads-itself", READS_ITSELF, &[]) else { return };
+    let alone = Command::new(&program).output().unwrap().stdout;
+    let tagged = |rules: &[&str]| {
+        let words = [&["run", "--sink", "none"], rules, &["--"]].concat();
+        let output = hmtt_tag(&words).arg(&program).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    assert_eq!(tagged(&["-x", "looked_at"]), alone);
+    // As docs/tag.md says.
+    assert!(tagged(&[]).starts_with(b"e9"));
+}
