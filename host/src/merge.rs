@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use crate::decode::Item;
 use crate::pcapng::ReadError;
 use feed::Feed;
+use time_base::Reference;
 
 /// Most cards of all captures: each of them reads its capture once more.
 pub const MAX_SOURCES: usize = 256;
@@ -100,11 +101,10 @@ impl Merge {
         if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
             return Err(MergeError::NoSource(*wrong + 1, sources));
         }
-        let marks = MarkIndex::new(strands[0].timed_marks());
-        let reference = (&strands[0], &marks);
+        let reference = Reference::new(&strands[0]);
         let base = |strand: &Strand| {
             let offset = options.offsets.iter().rev().find(|(source, _)| *source == strand.source);
-            TimeBase::relate(reference, strand, offset.map(|(_, offset)| *offset), options)
+            TimeBase::relate(&reference, strand, offset.map(|(_, offset)| *offset), options)
                 .ok_or_else(|| MergeError::Unrelated { strand: strand.to_string() })
         };
         let mut bases = strands.iter().map(base).collect::<Result<Vec<_>, _>>()?;

@@ -125,6 +125,7 @@ impl Decoder {
                 if let Err(error) = read {
                     self.leave_out(origin, error, sink);
                 }
+                sink.frame_read(origin);
             }
         }
     }

@@ -94,6 +94,9 @@ pub trait Sink {
     /// Takes an item.
     fn item(&mut self, item: Item);
 
+    /// Takes note that all items of a frame, which came by `origin`, were given.
+    fn frame_read(&mut self, _origin: Origin) {}
+
     /// Where accesses go; if this is none, each is an item of its own. Whoever has columns finds in
     /// their length, when an item comes, which accesses were before it.
     fn columns(&mut self) -> Option<&mut Columns> {

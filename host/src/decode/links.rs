@@ -72,6 +72,11 @@ impl<S: CardSink> CardSink for Numbered<'_, S> {
         self.sink.item(number, item);
     }
 
+    fn frame_read(&mut self, card: usize, origin: Origin) {
+        let number = self.number(card);
+        self.sink.frame_read(number, origin);
+    }
+
     fn columns(&mut self, card: usize) -> Option<&mut Columns> {
         let number = self.number(card);
         self.sink.columns(number)

@@ -11,9 +11,9 @@ use super::MergeError;
 use super::arrivals::Arrivals;
 use super::marks::{Mark, Timed};
 use crate::capture_reader::CaptureReader;
-use crate::decode::Item;
 use crate::decode::columns::Columns;
 use crate::decode::wire::CardSink;
+use crate::decode::{Item, Origin};
 use crate::pcapng::{ReadError, Reading};
 
 /// What one card sent between two restarts.
@@ -147,9 +147,9 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
     let mut surveyor = Surveyor::default();
     while let Some(mut next) = reader.next_packet()? {
         next.decode(&mut surveyor);
-        surveyor.packet_ended(next.packet.time);
     }
     let of_card = reader.finish(&mut surveyor).cards;
+    surveyor.note_columns();
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
         let link = of_card.get(card).map(|card| usize::from(card.link));
         let name = link.and_then(|link| reader.interfaces().get(link)?.name.as_deref());
@@ -169,7 +169,7 @@ struct Surveyor {
     columns: Columns,
     /// The card of the columns.
     card: usize,
-    /// The card, and the last clock, of the packet that is being read.
+    /// The card, and the last clock, of the frame that is being read.
     reached: Option<(usize, u64)>,
 }
 
@@ -195,15 +195,6 @@ impl Surveyor {
         ends.into_iter().flatten().for_each(|clock| self.see(card, clock));
         self.columns.clear();
     }
-
-    fn packet_ended(&mut self, time: Option<std::time::Duration>) {
-        self.note_columns();
-        if let (Some((card, clock)), Some(time)) = (self.reached.take(), time) {
-            let strand = self.strand(card);
-            let nanos = clock as f64 * strand.period();
-            strand.arrivals.add(nanos, time);
-        }
-    }
 }
 
 impl CardSink for Surveyor {
@@ -227,6 +218,17 @@ impl CardSink for Surveyor {
         }
         if let Some(clock) = item.clock() {
             self.see(card, clock.0);
+        }
+    }
+
+    /// Frames may have waited long: what counts is when they came.
+    fn frame_read(&mut self, card: usize, origin: Origin) {
+        self.note_columns();
+        let reached = self.reached.take().filter(|(of, _)| *of == card);
+        if let (Some((_, clock)), Some(time)) = (reached, origin.time) {
+            let strand = self.strand(card);
+            let nanos = clock as f64 * strand.period();
+            strand.arrivals.add(nanos, time);
         }
     }
 

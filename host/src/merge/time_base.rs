@@ -3,6 +3,7 @@
 use hmtt_format::Cycles;
 
 use super::Options;
+use super::arrivals::Line;
 use super::marks::{Index, MAX_DRIFT, pair};
 use super::survey::Strand;
 
@@ -41,16 +42,29 @@ pub struct TimeBase {
     slope: f64,
 }
 
+/// The strand whose clock is that of all others, and what they are compared with: made once for all of them.
+pub(super) struct Reference<'a> {
+    strand: &'a Strand,
+    marks: Index,
+    arrivals: Option<Line>,
+}
+
+impl<'a> Reference<'a> {
+    pub fn new(strand: &'a Strand) -> Self {
+        let (marks, arrivals) = (Index::new(strand.timed_marks()), strand.arrivals.line());
+        Reference { strand, marks, arrivals }
+    }
+}
+
 impl TimeBase {
-    /// Relates a strand to the reference, whose marks are looked up in `marks`; `None` when nothing does. Marks
-    /// come before arrivals.
+    /// Relates a strand to the reference; `None` when nothing does. Marks come before arrivals.
     pub(super) fn relate(
-        (reference, marks): (&Strand, &Index),
+        reference: &Reference<'_>,
         strand: &Strand,
         offset: Option<i64>,
         options: &Options,
     ) -> Option<Self> {
-        let nominal = strand.period() / reference.period();
+        let nominal = strand.period() / reference.strand.period();
         let straight = |how, error, offset| TimeBase {
             how,
             error,
@@ -60,20 +74,16 @@ impl TimeBase {
         if let Some(clocks) = offset {
             return Some(straight(How::Offset { clocks }, None, clocks as f64));
         }
-        if std::ptr::eq(reference, strand) {
+        if std::ptr::eq(reference.strand, strand) {
             return Some(straight(How::Reference, Some(0.0), 0.0));
         }
-        TimeBase::by_marks((reference, marks), strand, options)
+        TimeBase::by_marks(reference, strand, options)
             .or_else(|| TimeBase::by_arrivals(reference, strand, options))
     }
 
-    fn by_marks(
-        (reference, marks): (&Strand, &Index),
-        strand: &Strand,
-        options: &Options,
-    ) -> Option<Self> {
-        let pairs = pair(marks, &strand.timed_marks());
-        let (one, other) = (reference.period(), strand.period());
+    fn by_marks(reference: &Reference<'_>, strand: &Strand, options: &Options) -> Option<Self> {
+        let pairs = pair(&reference.marks, &strand.timed_marks());
+        let (one, other) = (reference.strand.period(), strand.period());
         let knots = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
         let range = (strand.first, strand.last);
         TimeBase::through(knots, other / one, range, options.skew_nanos / one)
@@ -99,9 +109,9 @@ impl TimeBase {
         Some(TimeBase { how, error: Some(error), knots, slope })
     }
 
-    fn by_arrivals(reference: &Strand, strand: &Strand, options: &Options) -> Option<Self> {
-        let (to, from) = (reference.arrivals.line()?, strand.arrivals.line()?);
-        let (one, other) = (reference.period(), strand.period());
+    fn by_arrivals(reference: &Reference<'_>, strand: &Strand, options: &Options) -> Option<Self> {
+        let (to, from) = (reference.arrivals?, strand.arrivals.line()?);
+        let (one, other) = (reference.strand.period(), strand.period());
         // The wall's clock when the strand's is 0, seen from the reference's origin.
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);

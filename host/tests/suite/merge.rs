@@ -133,6 +133,37 @@ fn arrival_times_relate_cards_without_marks() {
     assert!((100_000.0..110_000.0).contains(&error), "{error}");
 }
 
+/// A session that ends with the capture is too short for its frames to be passed on before.
+#[test]
+fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("eth1")]).unwrap();
+    let begin = Duration::from_secs(1_700_000_000);
+    let mut write = |frame: Vec<u8>, nanos: u64| {
+        let arrival = begin + Duration::from_nanos(nanos);
+        writer.write_frame(0, arrival, frame.len() as u32, &frame).unwrap();
+    };
+    // The clocks of 10 ns after which a session begins, by the wall's clock.
+    let sessions = [(0, 200), (100_000_000, 20)];
+    for (since, frames) in sessions {
+        let mut card = Card::new();
+        write(card.info(), since * 10);
+        for frame in 1..=frames {
+            card.clock = frame * (40_000 + frames);
+            write(card.data(frames % 7).0, (since + card.clock) * 10 + 5_000);
+        }
+    }
+    let path = scratch("merge-power.pcapng");
+    std::fs::write(&path, writer.into_output()).unwrap();
+    let merge = Merge::survey(&[path], &Options::default()).unwrap();
+    let bases: Vec<_> = merge.strands().map(|(_, base)| base).collect();
+    assert_eq!(bases.len(), sessions.len());
+    for (base, (since, _)) in bases.iter().zip(sessions).skip(1) {
+        assert_eq!(base.how, How::Arrivals);
+        let off = (base.map(0) - bases[0].map(0) - since as f64).abs();
+        assert!(off <= base.error.unwrap(), "off by {off}, {:?} stated", base.error);
+    }
+}
+
 #[test]
 fn an_offset_that_was_told_is_taken_as_it_is() {
     let paths = [capture("merge-e", STEADY, true), capture("merge-f", FAST, true)];

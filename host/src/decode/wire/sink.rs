@@ -2,6 +2,7 @@
 
 use crate::decode::columns::Columns;
 use crate::decode::counts::Counts;
+use crate::decode::frame::Origin;
 use crate::decode::item::{Item, Sink};
 
 /// Takes the items of the cards on one wire, which are numbered from 0 as they appear.
@@ -11,6 +12,9 @@ pub trait CardSink {
 
     /// Takes an item of a card.
     fn item(&mut self, card: usize, item: Item);
+
+    /// Takes note that all items of a card's frame, which came by `origin`, were given.
+    fn frame_read(&mut self, _card: usize, _origin: Origin) {}
 
     /// Where the accesses of a card go; if this is none, each is an item of its own.
     fn columns(&mut self, _card: usize) -> Option<&mut Columns> {
@@ -26,6 +30,10 @@ impl<S: CardSink> Sink for OfCard<'_, S> {
 
     fn item(&mut self, item: Item) {
         self.1.item(self.0, item);
+    }
+
+    fn frame_read(&mut self, origin: Origin) {
+        self.1.frame_read(self.0, origin);
     }
 
     fn columns(&mut self) -> Option<&mut Columns> {
