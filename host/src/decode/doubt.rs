@@ -75,11 +75,13 @@ impl Doubt {
             Step::Missing { first, frames } => {
                 self.waiting.push_back(Waiting::Missing { first, frames });
             }
-            Step::Frame(_, bytes) if self.waiting.is_empty() && !is_doubtful(bytes, decoder) => {
-                decoder.step(step, sink);
-            }
             Step::Frame(origin, bytes) => {
-                let kept = Kept::of(bytes);
+                let frame = Frame::parse(bytes);
+                let is_doubtful = |frame: &Frame<'_>| is_doubtful(frame, decoder);
+                if self.waiting.is_empty() && !frame.as_ref().is_some_and(is_doubtful) {
+                    return decoder.step(step, sink);
+                }
+                let kept = frame.as_ref().map_or(Kept::Unreadable, Kept::of_frame);
                 self.waiting.push_back(Waiting::Frame { origin, bytes: bytes.to_vec(), kept });
                 self.settle(false, decoder, sink);
             }
@@ -159,8 +161,7 @@ impl Doubt {
 }
 
 /// Whether a frame states other counts than were reached. A card's very first frame states none.
-fn is_doubtful(bytes: &[u8], decoder: &Decoder) -> bool {
-    let Some(frame) = Frame::parse(bytes) else { return false };
+fn is_doubtful(frame: &Frame<'_>, decoder: &Decoder) -> bool {
     let Some(sync) = frame.body.ok().and_then(|body| body.sync()) else { return false };
     match decoder.reached {
         Some(reached) => !End::from(reached).is_exactly(sync),

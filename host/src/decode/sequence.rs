@@ -11,13 +11,14 @@ mod fingerprint;
 mod order;
 mod place;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 
 use super::fit::end::Kept;
 use super::frame::{Frame, Origin};
-pub(super) use fingerprint::fingerprint;
+pub(super) use fingerprint::are_alike;
+use fingerprint::fingerprint;
 pub use order::Order;
 pub(super) use place::{FARTHEST_GAP, Place};
 
@@ -65,7 +66,8 @@ pub struct Sequencer {
     ended: bool,
     next: u64,
     newest: u64,
-    held: BTreeMap<u64, Held>,
+    /// Frames that wait, ascending by their unwrapped counters, which are less than [`WINDOW`] apart.
+    held: VecDeque<(u64, Held)>,
     /// Counters passed on lately, ascending, with their fingerprints.
     passed: VecDeque<(u64, u64)>,
 }
@@ -99,7 +101,7 @@ impl Sequencer {
             self.open_session(frame);
         }
         match self.place_of(frame, || fingerprint) {
-            Place::Ahead(counter) => self.take(counter, fingerprint, origin, bytes, pass),
+            Place::Ahead(counter) => self.take(counter, fingerprint, (origin, bytes, frame), pass),
             Place::Duplicate => self.order.duplicates += 1,
             Place::Late => {
                 self.order.reordered += 1;
@@ -108,7 +110,7 @@ impl Sequencer {
             Place::Restart | Place::Taken(_) => {
                 self.restart(pass);
                 self.open_session(frame);
-                self.take(self.next, fingerprint, origin, bytes, pass);
+                self.take(self.next, fingerprint, (origin, bytes, frame), pass);
             }
         }
         match frame.kind() {
@@ -130,17 +132,30 @@ impl Sequencer {
 
     /// What the frames say that wait before an unwrapped counter, the nearest first.
     pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, Kept)> {
-        self.held.range(..counter).rev().map(|(before, held)| (*before, held.kept))
+        let before = self.held.range(..self.held_from(counter)).rev();
+        before.map(|(before, held)| (*before, held.kept))
     }
 
     /// What the frame says that waits at an unwrapped counter.
     pub(super) fn held_at(&self, counter: u64) -> Option<Kept> {
-        self.held.get(&counter).map(|held| held.kept)
+        self.waiting(counter).map(|held| held.kept)
+    }
+
+    /// Place among those that wait of the first frame with this unwrapped counter or a later one.
+    fn held_from(&self, counter: u64) -> usize {
+        self.held.partition_point(|(held, _)| *held < counter)
+    }
+
+    /// The frame that waits at an unwrapped counter.
+    fn waiting(&self, counter: u64) -> Option<&Held> {
+        let (held, frame) = self.held.get(self.held_from(counter))?;
+        (*held == counter).then_some(frame)
     }
 
     /// Takes away the frame that waits at an unwrapped counter, which is not its own.
     pub(super) fn evict(&mut self, counter: u64) -> Option<Origin> {
-        self.held.remove(&counter).map(|held| held.origin)
+        self.waiting(counter)?;
+        self.held.remove(self.held_from(counter)).map(|(_, held)| held.origin)
     }
 
     /// The highest unwrapped counter that came.
@@ -155,13 +170,13 @@ impl Sequencer {
 
     /// What the first frame says that waits after an unwrapped counter, and its own counter.
     pub(super) fn held_after(&self, counter: u64) -> Option<(u64, Kept)> {
-        let (after, held) = self.held.range(counter + 1..).next()?;
+        let (after, held) = self.held.get(self.held_from(counter + 1))?;
         Some((*after, held.kept))
     }
 
     /// Frames that did not come between an unwrapped counter and the nearest before it that did.
     pub(super) fn missing_before(&self, counter: u64) -> u64 {
-        match self.held.range(..counter).next_back() {
+        match self.held_before(counter).next() {
             Some((before, _)) => counter - before - 1,
             None => counter.saturating_sub(self.next),
         }
@@ -174,7 +189,7 @@ impl Sequencer {
         let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
         Sequencer {
             order: Order::default(),
-            held: BTreeMap::new(),
+            held: VecDeque::new(),
             passed: self.passed.range(from..).copied().collect(),
             ..*self
         }
@@ -209,8 +224,7 @@ impl Sequencer {
         &mut self,
         counter: u64,
         fingerprint: u64,
-        origin: Origin,
-        bytes: &[u8],
+        (origin, bytes, frame): (Origin, &[u8], &Frame<'_>),
         pass: &mut impl FnMut(Step<'_>),
     ) {
         if counter < self.newest {
@@ -226,8 +240,9 @@ impl Sequencer {
         if !self.started {
             self.next = self.next.min(counter);
         }
-        let kept = Kept::of(bytes);
-        self.held.insert(counter, Held { fingerprint, origin, bytes: bytes.to_vec(), kept });
+        let kept = Kept::of_frame(frame);
+        let held = Held { fingerprint, origin, bytes: bytes.to_vec(), kept };
+        self.held.insert(self.held_from(counter), (counter, held));
         while self.newest >= self.next + WINDOW {
             self.started = true;
             self.give_up_to_held(pass);
@@ -236,7 +251,7 @@ impl Sequencer {
 
     /// Names the frames before the first one that waits as missing, then passes on from there.
     fn give_up_to_held(&mut self, pass: &mut impl FnMut(Step<'_>)) {
-        let Some((&counter, _)) = self.held.first_key_value() else { return };
+        let Some(&(counter, _)) = self.held.front() else { return };
         if counter > self.next {
             let frames = counter - self.next;
             self.order.missing = self.order.missing.saturating_add(frames);
@@ -247,7 +262,9 @@ impl Sequencer {
     }
 
     fn pass_ready(&mut self, pass: &mut impl FnMut(Step<'_>)) {
-        while let Some(held) = self.held.remove(&self.next) {
+        while self.held.front().is_some_and(|(counter, _)| *counter == self.next)
+            && let Some((_, held)) = self.held.pop_front()
+        {
             pass(Step::Frame(held.origin, &held.bytes));
             self.passed_on(held.fingerprint);
         }

@@ -82,7 +82,8 @@ impl Wire {
         };
         self.frames += 1;
         self.ends += u64::from(frame.kind() == Some(FrameKind::End));
-        match self.owner(&frame, bytes) {
+        let arrival = Arrival::new(&frame, bytes);
+        match self.owner(&arrival) {
             Owner::Certain(card) => {
                 self.last = card;
                 let waiting = self.held.iter_mut();
@@ -94,7 +95,7 @@ impl Wire {
             }
             Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
             Owner::Held(at) => {
-                self.held[at].push(origin, bytes, &frame, self.frames);
+                self.held[at].push(origin, &arrival, self.frames);
                 self.decide(sink);
             }
             Owner::Parked(at) => {
@@ -102,7 +103,7 @@ impl Wire {
                 self.take(card, origin, bytes, &frame, sink);
             }
             Owner::Past(card, fit) => self.cards[card].note_past(bytes, fit == Fit::Copy),
-            Owner::Nobody => self.hold(origin, bytes, &frame, sink),
+            Owner::Nobody => self.hold(origin, &arrival, sink),
             Owner::Stray => self.strays += 1,
         }
     }
@@ -191,27 +192,26 @@ impl Wire {
     }
 
     /// Takes a frame that goes on from no other.
-    fn hold(&mut self, origin: Origin, bytes: &[u8], frame: &Frame<'_>, sink: &mut impl CardSink) {
+    fn hold(&mut self, origin: Origin, arrival: &Arrival<'_>, sink: &mut impl CardSink) {
         if self.cards.is_empty() {
             let mut trace = Trace::default();
             if let Some(report) = self.earlier.take() {
                 trace.go_on_from(report, &mut OfCard(0, sink));
             }
             self.cards.push(trace);
-            return self.take(0, origin, bytes, frame, sink);
+            return self.take(0, origin, arrival.bytes, arrival.frame, sink);
         }
         if self.held.len() >= MAX_HELD {
             self.make_room(sink);
         }
         let mut held = self.spare.take().unwrap_or_default();
-        let arrival = Arrival::new(frame, bytes);
-        let leads_here = |stranger: &Waiting| stranger.leads_to(&arrival);
-        let before = self.strangers.take_near(frame.counter, leads_here);
+        let leads_here = |stranger: &Waiting| stranger.leads_to(arrival);
+        let before = self.strangers.take_near(arrival.frame.counter, leads_here);
         if before.is_some_and(|before| held.begin_with(&self.cards, before)) {
             self.strays -= 1;
-            held.push(origin, bytes, frame, self.frames);
+            held.push(origin, arrival, self.frames);
         } else {
-            held.begin(&self.cards, origin, bytes, frame, self.frames);
+            held.begin(&self.cards, origin, arrival, self.frames);
         }
         self.held.push(held);
         self.decide(sink);

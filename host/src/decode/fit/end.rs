@@ -90,10 +90,6 @@ pub enum Kept {
 }
 
 impl Kept {
-    pub fn of(bytes: &[u8]) -> Self {
-        Frame::parse(bytes).map_or(Kept::Unreadable, |frame| Kept::of_frame(&frame))
-    }
-
     pub fn of_frame(frame: &Frame<'_>) -> Self {
         let Ok(body) = frame.body else { return Kept::Unreadable };
         match body.sync().zip(End::of(&body)) {

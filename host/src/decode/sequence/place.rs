@@ -74,7 +74,7 @@ impl Sequencer {
             let at = self.passed.binary_search_by_key(&counter, |(passed, _)| *passed).ok();
             at.map(|at| self.passed[at].1)
         } else {
-            self.held.get(&counter).map(|held| held.fingerprint)
+            self.waiting(counter).map(|held| held.fingerprint)
         };
         match seen {
             Some(seen) if seen == fingerprint() => Place::Duplicate,

@@ -6,10 +6,10 @@ use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 
 use super::seen::{LONG_USED, Seen};
 use crate::decode::fit::Fit;
-use crate::decode::fit::end::{Kept, may_be_near};
+use crate::decode::fit::end::{Kept, apart, may_be_near};
 use crate::decode::frame::{Frame, Origin};
 use crate::decode::item::Counted;
-use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW, fingerprint};
+use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW, are_alike};
 use crate::decode::trace::Trace;
 
 /// Most frames that wait: as many as a card may send before another frame of the same wire is late.
@@ -27,8 +27,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    fn new(origin: Origin, bytes: &[u8], frame: &Frame<'_>, serial: u64) -> Self {
-        Waiting { origin, bytes: bytes.to_vec(), kept: Kept::of_frame(frame), serial }
+    fn new(origin: Origin, arrival: &Arrival<'_>, serial: u64) -> Self {
+        Waiting { origin, bytes: arrival.bytes.to_vec(), kept: arrival.kept(), serial }
     }
 
     /// Whether another frame goes on from this one.
@@ -45,7 +45,7 @@ impl Waiting {
     fn may_be_near(&self, other: &Arrival<'_>) -> bool {
         let both = self.kept.counts().zip(other.kept().counts());
         both.is_none_or(|(own, other)| may_be_near(own, other))
-            || fingerprint(&self.bytes) == fingerprint(other.bytes)
+            || are_alike(&self.bytes, other.bytes)
     }
 }
 
@@ -61,6 +61,11 @@ impl<'a> Arrival<'a> {
         Arrival { frame, bytes, kept: OnceCell::new() }
     }
 
+    /// Of a frame of which it is known what it says of its place.
+    fn known(frame: &'a Frame<'a>, bytes: &'a [u8], kept: Kept) -> Self {
+        Arrival { frame, bytes, kept: OnceCell::from(kept) }
+    }
+
     /// What it says of its place: read once, and only where others wait that are close.
     fn kept(&self) -> Kept {
         *self.kept.get_or_init(|| Kept::of_frame(self.frame))
@@ -71,12 +76,16 @@ impl<'a> Arrival<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     frames: Vec<Waiting>,
-    /// They alone, counted: what further frames are compared with. Of a frame alone it is made when
-    /// another comes that is close, since most frames of no card stay alone.
+    /// They alone, counted: what further frames are compared with. It is made when one comes that is close
+    /// and not simply the next, since most frames of no card stay alone, or make a short string.
     trace: OnceCell<Box<Trace>>,
+    /// Each went on exactly from the one before, so that the last says all about the next.
+    in_order: bool,
     cards: Vec<Seen>,
     /// Counter of the first frame.
     counter: u64,
+    /// The highest counter.
+    newest: u64,
     /// The first frame could be that of several cards that lost frames.
     fits_several: bool,
     /// What the first frame says of what was before it.
@@ -86,20 +95,15 @@ pub(super) struct Held {
 impl Held {
     /// `serial`: the place of the frame among all frames of the wire. What these were before is forgotten,
     /// their memory is used again.
-    pub fn begin(
-        &mut self,
-        cards: &[Trace],
-        origin: Origin,
-        bytes: &[u8],
-        frame: &Frame<'_>,
-        serial: u64,
-    ) {
+    pub fn begin(&mut self, cards: &[Trace], origin: Origin, arrival: &Arrival<'_>, serial: u64) {
+        let Arrival { frame, bytes, .. } = *arrival;
         let sync = frame.body.ok().and_then(|body| body.sync());
         let near = |trace: &&Trace| trace.fit(frame, bytes).is_some_and(Fit::goes_on);
         self.trace = OnceCell::new();
         self.cards.clear();
         self.cards.extend(cards.iter().map(|trace| Seen::new(trace, frame, bytes)));
-        self.counter = frame.counter;
+        self.in_order = frame.counter != 0 && arrival.kept().counts().is_some();
+        (self.counter, self.newest) = (frame.counter, frame.counter);
         self.fits_several = cards.iter().filter(near).count() > 1;
         self.opening = sync.unwrap_or_default();
         self.frames.truncate(1);
@@ -108,17 +112,18 @@ impl Held {
                 (first.origin, first.serial) = (origin, serial);
                 first.bytes.clear();
                 first.bytes.extend_from_slice(bytes);
-                first.kept = Kept::of_frame(frame);
+                first.kept = arrival.kept();
             }
-            None => self.frames.push(Waiting::new(origin, bytes, frame, serial)),
+            None => self.frames.push(Waiting::new(origin, arrival, serial)),
         }
     }
 
     /// As [`Held::begin`], with a frame that waited before. Whether it can be one.
     pub fn begin_with(&mut self, cards: &[Trace], waiting: Waiting) -> bool {
-        let Waiting { origin, bytes, serial, .. } = waiting;
-        let frame = Frame::parse(&bytes);
-        frame.inspect(|frame| self.begin(cards, origin, &bytes, frame, serial)).is_some()
+        let Waiting { origin, bytes, serial, kept } = waiting;
+        let Some(frame) = Frame::parse(&bytes) else { return false };
+        self.begin(cards, origin, &Arrival::known(&frame, &bytes, kept), serial);
+        true
     }
 
     /// Takes out a frame alone.
@@ -132,9 +137,17 @@ impl Held {
     }
 
     /// Takes a frame that goes on from the others.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], frame: &Frame<'_>, serial: u64) {
-        self.trace();
-        self.frames.push(Waiting::new(origin, bytes, frame, serial));
+    pub fn push(&mut self, origin: Origin, arrival: &Arrival<'_>, serial: u64) {
+        let Arrival { frame, bytes, .. } = *arrival;
+        self.in_order = self.next_in_order(arrival).is_some();
+        if !self.in_order {
+            self.trace();
+        }
+        let ahead = frame.counter.wrapping_sub(self.newest) & COUNTER_MASK;
+        if ahead <= COUNTER_MASK / 2 {
+            self.newest = frame.counter;
+        }
+        self.frames.push(Waiting::new(origin, arrival, serial));
         if let Some(trace) = self.trace.get_mut() {
             trace.frame(origin, bytes, frame, &mut Counted(|_| {}));
         }
@@ -143,13 +156,29 @@ impl Held {
     /// How well a frame goes on from these.
     pub fn fit(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         let Arrival { frame, bytes, .. } = arrival;
-        let ahead = frame.counter.wrapping_sub(self.counter) & COUNTER_MASK;
-        let behind = self.counter.wrapping_sub(frame.counter) & COUNTER_MASK;
-        let is_close = match &self.frames[..] {
-            [first] => (ahead <= WINDOW || behind <= FARTHEST_DETOUR) && first.may_be_near(arrival),
-            _ => true,
+        let ahead = frame.counter.wrapping_sub(self.newest) & COUNTER_MASK;
+        let behind = self.newest.wrapping_sub(frame.counter) & COUNTER_MASK;
+        let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
+        let may_be = match &self.frames[..] {
+            [first] => is_close && first.may_be_near(arrival),
+            _ => is_close,
         };
-        is_close.then(|| self.trace().fit(frame, bytes))?
+        let next = || self.next_in_order(arrival);
+        may_be.then(|| next().or_else(|| self.trace().fit(frame, bytes)))?
+    }
+
+    /// What [`Trace::fit`] says of a frame that goes on exactly where the last of these ended, if all did so from
+    /// the first: as quick as can be. Frame 0 may open a session, which is another matter.
+    fn next_in_order(&self, arrival: &Arrival<'_>) -> Option<Fit> {
+        let follows = self.newest.wrapping_add(1) & COUNTER_MASK == arrival.frame.counter;
+        if !(self.in_order && follows && arrival.frame.counter != 0) {
+            return None;
+        }
+        let (_, end) = self.frames.last()?.kept.counts()?;
+        let (sync, _) = arrival.kept().counts()?;
+        end.leads_to(sync, 0).filter(|_| end.is_exactly(sync))?;
+        let is_data = arrival.frame.kind() == Some(FrameKind::Data);
+        Some(Fit::Next(if is_data { apart(sync.clock, end.clock) } else { 0 }))
     }
 
     /// A card has taken other frames that waited: they may be what these go on from, or have come
@@ -223,8 +252,18 @@ impl Held {
     /// Whether other frames that wait could be this card's, a few lost between.
     pub fn leads_soon_to(&self, other: &Held) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
-        (1..=FARTHEST_GAP).contains(&missing)
-            && other.is_first(|frame, bytes| self.trace().could_reach(frame, bytes))
+        if !(1..=FARTHEST_GAP).contains(&missing) {
+            return false;
+        }
+        match (&self.frames[..], other.frames.first().and_then(|first| first.kept.counts())) {
+            // What its trace says: quick.
+            ([Waiting { kept: Kept::Counts(_, end), .. }], Some((sync, _)))
+                if self.counter != 0 && other.counter != 0 =>
+            {
+                end.leads_to(sync, missing - 1).is_some()
+            }
+            _ => other.is_first(|frame, bytes| self.trace().could_reach(frame, bytes)),
+        }
     }
 
     pub fn frames(&self) -> &[Waiting] {

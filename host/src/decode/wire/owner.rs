@@ -26,7 +26,8 @@ pub(super) enum Owner {
 
 impl Wire {
     /// Whose frame it is.
-    pub(super) fn owner(&self, frame: &Frame<'_>, bytes: &[u8]) -> Owner {
+    pub(super) fn owner(&self, arrival: &Arrival<'_>) -> Owner {
+        let Arrival { frame, bytes, .. } = *arrival;
         let certain = |card: &usize| self.cards[*card].is_certain(frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
         if let Some(card) = last_first.into_iter().find(certain) {
@@ -34,9 +35,8 @@ impl Wire {
         }
         let fit = |trace: &Trace| trace.fit(frame, bytes);
         let card = best(self.cards.iter().map(fit));
-        let arrival = Arrival::new(frame, bytes);
-        let held = best(self.held.iter().map(|held| held.fit(&arrival)));
-        let held = held.map(|best| self.latest_near(best, &arrival));
+        let held = best(self.held.iter().map(|held| held.fit(arrival)));
+        let held = held.map(|best| self.latest_near(best, arrival));
         let parked = best(self.parked.iter().map(|parked| fit(&parked.trace)));
         let is_data = frame.kind() == Some(FrameKind::Data);
         let is_beat = frame.kind() == Some(FrameKind::Heartbeat);

@@ -103,11 +103,109 @@ proptest! {
     ) {
         let (one, other) = (one.bytes(), other.bytes());
         let (first, second) = (Frame::parse(&one).unwrap(), Frame::parse(&other).unwrap());
-        let waiting = Waiting::new(Origin::default(), &one, &first, 1);
+        let waiting = Waiting::new(Origin::default(), &Arrival::new(&first, &one), 1);
         if !waiting.may_be_near(&Arrival::new(&second, &other)) {
             let mut trace = Trace::default();
             trace.push_to(Origin::default(), &one, &mut Counted(|_| {}));
             prop_assert_eq!(trace.fit(&second, &other), None);
         }
     }
+}
+
+/// A frame that goes on exactly from another, or nearly so.
+fn following(before: &Made) -> impl Strategy<Value = Made> + use<> {
+    let counter = before.counter.wrapping_add(1) & COUNTER_MASK;
+    let bytes = before.bytes();
+    let frame = Frame::parse(&bytes).unwrap();
+    let end = Kept::of_frame(&frame).counts().map(|(_, end)| end);
+    let (accesses, lost, clock) = end.map_or((0, 0, 0), |end| (end.accesses, end.lost, end.clock));
+    let sync = Sync { clock, unit_log2: 6, segment: 0, accesses, lost };
+    let exact = (kinds(), 0usize..20).prop_map(move |(kind, accesses)| Made {
+        counter,
+        kind,
+        sync,
+        accesses,
+        readable: true,
+    });
+    prop_oneof![6 => exact, 1 => like(counter, sync)]
+}
+
+fn strings() -> impl Strategy<Value = Vec<Made>> {
+    let begin = first().prop_map(|made| vec![made]).boxed();
+    (0..6).fold(begin, |string, _| {
+        let longer = string.prop_flat_map(|string| {
+            let next = following(&string[string.len() - 1]);
+            next.prop_map(move |next| [&string[..], &[next]].concat())
+        });
+        longer.boxed()
+    })
+}
+
+/// A string of those of some frames that fit, and their trace.
+fn held(frames: &[Vec<u8>]) -> (Held, Trace) {
+    let (mut held, mut trace) = (Held::default(), Trace::default());
+    for (bytes, serial) in frames.iter().zip(1..) {
+        let frame = Frame::parse(bytes).unwrap();
+        let arrival = Arrival::new(&frame, bytes);
+        match serial {
+            1 => held.begin(&[], Origin::default(), &arrival, serial),
+            _ if trace.fit(&frame, bytes).is_none() => continue,
+            _ => held.push(Origin::default(), &arrival, serial),
+        }
+        trace.push_to(Origin::default(), bytes, &mut Counted(|_| {}));
+    }
+    (held, trace)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn frames_fit_a_string_as_they_fit_its_trace(string in strings()) {
+        let frames: Vec<_> = string.iter().map(Made::bytes).collect();
+        let next = Frame::parse(&frames[frames.len() - 1]).unwrap();
+        for from in 0..frames.len() - 1 {
+            let bytes = &frames[frames.len() - 1];
+            let (held, trace) = held(&frames[from..frames.len() - 1]);
+            prop_assert_eq!(held.fit(&Arrival::new(&next, bytes)), trace.fit(&next, bytes));
+        }
+    }
+
+    #[test]
+    fn frames_that_could_follow_soon_are_those_that_a_trace_could_reach(
+        (one, other) in first().prop_flat_map(|one| {
+            let other = prop_oneof![like(one.counter, one.sync), following(&one)];
+            (Just(one), other)
+        })
+    ) {
+        let (one, other) = (one.bytes(), other.bytes());
+        let ((first, trace), (second, _)) = (held(&[one]), held(std::slice::from_ref(&other)));
+        let frame = Frame::parse(&other).unwrap();
+        let missing = frame.counter.wrapping_sub(first.counter()) & COUNTER_MASK;
+        let soon = (1..=FARTHEST_GAP).contains(&missing) && trace.could_reach(&frame, &other);
+        prop_assert_eq!(first.leads_soon_to(&second), soon);
+    }
+}
+
+/// Frames that come in order are compared with the last of them, without a trace of them.
+#[test]
+fn a_string_in_order_makes_no_trace() {
+    let mut made = vec![Made {
+        counter: 7000,
+        kind: FrameKind::Data,
+        sync: Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 },
+        accesses: 4,
+        readable: true,
+    }];
+    for _ in 0..60 {
+        let Made { counter, sync, accesses, .. } = made[made.len() - 1].clone();
+        let bytes = made[made.len() - 1].bytes();
+        let end = Kept::of_frame(&Frame::parse(&bytes).unwrap()).counts().unwrap().1;
+        let sync = Sync { clock: end.clock, accesses: end.accesses, ..sync };
+        made.push(Made { counter: counter + 1, sync, accesses, ..made[0].clone() });
+    }
+    let frames: Vec<_> = made.iter().map(Made::bytes).collect();
+    let (held, _) = held(&frames);
+    assert_eq!(held.frames().len(), frames.len());
+    assert!(held.trace.get().is_none());
 }
