@@ -5,6 +5,7 @@
 //! finding one takes the same time whatever came.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hmtt_format::frame::COUNTER_MASK;
 
@@ -13,6 +14,43 @@ use crate::decode::sequence::WINDOW;
 
 /// Most frames kept: at most 1.5 MiB of them.
 const MAX_STRANGERS: usize = 1024;
+
+/// Spreads numbers by a random factor: quick, and nobody can choose numbers that collide without knowing it.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    factor: u64,
+    hash: u64,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Spread { factor: RandomState::new().hash_one(0) | 1, hash: 0 }
+    }
+}
+
+impl BuildHasher for Spread {
+    type Hasher = Spread;
+
+    fn build_hasher(&self) -> Spread {
+        *self
+    }
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.hash ^ number) * u128::from(self.factor);
+        // Each half alone depends on a part of the number only.
+        self.hash = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+}
 
 #[derive(Debug)]
 struct Stranger {
@@ -28,7 +66,7 @@ pub(super) struct Strangers {
     /// Number of the first of `frames`, of all that ever came.
     first: u64,
     /// The last frame of each stretch of [`WINDOW`] counters, by its number.
-    latest: HashMap<u64, u64>,
+    latest: HashMap<u64, u64, Spread>,
 }
 
 impl Strangers {
