@@ -180,6 +180,64 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A long string of frames that go on from each other, near a card's counter and counts: a card of its own as
+    /// long as the true one sends a frame now and then.
+    #[test]
+    fn a_forged_string_beside_a_card_that_goes_on_takes_nothing_of_it(
+        start in 1u64 << 20..1 << 36,
+        ahead in prop_oneof![2000i64..1 << 20, -(1 << 20)..-2000i64],
+        accesses in -100_000i64..100_000,
+        clock in -100_000i64..100_000,
+        restarts: bool,
+        turns in prop::collection::vec(prop_oneof![1usize..4, 1usize..50], 1..30),
+    ) {
+        let (good, _) = card(start).session(200, 20);
+        let mut other = card(start);
+        other.counter = other.counter.wrapping_add_signed(ahead);
+        other.accesses = other.accesses.wrapping_add_signed(accesses);
+        other.clock = other.clock.wrapping_add_signed(clock);
+        let mut forger = if restarts { Card::new() } else { other };
+        let (mut wire, mut forged) = (Vec::new(), 0);
+        for (at, frame) in good.iter().enumerate() {
+            wire.push(frame.clone());
+            // First the card is known.
+            let count = if at < 8 { 0 } else { turns[at % turns.len()] };
+            wire.extend((0..count).map(|_| forger.data(7).0));
+            forged += count as u64;
+        }
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
+        prop_assert_eq!(others + counts.foreign, forged);
+    }
+
+    /// While the card is silent the string is what a restart of it would be, and takes its number. When it goes on
+    /// it has another number; counts, and all that was sent, are whole.
+    #[test]
+    fn a_forged_string_while_a_card_is_silent_takes_its_number_and_no_access(
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        at in 10usize..190,
+        length in 65usize..400,
+    ) {
+        let (good, _) = card(start).session(200, 20);
+        let mut forger = Forger::new(Forgery::Card, seed);
+        let string: Vec<_> = (0..length).map(|_| forger.frame()).collect();
+        let wire = [&good[..at], &string[..], &good[at..]].concat();
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!(counts.cards.len(), 2);
+        prop_assert_eq!(counts.cards[0].frames, length as u64);
+        let (before, _) = decode_frames(&good[..at]);
+        // But for the note that a session has no end.
+        let before = before.len() - 1;
+        let found = [&items[0][..before], &items[1][..]].concat();
+        prop_assert_eq!(bare(&found, &counts.cards[1]), bare(&alone, &alone_counts));
+    }
+}
+
 /// A card that sends one frame while forged ones fill all places to wait, again and again.
 #[test]
 fn a_slow_card_beside_a_flood_keeps_its_trace() {
