@@ -42,6 +42,7 @@ bench: setup
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
 	cargo run --quiet --release -p hmtt-tests --bin bench_decode
+	cargo run --quiet --release -p hmtt-tests --bin bench_forged
 	cargo run --quiet --release -p hmtt-tests --bin bench_tags
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench
