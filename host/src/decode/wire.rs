@@ -334,6 +334,7 @@ impl Wire {
             }
         }
         self.held.iter_mut().for_each(|other| other.reconsider(card, trace, &held));
+        self.spare.get_or_insert(held);
         self.last = card;
     }
 

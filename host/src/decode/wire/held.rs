@@ -160,6 +160,8 @@ impl Held {
         let behind = self.newest.wrapping_sub(frame.counter) & COUNTER_MASK;
         let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
         let may_be = match &self.frames[..] {
+            // A frame alone has nothing before it that would give its place to another one.
+            [first] if ahead == 0 && self.counter != 0 => are_alike(&first.bytes, bytes),
             [first] => is_close && first.may_be_near(arrival),
             _ => is_close,
         };

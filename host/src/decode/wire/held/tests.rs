@@ -47,7 +47,8 @@ impl Made {
 }
 
 fn near(around: u64, mask: u64, by: i64) -> impl Strategy<Value = u64> {
-    let small = (-by..=by).prop_map(move |by| around.wrapping_add_signed(by) & mask);
+    let small = prop_oneof![9 => -by..=by, 1 => Just(0)];
+    let small = small.prop_map(move |by| around.wrapping_add_signed(by) & mask);
     prop_oneof![4 => small, 1 => any::<u64>().prop_map(move |any| any & mask)]
 }
 
@@ -91,6 +92,11 @@ fn first() -> impl Strategy<Value = Made> {
     at.prop_flat_map(|(counter, sync)| like(counter, sync))
 }
 
+/// What a trace says of a frame. To be late behind counts that are in doubt says nothing.
+fn said(trace: &Trace, fit: Option<Fit>) -> Option<Fit> {
+    fit.filter(|fit| *fit != Fit::Late || !trace.is_new())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
@@ -107,7 +113,7 @@ proptest! {
         if !waiting.may_be_near(&Arrival::new(&second, &other)) {
             let mut trace = Trace::default();
             trace.push_to(Origin::default(), &one, &mut Counted(|_| {}));
-            prop_assert_eq!(trace.fit(&second, &other), None);
+            prop_assert_eq!(said(&trace, trace.fit(&second, &other)), None);
         }
     }
 }
@@ -127,7 +133,7 @@ fn following(before: &Made) -> impl Strategy<Value = Made> + use<> {
         accesses,
         readable: true,
     });
-    prop_oneof![6 => exact, 1 => like(counter, sync)]
+    prop_oneof![6 => exact, 1 => like(counter, sync), 1 => like(before.counter, before.sync)]
 }
 
 fn strings() -> impl Strategy<Value = Vec<Made>> {
@@ -167,7 +173,8 @@ proptest! {
         for from in 0..frames.len() - 1 {
             let bytes = &frames[frames.len() - 1];
             let (held, trace) = held(&frames[from..frames.len() - 1]);
-            prop_assert_eq!(held.fit(&Arrival::new(&next, bytes)), trace.fit(&next, bytes));
+            let found = held.fit(&Arrival::new(&next, bytes));
+            prop_assert_eq!(said(&trace, found), said(&trace, trace.fit(&next, bytes)));
         }
     }
 
