@@ -265,8 +265,8 @@ impl Process {
     }
 
     /// Takes as many seccomp filters as our own process has for those of our own process: it is a child of ours
-    /// that has added none, or whoever uses us says so.
-    pub fn inherits_filters(&mut self) {
+    /// that has added none.
+    pub(crate) fn inherits_filters(&mut self) {
         self.treatment.known_filters = match seccomp::mode(Pid::this()) {
             Ok(seccomp::Mode::Filter(count)) => count,
             _ => None,

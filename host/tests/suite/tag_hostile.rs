@@ -117,6 +117,27 @@ fn with_force_only_calls_that_filters_allow_are_made() {
     assert_eq!(calls(&counts)["work"], 5);
 }
 
+#[test]
+fn filters_of_others_are_not_taken_for_those_of_hmtt() {
+    let Some(restrained) = program("others", programs::RESTRAINED, &[]) else { return };
+    let Some(allows) = program("allows", programs::ALLOWS, &[]) else { return };
+    let mut beside = Beside::start(&restrained, &["k"]);
+    assert_eq!(beside.line(), "restrained");
+    let mut tag = Command::new(&allows);
+    let tag = tag.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "attach", "--force", &beside.pid()]);
+    let refused = tag.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", errors(&refused));
+    assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
+    // Those that a program has from it are known.
+    let counts = scratch("tag-hostile-inherits.json");
+    let mut tag = Command::new(&allows);
+    let tag = tag.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "run", "--overwrite", "-o"]);
+    let tagged = tag.arg(&counts).arg("--").args([&restrained, &PathBuf::from("none")]);
+    let tagged = tagged.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(tagged.status.code(), Some(3), "{}", errors(&tagged));
+    assert_eq!(calls(&counts)["work"], 100);
+}
+
 /// Runs a program that restrains itself when its tags are in already.
 fn run_restrained(program: &Path, options: &[&str], how: &str) -> Output {
     let mut command = hmtt_tag(&["run"]);

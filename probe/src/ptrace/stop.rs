@@ -90,7 +90,7 @@ pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), Pt
 
 impl Process {
     /// The same, unless seccomp restrains its system calls: then it is not even stopped. `force`: that is accepted of
-    /// filters; as many as our own process has are taken for the same.
+    /// filters, which are read whoever they are of: as many as our own process has may still be others.
     ///
     /// # Errors
     /// [`PtraceError`]
@@ -103,9 +103,6 @@ impl Process {
         }
         let mut process = Process::attach(pid)?;
         process.treatment.force = force;
-        if force {
-            process.inherits_filters();
-        }
         process.check_filters().map(|()| process)
     }
 

@@ -69,6 +69,17 @@ int main(int count, char **words) {
 }
 "#;
 
+/// Becomes a program, with a filter that allows everything.
+pub const ALLOWS: &str = r#"
+int main(int count, char **words) {
+    (void)count;
+    struct sock_filter code[] = { ALWAYS(ALLOWED) };
+    filter(code, 1);
+    execv(words[1], words + 1);
+    return 6;
+}
+"#;
+
 /// Lets another process answer `memfd_create` with a descriptor of the file that its argument names.
 pub const LIES: &str = r#"
 static void send_number(int to, int number) {
