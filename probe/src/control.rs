@@ -280,6 +280,8 @@ impl Tagged {
     /// back at which the program has put something else.
     fn leave_original(&mut self) -> Result<Vec<u64>, TagError> {
         let others = self.take_out(&self.process)?;
+        // What the program has copied of a gate leads to where nobody looks.
+        self.collector.shared().give_up();
         self.process.restorers.clear();
         self.leave_stubs(|_| true)?;
         if others.is_empty() {

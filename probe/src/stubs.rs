@@ -13,6 +13,7 @@
 
 pub(crate) mod boundary;
 mod few;
+mod gate;
 pub mod layout;
 pub mod lookup;
 mod moved;

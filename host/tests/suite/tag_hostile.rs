@@ -1,6 +1,7 @@
 //! `hmtt tag` on programs that restrain their system calls, take what tags need, or lie: they go on as they would, and
 //! nobody else is touched.
 
+mod libraries;
 mod programs;
 mod random;
 

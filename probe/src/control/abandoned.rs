@@ -112,7 +112,9 @@ impl Abandoned {
         if !self.places.is_empty() {
             for memory in &self.shared {
                 // Nobody waits for a controller then. Damage is no reason to leave tags in.
-                let _ = self.process.write(memory.start + header::DEAD, &1u32.to_le_bytes());
+                for word in [header::DEAD, header::GIVEN_UP] {
+                    let _ = self.process.write(memory.start + word, &1u32.to_le_bytes());
+                }
             }
         }
         // The last that was overwritten is the first to be as it was.

@@ -115,9 +115,6 @@ impl Tagged {
             let effects = Effects::of(&self.code(tag.start, rip)?);
             let stack = Stack::new(&self.process, registers.rsp);
             effects.undo(&mut registers, &stack)?;
-            if effects.makes_calls() {
-                registers.orig_rax = NO_CALL;
-            }
             registers.rip = if effects.is_done { tag.end } else { tag.start };
         }
         None

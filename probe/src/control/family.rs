@@ -11,6 +11,7 @@ mod leave;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -20,7 +21,7 @@ use nix::unistd::Pid;
 use super::follow::Ending;
 use super::sample::Sampler;
 use super::signal_frames::Delivered;
-use super::{Output, Start, TagError, Tagged, gate};
+use super::{Output, Start, TagError, Tagged};
 use crate::ptrace::{
     Child, PtraceError, SignalNumber, Standing, Status, Treatment, go_on, listen, thread_group,
     wait,
@@ -61,6 +62,11 @@ enum Member {
     Untagged,
 }
 
+/// Threads that wait at gates cost the program processor time, looks cost us some. They come in crowds, so it is looked
+/// the more often the shorter ago the last one has come: after that part of the time, and not more often than this.
+const PATIENCE: u32 = 8;
+const LEAST: Duration = Duration::from_micros(300);
+
 /// Processes that are followed.
 pub(super) struct Family<'k> {
     keeper: &'k mut dyn Keeper,
@@ -80,6 +86,8 @@ pub(super) struct Family<'k> {
     /// How the first process has ended.
     ended: Option<Ending>,
     is_leaving: bool,
+    /// When a thread has waited at a gate last, or a program has begun.
+    asked: Instant,
 }
 
 impl<'k> Family<'k> {
@@ -99,6 +107,7 @@ impl<'k> Family<'k> {
             first,
             ended: None,
             is_leaving: false,
+            asked: Instant::now(),
         }
     }
 
@@ -212,12 +221,6 @@ impl<'k> Family<'k> {
     }
 
     fn stopped(&mut self, pid: Pid, thread: Pid, signal: SignalNumber) -> Result<(), TagError> {
-        if signal == gate::SIGNAL
-            && let Some(tagged) = self.tagged(pid)
-            && let Some(purpose) = tagged.gate_of(thread)?
-        {
-            return self.standing(pid, Some(thread), |tagged| tagged.pass(thread, purpose));
-        }
         let Some(tagged) = self.tagged(pid) else { return Ok(go_on(thread, Some(signal))?) };
         let registers = tagged.process.registers(thread)?;
         tagged.process.spare(thread, signal, &registers)?;
@@ -384,6 +387,25 @@ impl<'k> Family<'k> {
             }
         }
         Ok(())
+    }
+
+    /// Does what threads wait at gates for. How long they may be left until the next look; `None` if nobody waits.
+    pub fn look_at_gates(&mut self) -> Result<Option<Duration>, TagError> {
+        let mut watches = false;
+        let pids: Vec<Pid> = self.members.keys().copied().collect();
+        for pid in pids {
+            let Some(tagged) = self.tagged(pid).filter(|tagged| tagged.watches_gates()) else {
+                continue;
+            };
+            watches = true;
+            if tagged.is_asked() {
+                let passed = self.standing(pid, None, Tagged::pass);
+                passed.or_else(|error| self.failed(pid, None, error))?;
+                self.asked = Instant::now();
+            }
+        }
+        let since = self.asked.elapsed();
+        Ok(watches.then(|| (since / PATIENCE).max(LEAST)))
     }
 
     /// Looks for seccomp filters that came after the tags.

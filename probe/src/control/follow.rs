@@ -129,6 +129,7 @@ fn events(
         }
         family.keep_budgets()?;
         family.watch_filters()?;
+        let soon = family.look_at_gates()?;
         if let Some(sampler) = &mut sampler {
             if sampler.is_over() {
                 return Ok(None);
@@ -139,6 +140,7 @@ fn events(
             return Ok(Some(ending));
         }
         let tick = if sampler.is_some() { EVERY } else { TICK };
+        let tick = soon.map_or(tick, |soon| tick.min(soon));
         let at_most = if is_all && !family.has_heard() { tick } else { Duration::ZERO };
         let signal =
             wait_for(&waited, at_most).map_err(PtraceError::new(family.first(), "wait"))?;

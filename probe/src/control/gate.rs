@@ -1,28 +1,21 @@
-//! Places that a thread must not pass unnoticed, to a thread that stands still there.
+//! Places that a thread must not pass unnoticed, to a thread that waits there until it was noticed.
 //!
-//! A gate is a stub that sends its own thread a signal that is ignored by default. A traced thread stops at
-//! it; if nobody traces it any more, nothing happens: a controller that dies leaves no trap behind.
+//! A gate is a stub in which a thread waits for a word in the shared memory ([`crate::stubs::gate`]). The controller looks
+//! at that word at each of its turns, does what the gate is for while all threads are stopped, and lets the thread
+//! go on. Invariant: the program makes no system call for it and gets no signal, and goes on in the end whatever becomes
+//! of the controller. A thread that did not wait so long is told in a notice.
 
 use std::ops::Range;
-
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 
 use super::loaded::Loaded;
 use super::patch::{self, Patched, Plan};
 use super::shared::Shared;
 use super::unwind::Described;
-use super::{TagError, Tagged, areas};
+use super::{TagError, Tagged, areas, linker};
 use crate::disassembly::{Grain, Refusal};
 use crate::elf::Function;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
-use crate::stubs::tags::GATE_SAVED;
-
-/// The signal.
-pub(super) const SIGNAL: Signal = Signal::SIGURG;
-/// Bytes of a saved register.
-const REGISTER_BYTES: u64 = 8;
 
 /// What a gate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +52,7 @@ impl Gate {
         purpose: Purpose,
     ) -> Result<Gate, TagError> {
         let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
-        let plan = patch::plan(loaded, chosen, Sink::Gate);
+        let plan = patch::plan(loaded, chosen, Sink::Gate { shared: shared.start });
         Gate::with(process, shared, loaded, function, plan, purpose)
     }
 
@@ -100,46 +93,60 @@ impl Tagged {
         patch::tag(&self.process, std::slice::from_ref(&patched))
     }
 
-    /// What the gate is for that a thread has just stopped in, if it is in one.
-    pub(super) fn gate_of(&self, thread: Pid) -> Result<Option<Purpose>, TagError> {
-        let rip = self.process.registers(thread)?.rip;
-        let stops = |gate: &&Gate| gate.purpose != Purpose::Unwinder && gate.stubs.contains(&rip);
-        Ok(self.gates.iter().find(stops).map(|gate| gate.purpose))
+    /// Whether threads may wait at a gate; tells them that somebody looks.
+    pub(super) fn watches_gates(&self) -> bool {
+        let stops = |gate: &Gate| gate.purpose != Purpose::Unwinder;
+        let watches = !self.is_plain() && self.gates.iter().any(stops);
+        if watches {
+            self.collector.shared().say_alive();
+        }
+        watches
     }
 
-    /// Does what a thread has come to a gate for; all threads stand still.
-    pub(super) fn pass(&mut self, thread: Pid, purpose: Purpose) -> Result<(), TagError> {
-        if purpose == Purpose::Main {
-            self.back_to_main(thread)?;
-            self.begin()
-        } else {
-            self.tag_libraries()
+    /// Whether a thread waits at a gate, or has given up.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.is_plain() && self.collector.shared().asked().is_some()
+    }
+
+    /// Does what threads wait at gates for; all threads stand still.
+    pub(super) fn pass(&mut self) -> Result<(), TagError> {
+        let Some(asked) = self.collector.shared().asked() else { return Ok(()) };
+        let main = self.gates.iter().position(|gate| gate.purpose == Purpose::Main);
+        if let Some(main) = main {
+            // A handler that has interrupted the thread in the gate returns to it.
+            if !self.is_anybody_in(&self.gates[main].stubs)?
+                && !self.collector.shared().has_given_up()
+            {
+                return Ok(());
+            }
+            self.back_to_main(main)?;
+            self.begin()?;
+        } else if !linker::is_changing(&self.process)? {
+            self.tag_libraries()?;
         }
+        if self.collector.shared().answer(asked) {
+            let text = "a thread has waited in vain for its libraries to be tagged: what it called since then has no tags";
+            self.notices.push(format!("process {}: {text}", self.process.pid));
+        }
+        Ok(())
+    }
+
+    fn is_anybody_in(&self, stubs: &Range<u64>) -> Result<bool, TagError> {
+        for thread in self.process.threads.keys() {
+            if stubs.contains(&self.process.registers(*thread)?.rip) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the gate at `main` out: its thread is before the first instruction again.
-    fn back_to_main(&mut self, thread: Pid) -> Result<(), TagError> {
-        let is_main = |gate: &mut Gate| gate.purpose == Purpose::Main;
-        for Gate { patched, stubs, .. } in self.gates.extract_if(.., is_main) {
-            self.areas.push(stubs);
-            patch::restore(&self.process, std::slice::from_ref(&patched))?;
-            let mut registers = self.process.registers(thread)?;
-            let mut saved = [[0; REGISTER_BYTES as usize]; GATE_SAVED];
-            self.process.read(registers.rsp, saved.as_flattened_mut())?;
-            let [r11, rcx, rdx, rsi, rdi, rax] = saved.map(u64::from_le_bytes);
-            registers.rsp += GATE_SAVED as u64 * REGISTER_BYTES;
-            registers = libc::user_regs_struct {
-                r11,
-                rcx,
-                rdx,
-                rsi,
-                rdi,
-                rax,
-                rip: patched.address(),
-                ..registers
-            };
-            self.process.set_registers(thread, registers)?;
-        }
+    fn back_to_main(&mut self, main: usize) -> Result<(), TagError> {
+        let Gate { patched, stubs, .. } = self.gates[main].clone();
+        patch::restore(&self.process, std::slice::from_ref(&patched))?;
+        self.leave_stubs(|rip| stubs.contains(&rip))?;
+        self.gates.remove(main);
+        self.areas.push(stubs);
         Ok(())
     }
 }

@@ -19,6 +19,10 @@ const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
 /// Where in `r_debug` the function's address is.
 const FUNCTION: u64 = 16;
+/// Where in it the linker's state is, and those in which files come or go (`RT_ADD`, `RT_DELETE`).
+const STATE: u64 = 24;
+const ADDS: u32 = 1;
+const DELETES: u32 = 2;
 /// Where in it the first file's record is, and where in a record the next one's address is.
 const FIRST_MAP: u64 = 8;
 const NEXT_MAP: u64 = 24;
@@ -35,6 +39,14 @@ pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
     let Some(debug) = debug(process)? else { return Ok(None) };
     let address = read_word(process, debug + FUNCTION)?;
     Ok(Some(address).filter(|address| *address != 0))
+}
+
+/// Whether the linker is in the midst of loading or unloading: it tells once more when that is over.
+pub(super) fn is_changing(process: &Process) -> Result<bool, PtraceError> {
+    let Some(debug) = debug(process)? else { return Ok(false) };
+    let mut state = [0; 4];
+    process.read(debug + STATE, &mut state)?;
+    Ok([ADDS, DELETES].contains(&u32::from_le_bytes(state)))
 }
 
 /// The linker's record (`struct link_map` of `link.h`) of the file that is moved by so much; `None` if it has none.

@@ -212,6 +212,34 @@ impl Shared {
         self.set(PAGE_BYTES + number * PATCH_BYTES + 2 * 8, 0);
     }
 
+    /// Says that the controller looks for threads at gates.
+    pub fn say_alive(&self) {
+        self.memory.word(header::ALIVE).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Up to which number threads wait at gates, or have given up, which is not answered yet.
+    pub fn asked(&self) -> Option<u32> {
+        let asked = self.memory.read(header::ASKED).any();
+        let is_answered = self.memory.read(header::ANSWERED).is(asked);
+        (!is_answered).then_some(asked)
+    }
+
+    /// Lets threads go on that wait at gates, up to a number. Whether one has given up.
+    pub fn answer(&self, asked: u32) -> bool {
+        self.memory.write(header::ANSWERED, asked);
+        self.memory.word(header::GIVEN_UP).swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Whether a thread has not waited at a gate.
+    pub fn has_given_up(&self) -> bool {
+        !self.memory.read(header::GIVEN_UP).is(0)
+    }
+
+    /// Lets threads pass gates.
+    pub fn give_up(&self) {
+        self.memory.write(header::GIVEN_UP, 1);
+    }
+
     /// What areas end with.
     pub fn cookie(&self) -> u64 {
         self.cookie

@@ -6,8 +6,8 @@
 //! goes on before or behind the tag depends on whether the tag has done what it is there for.
 //!
 //! A *boundary* is an address in a stub at which the thread's state is that of the original program before one of
-//! its instructions: the start and the end of each tag, and each moved instruction. Works on code without branches,
-//! read up to where the thread is; other code is rejected.
+//! its instructions: the start and the end of each tag, and each moved instruction. Works on code whose branches
+//! pass by nothing that matters for that, read up to where the thread is.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::user_regs_struct;
@@ -16,8 +16,6 @@ use super::unfinished::Memory;
 
 /// Bytes of a register on the stack.
 const WORD: i64 = 8;
-/// System calls of a gate, the last of which sends the signal.
-const GATE_CALLS: usize = 3;
 
 /// A tag's code in a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +44,7 @@ pub struct Effects {
     saved: Vec<(Register, i64)>,
     /// Saved flags, likewise.
     flags: Option<i64>,
-    calls: usize,
-    /// Whether the tag has counted, written its record, or sent its signal.
+    /// Whether the tag has counted, written its record, or waited.
     pub is_done: bool,
 }
 
@@ -88,24 +85,15 @@ impl Effects {
             Mnemonic::Mov => match on_stack {
                 Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
                 Some(at) => self.saved.retain(|saved| *saved != (to, at)),
-                // The counter of a card's event, or the last word of a record.
+                // The counter of a card's event, the last word of a record, or that a gate has given up.
                 None => {
                     self.is_done |=
                         one.op0_kind() == OpKind::Memory && one.op1_kind() == OpKind::Immediate32;
                 }
             },
             Mnemonic::Inc => self.is_done = true,
-            Mnemonic::Syscall => {
-                self.calls += 1;
-                self.is_done |= self.calls == GATE_CALLS;
-            }
             _ => {}
         }
-    }
-
-    /// Whether it makes system calls.
-    pub fn makes_calls(&self) -> bool {
-        self.calls != 0
     }
 
     /// Gives a thread back what it had at the start, but for `rip`. `None` if its stack cannot be read.
@@ -277,7 +265,7 @@ mod tests {
                 check(sink, TagPlace { event: 42, red_zone, flags });
             }
         }
-        check(Sink::Gate, TagPlace::entry(0));
+        check(Sink::Gate { shared: 0x6000_0000 }, TagPlace::entry(0));
     }
 
     #[test]

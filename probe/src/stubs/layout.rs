@@ -27,6 +27,10 @@
 //! | 72 | 4 | [`NO_CALLS`]: tags make no system calls: the process has forbidden itself those |
 //! | 128 | 4 | [`DOORBELL`], raised when a chunk is handed over |
 //! | 132 | 4 | [`SLEEPS`]: the controller waits at the doorbell |
+//! | 192 | 4 | [`ASKED`], raised by each thread that waits at a gate |
+//! | 196 | 4 | [`GIVEN_UP`]: no thread waits at gates |
+//! | 256 | 4 | [`ANSWERED`]: up to which of them the controller has come |
+//! | 260 | 4 | [`ALIVE`], raised while the controller looks for threads at gates |
 //!
 //! | slot of a log | bytes | written by | |
 //! |---|---|---|---|
@@ -78,6 +82,10 @@ pub mod header {
     pub const NO_CALLS: u64 = 72;
     pub const DOORBELL: u64 = 128;
     pub const SLEEPS: u64 = 132;
+    pub const ASKED: u64 = 192;
+    pub const GIVEN_UP: u64 = 196;
+    pub const ANSWERED: u64 = 256;
+    pub const ALIVE: u64 = 260;
 }
 
 /// Places in the slot of a log.

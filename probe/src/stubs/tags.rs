@@ -21,7 +21,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use super::layout::{LogShape, slot};
-use super::{StubError, rows, switch};
+use super::{StubError, gate, rows, switch};
 
 /// Most bytes of a tag's code together with its cold instructions: of a log, and of other sinks.
 pub(super) const LOG_BYTES: usize = 128;
@@ -45,8 +45,11 @@ pub enum Sink {
     Log(LogShape),
     /// Writes to an address of its own, which the card sees.
     Card,
-    /// Sends the thread a signal that is ignored unless it is traced.
-    Gate,
+    /// Waits until the controller has seen it ([`super::gate`]).
+    Gate {
+        /// Where the process has the shared memory.
+        shared: u64,
+    },
     /// Nothing: the function is changed for what it looks up ([`super::lookup`]).
     Lookup,
 }
@@ -56,14 +59,15 @@ impl Sink {
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Sink::None | Sink::Lookup => 0,
-            Sink::Count | Sink::Card | Sink::Gate => SMALL_BYTES,
+            Sink::Count | Sink::Card => SMALL_BYTES,
+            Sink::Gate { .. } => gate::BYTES,
             Sink::Log(_) => LOG_BYTES,
         }
     }
 
     /// Whether exits matter.
     pub fn exits(self) -> bool {
-        !matches!(self, Sink::Count | Sink::Gate | Sink::Lookup)
+        !matches!(self, Sink::Count | Sink::Gate { .. } | Sink::Lookup)
     }
 }
 
@@ -221,9 +225,9 @@ impl Tags {
     /// The code of a tag that shares nothing with others: of any sink but a log.
     fn small(&self, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
         match self.sink {
-            Sink::Count | Sink::Gate if place.is_exit() => Ok(Vec::new()),
+            Sink::Count | Sink::Gate { .. } if place.is_exit() => Ok(Vec::new()),
             Sink::Count => count(place, at),
-            Sink::Gate => gate(at),
+            Sink::Gate { shared } => gate::code(shared, at),
             Sink::Card => card(place, at),
             Sink::None | Sink::Lookup | Sink::Log(_) => Ok(Vec::new()),
         }
@@ -329,29 +333,6 @@ fn count(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
 fn card(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     asm.mov(dword_ptr(CARD_STRIDE * u64::from(place.event)).gs(), place.word())?;
-    asm.assemble(at)
-}
-
-/// Registers that a gate keeps on the stack while its thread stands still: from there upwards `r11`, `rcx`,
-/// `rdx`, `rsi`, `rdi`, `rax`.
-pub const GATE_SAVED: usize = 6;
-
-/// At an entry nothing below the stack pointer means anything, nor do flags.
-fn gate(at: u64) -> Result<Vec<u8>, IcedError> {
-    let saved = [rax, rdi, rsi, rdx, rcx, r11];
-    debug_assert_eq!(saved.len(), GATE_SAVED);
-    let mut asm = CodeAssembler::new(64)?;
-    saved.iter().try_for_each(|register| asm.push(*register))?;
-    asm.mov(eax, libc::SYS_getpid as i32)?;
-    asm.syscall()?;
-    asm.mov(edi, eax)?;
-    asm.mov(eax, libc::SYS_gettid as i32)?;
-    asm.syscall()?;
-    asm.mov(esi, eax)?;
-    asm.mov(edx, libc::SIGURG)?;
-    asm.mov(eax, libc::SYS_tgkill as i32)?;
-    asm.syscall()?;
-    saved.iter().rev().try_for_each(|register| asm.pop(*register))?;
     asm.assemble(at)
 }
 

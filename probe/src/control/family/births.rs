@@ -1,6 +1,7 @@
 //! Processes that begin, or become other programs, to members.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
@@ -163,6 +164,7 @@ impl Family<'_> {
         process.threads.insert(pid, standing);
         let output = self.keeper.output(pid)?;
         let mut tagged = Tagged::new(process, image, self.selection.clone(), output, start)?;
+        self.asked = Instant::now();
         if let Some(share) = self.share {
             tagged.set_budget(share)?;
         }

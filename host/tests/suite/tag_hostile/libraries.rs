@@ -1,0 +1,111 @@
+//! Libraries that come while a program forbids itself system calls, blocks signals or gets many, and whose controller
+//! may be dead.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use super::{Beside, can_read_filters, errors, program};
+use crate::scratch;
+use crate::tag::{build, calls, hmtt_tag};
+
+const LIBRARY: &str = "long loaded(long n) { return n * n + 1; }\n";
+
+/// Loads a library in the state that its first argument names, and calls it.
+const LOADS: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+static long load(const char *path, int calls) {
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library) { say(dlerror()); _exit(5); }
+    long (*loaded)(long) = (long (*)(long))dlsym(library, "loaded"), sum = 0;
+    for (int i = 0; i < calls; i++) sum += loaded(i);
+    dlclose(library);
+    return sum;
+}
+static volatile int seen, sent, over;
+static void handler(int number) { (void)number; seen++; }
+static pthread_t first;
+static void *sends(void *unused) {
+    while (!over) {
+        sent++;
+        pthread_kill(first, SIGURG);
+        // One that is lost is waited for until the alarm.
+        while (seen != sent) usleep(20);
+    }
+    return unused;
+}
+int main(int count, char **words) {
+    char byte;
+    (void)count;
+    call(1);
+    if (words[1][1] == 'w') { say("ready\n"); if (read(0, &byte, 1) != 1) return 7; }
+    if (words[1][0] == 'f') {
+        struct sock_filter code[] = { LOAD, IF(SYS_getpid, SECCOMP_RET_KILL_PROCESS),
+            IF(SYS_gettid, SECCOMP_RET_KILL_PROCESS), IF(SYS_tgkill, SECCOMP_RET_KILL_PROCESS), ALWAYS(ALLOWED) };
+        filter(code, sizeof code / sizeof *code);
+        if (load(words[2], 5) != 35) return 4;
+    } else if (words[1][0] == 'b') {
+        sigset_t set;
+        sigemptyset(&set); sigaddset(&set, SIGURG);
+        sigprocmask(SIG_BLOCK, &set, 0);
+        if (load(words[2], 5) != 35) return 4;
+        sigpending(&set);
+        if (sigismember(&set, SIGURG)) say("a signal is pending\n");
+    } else {
+        pthread_t other;
+        first = pthread_self();
+        signal(SIGURG, handler);
+        alarm(100);
+        pthread_create(&other, 0, sends, 0);
+        for (int i = 0; i < 20; i++) load(words[2], 5);
+        over = 1;
+        pthread_join(other, 0);
+        if (seen != sent) say("a signal is lost\n");
+    }
+    say("end\n");
+    return 3;
+}
+"#;
+
+#[test]
+fn a_library_is_tagged_whatever_the_program_forbids_blocks_or_gets() {
+    let Some(program) = program("loads", LOADS, &["-ldl"]) else { return };
+    let Some(library) = build("libtag-hostile.so", LIBRARY, &["-shared", "-fPIC"]) else { return };
+    let counts = scratch("tag-hostile-loads.json");
+    let words = ["run", "-i", "library=libtag-*", "-i", "work", "--overwrite", "-o"];
+    for how in ["f", "b", "s"] {
+        let mut command = hmtt_tag(&words);
+        let command = command.arg(&counts).arg("--").arg(&program).arg(how).arg(&library);
+        let tagged = command.output().unwrap();
+        let said = format!("{how}: {:?} {}", tagged.status, errors(&tagged));
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{said}");
+        if how == "b" || how == "f" && can_read_filters() {
+            assert_eq!(calls(&counts).get("loaded"), Some(&5), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_program_whose_controller_was_killed_loads_libraries_and_forbids_itself_calls() {
+    let Some(program) = program("loads-alone", LOADS, &["-ldl"]) else { return };
+    let Some(library) = build("libtag-alone.so", LIBRARY, &["-shared", "-fPIC"]) else { return };
+    let counts = scratch("tag-hostile-alone.json");
+    for how in ["fw", "bw", "sw"] {
+        let mut beside = Beside::start(&program, &[how, library.to_str().unwrap()]);
+        assert_eq!(beside.line(), "ready");
+        let words = ["attach", "-i", "library=libtag-*", "-i", "work", "--overwrite", "-o"];
+        let mut command = hmtt_tag(&words);
+        let command = command.arg(&counts).arg(beside.pid()).stderr(Stdio::piped());
+        let mut tag = command.spawn().unwrap();
+        let maps = format!("/proc/{}/maps", beside.pid());
+        while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-") {
+            assert!(tag.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        tag.kill().unwrap();
+        tag.wait().unwrap();
+        beside.child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
+        assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)), "{how}");
+    }
+}
