@@ -23,6 +23,7 @@ mod goroutines;
 mod gs;
 mod home;
 mod leave;
+mod libraries;
 mod linkage;
 mod linker;
 mod loaded;
@@ -39,7 +40,7 @@ mod unfinished;
 mod unwind;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ use nix::unistd::Pid;
 
 use crate::disassembly::{Block, Disassembly, Grain, Known, Refusal, Rewrite};
 use crate::elf::{Function, Image};
-use crate::ptrace::{self, FileId, Mapping, Memory, Process};
+use crate::ptrace::{self, Mapping, Memory, Process};
 use crate::selection::Selection;
 use crate::stubs::Sink;
 
@@ -62,6 +63,7 @@ pub use family::Keeper;
 pub use follow::{Ending, follow, follow_all};
 use gate::Gate;
 pub use leave::Left;
+use libraries::Library;
 use loaded::Loaded;
 pub use loaded::bias;
 use patch::Patched;
@@ -138,8 +140,7 @@ pub struct Tagged {
     jumps: Vec<u64>,
     /// Libraries whose functions were to be chosen from and that could not be read, with the reason.
     pub unread: Vec<(PathBuf, String)>,
-    /// Files that were looked at, and where they are.
-    known: BTreeSet<(Option<FileId>, u64)>,
+    libraries: BTreeMap<libraries::Key, Library>,
     /// Memory for stubs.
     areas: Vec<Range<u64>>,
     /// Where the list of unwind tables is in memory.
@@ -229,7 +230,7 @@ impl Tagged {
             gates: Vec::new(),
             jumps: Vec::new(),
             unread: Vec::new(),
-            known: BTreeSet::new(),
+            libraries: BTreeMap::new(),
             areas: Vec::new(),
             list: 0,
             described: Vec::new(),

@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::edits::Edit;
-use super::error::chain;
 use super::gate::{Gate, Purpose};
 use super::loaded::{ALL, Loaded};
-use super::patch::{self, Patched, Refused};
+use super::patch::{self, Patched};
 use super::{TagError, Tagged, areas, gs, linker};
 use crate::elf::Function;
-use crate::ptrace::{Mapping, PtraceError, code_files};
+use crate::ptrace::{Mapping, code_files};
 use crate::selection::Selection;
 
 /// How far from a function what is changed for it may be, at most.
@@ -117,80 +116,8 @@ impl Tagged {
         Ok(())
     }
 
-    /// Tags functions of libraries that were not there before.
-    pub(super) fn tag_libraries(&mut self) -> Result<(), TagError> {
-        self.change_restorers()?;
-        self.watch_unwinder()?;
-        self.name_objects()?;
-        let (files, mapped) = code_files(self.process.pid)?;
-        for file in files {
-            let name = file.file_name();
-            let is_program = file.is_same_file(&self.program.file);
-            if is_program || !self.selection.wants(&name) {
-                continue;
-            }
-            if !self.known.insert((file.file, file.start)) {
-                continue;
-            }
-            let loaded = match Loaded::open(
-                &self.process,
-                &file,
-                &mapped,
-                &self.selection,
-                self.own_edits(),
-            ) {
-                Ok(loaded) => loaded,
-                Err(TagError::Ptrace(error)) => return Err(error.into()),
-                Err(error) => {
-                    self.unread.push((file.original_path(), chain(&error)));
-                    continue;
-                }
-            };
-            self.selection.note(&loaded.image.functions, Some(&name));
-            // A gate stays what it is.
-            let gated = |function: &Function| {
-                let there = function.start.wrapping_add(loaded.bias);
-                let mut gates = self.gates.iter().filter(|gate| gate.purpose != Purpose::Unwinder);
-                gates.any(|gate| gate.patched.address() == there)
-            };
-            let chosen = |function: &Function| {
-                let grain = self.selection.grain(function, Some(&name))?;
-                let is_left = gated(function) || self.restorers.is_in(function, loaded.bias);
-                (!is_left).then_some(grain)
-            };
-            let refused = loaded
-                .image
-                .functions
-                .iter()
-                .filter(|one| gated(one) && self.selection.matches(one, Some(&name)));
-            let why = "the dynamic linker tells there what it loads";
-            self.refused.extend(refused.map(|one| Refused {
-                function: one.clone(),
-                reason: why.to_owned(),
-                is_of_process: false,
-            }));
-            let mut plan = patch::plan(&loaded, chosen, self.sink);
-            plan.look_through(&self.process, &loaded)?;
-            plan.lookup = self.lookup_in(&loaded);
-            let shared = self.collector.shared();
-            let area = areas::reserve(&mut self.process, shared, &loaded, plan.stub_bytes());
-            let area = match area {
-                Err(TagError::Ptrace(error @ PtraceError::Forbidden { .. })) => {
-                    let path = file.original_path();
-                    self.notices.push(format!("{} is not tagged: {error}", path.display()));
-                    continue;
-                }
-                area => area?,
-            };
-            let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
-            let stubs = plan.stubs(area.start, numbers, &loaded)?;
-            self.add(area, stubs, &loaded)?;
-        }
-        Ok(())
-    }
-
     /// Puts stubs and jumps in.
-    fn add(
+    pub(super) fn add(
         &mut self,
         area: Range<u64>,
         planned: patch::Planned,

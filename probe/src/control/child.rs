@@ -52,7 +52,7 @@ impl Tagged {
             gates: self.gates.clone(),
             jumps: self.jumps.clone(),
             unread: Vec::new(),
-            known: self.known.clone(),
+            libraries: self.libraries.clone(),
             areas: self.areas.clone(),
             list: self.list,
             described: self.described.clone(),

@@ -33,7 +33,7 @@ impl Rank {
 }
 
 /// Bytes that are changed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     rank: Rank,
     pub address: u64,
@@ -58,6 +58,11 @@ impl Edit {
         if kept != 0 && memory[..kept] == new[..kept] {
             memory[..kept].copy_from_slice(&original[..kept]);
         }
+    }
+
+    /// What stands there without it.
+    pub fn original_bytes(&self) -> &[u8] {
+        &self.original
     }
 
     /// What stands there when it is made.

@@ -52,6 +52,8 @@ pub(super) struct Patched {
     /// Whether it is Go's.
     pub is_go: bool,
     edits: Vec<Edit>,
+    /// Whether the jumps are not there any more: the library was unloaded.
+    pub is_out: bool,
     /// What regions take in memory, without their first byte.
     regions: Vec<(u64, u64)>,
     /// Each moved instruction: where it was and where it is, in memory.
@@ -71,6 +73,7 @@ pub(super) struct Planned {
 }
 
 /// What is to be patched.
+#[derive(Clone)]
 pub(super) struct Plan {
     rewrites: Vec<(Function, Grain, Rewrite)>,
     refused: Vec<Refused>,
@@ -134,6 +137,11 @@ impl Plan {
     /// Looks where calls get to by the procedure linkage table, in a process whose threads stand still.
     pub fn look_through(&mut self, process: &Process, loaded: &Loaded) -> Result<(), PtraceError> {
         linkage::resolve(process, loaded, &mut self.calls)
+    }
+
+    /// How many numbers its functions and blocks take at most.
+    pub fn numbers(&self) -> usize {
+        self.rewrites.iter().map(|(.., rewrite)| 1 + rewrite.seen_blocks().count()).sum()
     }
 
     /// Room that the stubs need, and the list of what they hold.
@@ -216,6 +224,7 @@ impl Patched {
             function,
             hidden: rewrite.hidden.len(),
             looks_up: changes.looks_up,
+            is_out: false,
             edits: changes.edits.into_iter().map(edit).collect(),
             regions: changes.regions.into_iter().map(|(a, b)| (there(a) + 1, there(b))).collect(),
             moved: changes.moved.into_iter().map(|(a, b)| (there(a), there(b))).collect(),
@@ -224,9 +233,21 @@ impl Patched {
         }
     }
 
-    /// What is changed.
+    /// What is changed, as long as it is.
     pub fn edits(&self) -> &[Edit] {
-        &self.edits
+        if self.is_out { &[] } else { &self.edits }
+    }
+
+    /// Whether the same is changed to the same.
+    pub fn has_edits_of(&self, other: &Patched) -> bool {
+        self.edits == other.edits
+    }
+
+    /// Whether what was to be changed is there as if it never was: the file was mapped once more.
+    pub fn is_original(&self, process: &Process) -> bool {
+        let Some(edit) = self.edits.first() else { return false };
+        let mut there = vec![0; edit.new_bytes().len()];
+        process.read(edit.address, &mut there).is_ok() && there == edit.original_bytes()
     }
 
     /// Whether some of another one's jumps are where its instructions stood.
@@ -354,5 +375,5 @@ pub(super) fn tag(process: &Process, patched: &[Patched]) -> Result<(), TagError
 /// there: stubs stay, and lead back behind the jump. The addresses come back at which the program has put something
 /// else meanwhile, which is left there.
 pub(super) fn restore(process: &Process, patched: &[Patched]) -> Result<Vec<u64>, PtraceError> {
-    edits::take_out(process, patched.iter().flat_map(|patched| &patched.edits))
+    edits::take_out(process, patched.iter().flat_map(Patched::edits))
 }

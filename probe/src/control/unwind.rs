@@ -95,14 +95,24 @@ impl Tagged {
 
     /// Gives tables that were made before the dynamic linker had run the linker's record of the file.
     pub(super) fn name_objects(&self) -> Result<(), TagError> {
-        let mut at = self.read_word(self.list)?;
-        while at != 0 {
+        for table in &self.tables {
+            let at = table.start;
             if self.read_word(at + node::LINK_MAP)? == 0 {
                 let bias = self.read_word(at + node::BIAS)?;
                 let map = linker::link_map(&self.process, bias).unwrap_or(0);
                 self.process.write(at + node::LINK_MAP, &map.to_le_bytes())?;
             }
-            at = self.read_word(at + node::NEXT)?;
+        }
+        Ok(())
+    }
+
+    /// Gives tables of a file that was loaded once more the linker's record of it.
+    pub(super) fn name_object(&self, bias: u64) -> Result<(), TagError> {
+        let map = linker::link_map(&self.process, bias).unwrap_or(0);
+        for table in &self.tables {
+            if self.read_word(table.start + node::BIAS)? == bias {
+                self.process.write(table.start + node::LINK_MAP, &map.to_le_bytes())?;
+            }
         }
         Ok(())
     }
