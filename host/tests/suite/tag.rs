@@ -199,10 +199,6 @@ fn what_cannot_be_run_is_an_error() {
         (&["attach", "2147483647"], "process 2147483647"),
         (&["detach", "2147483647"], "process 2147483647"),
         (&["run", "--sink", "none", "--budget", "5%", "--", "/bin/true"], "a budget needs counts"),
-        (
-            &["run", "--sink", "none", "-o", "none.json", "--", "/bin/true"],
-            "--sink none writes nothing",
-        ),
         (&["run", "--sink", "card", "--window", "/nonexistent", "--", "/bin/true"], "/nonexistent"),
         (&["run", "--sink", "card", "--window", "/dev/zero:1", "--", "/bin/true"], "/dev/zero"),
         (&["list", "/dev/null"], "/dev/null"),
