@@ -17,8 +17,10 @@
 //! Invariant: before a call the place is what the file has there. What a killed controller has left is found by that
 //! ([`Process::clear_sites`]) and replaced by what the file has.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -27,7 +29,7 @@ use nix::unistd::Pid;
 
 use super::inject::Mask;
 use super::seccomp::Call;
-use super::{Mapping, Process, PtraceError, mapped, mappings};
+use super::{FileId, Mapping, Process, PtraceError, mapped, mappings};
 
 /// Room for the code and what it puts back, in bytes.
 const CODE_BYTES: usize = 288;
@@ -122,9 +124,18 @@ impl Process {
     /// Sites where nobody is, nor comes back to; they are as their files have them.
     fn free_sites(&mut self) -> Result<Vec<Site>, PtraceError> {
         let mappings = mappings(self.pid)?;
-        let code = mappings.iter().filter(|one| one.executable && !one.shared);
-        let mut sites: Vec<Site> =
-            code.filter_map(|one| self.rest(one, &mappings)).take(SITES).collect();
+        // A file may be mapped more than once: the nearest beginning before a mapping is that of its headers.
+        let mut firsts: HashMap<(Option<FileId>, &Path), &Mapping> = HashMap::new();
+        let with_first = mappings.iter().map(|one| {
+            let key = (one.file, one.path.as_path());
+            if one.offset == 0 && !one.writable && one.file.is_some() {
+                firsts.insert(key, one);
+            }
+            (one, firsts.get(&key).copied())
+        });
+        let code = with_first.filter(|(one, _)| one.executable && !one.shared);
+        let rests = code.filter_map(|(one, first)| self.rest(one, first, &mappings));
+        let mut sites: Vec<Site> = rests.take(SITES).collect();
         let entry = self.entry().filter(|_| sites.is_empty());
         sites.extend(entry.map(|address| Site { address, original: None }));
         // A thread of a controller that has died may be on its way back.
@@ -159,19 +170,17 @@ impl Process {
     }
 
     /// The end of a file's instructions, if they end early enough in their last page. The headers that say so are
-    /// read from memory: the file's path may lead to another one.
-    fn rest(&self, mapping: &Mapping, mappings: &[Mapping]) -> Option<Site> {
-        let is_first = |one: &&Mapping| {
-            one.is_same_file(mapping)
-                && one.offset == 0
-                && one.start <= mapping.start
-                && !one.writable
-        };
+    /// read from memory: the file's path may lead to another one. `first`: where the file's beginning is.
+    fn rest(
+        &self,
+        mapping: &Mapping,
+        first: Option<&Mapping>,
+        mappings: &[Mapping],
+    ) -> Option<Site> {
         let is_vdso = mapping.path.as_os_str() == "[vdso]";
         let first = match is_vdso {
             true => mapping,
-            // The nearest: a file may be mapped more than once.
-            false => mappings.iter().rfind(is_first)?,
+            false => first?,
         };
         let mut headers = vec![0; HEADERS];
         self.read(first.start, &mut headers).ok()?;
