@@ -12,6 +12,7 @@ mod boundaries;
 mod budget;
 mod calls;
 mod child;
+mod code;
 mod collector;
 mod compare;
 mod edits;

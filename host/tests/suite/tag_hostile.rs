@@ -2,6 +2,7 @@
 //! nobody else is touched.
 
 mod libraries;
+mod memory;
 mod programs;
 mod random;
 

@@ -58,6 +58,12 @@ pub enum TagError {
         /// Where in that file.
         offset: u64,
     },
+    /// There is too much to be searched.
+    #[error(
+        "process {0}: it has more than {1} GiB of instructions, too many to look for what sets the register gs; \
+         --sink none does not need it, and --force does not look"
+    )]
+    TooMuchCode(Pid, u64),
     /// What a log's tags call is forbidden.
     #[error("process {0}: --sink log makes system calls of its own, rt_sigprocmask and futex: {1}")]
     NoLog(Pid, Forbidden),

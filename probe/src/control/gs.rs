@@ -5,7 +5,7 @@
 
 use memchr::memmem;
 
-use super::TagError;
+use super::{TagError, code};
 use crate::ptrace::{Process, mappings};
 use crate::stubs::Sink;
 
@@ -26,19 +26,24 @@ pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
     if sink == Sink::None || process.treatment.force {
         return Ok(());
     }
-    let mapped = mappings(process.pid)?;
-    for one in mapped.iter().filter(|one| one.executable && one.file.is_some()) {
-        for start in (one.start..one.end).step_by(BLOCK_BYTES as usize) {
-            let end = one.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
-            let mut bytes = vec![0; (end - start) as usize];
+    let pid = process.pid;
+    let mapped = mappings(pid)?;
+    let (parts, is_all) = code::parts(process, &mapped, mapped.iter(), true);
+    if !is_all {
+        return Err(TagError::TooMuchCode(pid, code::BUDGET >> 30));
+    }
+    let mut bytes = Vec::new();
+    for part in parts {
+        for start in part.range.clone().step_by(BLOCK_BYTES as usize) {
+            let end = part.range.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
+            bytes.resize((end - start) as usize, 0);
             // Behind the end of its file there are none.
             if process.read(start, &mut bytes).is_err() {
                 break;
             }
             if let Some(at) = setting(&bytes) {
-                let (pid, path) = (process.pid, one.path.clone());
-                let offset = one.offset + (start - one.start) + at as u64;
-                return Err(TagError::SetsGs { pid, path, offset });
+                let offset = part.offset(start + at as u64);
+                return Err(TagError::SetsGs { pid, path: part.mapping.path.clone(), offset });
             }
         }
     }

@@ -42,7 +42,8 @@ pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<u64> {
     let is_text = |one: &&Mapping| {
         let skipped = text.offset.checked_sub(one.offset);
         let is_in = skipped.is_some_and(|skipped| skipped < one.end - one.start);
-        one.executable && one.is_same_file(file) && is_in
+        // What is written to shared memory is written to the file.
+        one.executable && !one.shared && one.is_same_file(file) && is_in
     };
     let mapping = mapped.iter().find(is_text)?;
     Some(mapping.start.wrapping_add(text.offset - mapping.offset).wrapping_sub(text.start))

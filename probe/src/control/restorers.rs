@@ -9,15 +9,18 @@ use std::ops::Range;
 
 use super::edits::{self, Edit};
 use super::shared::{Overwritten, tsc};
-use super::{TagError, Tagged, areas};
+use super::{TagError, Tagged, areas, code};
 use crate::elf::{Function, has_unwind_information};
-use crate::ptrace::{Mapping, Process, PtraceError, mappings, open_mapped};
+use crate::ptrace::{FileId, Mapping, Process, PtraceError, mappings, open_mapped};
 use crate::stubs::restorer::{self, Entry, FIRST_LIST, Kind, ROOM};
 use crate::stubs::{StubError, jump};
 
 /// Bytes of code that are looked through at once; restorers that lie across an end are found too.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 16;
+/// Restorers that are changed in a process, and places that look like one: a C library and a runtime have one each.
+const MOST: usize = 64;
+const MOST_CANDIDATES: usize = 1 << 10;
 
 /// A restorer that was changed.
 #[derive(Clone, Debug)]
@@ -42,6 +45,7 @@ pub(super) struct Restorers {
     pub has_resumptions: bool,
     /// What handlers return to and was looked for; some of it cannot be changed.
     pub searched: BTreeSet<u64>,
+    looked_at: LookedAt,
 }
 
 impl Restorers {
@@ -54,6 +58,7 @@ impl Restorers {
             session,
             has_resumptions: false,
             searched: BTreeSet::new(),
+            looked_at: LookedAt::new(),
         }
     }
 
@@ -93,26 +98,45 @@ impl Restorers {
     }
 }
 
-/// Restorers in the code of files.
-fn find(process: &Process) -> Result<Vec<(u64, Kind)>, TagError> {
-    let mut found = Vec::new();
+/// Restorers in the code of files that is not known yet, the first ones if there are too many. What is mapped shared is
+/// left alone: it is the file itself.
+fn find(process: &Process, looked_at: &mut LookedAt) -> Result<Vec<(u64, Kind)>, TagError> {
+    let mut found: Vec<(u64, Kind)> = Vec::new();
     let all = mappings(process.pid)?;
-    for mapping in all.iter().filter(|one| one.executable && one.path.is_absolute()) {
-        let mut piece = Vec::new();
-        for start in (mapping.start..mapping.end).step_by(PIECE as usize) {
-            piece.resize((mapping.end - start).min(PIECE + OVERLAP) as usize, 0);
+    let is_code = |one: &&Mapping| one.executable && one.path.is_absolute() && !one.shared;
+    let now: LookedAt = all.iter().filter(is_code).map(key).collect();
+    let new = all.iter().filter(is_code).filter(|one| !looked_at.contains(&key(one)));
+    let (parts, _) = code::parts(process, &all, new, false);
+    let mut candidates = 0;
+    let mut piece = Vec::new();
+    'all: for part in &parts {
+        for start in part.range.clone().step_by(PIECE as usize) {
+            piece.resize((part.range.end - start).min(PIECE + OVERLAP) as usize, 0);
             if process.read(start, &mut piece).is_err() {
                 break;
             }
-            let here = restorer::find(&piece).map(|(at, kind)| (start + at, kind));
-            let can_change =
-                |(address, kind): &(u64, Kind)| can_change(process, mapping, &all, *address, *kind);
-            found.extend(here.filter(can_change));
+            for (at, kind) in restorer::find(&piece) {
+                candidates += 1;
+                if candidates > MOST_CANDIDATES || found.len() >= MOST {
+                    break 'all;
+                }
+                if can_change(process, part.mapping, &all, start + at, kind) {
+                    found.push((start + at, kind));
+                }
+            }
         }
     }
+    *looked_at = now;
     found.sort_unstable_by_key(|(address, _)| *address);
     found.dedup_by_key(|(address, _)| *address);
     Ok(found)
+}
+
+/// What mappings were looked at.
+type LookedAt = BTreeSet<(u64, u64, u64, Option<FileId>)>;
+
+fn key(mapping: &Mapping) -> (u64, u64, u64, Option<FileId>) {
+    (mapping.start, mapping.end, mapping.offset, mapping.file)
 }
 
 /// `mapped`: all mappings of the process.
@@ -132,8 +156,8 @@ fn can_change(
 impl Tagged {
     /// Changes all restorers that are not; all threads are stopped.
     pub(super) fn change_restorers(&mut self) -> Result<(), TagError> {
-        for (address, kind) in find(&self.process)? {
-            if self.restorers.holds(address) {
+        for (address, kind) in find(&self.process, &mut self.restorers.looked_at)? {
+            if self.restorers.holds(address) || self.restorers.all.len() >= MOST {
                 continue;
             }
             match self.change_restorer(address, kind) {
@@ -146,6 +170,13 @@ impl Tagged {
     }
 
     fn change_restorer(&mut self, address: u64, kind: Kind) -> Result<(), TagError> {
+        // Some memory cannot be written to, whoever does it.
+        let mut original = [0; 5];
+        self.process.read(address, &mut original)?;
+        match self.process.write(address, &original) {
+            Err(PtraceError::System { .. }) => return Ok(()),
+            written => written?,
+        }
         let shared = self.collector.shared();
         let area = areas::reserve_near(&mut self.process, shared, address, ROOM)?;
         let call = address + kind.call_at();
@@ -156,8 +187,6 @@ impl Tagged {
         let first = self.restorers.first_list;
         self.process.write(area.start + FIRST_LIST, &first.to_le_bytes())?;
         let new = jump(address, area.start);
-        let mut original = [0; 5];
-        self.process.read(address, &mut original)?;
         let edit = Edit::new(address, original.into(), new.into(), true);
         self.collector.note(&edits::overwritten([&edit].into_iter()))?;
         self.areas.push(area.clone());

@@ -1,0 +1,122 @@
+//! Programs with so much memory, or such memory, that looking at all of it would take minutes or harm somebody.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::{Beside, errors, program};
+use crate::scratch;
+use crate::tag::{calls, hmtt_tag};
+
+/// Maps what its argument says, and calls a function for each byte of its input.
+const MAPS: &str = r#"
+#include <alloca.h>
+#include <sys/resource.h>
+#define CODE (PROT_READ | PROT_EXEC)
+static int file(uint64_t bytes) {
+    int one = memfd_create("library", 0);
+    if (one < 0 || ftruncate(one, bytes)) _exit(9);
+    return one;
+}
+static unsigned char *map(int one, uint64_t bytes, uint64_t offset, int how) {
+    unsigned char *start = mmap(0, bytes, CODE, how, one, offset);
+    if (start == MAP_FAILED) { say("none\n"); _exit(0); }
+    return start;
+}
+int main(int count, char **words) {
+    const unsigned char returns[] = { 0xcc, 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05, 0xcc };
+    unsigned char *shared = 0;
+    char byte;
+    int one;
+    (void)count;
+    switch (words[1][0]) {
+    case 'h': // Holes, again and again.
+        one = file(64ul << 20);
+        for (int i = 0; i < 4096; i++) map(one, 64ul << 20, 0, MAP_PRIVATE);
+        break;
+    case 't': // A terabyte of them.
+        map(file(1ul << 40), 1ul << 40, 0, MAP_PRIVATE | MAP_NORESERVE);
+        break;
+    case 'p': // Pages that the kernel cannot make one mapping of.
+        one = file(8192);
+        for (int i = 0; i < 50000; i++) map(one, 4096, 4096, MAP_PRIVATE);
+        break;
+    case 'r': // What looks like what handlers return to, a hundred thousand times.
+        one = file(0);
+        for (int i = 0; i < 100000; i++) if (write(one, returns, sizeof returns) < 0) _exit(9);
+        map(one, 100000 * sizeof returns, 0, MAP_PRIVATE);
+        break;
+    case 's': // The same in the file itself, which cannot be written to by this mapping.
+        one = file(0);
+        if (write(one, returns, sizeof returns) < 0) _exit(9);
+        shared = map(one, 4096, 0, MAP_SHARED);
+        break;
+    case 'k': { // A stack that is full of code addresses.
+        struct rlimit limit;
+        getrlimit(RLIMIT_STACK, &limit);
+        uint64_t size = limit.rlim_cur > 80ul << 20 ? 64ul << 20 : limit.rlim_cur / 4 * 3;
+        volatile uint64_t *all = alloca(size);
+        for (uint64_t i = 0; i < size / 8; i++) all[i] = (uint64_t)call + i % 4;
+        break;
+    }
+    }
+    say("ready\n");
+    while (read(0, &byte, 1) == 1) call(1);
+    if (shared && memcmp(shared, returns, sizeof returns)) say("changed\n");
+    say("end\n");
+    _exit(3);
+}
+"#;
+
+#[test]
+fn a_program_with_endless_memory_is_tagged() {
+    let Some(program) = program("maps", MAPS, &[]) else { return };
+    let counts = scratch("tag-hostile-maps.json");
+    for how in ["h", "p", "r", "s", "k"] {
+        let mut beside = Beside::start(&program, &[how]);
+        if beside.line() != "ready" {
+            crate::skipped(format!("{how}: so much cannot be mapped here"));
+            continue;
+        }
+        let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
+        let mut tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+        // It takes a second. Without bounds it is minutes to hours.
+        let patience = Instant::now() + Duration::from_secs(100);
+        let maps = format!("/proc/{}/maps", beside.pid());
+        let is_tagged = || {
+            let maps = std::fs::read(&maps).unwrap();
+            maps.windows(9).filter(|text| text == b"hmtt-tag-").count() > 0
+        };
+        while !is_tagged() {
+            assert!(tag.try_wait().unwrap().is_none(), "{how}");
+            assert!(Instant::now() < patience, "{how}: it does not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // All its threads stand still until the tags are in.
+        let status = format!("/proc/{}/status", beside.pid());
+        while std::fs::read_to_string(&status).unwrap().contains("(tracing stop)") {
+            assert!(Instant::now() < patience, "{how}: it does not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        beside.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
+        assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)), "{how}");
+        let tag = tag.wait_with_output().unwrap();
+        assert_eq!(tag.status.code(), Some(3), "{how}: {}", errors(&tag));
+        assert_eq!(calls(&counts)["work"], 5, "{how}");
+    }
+}
+
+#[test]
+fn a_program_with_too_many_instructions_is_refused_and_named() {
+    let Some(program) = program("maps-all", MAPS, &[]) else { return };
+    let counts = scratch("tag-hostile-maps-all.json");
+    let mut beside = Beside::start(&program, &["t"]);
+    if beside.line() != "ready" {
+        return crate::skipped("a terabyte cannot be mapped here");
+    }
+    let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
+    let refused = hmtt_tag(&words).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(errors(&refused).contains("too many to look for"), "{}", errors(&refused));
+    assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
+}

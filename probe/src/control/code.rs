@@ -1,0 +1,200 @@
+//! The instructions of files in a process's memory, to be searched: each part of a file once, and no more than a budget.
+//!
+//! A program can map one file a thousand times, and files of terabytes that are nearly all holes. So what is searched
+//! are parts of files, at the first place where each is mapped, without the holes of large ones. What a program has
+//! written over a hole, or over another mapping of the same part, is not found.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use rustix::fs::SeekFrom;
+
+use crate::ptrace::{FileId, Mapping, Process, open_mapped};
+
+/// Bytes that are searched at most: the largest programs have some GiB of instructions, and one takes half a second.
+pub(super) const BUDGET: u64 = 4 << 30;
+/// Holes are looked for in what is larger, and passed over if they are.
+const LARGE: u64 = 16 << 20;
+const HOLE: u64 = 1 << 20;
+
+/// A part of a file in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Part<'m> {
+    pub mapping: &'m Mapping,
+    /// Its addresses.
+    pub range: Range<u64>,
+}
+
+impl Part<'_> {
+    /// Where in the file an address of it is.
+    pub fn offset(&self, address: u64) -> u64 {
+        self.mapping.offset + (address - self.mapping.start)
+    }
+}
+
+/// The parts of executable files that mappings have, by address, and whether those are all. `mapped`: all mappings;
+/// `unopened`: whether large files are searched that cannot be opened, so that nobody knows their holes.
+pub(super) fn parts<'m>(
+    process: &Process,
+    mapped: &[Mapping],
+    wanted: impl Iterator<Item = &'m Mapping>,
+    unopened: bool,
+) -> (Vec<Part<'m>>, bool) {
+    let mut seen: HashMap<(FileId, &Path), Ranges> = HashMap::new();
+    let (mut all, mut left) = (Vec::new(), BUDGET);
+    for mapping in wanted.filter(|one| one.executable) {
+        let Some(file) = mapping.file else { continue };
+        let end = mapping.offset.saturating_add(mapping.end - mapping.start);
+        let seen = seen.entry((file, &mapping.path)).or_default();
+        for offsets in seen.add(mapping.offset..end) {
+            let data = match offsets.end - offsets.start > LARGE {
+                true => data(process, mapping, mapped, &offsets, left),
+                false => Some(vec![offsets.clone()]),
+            };
+            let data = data.or_else(|| unopened.then(|| vec![offsets])).unwrap_or_default();
+            for offsets in data {
+                let bytes = offsets.end - offsets.start;
+                let start = mapping.start + (offsets.start - mapping.offset);
+                let taken = bytes.min(left);
+                all.push(Part { mapping, range: start..start + taken });
+                left -= taken;
+                if taken < bytes {
+                    return (all, false);
+                }
+            }
+        }
+    }
+    (all, true)
+}
+
+/// What of a file is no hole, as far as its file system tells. `None` if it cannot be opened.
+fn data(
+    process: &Process,
+    mapping: &Mapping,
+    mapped: &[Mapping],
+    offsets: &Range<u64>,
+    most: u64,
+) -> Option<Vec<Range<u64>>> {
+    let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+    let file = open_mapped(process.pid, mapping, mapped, read).ok()?;
+    Some(data_of(&file, offsets, most))
+}
+
+fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = Vec::new();
+    let (mut at, mut bytes) = (offsets.start, 0);
+    // One more than may be searched, so that what is left out is known.
+    while at < offsets.end && bytes <= most {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start.max(at),
+            // Nothing but a hole.
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(_) => offsets.start,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(offsets.end);
+        let end = end.min(offsets.end);
+        if start >= end {
+            break;
+        }
+        bytes += end - start;
+        match all.last_mut() {
+            Some(last) if start.saturating_sub(last.end) < HOLE => last.end = end,
+            _ => all.push(start..end),
+        }
+        at = end;
+    }
+    all
+}
+
+/// Ranges that do not overlap.
+#[derive(Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    /// Adds one. What of it was not there comes back.
+    fn add(&mut self, new: Range<u64>) -> Vec<Range<u64>> {
+        let before = self.0.range(..new.start).next_back().filter(|(_, end)| **end >= new.start);
+        let mut whole = before.map_or(new.start, |(start, _)| *start)..new.end;
+        let mut rest = Vec::new();
+        let mut at = new.start;
+        let overlapping: Vec<(u64, u64)> =
+            self.0.range(whole.start..=new.end).map(|(start, end)| (*start, *end)).collect();
+        for (start, end) in overlapping {
+            if at < start {
+                rest.push(at..start);
+            }
+            at = at.max(end);
+            whole.end = whole.end.max(end);
+            self.0.remove(&start);
+        }
+        if at < new.end {
+            rest.push(at..new.end);
+        }
+        self.0.insert(whole.start, whole.end);
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom as To, Write};
+
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    #[test]
+    fn what_is_added_twice_comes_back_once() {
+        let mut ranges = Ranges::default();
+        let mut add = |start, end| -> Vec<(u64, u64)> {
+            ranges.add(start..end).into_iter().map(|one| (one.start, one.end)).collect()
+        };
+        assert_eq!(add(10, 20), [(10, 20)]);
+        assert_eq!(add(15, 30), [(20, 30)]);
+        assert_eq!(add(40, 50), [(40, 50)]);
+        assert_eq!(add(0, 60), [(0, 10), (30, 40), (50, 60)]);
+        assert_eq!(add(5, 55), []);
+        assert_eq!(ranges.0, BTreeMap::from([(0, 60)]));
+    }
+
+    fn mapping(start: u64, bytes: u64, offset: u64, inode: u64) -> Mapping {
+        let file = Some(FileId { device: (1, 1), inode });
+        let (writable, executable, shared) = (false, true, false);
+        let (end, path) = (start + bytes, "/no/such/file".into());
+        Mapping { start, end, writable, executable, shared, offset, file, path }
+    }
+
+    #[test]
+    fn a_file_that_is_mapped_thousands_of_times_is_searched_once_and_no_more_than_a_budget() {
+        let process = Process::of(Pid::this()).unwrap();
+        const BYTES: u64 = 64 << 20;
+        let same: Vec<Mapping> =
+            (1..4096).map(|n| mapping(n << 32, BYTES, n % 2 * BYTES / 2, 7)).collect();
+        let (parts, is_all) = super::parts(&process, &same, same.iter(), true);
+        let bytes: u64 = parts.iter().map(|part| part.range.end - part.range.start).sum();
+        assert_eq!((bytes, is_all), (BYTES / 2 * 3, true));
+        let others: Vec<Mapping> = (1..4096).map(|n| mapping(n << 32, BYTES, 0, n)).collect();
+        let (parts, is_all) = super::parts(&process, &others, others.iter(), true);
+        let bytes: u64 = parts.iter().map(|part| part.range.end - part.range.start).sum();
+        assert_eq!((bytes, is_all), (BUDGET, false));
+        assert!(super::parts(&process, &others, others.iter(), false).0.is_empty());
+    }
+
+    #[test]
+    fn holes_are_not_searched() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 40).unwrap();
+        for at in [100 << 20, 200 << 20] {
+            file.seek(To::Start(at)).unwrap();
+            file.write_all(&[1]).unwrap();
+        }
+        let data = data_of(&file, &(0..1 << 40), BUDGET);
+        // A file system without holes has data everywhere.
+        if data.len() > 1 {
+            let bytes: u64 = data.iter().map(|one| one.end - one.start).sum();
+            assert!(data.len() == 2 && bytes <= 2 << 20, "{data:?}");
+        }
+    }
+}
