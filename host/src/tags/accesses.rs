@@ -11,6 +11,7 @@
 pub mod bus;
 pub mod ledger;
 pub mod log_calls;
+pub mod open_calls;
 pub mod owners;
 pub mod pages;
 pub mod steps;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::open_calls::OpenCalls;
 use crate::tags::hash::FastMap;
 
 /// Whose accesses are.
@@ -38,19 +39,19 @@ pub struct Change {
     pub is_start: bool,
 }
 
-/// A thread's open functions; the last that was entered counts as the innermost, whatever stack it is on.
-#[derive(Clone, Debug, Default)]
-struct Open {
-    calls: Vec<u32>,
-    /// How often each is open.
-    depths: FastMap<u32, u32>,
-}
-
-/// What is open in all threads. Changes come in pairs: what starts has not been, what stops has.
+/// What is open in all threads; the function that a thread entered last counts as the innermost one, whatever stack it
+/// is on. Changes come in pairs: what starts has not been, what stops has.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
+    calls: OpenCalls,
     threads: Vec<Open>,
     running: BTreeSet<usize>,
+}
+
+/// A thread's open functions, and how often each is open.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    depths: FastMap<u32, u32>,
 }
 
 fn both(owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
@@ -58,39 +59,8 @@ fn both(owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
 }
 
 impl Open {
-    /// Everything of the thread starts or stops.
-    fn all(&self, is_start: bool, to: &mut impl FnMut(Change)) {
-        if let Some(own) = self.calls.last() {
-            to(Change { kind: Kind::Own, owner: Owner::Function(*own), is_start });
-        }
-        for number in self.depths.keys() {
-            to(Change { kind: Kind::Inclusive, owner: Owner::Function(*number), is_start });
-        }
-    }
-
-    /// Adds or removes a call while the thread is the only one; says what changes if `to` is told.
-    fn change(&mut self, number: u32, is_entry: bool, to: &mut impl FnMut(Change)) {
-        let own = self.calls.last().copied();
-        let has_changed = if is_entry { self.push(number) } else { self.remove(number) };
-        if has_changed {
-            let owner = Owner::Function(number);
-            to(Change { kind: Kind::Inclusive, owner, is_start: is_entry });
-        }
-        let now = self.calls.last().copied();
-        if own != now {
-            let mut tell = |number: Option<u32>, is_start| {
-                if let Some(owner) = number.map(Owner::Function) {
-                    to(Change { kind: Kind::Own, owner, is_start });
-                }
-            };
-            tell(own, false);
-            tell(now, true);
-        }
-    }
-
     /// Whether it was not open.
     fn push(&mut self, number: u32) -> bool {
-        self.calls.push(number);
         let depth = self.depths.entry(number).or_default();
         *depth += 1;
         *depth == 1
@@ -98,9 +68,6 @@ impl Open {
 
     /// Whether it is not open any more.
     fn remove(&mut self, number: u32) -> bool {
-        // The innermost, except where a thread has several stacks.
-        let Some(at) = self.calls.iter().rposition(|call| *call == number) else { return false };
-        self.calls.remove(at);
         let Some(depth) = self.depths.get_mut(&number) else { return false };
         *depth -= 1;
         let is_last = *depth == 0;
@@ -132,15 +99,50 @@ impl Owners {
         if has_others {
             return self.among_others(thread, number, is_entry, to);
         }
-        let was_running = !self.threads[thread].calls.is_empty();
+        let was_running = self.calls.innermost(thread).is_some();
         if is_entry && !was_running {
             both(Owner::Outside, false, to);
             self.running.insert(thread);
         }
-        self.threads[thread].change(number, is_entry, to);
-        if was_running && self.threads[thread].calls.is_empty() {
+        self.change(thread, number, is_entry, to);
+        if was_running && self.calls.innermost(thread).is_none() {
             self.running.remove(&thread);
             both(Owner::Outside, true, to);
+        }
+    }
+
+    /// Everything of a thread starts or stops.
+    fn all(&self, thread: usize, is_start: bool, to: &mut impl FnMut(Change)) {
+        if let Some(own) = self.calls.innermost(thread) {
+            to(Change { kind: Kind::Own, owner: Owner::Function(own), is_start });
+        }
+        for number in self.threads[thread].depths.keys() {
+            to(Change { kind: Kind::Inclusive, owner: Owner::Function(*number), is_start });
+        }
+    }
+
+    /// Adds or removes a call while its thread is the only one; says what changes if `to` is told.
+    fn change(&mut self, thread: usize, number: u32, is_entry: bool, to: &mut impl FnMut(Change)) {
+        let own = self.calls.innermost(thread);
+        let has_changed = if is_entry {
+            self.calls.enter(thread, number);
+            self.threads[thread].push(number)
+        } else {
+            self.calls.leave(thread, number) && self.threads[thread].remove(number)
+        };
+        if has_changed {
+            let owner = Owner::Function(number);
+            to(Change { kind: Kind::Inclusive, owner, is_start: is_entry });
+        }
+        let now = self.calls.innermost(thread);
+        if own != now {
+            let mut tell = |number: Option<u32>, is_start| {
+                if let Some(owner) = number.map(Owner::Function) {
+                    to(Change { kind: Kind::Own, owner, is_start });
+                }
+            };
+            tell(own, false);
+            tell(now, true);
         }
     }
 
@@ -152,8 +154,8 @@ impl Owners {
         to: &mut impl FnMut(Change),
     ) {
         let before = self.running.len();
-        self.threads[thread].change(number, is_entry, &mut |_| {});
-        if self.threads[thread].calls.is_empty() {
+        self.change(thread, number, is_entry, &mut |_| {});
+        if self.calls.innermost(thread).is_none() {
             self.running.remove(&thread);
         } else {
             self.running.insert(thread);
@@ -162,12 +164,12 @@ impl Owners {
         let only = self.running.iter().find(|other| **other != thread);
         match (only, before, self.running.len()) {
             (Some(only), 1, 2) => {
-                self.threads[*only].all(false, to);
+                self.all(*only, false, to);
                 both(Owner::Several, true, to);
             }
             (Some(only), 2, 1) => {
                 both(Owner::Several, false, to);
-                self.threads[*only].all(true, to);
+                self.all(*only, true, to);
             }
             _ => {}
         }

@@ -9,18 +9,44 @@ use proptest::prelude::*;
 use super::ledger::{Ledger, Moment, Share, Traffic};
 use super::owners::{Change, Kind, Owner, Owners};
 
-/// A thread enters a function or leaves its innermost, then some accesses come.
+/// Functions that are called.
+const FUNCTIONS: u32 = 8;
+/// Most deeds.
+const DEEDS: usize = 250;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Enters(u32),
+    /// Its innermost function.
+    Leaves,
+    /// The innermost call of the function at a depth.
+    LeavesOther(prop::sample::Index),
+    /// So many, from the innermost or from the outermost on.
+    LeavesMany(usize, bool),
+}
+
+/// A thread does something, then some accesses come.
 #[derive(Clone, Copy, Debug)]
 struct Deed {
     thread: usize,
-    enters: Option<u32>,
+    does: Does,
     accesses: u64,
 }
 
+/// Deeds of so many threads, whose stacks are the deeper the more often they enter.
 fn deeds(threads: usize) -> impl Strategy<Value = Vec<Deed>> {
-    let deed = (0..threads, prop::option::of(0u32..4), 0u64..4)
-        .prop_map(|(thread, enters, accesses)| Deed { thread, enters, accesses });
-    prop::collection::vec(deed, 0..150)
+    (2u32..12).prop_flat_map(move |entries| {
+        let does = prop_oneof![
+            entries => (0..FUNCTIONS).prop_map(Does::Enters),
+            3 => Just(Does::Leaves),
+            2 => any::<prop::sample::Index>().prop_map(Does::LeavesOther),
+            1 => (0usize..20, any::<bool>()).prop_map(|(count, inner)| Does::LeavesMany(count, inner)),
+        ];
+        let deed = (0..threads, does, 0u64..4)
+            .prop_map(|(thread, does, accesses)| Deed { thread, does, accesses });
+        prop::collection::vec(deed, 0..DEEDS)
+    })
 }
 
 /// Whose an access is: of one, and of which.
@@ -36,15 +62,31 @@ fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
     }
 }
 
-/// Does something, if it can be done.
-fn does(stacks: &mut [Vec<u32>], deed: Deed) -> Option<(u32, bool)> {
-    let stack = &mut stacks[deed.thread];
-    match deed.enters {
-        Some(number) => {
-            stack.push(number);
-            Some((number, true))
+/// Does something: tells what is entered and left, one after the other.
+fn does(stacks: &mut [Vec<u32>], deed: Deed, mut tell: impl FnMut(&[Vec<u32>], u32, bool)) {
+    let depth = stacks[deed.thread].len();
+    let mut leave = |stacks: &mut [Vec<u32>], place: usize| {
+        let stack = &mut stacks[deed.thread];
+        if let Some(number) = stack.get(place).copied() {
+            // Of several calls of a function the innermost one ends.
+            let latest = stack.iter().rposition(|call| *call == number).unwrap();
+            stack.remove(latest);
+            tell(stacks, number, false);
         }
-        None => stack.pop().map(|number| (number, false)),
+    };
+    match deed.does {
+        Does::Enters(number) => {
+            stacks[deed.thread].push(number);
+            tell(stacks, number, true);
+        }
+        Does::Leaves => leave(stacks, depth.wrapping_sub(1)),
+        Does::LeavesOther(_) if depth == 0 => {}
+        Does::LeavesOther(place) => leave(stacks, place.index(depth)),
+        Does::LeavesMany(count, is_inner) => {
+            for left in 1..=count.min(depth) {
+                leave(stacks, if is_inner { depth - left } else { 0 });
+            }
+        }
     }
 }
 
@@ -70,7 +112,7 @@ fn share(ledger: &Ledger, kind: Kind, owner: Owner) -> Option<&Share> {
 }
 
 fn keys() -> impl Iterator<Item = (Kind, Owner)> {
-    let owners = (0..4).map(Owner::Function).chain([Owner::Outside, Owner::Several]);
+    let owners = (0..FUNCTIONS).map(Owner::Function).chain([Owner::Outside, Owner::Several]);
     owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
 }
 
@@ -81,9 +123,9 @@ proptest! {
         split.begin(&mut |change| ledger.change(change));
         let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
         for deed in deeds {
-            if let Some((number, is_entry)) = does(&mut stacks, deed) {
+            does(&mut stacks, deed, |_, number, is_entry| {
                 split.call(deed.thread, number, is_entry, &mut |change| ledger.change(change));
-            }
+            });
             for _ in 0..deed.accesses {
                 all += 1;
                 let address = all * 0x5_1234 % (1 << 24);
@@ -105,23 +147,23 @@ proptest! {
     /// Each access is looked at with every state that may have been at its time.
     #[test]
     fn bounds_are_what_is_always_and_ever_possible(
-        deeds in (1usize..3).prop_flat_map(deeds),
-        gaps in prop::collection::vec(0u64..12, 150),
-        accesses in prop::collection::btree_set(0u64..900, 0..200),
+        deeds in (1usize..4).prop_flat_map(deeds),
+        gaps in prop::collection::vec(0u64..12, DEEDS),
+        accesses in prop::collection::btree_set(0u64..1500, 0..300),
         error in 0u64..20,
     ) {
-        let mut stacks = vec![Vec::new(); 3];
+        let mut stacks = vec![Vec::new(); 4];
         let mut split = Owners::default();
         let (mut clock, mut states, mut changes) = (0, vec![(0, owners(&stacks))], Vec::new());
         split.begin(&mut |change| changes.push((0, 0, change)));
         for (deed, gap) in deeds.into_iter().zip(gaps) {
             clock += gap + 1;
-            if let Some((number, is_entry)) = does(&mut stacks, deed) {
+            does(&mut stacks, deed, |stacks, number, is_entry| {
                 split.call(deed.thread, number, is_entry, &mut |change| {
                     changes.push((clock, error, change));
                 });
-                states.push((clock, owners(&stacks)));
-            }
+                states.push((clock, owners(stacks)));
+            });
         }
         let ledger = played(&changes, &accesses);
         let (mut least, mut most) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
@@ -166,4 +208,17 @@ fn played(changes: &[(u64, u64, Change)], accesses: &BTreeSet<u64>) -> Ledger {
     moments.for_each(|(_, moment, change)| ledger.change_at(*change, moment));
     ledger.finish();
     ledger
+}
+
+/// Where an exit searches the stack, this takes 2^40 steps.
+#[test]
+fn an_exit_costs_the_same_whatever_the_depth() {
+    let (mut owners, mut changes) = (Owners::default(), 0);
+    let calls = (0..1 << 20).flat_map(|number| [(number, true); 2]);
+    let exits = (0..1 << 20).flat_map(|number| [(number, false); 2]);
+    for (number, is_entry) in calls.chain(exits) {
+        owners.call(0, number, is_entry, &mut |_| changes += 1);
+    }
+    // Of each function: inclusive and own ones, start and stop; and nobody's.
+    assert_eq!(changes, 4 << 20 | 4);
 }

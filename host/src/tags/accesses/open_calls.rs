@@ -1,0 +1,131 @@
+//! Open calls of threads, which end in any order.
+//!
+//! The calls of a thread are a list from the innermost to the outermost, and those of one function a list within it:
+//! an entry and an exit take the same time whatever the depth, and a call takes memory while it is open.
+
+use crate::tags::hash::FastMap;
+
+/// No call.
+const NONE: usize = usize::MAX;
+
+/// A call, or a free place.
+#[derive(Clone, Copy, Debug)]
+struct OpenCall {
+    number: u32,
+    /// The call that was entered before it, in its thread; the next free place.
+    outer: usize,
+    /// The call that was entered after it, in its thread.
+    inner: usize,
+    /// The call of its function that was entered before it, in its thread.
+    same: usize,
+}
+
+/// What is open in all threads.
+#[derive(Clone, Debug)]
+pub struct OpenCalls {
+    calls: Vec<OpenCall>,
+    free: usize,
+    /// The innermost call of each thread.
+    innermost: Vec<usize>,
+    /// The innermost call of a function in a thread.
+    latest: FastMap<u64, usize>,
+}
+
+impl Default for OpenCalls {
+    fn default() -> Self {
+        let (calls, innermost, latest) = Default::default();
+        OpenCalls { calls, free: NONE, innermost, latest }
+    }
+}
+
+/// A function in a thread: a log of more than 2^32 threads would be longer than any file.
+const fn key(thread: usize, number: u32) -> u64 {
+    (thread as u64) << 32 | number as u64
+}
+
+impl OpenCalls {
+    /// The function that a thread entered last, of those that are open.
+    pub fn innermost(&self, thread: usize) -> Option<u32> {
+        let place = *self.innermost.get(thread)?;
+        self.calls.get(place).map(|call| call.number)
+    }
+
+    /// A thread enters a function.
+    pub fn enter(&mut self, thread: usize, number: u32) {
+        if self.innermost.len() <= thread {
+            self.innermost.resize(thread + 1, NONE);
+        }
+        let outer = self.innermost[thread];
+        let same = self.latest.get(&key(thread, number)).copied().unwrap_or(NONE);
+        let call = OpenCall { number, outer, inner: NONE, same };
+        let place = match self.calls.get_mut(self.free) {
+            Some(free) => {
+                let next = std::mem::replace(free, call).outer;
+                std::mem::replace(&mut self.free, next)
+            }
+            None => {
+                self.calls.push(call);
+                self.calls.len() - 1
+            }
+        };
+        if let Some(outer) = self.calls.get_mut(outer) {
+            outer.inner = place;
+        }
+        self.innermost[thread] = place;
+        self.latest.insert(key(thread, number), place);
+    }
+
+    /// A thread leaves the innermost call of a function. False: there is none.
+    pub fn leave(&mut self, thread: usize, number: u32) -> bool {
+        let Some(place) = self.latest.get(&key(thread, number)).copied() else { return false };
+        let OpenCall { outer, inner, same, .. } = self.calls[place];
+        match self.calls.get_mut(inner) {
+            Some(inner) => inner.outer = outer,
+            None => self.innermost[thread] = outer,
+        }
+        if let Some(outer) = self.calls.get_mut(outer) {
+            outer.inner = inner;
+        }
+        match same {
+            NONE => drop(self.latest.remove(&key(thread, number))),
+            same => drop(self.latest.insert(key(thread, number), same)),
+        }
+        self.calls[place].outer = std::mem::replace(&mut self.free, place);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn calls_are_those_of_plain_stacks(
+            deeds in prop::collection::vec((0usize..3, 0u32..6, prop::bool::weighted(0.55)), 0..600),
+        ) {
+            let (mut open, mut stacks) = (OpenCalls::default(), vec![Vec::new(); 3]);
+            let (mut count, mut most) = (0, 0);
+            for (thread, number, is_entry) in deeds {
+                let stack: &mut Vec<u32> = &mut stacks[thread];
+                if is_entry {
+                    stack.push(number);
+                    open.enter(thread, number);
+                    count += 1;
+                } else {
+                    let place = stack.iter().rposition(|call| *call == number);
+                    let left = place.map(|place| stack.remove(place));
+                    prop_assert_eq!(open.leave(thread, number), left.is_some());
+                    count -= usize::from(left.is_some());
+                }
+                most = most.max(count);
+                prop_assert_eq!(open.calls.len(), most);
+                for (thread, stack) in stacks.iter().enumerate() {
+                    prop_assert_eq!(open.innermost(thread), stack.last().copied());
+                }
+            }
+        }
+    }
+}
