@@ -1,13 +1,17 @@
 //! Accesses between changes of whose they are, to the accesses of each function.
 //!
 //! Counts of what is open are differences of running totals, so that an access costs the same whatever the
-//! depth; pages are told to everything that is open, once in a row.
+//! depth: of all accesses, and for functions that are open of those that are not several threads' ([`Several`]).
+//! Pages are told to everything that is open, once in a row.
+
+mod several;
 
 use std::ops::{AddAssign, Sub};
 
 use super::owners::{Change, Kind, Owner};
 use super::pages::{PAGE_LOG2, PageSet};
 use crate::tags::hash::FastMap;
+use several::Several;
 
 /// What accesses amount to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +95,16 @@ pub enum Moment {
     Latest,
 }
 
+/// Running totals that an owner's accesses are differences of.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    traffic: Traffic,
+    /// Of which it is certain that they may be its.
+    certain: u64,
+    /// Of which it is possible.
+    possible: u64,
+}
+
 /// Accesses of everybody.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -102,8 +116,13 @@ pub struct Ledger {
     pub total: Traffic,
     /// The page that all that is open knows.
     page: Option<u64>,
+    several: Several,
     has_begun: bool,
 }
+
+/// Places of those that are no functions.
+const OUTSIDE: usize = 0;
+const SEVERAL: usize = 1;
 
 impl Ledger {
     /// Time goes on; what was before the first time is nobody's.
@@ -123,6 +142,12 @@ impl Ledger {
         let page = address >> PAGE_LOG2;
         if self.page != Some(page) {
             self.page = Some(page);
+            if let Some((_, shares)) =
+                self.shares.get_mut(SEVERAL).filter(|(_, [own, _])| own.since.is_some())
+            {
+                shares.iter_mut().for_each(|share| share.pages.insert(address));
+                return;
+            }
             for (place, kind) in &self.open {
                 self.shares[*place].1[*kind as usize].pages.insert(address);
             }
@@ -140,42 +165,87 @@ impl Ledger {
     pub fn change_at(&mut self, change: Change, moment: Moment) {
         let Change { kind, owner, is_start } = change;
         let place = self.place(owner);
-        let (total, count) = (self.total, self.total.accesses());
+        let is_of_several = place == SEVERAL && kind == Kind::Inclusive;
+        if is_of_several && moment != Moment::Likeliest {
+            self.step(is_start, moment);
+        }
+        // A function that stops while several threads have open ones has not been the owner since they have.
+        let stops_before =
+            !is_start && kind == Kind::Inclusive && place > SEVERAL && self.several.is_on(moment);
+        let totals = self.totals(place, kind);
         let share = &mut self.shares[place].1[kind as usize];
         match moment {
-            Moment::Earliest => share.earliest(is_start, count),
-            Moment::Latest => share.latest(is_start, count),
-            Moment::Likeliest if is_start => {
-                share.since = Some(total);
-                if share.open_at.is_none() {
-                    share.open_at = Some(self.open.len());
-                    self.open.push((place, kind));
-                }
-                self.page = None;
-            }
-            Moment::Likeliest => {
-                if let Some(since) = share.since.take() {
-                    share.traffic += total - since;
-                }
-                if let Some(at) = share.open_at.take() {
-                    self.open.swap_remove(at);
-                    if let Some((moved, kind)) = self.open.get(at).copied() {
-                        self.shares[moved].1[kind as usize].open_at = Some(at);
-                    }
+            Moment::Earliest => {
+                share.earliest(is_start, totals);
+                if stops_before && !self.several.keep(place) {
+                    share.no_longer_possible(totals);
                 }
             }
+            Moment::Latest if stops_before => {}
+            Moment::Latest => share.latest(is_start, totals),
+            Moment::Likeliest => self.likeliest(place, kind, is_start, totals),
+        }
+    }
+
+    fn likeliest(&mut self, place: usize, kind: Kind, is_start: bool, totals: Totals) {
+        let share = &mut self.shares[place].1[kind as usize];
+        // Who starts does not know the page, nor do those that go on after several threads.
+        self.page = None;
+        if is_start {
+            share.since = Some(totals.traffic);
+            if share.open_at.is_none() {
+                share.open_at = Some(self.open.len());
+                self.open.push((place, kind));
+            }
+            return;
+        }
+        share.stop(totals);
+        if let Some(at) = share.open_at.take() {
+            self.open.swap_remove(at);
+            if let Some((moved, kind)) = self.open.get(at).copied() {
+                self.shares[moved].1[kind as usize].open_at = Some(at);
+            }
+        }
+    }
+
+    /// Several threads have open functions from here on, or no longer.
+    fn step(&mut self, is_start: bool, moment: Moment) {
+        let totals = self.totals(SEVERAL + 1, Kind::Inclusive);
+        for place in self.several.step(is_start, moment) {
+            self.shares[place].1[Kind::Inclusive as usize].no_longer_possible(totals);
+        }
+    }
+
+    /// What an owner's accesses are differences of.
+    fn totals(&self, place: usize, kind: Kind) -> Totals {
+        let (traffic, count) = (self.total, self.total.accesses());
+        if kind == Kind::Own || place <= SEVERAL {
+            return Totals { traffic, certain: count, possible: count };
+        }
+        let several = &self.shares[SEVERAL].1[Kind::Inclusive as usize];
+        let now = several.until(Totals { traffic, certain: count, possible: count });
+        Totals {
+            traffic: traffic - now.traffic,
+            certain: count - now.possible,
+            possible: count - now.certain,
         }
     }
 
     /// Everything is over.
     pub fn finish(&mut self) {
-        let (total, count) = (self.total, self.total.accesses());
-        for share in self.shares.iter_mut().flat_map(|(_, shares)| shares) {
-            if let Some(since) = share.since.take() {
-                share.traffic += total - since;
+        if self.shares.is_empty() {
+            return;
+        }
+        let all = self.totals(OUTSIDE, Kind::Own);
+        let of_functions = self.totals(SEVERAL + 1, Kind::Inclusive);
+        for (place, (_, shares)) in self.shares.iter_mut().enumerate() {
+            for (share, kind) in shares.iter_mut().zip([Kind::Own, Kind::Inclusive]) {
+                let is_of_function = kind == Kind::Inclusive && place > SEVERAL;
+                let totals = if is_of_function { of_functions } else { all };
+                share.stop(totals);
+                share.open_at = None;
+                share.close(totals);
             }
-            share.open_at = None;
-            share.close(count);
         }
         self.open.clear();
     }
@@ -200,8 +270,8 @@ impl Ledger {
             self.shares.push((Owner::Several, Default::default()));
         }
         match owner {
-            Owner::Outside => 0,
-            Owner::Several => 1,
+            Owner::Outside => OUTSIDE,
+            Owner::Several => SEVERAL,
             Owner::Function(number) => {
                 let next = self.shares.len();
                 let place = *self.places.entry(number).or_insert(next);
@@ -215,41 +285,68 @@ impl Ledger {
 }
 
 impl Share {
-    fn earliest(&mut self, is_start: bool, count: u64) {
+    fn earliest(&mut self, is_start: bool, totals: Totals) {
         let bounds = &mut self.bounds;
         if is_start {
             if bounds.possible == 0 {
-                bounds.possible_since = count;
+                bounds.possible_since = totals.possible;
             }
             bounds.possible += 1;
         } else if let Some(since) = bounds.certain_since.take() {
-            self.least += count - since;
+            self.least += totals.certain - since;
         } else {
             bounds.too_short += 1;
         }
     }
 
-    fn latest(&mut self, is_start: bool, count: u64) {
+    fn latest(&mut self, is_start: bool, totals: Totals) {
         let bounds = &mut self.bounds;
         if !is_start {
-            bounds.possible = bounds.possible.saturating_sub(1);
-            if bounds.possible == 0 {
-                self.most += count - bounds.possible_since;
-            }
+            self.no_longer_possible(totals);
         } else if bounds.too_short != 0 {
             bounds.too_short -= 1;
         } else {
-            bounds.certain_since = Some(count);
+            bounds.certain_since = Some(totals.certain);
         }
     }
 
-    fn close(&mut self, count: u64) {
+    /// A stretch has been over.
+    fn no_longer_possible(&mut self, totals: Totals) {
+        let bounds = &mut self.bounds;
+        bounds.possible = bounds.possible.saturating_sub(1);
+        if bounds.possible == 0 {
+            self.most += totals.possible - bounds.possible_since;
+        }
+    }
+
+    fn stop(&mut self, totals: Totals) {
+        if let Some(since) = self.since.take() {
+            self.traffic += totals.traffic - since;
+        }
+    }
+
+    fn close(&mut self, totals: Totals) {
         let bounds = std::mem::take(&mut self.bounds);
         if bounds.possible != 0 {
-            self.most += count - bounds.possible_since;
+            self.most += totals.possible - bounds.possible_since;
         }
         if let Some(since) = bounds.certain_since {
-            self.least += count - since;
+            self.least += totals.certain - since;
         }
+    }
+
+    /// Its accesses up to now.
+    fn until(&self, totals: Totals) -> Totals {
+        let mut until = Totals { traffic: self.traffic, certain: self.least, possible: self.most };
+        if let Some(since) = self.since {
+            until.traffic += totals.traffic - since;
+        }
+        if self.bounds.possible != 0 {
+            until.possible += totals.possible - self.bounds.possible_since;
+        }
+        if let Some(since) = self.bounds.certain_since {
+            until.certain += totals.certain - since;
+        }
+        until
     }
 }

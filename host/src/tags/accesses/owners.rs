@@ -39,49 +39,34 @@ pub struct Change {
     pub is_start: bool,
 }
 
-/// What is open in all threads; the function that a thread entered last counts as the innermost one, whatever stack it
+/// What is open in all threads; the function that a thread entered last counts as its innermost one, whatever stack it
 /// is on. Changes come in pairs: what starts has not been, what stops has.
+///
+/// A function is inclusively the owner from its first entry to its last exit, in all threads. What comes while several
+/// threads have open functions is only [`Owner::Several`]'s, which starts and stops within that: the step from one
+/// thread to two costs the same whatever is open. A function starts when that owner does not own, so one that is
+/// entered meanwhile starts when it stops, if it is still open. (While a thread has open functions no other one can
+/// be the only one, so within these limits everything but that owner's is the function's.)
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     calls: OpenCalls,
-    threads: Vec<Open>,
+    /// How often each function is open, in all threads.
+    times: FastMap<u32, u64>,
     running: BTreeSet<usize>,
+    /// Functions that were entered while several threads had open ones, and have not started.
+    entered: BTreeSet<u32>,
 }
 
-/// A thread's open functions, and how often each is open.
-#[derive(Clone, Debug, Default)]
-struct Open {
-    depths: FastMap<u32, u32>,
-}
-
-fn both(owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
-    [Kind::Own, Kind::Inclusive].into_iter().for_each(|kind| to(Change { kind, owner, is_start }));
-}
-
-impl Open {
-    /// Whether it was not open.
-    fn push(&mut self, number: u32) -> bool {
-        let depth = self.depths.entry(number).or_default();
-        *depth += 1;
-        *depth == 1
-    }
-
-    /// Whether it is not open any more.
-    fn remove(&mut self, number: u32) -> bool {
-        let Some(depth) = self.depths.get_mut(&number) else { return false };
-        *depth -= 1;
-        let is_last = *depth == 0;
-        if is_last {
-            self.depths.remove(&number);
-        }
-        is_last
-    }
+fn tell(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
+    to(Change { kind, owner, is_start });
 }
 
 impl Owners {
     /// What is before the first call.
     pub fn begin(&self, to: &mut impl FnMut(Change)) {
-        both(Owner::Outside, true, to);
+        [Kind::Own, Kind::Inclusive]
+            .into_iter()
+            .for_each(|kind| tell(kind, Owner::Outside, true, to));
     }
 
     /// A thread enters a function, or leaves one that is open.
@@ -92,86 +77,74 @@ impl Owners {
         is_entry: bool,
         to: &mut impl FnMut(Change),
     ) {
-        if self.threads.len() <= thread {
-            self.threads.resize_with(thread + 1, Open::default);
-        }
-        let has_others = self.running.len() > usize::from(self.running.contains(&thread));
-        if has_others {
-            return self.among_others(thread, number, is_entry, to);
-        }
-        let was_running = self.calls.innermost(thread).is_some();
-        if is_entry && !was_running {
-            both(Owner::Outside, false, to);
-            self.running.insert(thread);
-        }
-        self.change(thread, number, is_entry, to);
-        if was_running && self.calls.innermost(thread).is_none() {
-            self.running.remove(&thread);
-            both(Owner::Outside, true, to);
-        }
-    }
-
-    /// Everything of a thread starts or stops.
-    fn all(&self, thread: usize, is_start: bool, to: &mut impl FnMut(Change)) {
-        if let Some(own) = self.calls.innermost(thread) {
-            to(Change { kind: Kind::Own, owner: Owner::Function(own), is_start });
-        }
-        for number in self.threads[thread].depths.keys() {
-            to(Change { kind: Kind::Inclusive, owner: Owner::Function(*number), is_start });
-        }
-    }
-
-    /// Adds or removes a call while its thread is the only one; says what changes if `to` is told.
-    fn change(&mut self, thread: usize, number: u32, is_entry: bool, to: &mut impl FnMut(Change)) {
-        let own = self.calls.innermost(thread);
-        let has_changed = if is_entry {
+        let before = self.own();
+        if is_entry {
             self.calls.enter(thread, number);
-            self.threads[thread].push(number)
-        } else {
-            self.calls.leave(thread, number) && self.threads[thread].remove(number)
-        };
-        if has_changed {
-            let owner = Owner::Function(number);
-            to(Change { kind: Kind::Inclusive, owner, is_start: is_entry });
+            self.running.insert(thread);
+        } else if !self.calls.leave(thread, number) {
+            return;
+        } else if self.calls.innermost(thread).is_none() {
+            self.running.remove(&thread);
         }
-        let now = self.calls.innermost(thread);
-        if own != now {
-            let mut tell = |number: Option<u32>, is_start| {
-                if let Some(owner) = number.map(Owner::Function) {
-                    to(Change { kind: Kind::Own, owner, is_start });
-                }
-            };
-            tell(own, false);
-            tell(now, true);
+        let now = self.own();
+        if !is_entry && self.is_last(number) && !self.entered.remove(&number) {
+            tell(Kind::Inclusive, Owner::Function(number), false, to);
+        }
+        if before != now {
+            tell(Kind::Own, before, false, to);
+            tell(Kind::Own, now, true, to);
+            self.step(before, now, to);
+        }
+        if is_entry && self.is_first(number) {
+            match now {
+                Owner::Several => drop(self.entered.insert(number)),
+                _ => tell(Kind::Inclusive, Owner::Function(number), true, to),
+            }
         }
     }
 
-    fn among_others(
-        &mut self,
-        thread: usize,
-        number: u32,
-        is_entry: bool,
-        to: &mut impl FnMut(Change),
-    ) {
-        let before = self.running.len();
-        self.change(thread, number, is_entry, &mut |_| {});
-        if self.calls.innermost(thread).is_none() {
-            self.running.remove(&thread);
-        } else {
-            self.running.insert(thread);
-        }
-        // Only the step from one thread to two, or back, changes whose accesses are.
-        let only = self.running.iter().find(|other| **other != thread);
-        match (only, before, self.running.len()) {
-            (Some(only), 1, 2) => {
-                self.all(*only, false, to);
-                both(Owner::Several, true, to);
+    /// Whose accesses are, without those of functions called.
+    fn own(&self) -> Owner {
+        let mut running = self.running.iter();
+        match (running.next(), running.next()) {
+            (Some(thread), None) => {
+                self.calls.innermost(*thread).map_or(Owner::Outside, Owner::Function)
             }
-            (Some(only), 2, 1) => {
-                both(Owner::Several, false, to);
-                self.all(*only, true, to);
-            }
-            _ => {}
+            (None, _) => Owner::Outside,
+            _ => Owner::Several,
         }
+    }
+
+    /// From one owner to another: those that are no functions, inclusively.
+    fn step(&mut self, before: Owner, now: Owner, to: &mut impl FnMut(Change)) {
+        if !matches!(before, Owner::Function(_)) {
+            tell(Kind::Inclusive, before, false, to);
+        }
+        if !matches!(now, Owner::Function(_)) {
+            tell(Kind::Inclusive, now, true, to);
+        }
+        if before == Owner::Several {
+            for number in std::mem::take(&mut self.entered) {
+                tell(Kind::Inclusive, Owner::Function(number), true, to);
+            }
+        }
+    }
+
+    /// Whether a function that is entered was not open.
+    fn is_first(&mut self, number: u32) -> bool {
+        let times = self.times.entry(number).or_default();
+        *times += 1;
+        *times == 1
+    }
+
+    /// Whether a function that is left is not open any more.
+    fn is_last(&mut self, number: u32) -> bool {
+        let Some(times) = self.times.get_mut(&number) else { return false };
+        *times -= 1;
+        let is_last = *times == 0;
+        if is_last {
+            self.times.remove(&number);
+        }
+        is_last
     }
 }

@@ -93,6 +93,7 @@ fn does(stacks: &mut [Vec<u32>], deed: Deed, mut tell: impl FnMut(&[Vec<u32>], u
 #[derive(Debug, Default)]
 struct Plain {
     counts: BTreeMap<(Kind, Owner), u64>,
+    clocks: BTreeMap<(Kind, Owner), u64>,
     pages: BTreeMap<(Kind, Owner), BTreeSet<u64>>,
 }
 
@@ -104,6 +105,13 @@ impl Plain {
             *self.counts.entry(key).or_default() += 1;
             self.pages.entry(key).or_default().insert(address / 4096);
         }
+    }
+
+    fn wait(&mut self, stacks: &[Vec<u32>], clocks: u64) {
+        let (own, open) = owners(stacks);
+        let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
+        all.chain([(Kind::Own, own)])
+            .for_each(|key| *self.clocks.entry(key).or_default() += clocks);
     }
 }
 
@@ -122,12 +130,20 @@ proptest! {
         let (mut split, mut ledger) = (Owners::default(), Ledger::default());
         split.begin(&mut |change| ledger.change(change));
         let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
+        let mut clock = 1000;
+        ledger.advance(clock);
         for deed in deeds {
+            clock += 5;
+            plain.wait(&stacks, 5);
+            ledger.advance(clock);
             does(&mut stacks, deed, |_, number, is_entry| {
                 split.call(deed.thread, number, is_entry, &mut |change| ledger.change(change));
             });
             for _ in 0..deed.accesses {
                 all += 1;
+                clock += all % 3;
+                plain.wait(&stacks, all % 3);
+                ledger.advance(clock);
                 let address = all * 0x5_1234 % (1 << 24);
                 plain.access(&stacks, address);
                 ledger.access(address, Traffic { reads: all % 2, writes: 1 - all % 2, bytes: 64, clocks: 0 });
@@ -140,6 +156,8 @@ proptest! {
             let found = share(&ledger, key.0, key.1);
             let found = found.map(|s| (s.traffic.accesses(), s.pages.len(), s.least, s.most, s.traffic.bytes));
             prop_assert_eq!(found.unwrap_or_default(), (count, pages, count, count, 64 * count), "{:?}", key);
+            let clocks = share(&ledger, key.0, key.1).map_or(0, |share| share.traffic.clocks);
+            prop_assert_eq!(clocks, plain.clocks.get(&key).copied().unwrap_or_default(), "{:?}", key);
         }
         prop_assert_eq!(ledger.total.accesses(), all);
     }
@@ -221,4 +239,16 @@ fn an_exit_costs_the_same_whatever_the_depth() {
     }
     // Of each function: inclusive and own ones, start and stop; and nobody's.
     assert_eq!(changes, 4 << 20 | 4);
+}
+
+#[test]
+fn the_step_from_one_thread_to_two_costs_the_same_whatever_is_open() {
+    let (mut owners, mut changes) = (Owners::default(), 0);
+    (0..1000).for_each(|number| owners.call(0, number, true, &mut |_| {}));
+    for _ in 0..1000 {
+        owners.call(1, 2000, true, &mut |_| changes += 1);
+        owners.call(1, 2000, false, &mut |_| changes += 1);
+    }
+    // The innermost function stops, several threads' accesses start in both senses, and back.
+    assert_eq!(changes, 6 * 1000);
 }
