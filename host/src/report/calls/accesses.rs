@@ -24,6 +24,9 @@ pub struct Trace {
     pub found: Found,
     /// Writes to the card's window that are no tags of the map.
     pub other_tags: u64,
+    /// Functions whose inclusive pages are not known.
+    #[serde(skip)]
+    pub without_pages: u64,
     /// How times of the log were found in the trace; none: the tags are in it.
     pub sync: Option<Sync>,
 }
@@ -69,8 +72,8 @@ pub struct Amount {
     pub writes: u64,
     /// Bytes of the lines or bursts.
     pub bytes: u64,
-    /// Distinct pages of 4 KiB.
-    pub pages: u64,
+    /// Distinct pages of 4 KiB; none: not known, as finding them would have taken too long.
+    pub pages: Option<u64>,
     /// Bytes in a second of the time in which they came.
     pub bandwidth: Option<f64>,
     /// Accesses that are certain, whatever the error of the time is.
@@ -81,6 +84,13 @@ pub struct Amount {
     pub at_most: Option<u64>,
 }
 
+impl Split {
+    fn none() -> Self {
+        let none = Amount { pages: Some(0), ..Amount::default() };
+        Split { inclusive: none, own: none }
+    }
+}
+
 impl Amount {
     fn new(share: &Share, tck_ps: Option<u32>, has_error: bool) -> Self {
         let seconds = tck_ps.map(|tck| share.traffic.clocks as f64 * f64::from(tck) * 1e-12);
@@ -89,7 +99,7 @@ impl Amount {
             reads: share.traffic.reads,
             writes: share.traffic.writes,
             bytes: share.traffic.bytes,
-            pages: share.pages.len(),
+            pages: (!share.is_without_pages).then(|| share.pages.len()),
             bandwidth: seconds
                 .filter(|seconds| *seconds > 0.0)
                 .map(|s| share.traffic.bytes as f64 / s),
@@ -111,7 +121,7 @@ impl Calls {
         let split = |owner| {
             let amount = |share| Amount::new(share, found.tck_ps, sync.is_some());
             let shares = ledger.of(owner);
-            shares.map_or_else(Split::default, |[own, inclusive]| Split {
+            shares.map_or_else(Split::none, |[own, inclusive]| Split {
                 inclusive: amount(inclusive),
                 own: amount(own),
             })
@@ -121,7 +131,17 @@ impl Calls {
         }
         let (outside, several_threads) = (split(Owner::Outside), split(Owner::Several));
         let accesses = ledger.total.accesses();
-        self.trace = Some(Trace { accesses, outside, several_threads, found, other_tags, sync });
+        let has_none = |share: &&(Owner, [Share; 2])| share.1[1].is_without_pages;
+        let without_pages = ledger.shares().filter(has_none).count() as u64;
+        self.trace = Some(Trace {
+            accesses,
+            outside,
+            several_threads,
+            found,
+            other_tags,
+            without_pages,
+            sync,
+        });
     }
 
     /// Writes the accesses of each function, most of their own first.
@@ -161,7 +181,8 @@ fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -
             let (least, most) = (own.at_least.unwrap_or(0), own.at_most.unwrap_or(0));
             write!(output, " {least:>14} {most:>14}")?;
         }
-        write!(output, " {:>12} {:>12} {:>12}", own.reads, own.writes, own.pages)?;
+        let pages = own.pages.map_or("-".into(), |pages| pages.to_string());
+        write!(output, " {:>12} {:>12} {pages:>12}", own.reads, own.writes)?;
         let name = escape::name(name);
         writeln!(output, " {:>13} {:>13}  {name}", rate(inclusive), rate(own))?;
     }
@@ -193,6 +214,10 @@ impl Trace {
         warn("accesses that the card counted only, of nobody here", found.counted_only);
         warn("reads of the card's window, which are no tags", found.window_reads);
         warn("writes to the card's window that are no tags of this map", self.other_tags);
+        warn(
+            "functions whose inclusive pages are not known: too many were open at a time",
+            self.without_pages,
+        );
         if let Some(sync) = &self.sync {
             warn("accesses before the first mark or behind the last", sync.beyond_marks);
             warn("accesses before or after a restart of the card, left out", sync.other_sessions);

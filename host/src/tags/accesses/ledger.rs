@@ -2,7 +2,8 @@
 //!
 //! Counts of what is open are differences of running totals, so that an access costs the same whatever the
 //! depth: of all accesses, and for functions that are open of those that are not several threads' ([`Several`]).
-//! Pages are told to everything that is open, once in a row.
+//! Pages are told to everything that is open, once in a row. That takes the depth for each access, so there is a limit
+//! of steps and of memory that grows with the input: beyond it pages of open functions are not known.
 
 mod several;
 
@@ -62,6 +63,8 @@ pub struct Share {
     pub traffic: Traffic,
     /// Pages they were on.
     pub pages: PageSet,
+    /// The pages would have taken too long, or too much memory.
+    pub is_without_pages: bool,
     /// Accesses that are the owner's for certain.
     pub least: u64,
     /// Accesses that may be.
@@ -117,7 +120,25 @@ pub struct Ledger {
     /// The page that all that is open knows.
     page: Option<u64>,
     several: Several,
+    /// Accesses and starts so far, which the limits grow with.
+    steps: u64,
+    /// Pages that were told to functions that are open.
+    told: u64,
+    /// Blocks of pages that these have memory for.
+    blocks: u64,
     has_begun: bool,
+}
+
+/// Most pages told to open functions, and as many for each step.
+const MOST_TOLD: u64 = 10_000_000;
+const MOST_TOLD_EACH: u64 = 64;
+/// Most blocks of pages of open functions, 84 bytes each, and steps for each block more.
+const MOST_BLOCKS: u64 = 1 << 19;
+const STEPS_OF_BLOCK: u64 = 4;
+
+/// Whether accesses are told to many at a time.
+fn is_of_function(place: usize, kind: Kind) -> bool {
+    place > SEVERAL && kind == Kind::Inclusive
 }
 
 /// Places of those that are no functions.
@@ -139,6 +160,7 @@ impl Ledger {
     #[inline]
     pub fn access(&mut self, address: u64, accesses: Traffic) {
         self.total += accesses;
+        self.steps += 1;
         let page = address >> PAGE_LOG2;
         if self.page != Some(page) {
             self.page = Some(page);
@@ -148,8 +170,34 @@ impl Ledger {
                 shares.iter_mut().for_each(|share| share.pages.insert(address));
                 return;
             }
+            let open = self.open.len() as u64;
+            let most = self.steps.saturating_mul(MOST_TOLD_EACH).saturating_add(MOST_TOLD);
+            if self.told + open > most || self.blocks > MOST_BLOCKS + self.steps / STEPS_OF_BLOCK {
+                self.give_pages_up();
+            }
+            self.told += self.open.len() as u64;
             for (place, kind) in &self.open {
-                self.shares[*place].1[*kind as usize].pages.insert(address);
+                let pages = &mut self.shares[*place].1[*kind as usize].pages;
+                let before = pages.capacity();
+                pages.insert(address);
+                if is_of_function(*place, *kind) {
+                    self.blocks += pages.capacity() - before;
+                }
+            }
+        }
+    }
+
+    /// Pages of the functions that are open are not known: each is told this once.
+    fn give_pages_up(&mut self) {
+        for (place, kind) in std::mem::take(&mut self.open) {
+            let share = &mut self.shares[place].1[kind as usize];
+            if is_of_function(place, kind) {
+                self.blocks -= share.pages.capacity();
+                (share.pages, share.is_without_pages) = (PageSet::default(), true);
+                share.open_at = None;
+            } else {
+                share.open_at = Some(self.open.len());
+                self.open.push((place, kind));
             }
         }
     }
@@ -193,7 +241,8 @@ impl Ledger {
         self.page = None;
         if is_start {
             share.since = Some(totals.traffic);
-            if share.open_at.is_none() {
+            self.steps += 1;
+            if share.open_at.is_none() && !share.is_without_pages {
                 share.open_at = Some(self.open.len());
                 self.open.push((place, kind));
             }

@@ -29,6 +29,11 @@ impl PageSet {
         block[word] |= bit;
     }
 
+    /// Blocks that it has memory for.
+    pub fn capacity(&self) -> u64 {
+        self.blocks.capacity() as u64
+    }
+
     /// How many there are.
     pub const fn len(&self) -> u64 {
         self.count

@@ -252,3 +252,20 @@ fn the_step_from_one_thread_to_two_costs_the_same_whatever_is_open() {
     // The innermost function stops, several threads' accesses start in both senses, and back.
     assert_eq!(changes, 6 * 1000);
 }
+
+#[test]
+fn pages_of_very_many_open_functions_are_not_known() {
+    let (mut owners, mut ledger) = (Owners::default(), Ledger::default());
+    owners.begin(&mut |change| ledger.change(change));
+    (0..50_000).for_each(|number| owners.call(0, number, true, &mut |c| ledger.change(c)));
+    let one = Traffic { reads: 1, ..Traffic::default() };
+    (0..1000).for_each(|page| ledger.access(page << 12, one));
+    owners.call(0, 60_000, true, &mut |change| ledger.change(change));
+    (0..10).for_each(|page| ledger.access(page << 12, one));
+    ledger.finish();
+    let [own, inclusive] = ledger.of(Owner::Function(49_999)).unwrap();
+    assert_eq!((own.pages.len(), own.is_without_pages), (1000, false));
+    assert_eq!((inclusive.traffic.reads, inclusive.is_without_pages), (1010, true));
+    let [_, last] = ledger.of(Owner::Function(60_000)).unwrap();
+    assert_eq!((last.pages.len(), last.is_without_pages), (10, false));
+}
