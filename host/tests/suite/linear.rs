@@ -5,6 +5,7 @@
 //! time is the processor time that the kernel counted, so that a loaded machine changes little.
 
 mod captures;
+mod joined;
 mod logs;
 mod tables;
 
@@ -28,7 +29,7 @@ type Input = fn(usize) -> Vec<u8>;
 /// A command and an input that costs it as much as can be.
 struct Shape {
     name: &'static str,
-    /// The command; `IN` is the file, `OUT` another one.
+    /// The command; `IN` is the file, `BESIDE` the one beside it, `OUT` another one.
     command: &'static str,
     /// File name extension of the input.
     extension: &'static str,
@@ -38,8 +39,8 @@ struct Shape {
     size: usize,
     /// Most bytes of memory for each of the input.
     memory: usize,
-    /// A file that is to be beside the input, `IN.json`.
-    beside: Option<Input>,
+    /// A file that is to be beside the input, and what is added to the input's name for its name.
+    beside: Option<(&'static str, Input)>,
 }
 
 fn is_linear(shape: &Shape) {
@@ -59,10 +60,12 @@ fn run(shape: &Shape, size: usize) -> Duration {
     let input = scratch(&format!("linear-{}.{}", shape.name, shape.extension));
     let output = scratch(&format!("linear-{}.out", shape.name));
     let length = write(&input, &(shape.input)(size));
-    let beside = Path::new(&format!("{}.json", input.display())).to_owned();
-    let length = length + shape.beside.map_or(0, |beside_of| write(&beside, &beside_of(size)));
+    let extension = shape.beside.map_or("none", |(extension, _)| extension);
+    let beside = Path::new(&format!("{}.{extension}", input.display())).to_owned();
+    let length = length + shape.beside.map_or(0, |(_, input)| write(&beside, &input(size)));
     let arguments = shape.command.split(' ').map(|argument| match argument {
         "IN" => input.as_os_str(),
+        "BESIDE" => beside.as_os_str(),
         "OUT" => output.as_os_str(),
         other => other.as_ref(),
     });

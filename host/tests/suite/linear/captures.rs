@@ -31,16 +31,16 @@ fn option(code: u16, value: &[u8]) -> Vec<u8> {
     option
 }
 
-fn section(bytes: &mut Vec<u8>) {
+pub(super) fn section(bytes: &mut Vec<u8>) {
     let fields = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
     block(0x0a0d_0d0a, &fields, bytes);
 }
 
-fn interface(options: &[u8], bytes: &mut Vec<u8>) {
+pub(super) fn interface(options: &[u8], bytes: &mut Vec<u8>) {
     block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], options].concat(), bytes);
 }
 
-fn packet(interface: u32, number: u64, frame: &[u8], bytes: &mut Vec<u8>) {
+pub(super) fn packet(interface: u32, number: u64, frame: &[u8], bytes: &mut Vec<u8>) {
     let length = frame.len() as u32;
     let words = [interface, (number >> 32) as u32, number as u32, length, length];
     let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -5,7 +5,7 @@ use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, HEADER_BYTES, Heade
 use super::{Input, Shape, is_linear, repeated};
 
 /// A chunk as `docs/tag-log.md` has it.
-fn chunk(kind: u32, thread: u32, payload: &[u8], bytes: &mut Vec<u8>) {
+pub(super) fn chunk(kind: u32, thread: u32, payload: &[u8], bytes: &mut Vec<u8>) {
     let mut header = [kind, thread, payload.len() as u32].map(u32::to_le_bytes).concat();
     header.extend(payload);
     let crc = crc(&header);
@@ -21,20 +21,33 @@ fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-fn log(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
+/// The header of a log whose ticks are nanoseconds.
+pub(super) fn header() -> Vec<u8> {
     let mut begin = vec![0; HEADER_BYTES];
     let header = Header { is_timed: true, tsc_hz: 1_000_000_000, ..Header::default() };
     begin.copy_from_slice(&header.encode());
-    [begin, repeated(size, part)].concat()
+    begin
+}
+
+fn log(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
+    [header(), repeated(size, part)].concat()
 }
 
 /// Chunks of entries, or of exits, of one thread.
 fn events(thread: u32, events: impl Iterator<Item = (u32, u32, bool)>, bytes: &mut Vec<u8>) {
+    let event = |(number, sp, is_exit)| TagEvent { tsc: 0, sp, number, is_exit };
+    timed_events(thread, events.map(event), bytes);
+}
+
+/// A chunk of events of one thread.
+pub(super) fn timed_events(
+    thread: u32,
+    events: impl Iterator<Item = TagEvent>,
+    bytes: &mut Vec<u8>,
+) {
     let mut buffer = vec![0; 1 << 16];
     let mut encoder = EventEncoder::new(&mut buffer, thread, true).unwrap();
-    for (number, sp, is_exit) in events {
-        encoder.push(TagEvent { tsc: 0, sp, number, is_exit }).unwrap();
-    }
+    events.for_each(|event| encoder.push(event).unwrap());
     let length = encoder.finish();
     assert!(length > CHUNK_HEADER_BYTES);
     bytes.extend(&buffer[..length]);
@@ -109,6 +122,6 @@ fn logs_and_maps_are_read_in_linear_time() {
         is_linear(&Shape { name, command, extension, input, size, memory, beside: None });
     }
     let (name, command, input, extension) = ("map", "tag report IN", threads as _, "tags");
-    let beside = Some(map as Input);
+    let beside = Some(("json", map as Input));
     is_linear(&Shape { name, command, extension, input, size: 1 << 19, memory: 64, beside });
 }

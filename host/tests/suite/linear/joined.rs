@@ -1,0 +1,107 @@
+//! Traces that cost most with the tags that say whose their accesses are.
+
+use hmtt_format::record::{TagSource, WordRecord};
+use hmtt_format::tag_log::TagEvent;
+
+use super::captures::{interface, packet, section};
+use super::logs::{chunk, header, timed_events};
+use super::{Input, Shape, is_linear, repeated};
+use crate::card::Card;
+
+const EVENTS: u64 = 4096;
+/// Nanoseconds of a clock.
+const TCK: u64 = 10;
+/// When marks are over, in nanoseconds.
+const BEGIN: u64 = 6_000_000;
+
+/// Packets of one interface.
+fn capture(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
+    let mut begin = Vec::new();
+    section(&mut begin);
+    interface(&[], &mut begin);
+    [begin, repeated(size, part)].concat()
+}
+
+/// Registers and moments of marks, in nanoseconds.
+fn marks() -> impl Iterator<Item = (u32, u64)> {
+    (0..32).map(|at| (0x100 + at, u64::from(at * 100_000 + at * at * 970)))
+}
+
+/// Marks, then accesses, each pair on another page.
+fn marked_accesses(size: usize) -> Vec<u8> {
+    let (mut card, mut marks, mut has_begun) = (Card::new(), marks(), false);
+    capture(size, |count, bytes| {
+        if let Some((value, at)) = marks.next() {
+            card.clock = at / TCK;
+            let mark = WordRecord::Tag { delta: 0, source: TagSource::Mark, value };
+            packet(0, count, &card.records(&[mark], 0, 0), bytes);
+            return;
+        }
+        if !std::mem::replace(&mut has_begun, true) {
+            card.clock = BEGIN / TCK;
+        }
+        packet(0, count, &card.data(300).0, bytes);
+    })
+}
+
+/// A marked log.
+fn log(parts: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = header();
+    for (register, at) in marks() {
+        let mark = [&at.to_le_bytes()[..], &(at + TCK).to_le_bytes(), &register.to_le_bytes()];
+        chunk(6, 1, &mark.concat(), &mut bytes);
+    }
+    parts(&mut bytes);
+    bytes
+}
+
+/// A thread that enters one function after the other, so many in all.
+fn deep(calls: u64, begin: u64, bytes: &mut Vec<u8>) {
+    for first in (0..calls).step_by(EVENTS as usize) {
+        let event = |at: u64| TagEvent {
+            tsc: begin + at,
+            sp: 0x8000_0000 - 16 * at as u32,
+            number: at as u32,
+            is_exit: false,
+        };
+        timed_events(1, (first..calls.min(first + EVENTS)).map(event), bytes);
+    }
+}
+
+/// One thread is within many functions while another one enters one and leaves it, again and again.
+fn turns(size: usize) -> Vec<u8> {
+    let count = size as u64 / 32;
+    log(|bytes| {
+        deep(count, BEGIN, bytes);
+        for first in (0..4 * count).step_by(EVENTS as usize) {
+            let event = |at: u64| TagEvent {
+                tsc: BEGIN + count + at * TCK * 3,
+                sp: 0x8000,
+                number: 1 << 24,
+                is_exit: at % 2 == 1,
+            };
+            timed_events(2, (first..first + EVENTS).map(event), bytes);
+        }
+    })
+}
+
+/// Many functions are open while the trace goes from page to page.
+fn pages(size: usize) -> Vec<u8> {
+    log(|bytes| deep(size as u64 / 16, BEGIN - 1_000_000, bytes))
+}
+
+fn logged(name: &'static str, input: Input) {
+    let (command, extension) = ("tag report IN --trace BESIDE", "tags");
+    let beside = Some(("pcapng", marked_accesses as Input));
+    is_linear(&Shape { name, command, extension, input, size: 1 << 18, memory: 256, beside });
+}
+
+#[test]
+fn accesses_are_split_in_linear_time_when_threads_take_turns() {
+    logged("joined-turns", turns);
+}
+
+#[test]
+fn accesses_of_many_open_functions_are_split_in_linear_time() {
+    logged("joined-pages", pages);
+}
