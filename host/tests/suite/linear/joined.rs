@@ -87,7 +87,17 @@ fn turns(size: usize) -> Vec<u8> {
 
 /// Many functions are open while the trace goes from page to page.
 fn pages(size: usize) -> Vec<u8> {
-    log(|bytes| deep(size as u64 / 16, BEGIN - 1_000_000, bytes))
+    log(|bytes| {
+        deep(size as u64 / 16, BEGIN - 1_000_000, bytes);
+        // What has not ended is taken to end with the log.
+        let last = TagEvent {
+            tsc: BEGIN + size as u64 * TCK,
+            sp: 0x8000,
+            number: 1 << 24,
+            is_exit: false,
+        };
+        timed_events(2, std::iter::once(last), bytes);
+    })
 }
 
 fn logged(name: &'static str, input: Input) {
