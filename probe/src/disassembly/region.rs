@@ -164,5 +164,6 @@ impl Ground<'_> {
 fn is_padding(instruction: &Instruction, bytes: &[u8]) -> bool {
     instruction.mnemonic() == Mnemonic::Nop
         || bytes.iter().all(|byte| *byte == 0)
-        || matches!(instruction.code(), Code::Int3 | Code::Xchg_r16_AX)
+        || instruction.code() == Code::Int3
+        || instruction.code() == Code::Xchg_r16_AX && instruction.op0_register() == Register::AX
 }
