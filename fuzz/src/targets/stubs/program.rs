@@ -31,6 +31,8 @@ pub(crate) const DATA: u64 = 0x8000;
 const DISTANCES: [i64; 4] = [0x10_0000, 0x7ff0_0000, -0x10_0000, -0x7ff0_0000];
 /// By how much a program that can be loaded anywhere is.
 const BIAS: u64 = 0x5555_5555_4000;
+/// Where the memory is that the process shares with its controller.
+const SHARED: u64 = 0x7fff_f000_0000;
 
 const ORDERED: LogShape =
     LogShape { is_timed: false, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Drop };
@@ -113,7 +115,7 @@ fn sink(code: u8) -> Sink {
         1 => Sink::Log(ORDERED),
         2 => Sink::Log(LogShape { is_timed: true, ..ORDERED }),
         3 => Sink::Card,
-        4 => Sink::Gate,
+        4 => Sink::Gate { shared: SHARED },
         _ => Sink::None,
     }
 }

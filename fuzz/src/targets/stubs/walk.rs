@@ -225,7 +225,8 @@ impl<'a> Walk<'a> {
             assert!(self.is_stub(other.ip_rel_memory_address()), "{old:x} at {new:x}");
             assert_eq!(self.constant(other), one.next_ip(), "{old:x} at {new:x}");
             leads = self.new_at(other.next_ip()).expect("a jump follows");
-            let is_direct = leads.code() == Code::Jmp_rel32_64;
+            // A short one, where what is called has moved to nearby.
+            let is_direct = is_jump(&leads);
             assert_eq!(is_direct, one.code() == Code::Call_rel32_64, "{old:x} at {new:x}");
             assert!(is_direct || leads.code() == Code::Jmp_rm64, "{old:x} at {new:x}");
         } else {

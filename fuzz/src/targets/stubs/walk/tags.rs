@@ -50,15 +50,19 @@ impl Tags {
                     numbers.contains(&(event / 2))
                 });
                 assert!(is_own, "{event:?} of {}", one.number);
-                let cold = all.iter().filter(|one| one.near_branch_target() != 0);
-                cold.for_each(|one| check_cold(program, code, one, *start..*end));
+                // What waits goes round within the tag.
+                let waits = matches!(program.sink, Sink::Gate { .. });
+                let is_within = |to: u64| waits && (*start..=*end).contains(&to);
+                let targets = all.iter().map(|one| (one, one.near_branch_target()));
+                let cold = targets.filter(|(_, to)| *to != 0 && !is_within(*to));
+                cold.for_each(|(one, _)| check_cold(program, code, one, *start..*end));
                 let tag = Tag { end: *end, original: *original, event };
                 assert!(of.insert(*start, tag).is_none(), "{start:x} is two tags'");
             }
         }
         // Those of Go come behind a check of the stack.
         let is_go = program.image.go.is_some();
-        let are_known = !is_go && !matches!(program.sink, Sink::Gate | Sink::None);
+        let are_known = !is_go && !matches!(program.sink, Sink::Gate { .. } | Sink::None);
         Tags { of, are_known }
     }
 
@@ -104,14 +108,14 @@ fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
             };
             Some(all.iter().find(is_word).expect("it writes").immediate32() - 1)
         }
-        Sink::Gate | Sink::None | Sink::Lookup => None,
+        Sink::Gate { .. } | Sink::None | Sink::Lookup => None,
     }
 }
 
 /// The events of entries and blocks that are seen, by address.
 pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
     let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
-    if matches!(program.sink, Sink::Gate | Sink::None) {
+    if matches!(program.sink, Sink::Gate { .. } | Sink::None) {
         return all;
     }
     for one in tagged {
