@@ -230,7 +230,9 @@ impl<'a> Script<'a> {
     fn swap(&mut self) -> Option<()> {
         let [passed @ .., before, last] = &mut self.arrived[..] else { return Some(()) };
         let newest = *passed.iter().max()?;
-        if *before.max(last) < newest + NEAR {
+        let (older, newer) = (*before.min(last), *before.max(last));
+        // It may have been put behind others before.
+        if newer < newest + NEAR && newest.max(newer) < older + NEAR {
             std::mem::swap(before, last);
             let end = self.frames.len();
             self.frames.swap(end - 2, end - 1);
