@@ -24,6 +24,8 @@ pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
 const MIN_BLOCK_BYTES: usize = 12;
 /// Where a block's length is.
 const LENGTH_AT: usize = 4;
+/// What options end with where they say so.
+const END_OF_OPTIONS: [u8; 4] = [0; 4];
 /// Where a block's own fields begin.
 const FIELDS_AT: usize = 8;
 /// Type of an enhanced packet block.
@@ -213,12 +215,15 @@ impl<R: Read> PcapngReader<R> {
     /// Notes what a block says, through the library; if it is a packet, it comes back.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<Found>, ReadError> {
         let bytes = self.buffer.taken(begin);
-        // The library's parser would keep a copy of every interface's description.
-        let block = match self.big_endian {
-            true => Block::from_slice::<BigEndian>(bytes),
-            false => Block::from_slice::<LittleEndian>(bytes),
+        let ended;
+        let block = match parse(bytes, self.big_endian) {
+            // Options need no end but the block's (draft-ietf-opsawg-pcapng, 3.5), which the library asks for.
+            Err(error) if matches!(error, PcapError::InvalidField(_)) => {
+                ended = with_end(bytes);
+                parse(&ended, self.big_endian).map_err(|_| damaged(offset, error))?
+            }
+            other => other.map_err(|error| damaged(offset, error))?,
         };
-        let (_, block) = block.map_err(|error| damaged(offset, error))?;
         match block {
             Block::SimplePacket(packet) => {
                 // Its data begin after the original length.
@@ -300,4 +305,26 @@ impl Fields {
 
 fn damaged(offset: u64, reason: impl ToString) -> ReadError {
     ReadError::Damaged { offset, reason: reason.to_string() }
+}
+
+/// Reads a block through the library, whose other parser would keep a copy of every interface's description.
+fn parse(bytes: &[u8], big_endian: bool) -> Result<Block<'_>, PcapError> {
+    let parsed = match big_endian {
+        true => Block::from_slice::<BigEndian>(bytes),
+        false => Block::from_slice::<LittleEndian>(bytes),
+    };
+    Ok(parsed?.1)
+}
+
+/// The same block, which has a type and two lengths at least, with an end behind its options.
+fn with_end(bytes: &[u8]) -> Vec<u8> {
+    let stated = &bytes[LENGTH_AT..FIELDS_AT];
+    let length = (bytes.len() + END_OF_OPTIONS.len()) as u32;
+    // A section header may be in the other byte order.
+    let length = match (bytes.len() as u32).to_le_bytes() == stated {
+        true => length.to_le_bytes(),
+        false => length.to_be_bytes(),
+    };
+    let rest = &bytes[FIELDS_AT..bytes.len() - length.len()];
+    [&bytes[..LENGTH_AT], &length, rest, &END_OF_OPTIONS, &length].concat()
 }

@@ -23,6 +23,22 @@ const MOST_TIMES: u32 = 9;
 /// What short runs may differ by.
 const NOISE: Duration = Duration::from_millis(300);
 
+/// What is read to its end, or to where it can be refused, and then is: lines of one record that are too long, objects
+/// that are too deep, captures in which there is nothing to merge.
+const REFUSED: [&str; 11] = [
+    "csv-one-line",
+    "csv-open-quote",
+    "jsonl-deep",
+    "merge-cards",
+    "merge-comments",
+    "merge-fragments",
+    "merge-interfaces",
+    "merge-long-options",
+    "merge-malformed",
+    "merge-statistics",
+    "merge-unnamed-interfaces",
+];
+
 /// Makes an input of about so many bytes.
 type Input = fn(usize) -> Vec<u8>;
 
@@ -78,7 +94,7 @@ fn run(shape: &Shape, size: usize) -> Duration {
     }
     let code = status.code();
     assert!(
-        matches!(code, Some(0 | 1 | 3)),
+        matches!(code, Some(0 | 3)) || code == Some(1) && REFUSED.contains(&shape.name),
         "{}: {size} bytes, {} MiB allowed: {code:?}, signal {:?}",
         shape.name,
         limit >> 20,

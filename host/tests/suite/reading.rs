@@ -213,3 +213,47 @@ pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> std::path::PathBu
     std::fs::write(&path, writer.into_inner()).unwrap();
     path
 }
+
+/// The same blocks, whose options end where the block does.
+fn without_ends(bytes: &[u8], endianness: Endianness) -> Vec<u8> {
+    let is_big = matches!(endianness, Endianness::Big);
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let word = rest[4..8].try_into().unwrap();
+        let length = if is_big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) };
+        let (block, behind) = rest.split_at(length as usize);
+        rest = behind;
+        let (body, _) = block.split_at(block.len() - 4);
+        let Some(body) = body.strip_suffix(&[0; 4]) else {
+            all.extend(block);
+            continue;
+        };
+        let length = length - 4;
+        let length = if is_big { length.to_be_bytes() } else { length.to_le_bytes() };
+        all.extend([&body[..4], &length, &body[8..], &length].concat());
+    }
+    all
+}
+
+#[test]
+fn options_need_no_end() {
+    for endianness in [Endianness::Little, Endianness::Big] {
+        let mut writer = section(endianness, &["eth1", "eth2"]);
+        packet(&mut writer, 1, &[7; 60]);
+        statistics(&mut writer, 1, 3);
+        let ended = writer.into_inner();
+        let bytes = without_ends(&ended, endianness);
+        assert_eq!(bytes.len() + 4 * 4, ended.len());
+        let mut reader = PcapngReader::new(&bytes[..]).unwrap();
+        let found = reader.next_packet().unwrap().unwrap();
+        assert_eq!((found.interface, found.bytes), (1, &[7; 60][..]));
+        assert!(reader.next_packet().unwrap().is_none());
+        let names: Vec<_> = reader.interfaces().iter().map(|one| one.name.as_deref()).collect();
+        assert_eq!(names, [Some("eth1"), Some("eth2")]);
+        // What is no option is none with an end either.
+        let damaged = [&bytes[..bytes.len() - 16], &[0xff; 12], &bytes[bytes.len() - 4..]].concat();
+        let mut reader = PcapngReader::new(&damaged[..]).unwrap();
+        assert!(reader.next_packet().unwrap().is_some());
+        assert!(reader.next_packet().unwrap_err().to_string().contains("is damaged"));
+    }
+}

@@ -36,8 +36,11 @@ pub(super) fn section(bytes: &mut Vec<u8>) {
     block(0x0a0d_0d0a, &fields, bytes);
 }
 
+/// What options end with.
+const END: [u8; 4] = [0; 4];
+
 pub(super) fn interface(options: &[u8], bytes: &mut Vec<u8>) {
-    block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], options].concat(), bytes);
+    block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], options, &END].concat(), bytes);
 }
 
 pub(super) fn packet(interface: u32, number: u64, frame: &[u8], bytes: &mut Vec<u8>) {
@@ -78,14 +81,15 @@ fn statistics(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| {
         let start = option(2, &count.rotate_left(32).to_le_bytes());
         let drops = option(7, &count.to_le_bytes());
-        block(5, &[&[0; 12], &start[..], &drops].concat(), bytes);
+        block(5, &[&[0; 12], &start[..], &drops, &END].concat(), bytes);
     })
 }
 
 /// Descriptions as long as a block may be.
 fn long_options(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| {
-        let comments = (0..4096).map(|number| option(1, &(count << 16 | number).to_le_bytes()));
+        let text = |number: u64| format!("{:08}", count << 12 | number);
+        let comments = (0..4096).map(|number| option(1, text(number).as_bytes()));
         interface(&comments.collect::<Vec<_>>().concat(), bytes);
     })
 }
