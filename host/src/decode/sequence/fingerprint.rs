@@ -5,6 +5,9 @@ use hmtt_format::frame::MAC_HEADER_BYTES;
 /// Payload bytes that are told apart: the payload header, the sync and the first records.
 const FINGERPRINT_BYTES: usize = 64;
 
+/// An odd multiplier with well spread bits (2^64 / golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The length of a frame's payload, and the bytes that are told apart.
 fn told_apart(bytes: &[u8]) -> (usize, &[u8]) {
     let payload = bytes.get(MAC_HEADER_BYTES..).unwrap_or_default();
@@ -18,10 +21,11 @@ pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
 
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     let (length, start) = told_apart(bytes);
-    start.chunks(size_of::<u64>()).fold(length as u64, |hash, chunk| {
+    // The header counts the words too: unless the length is spread first, the two cancel.
+    let begin = (length as u64).wrapping_mul(SPREAD);
+    start.chunks(size_of::<u64>()).fold(begin, |hash, chunk| {
         let mut word = [0; size_of::<u64>()];
         word[..chunk.len()].copy_from_slice(chunk);
-        // An odd multiplier with well spread bits (2^64 / golden ratio).
-        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(SPREAD)
     })
 }

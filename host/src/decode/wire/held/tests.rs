@@ -216,3 +216,20 @@ fn a_string_in_order_makes_no_trace() {
     assert_eq!(held.frames().len(), frames.len());
     assert!(held.trace.get().is_none());
 }
+
+/// Frames that are one word longer than another are no copies of it.
+#[test]
+fn frames_of_other_lengths_are_no_copies() {
+    let sync = Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 };
+    let made =
+        |accesses| Made { counter: 7, kind: FrameKind::Data, sync, accesses, readable: true };
+    let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
+    for one in &all {
+        let mut trace = Trace::default();
+        trace.push_to(Origin::default(), one, &mut Counted(|_| {}));
+        for other in all.iter().filter(|other| *other != one) {
+            let frame = Frame::parse(other).unwrap();
+            assert_ne!(trace.fit(&frame, other), Some(Fit::Copy));
+        }
+    }
+}
