@@ -104,7 +104,7 @@ impl Bench {
     fn calls(&self, program: &Program, size: usize) -> Result<u64> {
         let file = self.folder.join("counts.json");
         let mut command = Command::new(hmtt());
-        command.args(["tag", "run", "-o"]).arg(&file).args(&program.rules);
+        command.args(["tag", "run", "--overwrite", "-o"]).arg(&file).args(&program.rules);
         command.arg("--").arg(&program.plain);
         let status = command.args(program.words(size)).stdout(Stdio::null()).status()?;
         ensure!(status.success(), "{command:?}");
@@ -129,10 +129,10 @@ impl Bench {
         let counts = self.folder.join("counts.json").display().to_string();
         let ways = [
             tag("none", &["--sink", "none"], 0),
-            tag("count", &["-o", &counts], 0),
-            tag("log", &["--sink", "log", "-o", &log], 1),
-            tag("log --no-time", &["--sink", "log", "--no-time", "-o", &log], 1),
-            tag("count --budget 5%", &["--budget", "5%", "-o", &counts], 0),
+            tag("count", &["--overwrite", "-o", &counts], 0),
+            tag("log", &["--sink", "log", "--overwrite", "-o", &log], 1),
+            tag("log --no-time", &["--sink", "log", "--no-time", "--overwrite", "-o", &log], 1),
+            tag("count --budget 5%", &["--budget", "5%", "--overwrite", "-o", &counts], 0),
         ];
         let mut real = vec![Vec::new(); ways.len()];
         println!("| program | calls a second | sink | slowdown | ns a call | with `hmtt` itself |");
@@ -253,7 +253,7 @@ fn starts(folder: &Path) -> Result<()> {
             call_sites(words[0])?,
             more(&["--sink", "none"])?,
             more(&["-o", "/dev/null"])?,
-            more(&["--sink", "log", "-o", &log])?,
+            more(&["--sink", "log", "--overwrite", "-o", &log])?,
         );
     }
     Ok(())
