@@ -10,7 +10,7 @@ use iced_x86::code_asm::*;
 
 use super::layout::header;
 
-/// Turns of the loop without a sign of the controller: one to three seconds, by the time that `pause` takes. The clock
+/// Turns of the loop without a sign of the controller: 1.9 s on an AMD EPYC, by the time that `pause` takes. The clock
 /// is not read, since a program can forbid itself that too.
 const TURNS: u32 = 1 << 26;
 /// Most bytes of the code.
