@@ -1,6 +1,6 @@
 //! A memory with one write port and one read port, each with its clock: the block RAM of the FPGA.
 //!
-//! A read returns, one edge later, what was stored before that edge. What comes of an address read on
+//! All words are 0 at first. A read returns, one edge later, what was stored before that edge. What comes of an address read on
 //! the very edge that writes it is open: block RAMs differ, and logic that made it certain would cost
 //! a register and a comparison for every bit. Users read again or look away; the model returns zeros
 //! there and the Verilog the old word, so that one who looks is found.
@@ -62,6 +62,8 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
     fn hdl(&self) -> Verilog {
         Verilog::Custom(format!(
             "(* no_rw_check *) reg [{width}:0] mem [0:{last}];\n\
+             integer word;\n\
+             initial for (word = 0; word <= {last}; word = word + 1) mem[word] = 0;\n\
              always @(posedge read_clock) begin\n    read_data <= mem[read_address];\nend\n\
              always @(posedge write_clock) begin\n    if (write_enable) begin\n        \
              mem[write_address] <= write_data;\n    end\nend\n",
