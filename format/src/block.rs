@@ -62,7 +62,7 @@ pub enum Event {
     },
     /// A dump of the analysis begins.
     Interval {
-        /// The clock up to which its counts go.
+        /// The clock at which it began.
         clock: Cycles,
         /// Part of the table of hot pages that follows, or [`crate::record::ALL_PARTS`].
         part: u8,

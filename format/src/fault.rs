@@ -38,11 +38,13 @@ pub enum FaultKind {
     MultiRank = 14,
     /// The DDR clock stopped and ran again.
     ClockLost = 20,
+    /// The card lost a completed command, because its event queue was full.
+    CommandLost = 21,
 }
 
 impl FaultKind {
     /// Every kind, in code order.
-    pub const ALL: [FaultKind; 15] = [
+    pub const ALL: [FaultKind; 16] = [
         FaultKind::ReadIdle,
         FaultKind::WriteIdle,
         FaultKind::ActivateOpen,
@@ -58,6 +60,7 @@ impl FaultKind {
         FaultKind::RefreshOverdue,
         FaultKind::MultiRank,
         FaultKind::ClockLost,
+        FaultKind::CommandLost,
     ];
 
     /// The code on the wire, 1 to 63.
@@ -88,6 +91,7 @@ impl FaultKind {
             FaultKind::RefreshOverdue => "refresh_overdue",
             FaultKind::MultiRank => "multi_rank",
             FaultKind::ClockLost => "clock_lost",
+            FaultKind::CommandLost => "command_lost",
         }
     }
 }

@@ -34,4 +34,4 @@ pub use tally::Tally;
 pub use units::{Access, Cycles, Direction, PhysAddr};
 
 /// Version of everything on the wire (frame header, records, reports). Any change raises it.
-pub const FORMAT_VERSION: u8 = 2;
+pub const FORMAT_VERSION: u8 = 3;

@@ -22,7 +22,6 @@ use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
-use crate::statistics::RecordKind;
 use crate::statistics::block_writer::BlockWriter;
 use crate::statistics::frequency::Frequency;
 use crate::statistics::other_words::OtherWords;
@@ -174,6 +173,7 @@ impl<const N: usize> Logic for Card<N> {
         self.event_source.slice_last.next = self.config_unit.slice_last.val();
         self.event_source.slice_restart.next = self.config_unit.slice_restart.val();
         self.event_queue.slot_event.next = self.event_source.slot_event.val();
+        self.event_queue.register.next = self.event_source.register.val();
         self.event_queue.push.next = self.event_source.happened.val();
         self.event_queue.clocked.next = self.event_source.clocked.val();
 
@@ -197,9 +197,6 @@ impl<const N: usize> Logic for Card<N> {
         self.traces.settings.next = self.config_unit.settings.val();
         self.traces.running.next = self.config_unit.running.val();
         self.traces.steering.next = self.config_unit.steering.val();
-        if self.analysis.tell.val() != RecordKind::Nothing {
-            self.traces.steering.next.tell = self.analysis.tell.val();
-        }
         self.timekeeper.passes.next = true;
         self.timekeeper.gap.next = bit_cast::<32, 16>(self.traces.gap.val());
         self.timekeeper.set.next = false;
@@ -207,7 +204,8 @@ impl<const N: usize> Logic for Card<N> {
         self.totals.observed.next = self.traces.observed.val();
         self.totals.unreported.next = self.state_machine.unreported.val();
         self.totals.burst.next = self.state_machine.burst.val();
-        self.frequency.offer.next = self.traces.observed.val().access;
+        self.frequency.offer.next =
+            self.traces.observed.val().access & !self.traces.observed.val().tag;
         self.frequency.write.next = self.traces.observed.val().write;
         self.frequency.passes.next = true;
         self.frequency.gap.next = self.traces.gap.val();
@@ -219,7 +217,8 @@ impl<const N: usize> Logic for Card<N> {
         self.analysis.settings.next = self.config_unit.settings.val();
         self.analysis.steering.next = self.config_unit.steering.val();
         self.analysis.now.next = self.timekeeper.now.val();
-        self.analysis.free.next = self.block_writer.free.val();
+        self.analysis.flowing.next = self.config_unit.flowing.val();
+        self.analysis.held.next = self.block_writer.other_kind.val();
         self.analysis.word.next = self.block_writer.other_index.val();
 
         self.other_words.analysis_high.next = self.analysis.high.val();
@@ -235,7 +234,13 @@ impl<const N: usize> Logic for Card<N> {
         self.other_words.slice_reads.next = self.frequency.reads.val();
         self.other_words.slice_writes.next = self.frequency.writes.val();
         self.other_words.slice_length.next = self.frequency.length.val();
+        // The analysis hands on a record when nobody else can.
         self.block_writer.record.next = self.traces.record.val();
+        self.analysis.taken.next = false;
+        if self.analysis.offers.val() & self.traces.quiet.val() {
+            self.block_writer.record.next.kind = self.analysis.tell.val();
+            self.analysis.taken.next = self.block_writer.advance.val();
+        }
         self.block_writer.settings.next = self.config_unit.settings.val();
         self.block_writer.now.next = self.timekeeper.now.val();
         self.block_writer.slice_accesses.next = self.frequency.accesses.val();

@@ -9,7 +9,7 @@
 -- Numbers here are doubles: exact up to 2^53, which clocks (48 bits) and addresses (below 2^53) keep.
 -- "%d" and "%x" of numbers beyond 32 bits fail in some builds of Lua, hence decimal() and hex().
 
-local ETHER_TYPE, VERSION = 0x88b5, 2
+local ETHER_TYPE, VERSION = 0x88b5, 3
 local HEADER_BYTES, MAX_WORDS = 4, 187
 local DATA, INFO, END, HEARTBEAT = 0, 1, 2, 3
 local COUNTERS, ACCESSES, LOST, CLOCKS = 2 ^ 40, 2 ^ 40, 2 ^ 24, 2 ^ 48
@@ -81,7 +81,7 @@ local MODES = { [0] = "line", [1] = "page", [2] = "frequency", [3] = "analysis" 
 local GROUPS = { [0] = "row_hits", [1] = "row_misses", [2] = "row_conflicts", [3] = "reuse", [4] = "other" }
 local FAULTS = { "read_idle", "write_idle", "act_open", "ref_open", "cmd_in_rfc", "mrs_open", "reserved",
   "zq_open", "cmd_in_xs", "cmd_in_mrd", "cmd_in_rp", "rw_in_rcd", "refresh_overdue", "multi_rank",
-  [20] = "clock_lost" }
+  [20] = "clock_lost", [21] = "command_lost" }
 -- Kinds of word records have the format's numbers; the others are of this plugin.
 local ACCESS, SKIP, SEGMENT, EMPTY = 0, 16, 17, 18
 local TAG, FAULT, PAGE, PAGE_LONG, SLICE, INTERVAL, COUNT, HOT_PAGE = 1, 2, 3, 4, 5, 6, 7, 8

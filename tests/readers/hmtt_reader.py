@@ -15,7 +15,7 @@ DATA, INFO, END, HEARTBEAT = 0, 1, 2, 3
 FAULTS = {1: "read_idle", 2: "write_idle", 3: "act_open", 4: "ref_open", 5: "cmd_in_rfc",
           6: "mrs_open", 7: "reserved", 8: "zq_open", 9: "cmd_in_xs", 10: "cmd_in_mrd",
           11: "cmd_in_rp", 12: "rw_in_rcd", 13: "refresh_overdue", 14: "multi_rank",
-          20: "clock_lost"}
+          20: "clock_lost", 21: "command_lost"}
 
 
 GROUPS = {0: "row_hits", 1: "row_misses", 2: "row_conflicts", 3: "reuse", 4: "other"}
@@ -89,7 +89,7 @@ class Reader:
     def frame(self, frame, missing):
         """The lines of one frame; missing: how many frames before it did not come."""
         version, kind, count = frame[14] >> 4, frame[14] & 15, frame[15]
-        if version != 2 or kind > HEARTBEAT or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
+        if version != 3 or kind > HEARTBEAT or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
             yield "# unreadable frame"
             return
         words = struct.unpack_from(f">{count}Q", frame, 18)
@@ -227,7 +227,7 @@ class Reader:
         return f"{start} F {length} {reads} {writes}{' partial' if is_partial else ''}"
 
     def report(self, kind, words):
-        if len(words) < 10 or bits(words[0], 63, 56) != 2 or fnv1a(words[6:]) != words[5]:
+        if len(words) < 10 or bits(words[0], 63, 56) != 3 or fnv1a(words[6:]) != words[5]:
             yield "# unreadable report"
             return
         self.tck_ps = words[7] >> 32

@@ -136,7 +136,7 @@ pub enum WordRecord {
     Interval {
         /// Part of the table of hot pages that follows, or [`ALL_PARTS`].
         part: u8,
-        /// The clock up to which the counts go.
+        /// The clock at which it began.
         clock: u64,
     },
     /// A count of the analysis.

@@ -1,15 +1,21 @@
 //! Tables to records: one dump after the other, each clearing what it sent.
 //!
 //! Every [`super::DUMP_TICKS`] ticks one of the 16 parts of the table of hot pages is dumped, with the
-//! first part the counters as well; when the capture stops or its settings change, everything is. A
+//! first part the counters as well; when the capture stops or the analysis is turned off, everything is. A
 //! dump opens with an Interval and closes with the number of its records; empty buckets and counts of
-//! 0 are not sent. Nothing passes meanwhile, so a dump is kept shorter than the event queue is long.
+//! 0 are not sent.
+//!
+//! The traces go on meanwhile: a record is handed on when they hand on none, and each entry is taken out
+//! of its table, which empties it, between two accesses. What would come into a part that is half dumped
+//! is counted as skipped; while everything is dumped, whatever comes is. Those counts are taken before the
+//! tables, so that what is skipped during a dump is told by the next one.
 //!
 //! ```text
-//! clock    _/0\_/1\_/2\_/3\_/4\_ ... _/n\_
-//! state        Read Look Test Tell Sent..Sent Step
-//! tell                       <kind>
-//! words                       <stand still    >
+//! clock    _/0\_/1\_/2\_/3\_ ... _/n\_ ...
+//! state        Read Look Test Offer..Offer Sent..Sent Step
+//! take         <A >                                         until granted
+//! offers                     <A          >                  until taken
+//! words                  <stand still                >
 //! ```
 
 use hmtt_format::MemoryDescription;
@@ -17,7 +23,6 @@ use hmtt_format::address_map::Axis;
 use hmtt_format::record::{self, CountGroup, other_count};
 use rust_hdl::prelude::*;
 
-use super::hot_pages::Entry;
 use crate::statistics::{RecordKind, SlotClock};
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -29,7 +34,6 @@ enum State {
     Look,
     Test,
     Offer,
-    Tell,
     Sent,
     Step,
     Done,
@@ -55,16 +59,24 @@ pub struct DumpUnit {
     pub dump: Signal<In, Bit>,
     /// Everything.
     pub all: Signal<In, Bit>,
+    /// The analysis is being turned off.
+    pub turns_off: Signal<In, Bit>,
     /// A tick passes.
     pub tick: Signal<In, Bit>,
-    /// It is time for a dump.
+    /// It is time for a dump, and none is under way.
     pub due: Signal<Out, Bit>,
     /// No dump is under way or asked for.
     pub dumped: Signal<Out, Bit>,
-    /// The block writer holds no record.
-    pub free: Signal<In, Bit>,
-    /// Hand on a record of this kind.
+    /// Records may be handed on.
+    pub flowing: Signal<In, Bit>,
+    /// There is a record to hand on, and it may be.
+    pub offers: Signal<Out, Bit>,
+    /// Its kind.
     pub tell: Signal<Out, RecordKind>,
+    /// It is taken on this clock.
+    pub taken: Signal<In, Bit>,
+    /// Kind of the record that the block writer holds.
+    pub held: Signal<In, RecordKind>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
     /// The second word is wanted.
@@ -77,20 +89,28 @@ pub struct DumpUnit {
     pub flush: Signal<Out, Bit>,
     /// Forget what was used before.
     pub forget: Signal<Out, Bit>,
-    /// Take no reuse distance.
-    pub hold: Signal<Out, Bit>,
     /// Let no tally wait.
     pub drain: Signal<Out, Bit>,
-    /// The tables are read and cleared from here.
-    pub dumping: Signal<Out, Bit>,
+    /// Everything is dumped: whatever comes is skipped.
+    pub frozen: Signal<Out, Bit>,
+    /// A part is dumped, `next_part`: what comes into it is skipped.
+    pub blocks: Signal<Out, Bit>,
     /// Which entry.
     pub index: Signal<Out, Bits<8>>,
-    /// Clear the entry of the hot pages.
-    pub clear_entry: Signal<Out, Bit>,
-    /// Clear the tally.
-    pub clear_tally: Signal<Out, Bit>,
-    /// Clear the counts of what was skipped.
-    pub clear_skipped: Signal<Out, Bit>,
+    /// Take the entry of the hot pages out.
+    pub take_entry: Signal<Out, Bit>,
+    /// It is taken out on this clock.
+    pub entry_taken: Signal<In, Bit>,
+    /// Take the tally out.
+    pub take_tally: Signal<Out, Bit>,
+    /// It is taken out on this clock.
+    pub tally_taken: Signal<In, Bit>,
+    /// Count the accesses skipped anew.
+    pub clear_accesses: Signal<Out, Bit>,
+    /// Count the row outcomes skipped anew.
+    pub clear_rows: Signal<Out, Bit>,
+    /// Count the runs skipped anew.
+    pub clear_runs: Signal<Out, Bit>,
     /// First part not dumped in this round.
     pub next_part: Signal<Out, Bits<4>>,
     /// Which way that one spreads.
@@ -99,16 +119,16 @@ pub struct DumpUnit {
     pub settled: Signal<In, Bit>,
     /// Nor have the reuse distances.
     pub reuse_settled: Signal<In, Bit>,
-    /// Entry of the hot pages.
-    pub entry: Signal<In, Entry>,
-    /// Its page.
+    /// C of the entry taken out last.
+    pub entry_count: Signal<In, Bits<27>>,
+    /// V of the entry taken out last.
+    pub entry_votes: Signal<In, Bits<27>>,
+    /// Page of the entry taken out on the clock before.
     pub entry_page: Signal<In, Bits<28>>,
-    /// It holds something.
+    /// The entry taken out two clocks before holds something.
     pub entry_used: Signal<In, Bit>,
-    /// Tally.
+    /// Tally taken out on the clock before.
     pub tally: Signal<In, Bits<28>>,
-    /// It is not 0.
-    pub tally_used: Signal<In, Bit>,
     /// Accesses skipped by the hot pages.
     pub accesses_skipped: Signal<In, Bits<23>>,
     /// Row outcomes skipped.
@@ -125,14 +145,14 @@ pub struct DumpUnit {
     turned: DFF<Bit>,
     ticks: DFF<Bits<16>>,
     is_due: DFF<Bit>,
-    skipped_used: DFF<Bit>,
-    rows_used: DFF<Bit>,
-    runs_used: DFF<Bit>,
+    all_due: DFF<Bit>,
+    waited: DFF<Bits<4>>,
     first_high: DFF<Bits<32>>,
     first_low: DFF<Bits<32>>,
-    telling: DFF<RecordKind>,
     used: Signal<Local, Bit>,
-    offers: Signal<Local, Bit>,
+    busy: Signal<Local, Bit>,
+    all_under_way: Signal<Local, Bit>,
+    is_held: Signal<Local, Bit>,
     next: Signal<Local, Bit>,
     value: Signal<Local, Bits<32>>,
     head: Signal<Local, Bits<32>>,
@@ -179,33 +199,41 @@ impl DumpUnit {
             clock: Default::default(),
             dump: Default::default(),
             all: Default::default(),
+            turns_off: Default::default(),
             tick: Default::default(),
             due: Default::default(),
             dumped: Default::default(),
-            free: Default::default(),
+            flowing: Default::default(),
+            offers: Default::default(),
             tell: Default::default(),
+            taken: Default::default(),
+            held: Default::default(),
             now: Default::default(),
             second: Default::default(),
             high: Default::default(),
             low: Default::default(),
             flush: Default::default(),
             forget: Default::default(),
-            hold: Default::default(),
             drain: Default::default(),
-            dumping: Default::default(),
+            frozen: Default::default(),
+            blocks: Default::default(),
             index: Default::default(),
-            clear_entry: Default::default(),
-            clear_tally: Default::default(),
-            clear_skipped: Default::default(),
+            take_entry: Default::default(),
+            entry_taken: Default::default(),
+            take_tally: Default::default(),
+            tally_taken: Default::default(),
+            clear_accesses: Default::default(),
+            clear_rows: Default::default(),
+            clear_runs: Default::default(),
             next_part: Default::default(),
             turn: Default::default(),
             settled: Default::default(),
             reuse_settled: Default::default(),
-            entry: Default::default(),
+            entry_count: Default::default(),
+            entry_votes: Default::default(),
             entry_page: Default::default(),
             entry_used: Default::default(),
             tally: Default::default(),
-            tally_used: Default::default(),
             accesses_skipped: Default::default(),
             rows_skipped: Default::default(),
             runs_skipped: Default::default(),
@@ -219,14 +247,14 @@ impl DumpUnit {
             turned: Default::default(),
             ticks: Default::default(),
             is_due: Default::default(),
-            skipped_used: Default::default(),
-            rows_used: Default::default(),
-            runs_used: Default::default(),
+            all_due: Default::default(),
+            waited: Default::default(),
             first_high: Default::default(),
             first_low: Default::default(),
-            telling: Default::default(),
             used: Default::default(),
-            offers: Default::default(),
+            busy: Default::default(),
+            all_under_way: Default::default(),
+            is_held: Default::default(),
             next: Default::default(),
             value: Default::default(),
             head: Default::default(),
@@ -258,27 +286,13 @@ impl Logic for DumpUnit {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self,
-            clock,
-            state,
-            what,
-            at,
-            whole,
-            number,
-            records,
-            part,
-            turned,
-            ticks,
-            is_due,
-            skipped_used,
-            rows_used,
-            runs_used,
-            first_high,
-            first_low,
-            telling
+            self, clock, state, what, at, whole, number, records, part, turned, ticks, is_due,
+            all_due, waited, first_high, first_low
         );
+        self.busy.next = self.state.q.val() != State::Idle;
+        self.all_under_way.next = self.busy.val() & self.whole.q.val();
         self.is_due.d.next = self.ticks.q.val() >= self.due_ticks.val();
-        self.due.next = self.is_due.q.val();
+        self.due.next = self.is_due.q.val() & !self.busy.val() & !self.all_due.q.val();
         if self.tick.val() & !self.is_due.q.val() {
             self.ticks.d.next = self.ticks.q.val() + 1;
         }
@@ -286,19 +300,15 @@ impl Logic for DumpUnit {
             self.ticks.d.next = bits::<16>(0);
             self.is_due.d.next = false;
         }
-        self.dumped.next = (self.state.q.val() == State::Idle) & !self.dump.val();
+        self.dumped.next = !self.busy.val() & !self.all_due.q.val() & !self.dump.val();
         self.index.next = self.at.q.val();
         self.next_part.next = self.part.q.val();
         self.turn.next = self.turned.q.val();
-        self.dumping.next = (self.state.q.val() != State::Idle)
-            & (self.state.q.val() != State::Flush)
-            & (self.state.q.val() != State::Settle);
-        self.drain.next = self.state.q.val() == State::Settle;
-        self.hold.next = (self.state.q.val() != State::Idle)
-            & !(self.whole.q.val()
-                & ((self.state.q.val() == State::Flush) | (self.state.q.val() == State::Settle)));
+        self.frozen.next = self.all_due.q.val() | self.all_under_way.val();
+        self.blocks.next = self.busy.val() & !self.whole.q.val();
+        self.drain.next = (self.state.q.val() == State::Settle) & self.whole.q.val();
 
-        // The words of the record that is told; they come from where they were counted.
+        // The words of the record that is told, as they are when it is taken out of its table.
         self.clock_high.next = self.now.val().high;
         self.table_state.next = self.at.q.val().get_bits::<2>(6);
         self.value.next = bit_cast::<32, 28>(self.tally.val());
@@ -306,10 +316,7 @@ impl Logic for DumpUnit {
         // Banks have 6 bits, reuse buckets 4: beside the group they fit its index as they are.
         self.place.next = (bit_cast::<32, 2>(self.table_state.val()) << 10)
             | bit_cast::<32, 6>(self.at.q.val().get_bits::<6>(0));
-        self.skipped_used.d.next = self.accesses_skipped.val() != 0;
-        self.rows_used.d.next = self.rows_skipped.val() != 0;
-        self.runs_used.d.next = self.runs_skipped.val() != 0;
-        self.used.next = true;
+        self.used.next = self.first_low.q.val() != 0;
         match self.what.q.val() {
             What::HotPage => {
                 self.used.next = self.entry_used.val();
@@ -329,53 +336,58 @@ impl Logic for DumpUnit {
                 }
             }
             What::AccessesSkipped => {
-                self.used.next = self.skipped_used.q.val();
                 self.value.next = bit_cast::<32, 23>(self.accesses_skipped.val());
                 self.place.next = self.other_place.val();
             }
             What::RowsSkipped => {
-                self.used.next = self.rows_used.q.val();
                 self.value.next = bit_cast::<32, 23>(self.rows_skipped.val());
                 self.place.next = self.rows_place.val();
             }
             What::RunsSkipped => {
-                self.used.next = self.runs_used.q.val();
                 self.value.next = bit_cast::<32, 23>(self.runs_skipped.val());
                 self.place.next = self.runs_place.val();
             }
-            What::Tally => {
-                self.used.next = self.tally_used.val();
-            }
             What::Closing => {
+                self.used.next = true;
                 self.value.next = bit_cast::<32, 10>(self.records.q.val());
                 self.place.next = self.closing_place.val();
             }
             _ => {}
         }
-        self.first_high.d.next = self.head.val() | self.place.val();
-        self.first_low.d.next = self.value.val();
+        if (self.state.q.val() == State::Look) | (self.state.q.val() == State::Flush) {
+            self.first_high.d.next = self.head.val() | self.place.val();
+            self.first_low.d.next = self.value.val();
+        }
         self.high.next = self.first_high.q.val();
         self.low.next = self.first_low.q.val();
         if self.second.val() {
-            self.high.next = bit_cast::<32, 27>(self.entry.val().count);
-            self.low.next = bit_cast::<32, 27>(self.entry.val().votes);
+            self.high.next = bit_cast::<32, 27>(self.entry_count.val());
+            self.low.next = bit_cast::<32, 27>(self.entry_votes.val());
         }
 
         self.flush.next = false;
         self.forget.next = false;
-        self.clear_entry.next = false;
-        self.clear_tally.next = false;
-        self.clear_skipped.next = false;
-        self.tell.next = self.telling.q.val();
-        self.telling.d.next = RecordKind::Nothing;
+        self.take_entry.next = false;
+        self.take_tally.next = false;
+        self.clear_accesses.next = false;
+        self.clear_rows.next = false;
+        self.clear_runs.next = false;
+        self.offers.next = (self.state.q.val() == State::Offer) & self.flowing.val();
+        self.tell.next = RecordKind::Count;
+        if self.what.q.val() == What::HotPage {
+            self.tell.next = RecordKind::HotPage;
+        }
         self.next.next = false;
-        self.offers.next = false;
+        self.is_held.next =
+            (self.held.val() == RecordKind::Count) | (self.held.val() == RecordKind::HotPage);
         match self.state.q.val() {
             State::Idle => {
-                self.whole.d.next = self.all.val();
+                self.whole.d.next = self.all_due.q.val();
                 self.what.d.next = What::Interval;
                 self.records.d.next = bits::<10>(0);
-                if self.dump.val() {
+                self.waited.d.next = bits::<4>(0);
+                if self.all_due.q.val() | (self.dump.val() & !self.all.val()) {
+                    self.all_due.d.next = false;
                     self.state.d.next = State::Flush;
                 }
             }
@@ -385,34 +397,61 @@ impl Logic for DumpUnit {
             }
             State::Settle => {
                 self.at.d.next = bit_cast::<8, 4>(self.part.q.val()) << 4;
+                // Sixteen clocks are more than a run takes to its bucket.
+                self.waited.d.next = self.waited.q.val() + 1;
                 if self.whole.q.val() {
                     self.at.d.next = bits::<8>(0);
-                }
-                if self.settled.val() & (self.reuse_settled.val() | !self.whole.q.val()) {
+                    if self.settled.val() & self.reuse_settled.val() {
+                        self.forget.next = true;
+                        self.state.d.next = State::Offer;
+                    }
+                } else if self.waited.q.val() == 15 {
                     self.state.d.next = State::Offer;
                 }
             }
             State::Read => {
                 self.state.d.next = State::Look;
+                if self.what.q.val() == What::HotPage {
+                    self.take_entry.next = true;
+                    if !self.entry_taken.val() {
+                        self.state.d.next = State::Read;
+                    }
+                } else if self.what.q.val() == What::Tally {
+                    self.take_tally.next = true;
+                    if !self.tally_taken.val() {
+                        self.state.d.next = State::Read;
+                    }
+                }
             }
             State::Look => {
                 self.state.d.next = State::Test;
+                match self.what.q.val() {
+                    What::AccessesSkipped => {
+                        self.clear_accesses.next = true;
+                    }
+                    What::RowsSkipped => {
+                        self.clear_rows.next = true;
+                    }
+                    What::RunsSkipped => {
+                        self.clear_runs.next = true;
+                    }
+                    _ => {}
+                }
             }
             State::Test => {
                 self.state.d.next = State::Step;
                 if self.used.val() {
                     self.state.d.next = State::Offer;
-                    self.offers.next = true;
                 }
             }
             State::Offer => {
-                self.offers.next = true;
-            }
-            State::Tell => {
-                self.state.d.next = State::Sent;
+                if self.taken.val() {
+                    self.state.d.next = State::Sent;
+                }
             }
             State::Sent => {
-                if self.free.val() {
+                // The block writer asks for the words as long as it holds the record.
+                if !self.is_held.val() {
                     self.records.d.next = self.records.q.val() + 1;
                     self.state.d.next = State::Step;
                 }
@@ -427,7 +466,6 @@ impl Logic for DumpUnit {
                     self.turned.d.next = !self.turned.q.val();
                 }
                 if self.whole.q.val() {
-                    self.forget.next = true;
                     self.part.d.next = bits::<4>(0);
                     self.turned.d.next = !self.turned.q.val();
                 }
@@ -437,13 +475,8 @@ impl Logic for DumpUnit {
                 self.state.d.next = State::Idle;
             }
         }
-
-        if self.offers.val() & self.free.val() {
-            self.telling.d.next = RecordKind::Count;
-            if self.what.q.val() == What::HotPage {
-                self.telling.d.next = RecordKind::HotPage;
-            }
-            self.state.d.next = State::Tell;
+        if (self.dump.val() & self.all.val()) | (self.turns_off.val() & !self.all_under_way.val()) {
+            self.all_due.d.next = true;
         }
 
         // From one table to the next.
@@ -458,17 +491,7 @@ impl Logic for DumpUnit {
             self.state.d.next = State::Read;
             match self.what.q.val() {
                 What::Interval => {
-                    self.what.d.next = What::HotPage;
-                }
-                What::HotPage => {
-                    self.clear_entry.next = true;
-                    self.at.d.next = self.at.q.val() + 1;
-                    if self.part_end.val()
-                        & (!self.whole.q.val() | (self.at.q.val() == self.last_index.val()))
-                    {
-                        self.what.d.next = What::AccessesSkipped;
-                        self.at.d.next = bits::<8>(0);
-                    }
+                    self.what.d.next = What::AccessesSkipped;
                 }
                 What::AccessesSkipped => {
                     self.what.d.next = What::RowsSkipped;
@@ -477,14 +500,21 @@ impl Logic for DumpUnit {
                     self.what.d.next = What::RunsSkipped;
                 }
                 What::RunsSkipped => {
-                    self.clear_skipped.next = true;
-                    self.what.d.next = What::Closing;
-                    if self.whole.q.val() | (self.part.q.val() == 0) {
-                        self.what.d.next = What::Tally;
+                    self.what.d.next = What::HotPage;
+                }
+                What::HotPage => {
+                    self.at.d.next = self.at.q.val() + 1;
+                    if self.part_end.val()
+                        & (!self.whole.q.val() | (self.at.q.val() == self.last_index.val()))
+                    {
+                        self.at.d.next = bits::<8>(0);
+                        self.what.d.next = What::Closing;
+                        if self.whole.q.val() | (self.part.q.val() == 0) {
+                            self.what.d.next = What::Tally;
+                        }
                     }
                 }
                 What::Tally => {
-                    self.clear_tally.next = true;
                     self.at.d.next =
                         self.tally_after.val() & (self.gaps.val() ^ self.last_index.val());
                     if self.at.q.val() == self.last_reuse.val() {

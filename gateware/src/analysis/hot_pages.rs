@@ -16,7 +16,8 @@
 //! ```
 //!
 //! A run waits while one of the same bucket is on its way; a run that finds another one waiting is
-//! counted as skipped.
+//! counted as skipped. An entry is taken out by a read like any other that writes an empty one back, when
+//! no run reads. Runs into the part whose entries are taken out are counted as skipped.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
@@ -40,6 +41,8 @@ pub struct Entry {
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Run {
     valid: Bit,
+    /// The entry is taken out.
+    takes_out: Bit,
     index: Bits<8>,
     page: Bits<20>,
     accesses: Bits<10>,
@@ -48,6 +51,7 @@ struct Run {
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Outcome {
     valid: Bit,
+    takes_out: Bit,
     index: Bits<8>,
     same: Bit,
     below: Bit,
@@ -70,24 +74,30 @@ pub struct HotPages {
     pub run_page: Signal<In, Bits<28>>,
     /// Its accesses, at most 512.
     pub run_accesses: Signal<In, Bits<10>>,
+    /// The run is skipped whatever its page.
+    pub frozen: Signal<In, Bit>,
+    /// It is skipped if it falls into `next_part`.
+    pub blocks: Signal<In, Bit>,
     /// First part not dumped in this round.
     pub next_part: Signal<In, Bits<4>>,
     /// Way in which that one spreads; the parts before it have changed to the other.
     pub turn: Signal<In, Bit>,
     /// Nothing is on its way.
     pub idle: Signal<Out, Bit>,
-    /// The table is read from outside; no run comes.
-    pub dumping: Signal<In, Bit>,
+    /// Take an entry out; no run of its part is on its way.
+    pub take_out: Signal<In, Bit>,
     /// Which bucket: part * 16 + bucket.
     pub index: Signal<In, Bits<8>>,
-    /// Empty it.
-    pub clear: Signal<In, Bit>,
-    /// What it holds, one clock later.
-    pub entry: Signal<Out, Entry>,
-    /// Its page.
+    /// It is taken out on this clock.
+    pub taken_out: Signal<Out, Bit>,
+    /// Its page, one clock later.
     pub page: Signal<Out, Bits<28>>,
     /// It holds something, two clocks later.
     pub used: Signal<Out, Bit>,
+    /// Its C, from two clocks later until the next is taken out.
+    pub taken_count: Signal<Out, Bits<27>>,
+    /// Its V, likewise.
+    pub taken_votes: Signal<Out, Bits<27>>,
     /// Accesses skipped.
     pub skipped: Signal<Out, Bits<23>>,
     /// Count them anew.
@@ -102,13 +112,19 @@ pub struct HotPages {
     reading: DFF<Run>,
     writing: DFF<Outcome>,
     holds: DFF<Bit>,
+    out_count: DFF<Bits<27>>,
+    out_votes: DFF<Bits<27>>,
     lost: DFF<Bits<10>>,
+    lost_early: DFF<Bits<10>>,
+    lost_now: Signal<Local, Bits<11>>,
     skips: DFF<Bits<23>>,
     part: Signal<Local, Bits<4>>,
     dumped_part: Signal<Local, Bits<4>>,
     low: Signal<Local, Bits<4>>,
     bucket: Signal<Local, Bits<4>>,
     take: Signal<Local, Bit>,
+    takes_out: Signal<Local, Bit>,
+    skips_run: Signal<Local, Bit>,
     sum: Signal<Local, Bits<27>>,
     difference: Signal<Local, Bits<28>>,
     low_count: Signal<Local, Bits<10>>,
@@ -127,15 +143,18 @@ impl HotPages {
             run_valid: Default::default(),
             run_page: Default::default(),
             run_accesses: Default::default(),
+            frozen: Default::default(),
+            blocks: Default::default(),
             next_part: Default::default(),
             turn: Default::default(),
             idle: Default::default(),
-            dumping: Default::default(),
+            take_out: Default::default(),
             index: Default::default(),
-            clear: Default::default(),
-            entry: Default::default(),
+            taken_out: Default::default(),
             page: Default::default(),
             used: Default::default(),
+            taken_count: Default::default(),
+            taken_votes: Default::default(),
             skipped: Default::default(),
             clear_skipped: Default::default(),
             buckets: Default::default(),
@@ -148,13 +167,19 @@ impl HotPages {
             reading: Default::default(),
             writing: Default::default(),
             holds: Default::default(),
+            out_count: Default::default(),
+            out_votes: Default::default(),
             lost: Default::default(),
+            lost_early: Default::default(),
+            lost_now: Default::default(),
             skips: Default::default(),
             part: Default::default(),
             dumped_part: Default::default(),
             low: Default::default(),
             bucket: Default::default(),
             take: Default::default(),
+            takes_out: Default::default(),
+            skips_run: Default::default(),
             sum: Default::default(),
             difference: Default::default(),
             low_count: Default::default(),
@@ -170,8 +195,8 @@ impl Logic for HotPages {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, arrived, waiting, just_taken, being_read, reading, writing, holds, lost,
-            skips
+            self, clock, arrived, waiting, just_taken, being_read, reading, writing, holds,
+            out_count, out_votes, lost, lost_early, skips
         );
         self.buckets.read_clock.next = self.clock.val();
         self.buckets.write_clock.next = self.clock.val();
@@ -180,7 +205,10 @@ impl Logic for HotPages {
         self.into.high.next = self.run_page.val().get_bits::<20>(8);
         self.into.turn.next = self.turn.val() ^ (self.part.val() < self.next_part.val());
         self.bucket.next = self.run_page.val().get_bits::<4>(4) ^ self.into.spread.val();
-        self.arrived.d.next.valid = self.run_valid.val();
+        self.skips_run.next = self.run_valid.val()
+            & (self.frozen.val() | (self.blocks.val() & (self.part.val() == self.next_part.val())));
+        self.arrived.d.next.valid = self.run_valid.val() & !self.skips_run.val();
+        self.arrived.d.next.takes_out = false;
         self.arrived.d.next.index =
             (bit_cast::<8, 4>(self.part.val()) << 4) | bit_cast::<8, 4>(self.bucket.val());
         self.arrived.d.next.page = self.run_page.val().get_bits::<20>(8);
@@ -190,6 +218,10 @@ impl Logic for HotPages {
         self.take.next =
             self.waiting.q.val().valid & !self.just_taken.q.val() & !self.being_read.q.val();
         self.lost.d.next = bits::<10>(0);
+        self.lost_early.d.next = bits::<10>(0);
+        if self.skips_run.val() {
+            self.lost_early.d.next = self.run_accesses.val();
+        }
         self.just_taken.d.next = false;
         self.being_read.d.next = self.just_taken.q.val();
         if self.take.val() {
@@ -206,9 +238,11 @@ impl Logic for HotPages {
                     & (self.arrived.q.val().index == self.reading.q.val().index);
             }
         }
-        self.skips.d.next = self.skips.q.val() + bit_cast::<23, 10>(self.lost.q.val());
+        self.lost_now.next =
+            bit_cast::<11, 10>(self.lost.q.val()) + bit_cast::<11, 10>(self.lost_early.q.val());
+        self.skips.d.next = self.skips.q.val() + bit_cast::<23, 11>(self.lost_now.val());
         if self.clear_skipped.val() {
-            self.skips.d.next = bits::<23>(0);
+            self.skips.d.next = bit_cast::<23, 11>(self.lost_now.val());
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next = !self.arrived.q.val().valid
@@ -217,14 +251,18 @@ impl Logic for HotPages {
             & !self.writing.q.val().valid;
 
         // Its bucket is read.
+        self.takes_out.next = self.take_out.val() & !self.take.val();
+        self.taken_out.next = self.takes_out.val();
         self.buckets.read_address.next = self.waiting.q.val().index;
-        if self.dumping.val() {
-            self.buckets.read_address.next = self.index.val();
-        }
         // Bits no page has are known to be 0, so that they take no room.
         self.held.next = self.buckets.read_data.val().page & self.high_mask.val();
         self.reading.d.next = self.waiting.q.val();
-        self.reading.d.next.valid = self.take.val();
+        self.reading.d.next.valid = self.take.val() | self.takes_out.val();
+        self.reading.d.next.takes_out = self.takes_out.val();
+        if self.takes_out.val() {
+            self.buckets.read_address.next = self.index.val();
+            self.reading.d.next.index = self.index.val();
+        }
 
         // What may become of it.
         self.sum.next =
@@ -234,6 +272,7 @@ impl Logic for HotPages {
         self.count.next = self.buckets.read_data.val().count;
         self.low_count.next = self.count.val().get_bits::<10>(0);
         self.writing.d.next.valid = self.reading.q.val().valid;
+        self.writing.d.next.takes_out = self.reading.q.val().takes_out;
         self.writing.d.next.index = self.reading.q.val().index;
         self.writing.d.next.same = self.held.val() == self.reading.q.val().page;
         self.writing.d.next.below = self.difference.val().get_bit(27);
@@ -248,7 +287,7 @@ impl Logic for HotPages {
 
         // What becomes of it.
         self.buckets.write_address.next = self.writing.q.val().index;
-        self.buckets.write_enable.next = self.writing.q.val().valid | self.clear.val();
+        self.buckets.write_enable.next = self.writing.q.val().valid;
         self.buckets.write_data.next.page = self.writing.q.val().kept;
         self.buckets.write_data.next.count = self.writing.q.val().difference;
         self.buckets.write_data.next.votes = self.writing.q.val().votes;
@@ -258,15 +297,19 @@ impl Logic for HotPages {
             self.buckets.write_data.next.count = bit_cast::<27, 10>(self.writing.q.val().rest);
             self.buckets.write_data.next.page = self.writing.q.val().taken;
         }
-        if self.dumping.val() {
-            self.buckets.write_address.next = self.index.val();
+        if self.writing.q.val().takes_out {
             self.buckets.write_data.next.page = bits::<20>(0);
             self.buckets.write_data.next.count = bits::<27>(0);
             self.buckets.write_data.next.votes = bits::<27>(0);
         }
 
-        // What an entry says.
-        self.entry.next = self.buckets.read_data.val();
+        // What the entry says that is taken out.
+        if self.reading.q.val().takes_out {
+            self.out_count.d.next = self.buckets.read_data.val().count;
+            self.out_votes.d.next = self.buckets.read_data.val().votes;
+        }
+        self.taken_count.next = self.out_count.q.val();
+        self.taken_votes.next = self.out_votes.q.val();
         self.dumped_part.next = self.index.val().get_bits::<4>(4);
         self.from.high.next = self.held.val();
         self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Nothing here can hold up the traces. What finds a unit busy is counted as skipped, and the counts go
-//! out with the results, so that every bound holds. Results leave in dumps ([`dump_unit`]), which clear
-//! what they sent. What they guarantee is in `docs/format.md`, section "Analysis".
+//! out with the results, so that every bound holds. Results leave in dumps ([`dump_unit`]), record by
+//! record when the traces have none, and clear what they sent. What they guarantee is in `docs/format.md`,
+//! section "Analysis".
 
 pub mod dump_unit;
 pub mod hot_pages;

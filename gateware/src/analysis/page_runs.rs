@@ -21,7 +21,7 @@ pub struct PageRuns {
     pub access: Signal<In, Bit>,
     /// Its page.
     pub page: Signal<In, Bits<28>>,
-    /// Hand on the run that has begun; no access is on its way.
+    /// Hand on the run that has begun.
     pub flush: Signal<In, Bit>,
     /// The next access begins a run, whatever was before.
     pub forget: Signal<In, Bit>,
@@ -113,7 +113,7 @@ impl Logic for PageRuns {
         if self.seen.q.val() {
             self.open.d.next = true;
             self.accesses.d.next = self.accesses.q.val() + 1;
-            if self.ends.val() {
+            if self.ends.val() | self.flush.val() {
                 self.accesses.d.next = bits::<10>(1);
                 self.current.d.next = self.last.q.val();
             }

@@ -31,6 +31,8 @@ pub struct Reuse {
     pub begins: Signal<In, Bit>,
     /// Its page.
     pub page: Signal<In, Bits<28>>,
+    /// Skip the runs that begin.
+    pub frozen: Signal<In, Bit>,
     /// Forget the order of use; nothing is on its way.
     pub forget: Signal<In, Bit>,
     /// A distance.
@@ -79,6 +81,7 @@ impl Reuse {
             clock: Default::default(),
             begins: Default::default(),
             page: Default::default(),
+            frozen: Default::default(),
             forget: Default::default(),
             offer: Default::default(),
             bucket: Default::default(),
@@ -137,7 +140,7 @@ impl Logic for Reuse {
             self.waits.d.next = false;
         }
         if self.came.q.val() {
-            if self.waits.q.val() & !self.starts.val() {
+            if self.frozen.val() | (self.waits.q.val() & !self.starts.val()) {
                 self.skip.d.next = true;
             } else {
                 self.waits.d.next = true;
@@ -149,6 +152,9 @@ impl Logic for Reuse {
         }
         if self.clear_skipped.val() {
             self.skips.d.next = bits::<23>(0);
+            if self.skip.q.val() {
+                self.skips.d.next = bits::<23>(1);
+            }
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next =

@@ -3,7 +3,9 @@
 //!
 //! Counter `state * 64 + rank * 16 + bank` counts row hits (0), misses (1) and conflicts (2), counter
 //! 192 + bucket reuse distances. Outcomes of one counter gather until one of another comes; that one is
-//! counted as skipped if the first cannot go on because its counter is on its way already. Reuse distances come when there is room.
+//! counted as skipped if the first cannot go on because its counter is on its way already. Reuse distances
+//! come when there is room. A counter is taken out, and starts from 0 again, by a read like any other that
+//! writes 0 back; it waits until the memory is free and the counter not on its way.
 
 use rust_hdl::prelude::*;
 
@@ -12,6 +14,8 @@ use crate::fifo::block_ram::BlockRam;
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Tally {
     valid: Bit,
+    /// The counter is taken out.
+    takes_out: Bit,
     index: Bits<8>,
     times: Bits<4>,
 }
@@ -33,43 +37,41 @@ pub struct Tallies {
     pub bucket: Signal<In, Bits<4>>,
     /// It is taken on this clock.
     pub taken: Signal<Out, Bit>,
-    /// Take none from the next clock on.
-    pub hold: Signal<In, Bit>,
-    /// Let nothing wait; no access comes.
+    /// Skip the outcomes that come.
+    pub frozen: Signal<In, Bit>,
+    /// Let nothing wait; no outcome is gathered.
     pub drain: Signal<In, Bit>,
     /// Nothing is on its way.
     pub idle: Signal<Out, Bit>,
-    /// The counters are read from outside; no access comes.
-    pub dumping: Signal<In, Bit>,
-    /// Which counter.
+    /// Take a counter out.
+    pub take_out: Signal<In, Bit>,
+    /// Which one.
     pub index: Signal<In, Bits<8>>,
-    /// Clear it.
-    pub clear: Signal<In, Bit>,
+    /// It is taken out on this clock.
+    pub taken_out: Signal<Out, Bit>,
     /// Its value, one clock later.
     pub value: Signal<Out, Bits<28>>,
-    /// It is not 0, two clocks later.
-    pub used: Signal<Out, Bit>,
     /// Row outcomes skipped.
     pub skipped: Signal<Out, Bits<23>>,
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
-    holding: DFF<Bit>,
     draining: DFF<Bit>,
     came: DFF<Bit>,
+    refused: DFF<Bit>,
     came_index: DFF<Bits<8>>,
     waiting: DFF<Tally>,
     reading: DFF<Tally>,
     writing: DFF<Bit>,
     writing_index: DFF<Bits<8>>,
     writing_sum: DFF<Bits<28>>,
-    holds: DFF<Bit>,
     skip: DFF<Bit>,
     skips: DFF<Bits<23>>,
     wanted: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
     room: Signal<Local, Bit>,
     accepts: Signal<Local, Bit>,
+    takes_out: Signal<Local, Bit>,
     same: Signal<Local, Bit>,
     sum: Signal<Local, Bits<28>>,
     most_times: Constant<Bits<4>>,
@@ -86,33 +88,32 @@ impl Default for Tallies {
             offer: Default::default(),
             bucket: Default::default(),
             taken: Default::default(),
-            hold: Default::default(),
+            frozen: Default::default(),
             drain: Default::default(),
             idle: Default::default(),
-            dumping: Default::default(),
+            take_out: Default::default(),
             index: Default::default(),
-            clear: Default::default(),
+            taken_out: Default::default(),
             value: Default::default(),
-            used: Default::default(),
             skipped: Default::default(),
             clear_skipped: Default::default(),
             counters: Default::default(),
-            holding: Default::default(),
             draining: Default::default(),
             came: Default::default(),
+            refused: Default::default(),
             came_index: Default::default(),
             waiting: Default::default(),
             reading: Default::default(),
             writing: Default::default(),
             writing_index: Default::default(),
             writing_sum: Default::default(),
-            holds: Default::default(),
             skip: Default::default(),
             skips: Default::default(),
             wanted: Default::default(),
             take: Default::default(),
             room: Default::default(),
             accepts: Default::default(),
+            takes_out: Default::default(),
             same: Default::default(),
             sum: Default::default(),
             most_times: Constant::new(15u64.into()),
@@ -127,42 +128,40 @@ impl Logic for Tallies {
         dff_setup!(
             self,
             clock,
-            holding,
             draining,
             came,
+            refused,
             came_index,
             waiting,
             reading,
             writing,
             writing_index,
             writing_sum,
-            holds,
             skip,
             skips
         );
         self.counters.read_clock.next = self.clock.val();
         self.counters.write_clock.next = self.clock.val();
 
-        self.holding.d.next = self.hold.val();
         self.draining.d.next = self.drain.val();
-        self.came.d.next = self.access.val();
+        self.came.d.next = self.access.val() & !self.frozen.val();
         self.came_index.d.next =
             (bit_cast::<8, 2>(self.row_state.val()) << 6) | bit_cast::<8, 6>(self.bank.val());
         self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
             & (self.waiting.q.val().times != self.most_times.val());
         // Outcomes of one counter gather until another one's comes, so that none comes too soon.
         self.wanted.next = (self.came.q.val() & !self.same.val())
-            | (!self.came.q.val()
-                & ((self.offer.val() & !self.holding.q.val()) | self.draining.q.val()));
+            | (!self.came.q.val() & (self.offer.val() | self.draining.q.val()));
         self.take.next = self.waiting.q.val().valid
             & self.wanted.val()
             & !(self.reading.q.val().valid
                 & (self.reading.q.val().index == self.waiting.q.val().index))
             & !(self.writing.q.val() & (self.writing_index.q.val() == self.waiting.q.val().index));
         self.room.next = !self.waiting.q.val().valid | self.take.val();
-        self.accepts.next = self.room.val() & !self.came.q.val() & !self.holding.q.val();
+        self.accepts.next = self.room.val() & !self.came.q.val();
         self.taken.next = self.accepts.val() & self.offer.val();
-        self.skip.d.next = false;
+        self.refused.d.next = self.access.val() & self.frozen.val();
+        self.skip.d.next = self.refused.q.val();
         if self.take.val() {
             self.waiting.d.next.valid = false;
         }
@@ -187,6 +186,9 @@ impl Logic for Tallies {
         }
         if self.clear_skipped.val() {
             self.skips.d.next = bits::<23>(0);
+            if self.skip.q.val() {
+                self.skips.d.next = bits::<23>(1);
+            }
         }
         self.skipped.next = self.skips.q.val();
         self.idle.next = !self.came.q.val()
@@ -197,21 +199,27 @@ impl Logic for Tallies {
         self.counters.read_address.next = self.waiting.q.val().index;
         self.counters.write_address.next = self.writing_index.q.val();
         self.counters.write_data.next = self.writing_sum.q.val();
-        self.counters.write_enable.next = self.writing.q.val() | self.clear.val();
-        if self.dumping.val() {
-            self.counters.read_address.next = self.index.val();
-            self.counters.write_address.next = self.index.val();
-            self.counters.write_data.next = bits::<28>(0);
-        }
+        self.counters.write_enable.next = self.writing.q.val();
+        self.takes_out.next = self.take_out.val()
+            & !self.take.val()
+            & !(self.reading.q.val().valid & (self.reading.q.val().index == self.index.val()))
+            & !(self.writing.q.val() & (self.writing_index.q.val() == self.index.val()));
+        self.taken_out.next = self.takes_out.val();
         self.reading.d.next = self.waiting.q.val();
-        self.reading.d.next.valid = self.take.val();
+        self.reading.d.next.valid = self.take.val() | self.takes_out.val();
+        self.reading.d.next.takes_out = self.takes_out.val();
+        if self.takes_out.val() {
+            self.counters.read_address.next = self.index.val();
+            self.reading.d.next.index = self.index.val();
+        }
         self.sum.next =
             self.counters.read_data.val() + bit_cast::<28, 4>(self.reading.q.val().times);
         self.writing.d.next = self.reading.q.val().valid;
         self.writing_index.d.next = self.reading.q.val().index;
         self.writing_sum.d.next = self.sum.val();
+        if self.reading.q.val().takes_out {
+            self.writing_sum.d.next = bits::<28>(0);
+        }
         self.value.next = self.counters.read_data.val();
-        self.holds.d.next = self.counters.read_data.val() != 0;
-        self.used.next = self.holds.q.val();
     }
 }

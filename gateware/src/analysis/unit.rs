@@ -26,11 +26,17 @@ pub struct Analysis {
     pub steering: Signal<In, Steering>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
-    /// The block writer holds no record.
-    pub free: Signal<In, Bit>,
+    /// Records may be handed on.
+    pub flowing: Signal<In, Bit>,
+    /// The record handed on is taken on this clock.
+    pub taken: Signal<In, Bit>,
+    /// Kind of the record that the block writer holds.
+    pub held: Signal<In, RecordKind>,
     /// Which word of the record it wants.
     pub word: Signal<In, Bits<6>>,
-    /// Hand on a record of this kind.
+    /// There is a record to hand on, and it may be.
+    pub offers: Signal<Out, Bit>,
+    /// Its kind.
     pub tell: Signal<Out, RecordKind>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
@@ -38,7 +44,7 @@ pub struct Analysis {
     pub low: Signal<Out, Bits<32>>,
     /// No dump is under way or asked for.
     pub dumped: Signal<Out, Bit>,
-    /// It is time for a dump.
+    /// It is time for a dump, and none is under way.
     pub interval: Signal<Out, Bit>,
     runs: PageRuns,
     hot_pages: HotPages,
@@ -46,7 +52,9 @@ pub struct Analysis {
     tallies: Tallies,
     dump_unit: DumpUnit,
     on: DFF<Bit>,
+    wanted: Signal<Local, Bit>,
     access: Signal<Local, Bit>,
+    skips: Signal<Local, Bit>,
     analysis_mode: Constant<Bits<2>>,
 }
 
@@ -64,8 +72,11 @@ impl Analysis {
             settings: Default::default(),
             steering: Default::default(),
             now: Default::default(),
-            free: Default::default(),
+            flowing: Default::default(),
+            taken: Default::default(),
+            held: Default::default(),
             word: Default::default(),
+            offers: Default::default(),
             tell: Default::default(),
             high: Default::default(),
             low: Default::default(),
@@ -77,7 +88,9 @@ impl Analysis {
             tallies: Default::default(),
             dump_unit: DumpUnit::new(memory, ticks),
             on: Default::default(),
+            wanted: Default::default(),
             access: Default::default(),
+            skips: Default::default(),
             analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
         }
     }
@@ -88,8 +101,11 @@ impl Logic for Analysis {
     fn update(&mut self) {
         dff_setup!(self, clock, on);
         clock!(self, clock, runs, hot_pages, reuse, tallies, dump_unit);
-        self.on.d.next =
+        self.wanted.next =
             self.settings.val().analysis | (self.settings.val().mode == self.analysis_mode.val());
+        self.on.d.next = self.wanted.val();
+        self.dump_unit.turns_off.next = self.on.q.val() & !self.wanted.val();
+        self.skips.next = self.dump_unit.frozen.val() & !self.dump_unit.flush.val();
         self.access.next = self.observed.val().access & self.on.q.val();
         self.runs.access.next = self.access.val();
         self.runs.page.next = self.observed.val().page;
@@ -100,42 +116,48 @@ impl Logic for Analysis {
         self.hot_pages.run_accesses.next = self.runs.run_accesses.val();
         self.hot_pages.next_part.next = self.dump_unit.next_part.val();
         self.hot_pages.turn.next = self.dump_unit.turn.val();
-        self.hot_pages.dumping.next = self.dump_unit.dumping.val();
+        self.hot_pages.frozen.next = self.skips.val();
+        self.hot_pages.blocks.next = self.dump_unit.blocks.val() & !self.dump_unit.flush.val();
+        self.hot_pages.take_out.next = self.dump_unit.take_entry.val();
         self.hot_pages.index.next = self.dump_unit.index.val();
-        self.hot_pages.clear.next = self.dump_unit.clear_entry.val();
-        self.hot_pages.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.hot_pages.clear_skipped.next = self.dump_unit.clear_accesses.val();
         self.reuse.begins.next = self.runs.begins.val();
         self.reuse.page.next = self.runs.begun.val();
+        self.reuse.frozen.next = self.dump_unit.frozen.val();
         self.reuse.forget.next = self.dump_unit.forget.val();
         self.reuse.taken.next = self.tallies.taken.val();
-        self.reuse.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.reuse.clear_skipped.next = self.dump_unit.clear_runs.val();
         self.tallies.access.next = self.access.val();
         self.tallies.row_state.next = self.observed.val().row_state;
         self.tallies.bank.next = self.observed.val().bank;
         self.tallies.offer.next = self.reuse.offer.val();
         self.tallies.bucket.next = self.reuse.bucket.val();
-        self.tallies.hold.next = self.dump_unit.hold.val();
+        self.tallies.frozen.next = self.dump_unit.frozen.val();
         self.tallies.drain.next = self.dump_unit.drain.val();
-        self.tallies.dumping.next = self.dump_unit.dumping.val();
+        self.tallies.take_out.next = self.dump_unit.take_tally.val();
         self.tallies.index.next = self.dump_unit.index.val();
-        self.tallies.clear.next = self.dump_unit.clear_tally.val();
-        self.tallies.clear_skipped.next = self.dump_unit.clear_skipped.val();
+        self.tallies.clear_skipped.next = self.dump_unit.clear_rows.val();
         self.dump_unit.dump.next = self.steering.val().dump;
         self.dump_unit.all.next = self.steering.val().dump_all;
         self.dump_unit.tick.next = self.steering.val().tell == RecordKind::Tick;
-        self.dump_unit.free.next = self.free.val();
+        self.dump_unit.flowing.next = self.flowing.val();
+        self.dump_unit.taken.next = self.taken.val();
+        self.dump_unit.held.next = self.held.val();
         self.dump_unit.now.next = self.now.val();
         self.dump_unit.second.next = self.word.val().get_bit(0);
         self.dump_unit.settled.next = self.hot_pages.idle.val() & self.tallies.idle.val();
         self.dump_unit.reuse_settled.next = self.reuse.idle.val();
-        self.dump_unit.entry.next = self.hot_pages.entry.val();
+        self.dump_unit.entry_taken.next = self.hot_pages.taken_out.val();
+        self.dump_unit.tally_taken.next = self.tallies.taken_out.val();
+        self.dump_unit.entry_count.next = self.hot_pages.taken_count.val();
+        self.dump_unit.entry_votes.next = self.hot_pages.taken_votes.val();
         self.dump_unit.entry_page.next = self.hot_pages.page.val();
         self.dump_unit.entry_used.next = self.hot_pages.used.val();
         self.dump_unit.tally.next = self.tallies.value.val();
-        self.dump_unit.tally_used.next = self.tallies.used.val();
         self.dump_unit.accesses_skipped.next = self.hot_pages.skipped.val();
         self.dump_unit.rows_skipped.next = self.tallies.skipped.val();
         self.dump_unit.runs_skipped.next = self.reuse.skipped.val();
+        self.offers.next = self.dump_unit.offers.val();
         self.tell.next = self.dump_unit.tell.val();
         self.high.next = self.dump_unit.high.val();
         self.low.next = self.dump_unit.low.val();

@@ -1,4 +1,4 @@
-//! Configuration unit (CU): events to items, carrying out what events and command sequences ask.
+//! Configuration unit (CU): events to items, carrying out what events and commands ask.
 //!
 //! Accesses and faults flow on, one a clock ([`super::event_intake`]). An event that steers the card (run
 //! switch, end of a slice, tick) first lets the time it came at pass on, with the count of what was missed
@@ -6,19 +6,18 @@
 //! [`super::plan`] says which steps it takes:
 //!
 //! ```text
-//! flush what waits -> end the slice -> dump the analysis -> tell the framer -> settle -> apply -> start
+//! flush what waits -> end the slice -> ask for a dump -> tell the framer -> settle -> apply -> start
 //! ```
 //!
-//! A completed command takes the same steps. While the capture is stopped accesses still count towards
-//! sequences, but nothing is recorded. Settings change only after everything seen under the old ones
-//! has been framed.
+//! A completed command takes the same steps. While the capture is stopped commands are carried out, but
+//! nothing is recorded. Settings change only after everything seen under the old ones has been framed.
+//! Dumps of the analysis leave while items flow; nothing here waits for them.
 
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
 use super::event_intake::EventIntake;
 use super::plan::Plan;
-use super::sequence::Sequence;
 use super::settings::SettingsRegister;
 use super::steering::{Progress, Steering};
 use super::{Item, ItemKind, Settings};
@@ -36,7 +35,6 @@ enum State {
     Slice,
     SliceTold,
     Dump,
-    Dumping,
     Tell,
     Settle,
     Apply,
@@ -74,19 +72,22 @@ pub struct ConfigUnit {
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
+    /// Nothing is asked of the units behind: others may hand on records.
+    pub flowing: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
-    detector: Sequence,
     register: SettingsRegister,
     slice_table: Table<5, 32>,
     slice_length: DFF<Bits<32>>,
     sliced: DFF<Bit>,
     state: DFF<State>,
-    command: DFF<Bits<9>>,
     flows: DFF<Bit>,
     asked: DFF<Steering>,
     free: Signal<Local, Bit>,
+    analysed: Signal<Local, Bit>,
+    event_high: Signal<Local, Bits<8>>,
     frequency_mode: Constant<Bits<2>>,
+    analysis_mode: Constant<Bits<2>>,
 }
 
 impl ConfigUnit {
@@ -108,19 +109,21 @@ impl ConfigUnit {
             slices: Default::default(),
             slice_last: Default::default(),
             slice_restart: Default::default(),
-            intake: Default::default(),
+            flowing: Default::default(),
+            intake: EventIntake::new(memory),
             plan: Default::default(),
-            detector: Sequence::new(memory),
             register: Default::default(),
             slice_table: Table::new(lengths.map(u64::from)),
             slice_length: Default::default(),
             sliced: Default::default(),
             state: Default::default(),
-            command: Default::default(),
             flows: Default::default(),
             asked: Default::default(),
             free: Default::default(),
+            analysed: Default::default(),
+            event_high: Default::default(),
             frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
+            analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
         }
     }
 }
@@ -128,10 +131,10 @@ impl ConfigUnit {
 impl Logic for ConfigUnit {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, slice_length, sliced, state, command, flows, asked);
-        clock!(self, clock, intake, plan, detector, register);
+        dff_setup!(self, clock, slice_length, sliced, state, flows, asked);
+        clock!(self, clock, intake, plan, register);
         self.register.straps.next = self.straps.val();
-        self.register.register.next = self.command.q.val();
+        self.register.register.next = self.intake.register.val();
         self.register.apply.next = false;
         self.register.restore.next = false;
         self.settings.next = self.register.settings.val();
@@ -144,41 +147,42 @@ impl Logic for ConfigUnit {
             | (self.register.settings.val().mode == self.frequency_mode.val());
         self.slices.next = self.sliced.q.val();
 
-        // Items flow unless an event steers or a command may just have been completed.
+        // Items flow unless an event steers or a command is completed.
         self.intake.slot_event.next = self.slot_event.val();
         self.intake.event_valid.next = self.event_valid.val();
         self.intake.flows.next = self.flows.q.val();
         self.intake.advance.next = self.advance.val();
         self.intake.let_go.next = false;
         self.intake.mark.next = false;
-        self.intake.register.next = self.command.q.val();
         self.item.next = self.intake.item.val();
         self.pop.next = self.intake.take.val();
-        if self.intake.take.val() & self.slot_event.val().steers {
+        self.event_high.next = self.slot_event.val().high;
+        if self.intake.take.val()
+            & (self.slot_event.val().steers
+                | (self.slot_event.val().overrun & self.event_high.val().get_bit(7)))
+        {
             self.flows.d.next = false;
         }
-        self.detector.passes.next =
-            self.advance.val() & (self.intake.item.val().kind != ItemKind::Nothing);
-        self.detector.in_registers.next = self.intake.item.val().in_registers;
-        self.detector.low.next = self.intake.item.val().low;
-        self.detector.gap.next = self.intake.item.val().gap;
-        self.intake.pending.next = self.detector.pending.val();
-        if self.detector.pending.val() {
-            self.command.d.next = self.detector.register.val();
-        }
-        if self.detector.complete.val() {
+        self.intake.running.next = self.plan.running.val();
+        self.intake.tell_loss.next = false;
+        if self.intake.complete.val() {
             self.flows.d.next = false;
         }
 
         self.plan.slot_event.next = self.slot_event.val();
         self.plan.take.next = self.intake.take.val();
-        self.plan.complete.next = self.detector.complete.val();
+        self.plan.complete.next = self.intake.complete.val();
         self.plan.is_mark.next = self.register.is_mark.val();
         self.plan.is_start.next = self.register.is_start.val();
         self.plan.is_stop.next = self.register.is_stop.val();
         self.plan.is_reset.next = self.register.is_reset.val();
         self.plan.changes.next = self.register.changes.val();
         self.plan.interval.next = self.progress.val().interval;
+        self.plan.dumped.next = self.progress.val().dumped;
+        self.analysed.next = self.register.settings.val().analysis
+            | (self.register.settings.val().mode == self.analysis_mode.val());
+        self.plan.analysed.next = self.analysed.val();
+        self.flowing.next = self.state.q.val() == State::Flow;
         self.plan.choose.next = false;
         self.plan.resume.next = false;
 
@@ -198,6 +202,8 @@ impl Logic for ConfigUnit {
                 // The first event finds the flow stopped, and nothing to be done.
                 if !self.flows.q.val() {
                     self.state.d.next = State::Drain;
+                } else if self.plan.ends.val() {
+                    self.flows.d.next = false;
                 }
             }
             State::Drain => {
@@ -207,14 +213,17 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Choose => {
-                self.plan.choose.next = true;
+                self.plan.choose.next = !self.intake.may_tell.val();
                 self.state.d.next = State::Flush;
-                if self.plan.marks.val() {
+                if self.intake.may_tell.val() {
+                    self.intake.tell_loss.next = true;
+                    self.state.d.next = State::Drain;
+                } else if self.plan.marks.val() {
                     self.intake.mark.next = self.plan.running.val();
                     self.state.d.next = State::Drain;
                 } else if self.plan.done.val() {
                     self.intake.let_go.next = true;
-                    self.flows.d.next = true;
+                    self.flows.d.next = !self.intake.owes.val();
                     self.state.d.next = State::Flow;
                 }
             }
@@ -264,18 +273,7 @@ impl Logic for ConfigUnit {
             }
             State::Dump => {
                 self.state.d.next = State::Tell;
-                if self.plan.steps.val().dump
-                    & (self.register.settings.val().analysis
-                        | (self.register.settings.val().mode == 3))
-                {
-                    self.asked.d.next.dump = true;
-                    self.state.d.next = State::Dumping;
-                }
-            }
-            State::Dumping => {
-                if self.progress.val().dumped {
-                    self.state.d.next = State::Tell;
-                }
+                self.asked.d.next.dump = self.plan.steps.val().dump & self.analysed.val();
             }
             State::Tell => {
                 if self.free.val() {
@@ -284,8 +282,11 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Settle => {
-                // A record that was just asked for does not show in `idle` yet.
-                if (self.progress.val().idle & self.free.val()) | !self.plan.steps.val().settle {
+                // A record that was just asked for does not show in `idle` yet. Before the end is told
+                // the block holds nothing but results of the analysis, which no setting changes.
+                if (self.free.val() & (self.progress.val().idle | self.plan.unended.val()))
+                    | !self.plan.steps.val().settle
+                {
                     self.state.d.next = State::Apply;
                 }
             }

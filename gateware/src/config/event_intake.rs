@@ -2,7 +2,7 @@
 //!
 //! Of an event that steers the card the time it came at passes first, with the count of what was missed
 //! before it; what else it holds follows when it has been carried out. A completed mark becomes an item
-//! here, too.
+//! here, too, and so does the loss of a command in the event queue: a fault, once the capture runs.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_
@@ -10,13 +10,14 @@
 //! item               <A .... until it passes
 //! ```
 
+use hmtt_format::{FaultKind, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use super::{Item, ItemKind};
 use crate::ddr::SlotEvent;
 
 /// See the module's description.
-#[derive(LogicBlock, Default)]
+#[derive(LogicBlock)]
 pub struct EventIntake {
     /// DDR clock.
     pub clock: Signal<In, Clock>,
@@ -28,37 +29,89 @@ pub struct EventIntake {
     pub flows: Signal<In, Bit>,
     /// It is taken on this clock.
     pub take: Signal<Out, Bit>,
-    /// The access to the registers that passed on the clock before may complete a command.
-    pub pending: Signal<In, Bit>,
+    /// The capture runs.
+    pub running: Signal<In, Bit>,
+    /// The loss of a command is the next item.
+    pub tell_loss: Signal<In, Bit>,
+    /// It is to be told, now or once what the event that steered holds besides has passed.
+    pub owes: Signal<Out, Bit>,
+    /// It can be told now.
+    pub may_tell: Signal<Out, Bit>,
+    /// The item that passes completes a command.
+    pub complete: Signal<Out, Bit>,
+    /// Register of the command completed last.
+    pub register: Signal<Out, Bits<9>>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
     /// All is carried out: what the event that steered holds besides is the next item.
     pub let_go: Signal<In, Bit>,
     /// A mark is the next item.
     pub mark: Signal<In, Bit>,
-    /// Its register.
-    pub register: Signal<In, Bits<9>>,
     /// The item; `Nothing` when there is none.
     pub item: Signal<Out, Item>,
     made: DFF<Item>,
     steered: DFF<Bit>,
     left_kind: DFF<ItemKind>,
-    left_in_registers: DFF<Bit>,
+    left_command: DFF<Bit>,
+    named: DFF<Bits<9>>,
+    lost: DFF<Bit>,
     event_kind: Signal<Local, ItemKind>,
+    event_high: Signal<Local, Bits<8>>,
     taken: Signal<Local, Bit>,
+    address: Signal<Local, Bits<32>>,
+    stride: Constant<Bits<32>>,
+    lost_command: Constant<Bits<32>>,
+}
+
+impl EventIntake {
+    /// The intake for one memory.
+    pub fn new(memory: &MemoryDescription) -> Self {
+        Self {
+            clock: Default::default(),
+            slot_event: Default::default(),
+            event_valid: Default::default(),
+            flows: Default::default(),
+            take: Default::default(),
+            running: Default::default(),
+            tell_loss: Default::default(),
+            owes: Default::default(),
+            may_tell: Default::default(),
+            complete: Default::default(),
+            register: Default::default(),
+            advance: Default::default(),
+            let_go: Default::default(),
+            mark: Default::default(),
+            item: Default::default(),
+            made: Default::default(),
+            steered: Default::default(),
+            left_kind: Default::default(),
+            left_command: Default::default(),
+            named: Default::default(),
+            lost: Default::default(),
+            event_kind: Default::default(),
+            event_high: Default::default(),
+            taken: Default::default(),
+            address: Default::default(),
+            stride: Constant::new(u64::from(memory.config_stride_log2).into()),
+            lost_command: Constant::new((u64::from(FaultKind::CommandLost.code()) << 8).into()),
+        }
+    }
 }
 
 impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, made, steered, left_kind, left_in_registers);
-        // An access to the registers may have completed a command: once it has passed it is known whether
-        // it may, and a clock later whether it did.
+        dff_setup!(self, clock, made, steered, left_kind, left_command, named, lost);
+        // A command is carried out before anything that comes after the access that completed it.
+        self.owes.next = self.lost.q.val() & self.running.val();
+        self.may_tell.next =
+            self.owes.val() & (!self.steered.q.val() | (self.left_kind.q.val() == ItemKind::Time));
         self.taken.next = self.flows.val()
             & self.event_valid.val()
             & self.advance.val()
-            & !self.made.q.val().in_registers
-            & !self.pending.val();
+            & !self.made.q.val().command;
+        self.complete.next = self.made.q.val().command & self.advance.val();
+        self.register.next = self.named.q.val();
         self.take.next = self.taken.val();
         self.event_kind.next = ItemKind::Time;
         if self.slot_event.val().access {
@@ -69,9 +122,30 @@ impl Logic for EventIntake {
         }
         if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
-            self.made.d.next.in_registers = false;
+            self.made.d.next.command = false;
+        }
+        self.event_high.next = self.slot_event.val().high;
+        // Shifts are slow to simulate, and commands are few.
+        self.address.next = bits::<32>(0);
+        if self.slot_event.val().command {
+            self.address.next = self.slot_event.val().low >> self.stride.val();
         }
         if self.taken.val() {
+            if self.slot_event.val().command {
+                self.named.d.next = self.address.val().get_bits::<9>(0);
+                if !self.slot_event.val().access {
+                    self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
+                        | (bit_cast::<9, 2>(self.slot_event.val().row_state) << 6);
+                    if self.slot_event.val().write {
+                        self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
+                            | (bit_cast::<9, 2>(self.slot_event.val().row_state) << 6)
+                            | 256;
+                    }
+                }
+            }
+            if self.slot_event.val().overrun & self.event_high.val().get_bit(7) {
+                self.lost.d.next = true;
+            }
             self.made.d.next.write = self.slot_event.val().write;
             self.made.d.next.low = self.slot_event.val().low;
             self.made.d.next.high = self.slot_event.val().high;
@@ -79,13 +153,13 @@ impl Logic for EventIntake {
             self.made.d.next.bank = self.slot_event.val().bank;
             self.made.d.next.gap = self.slot_event.val().gap;
             self.made.d.next.kind = self.event_kind.val();
-            self.made.d.next.in_registers = self.slot_event.val().in_registers;
+            self.made.d.next.command = self.slot_event.val().command;
             self.left_kind.d.next = self.event_kind.val();
-            self.left_in_registers.d.next = self.slot_event.val().in_registers;
+            self.left_command.d.next = self.slot_event.val().command;
             self.steered.d.next = self.slot_event.val().steers;
             if self.slot_event.val().steers {
                 self.made.d.next.kind = ItemKind::Time;
-                self.made.d.next.in_registers = false;
+                self.made.d.next.command = false;
             }
             if self.slot_event.val().overrun {
                 self.made.d.next.kind = ItemKind::Overrun;
@@ -94,12 +168,20 @@ impl Logic for EventIntake {
         if self.mark.val() {
             self.made.d.next.kind = ItemKind::Mark;
             self.made.d.next.gap = bits::<16>(0);
-            self.made.d.next.low = bit_cast::<32, 9>(self.register.val());
+            self.made.d.next.low = bit_cast::<32, 9>(self.named.q.val());
+        }
+        if self.tell_loss.val() {
+            self.lost.d.next = false;
+            self.made.d.next.kind = ItemKind::Fault;
+            self.made.d.next.gap = bits::<16>(0);
+            self.made.d.next.write = false;
+            self.made.d.next.low = self.lost_command.val();
+            self.made.d.next.high = bits::<8>(0);
         }
         if self.let_go.val() {
             if self.steered.q.val() {
                 self.made.d.next.kind = self.left_kind.q.val();
-                self.made.d.next.in_registers = self.left_in_registers.q.val();
+                self.made.d.next.command = self.left_command.q.val();
                 self.made.d.next.gap = bits::<16>(0);
             }
             self.steered.d.next = false;

@@ -1,10 +1,9 @@
-//! Events to the items the statistics unit records, and magic access sequences to settings: the
-//! configuration unit (CU).
+//! Events to the items the statistics unit records, and commands to settings: the configuration unit
+//! (CU).
 
 pub mod config_unit;
 pub mod event_intake;
 pub mod plan;
-pub mod sequence;
 pub mod settings;
 pub mod steering;
 
@@ -37,8 +36,8 @@ pub struct Item {
     pub high: Bits<8>,
     /// Clocks since the item before.
     pub gap: Bits<16>,
-    /// The access lies in the window of the configuration registers.
-    pub in_registers: Bit,
+    /// A command is completed: to be carried out once the item has passed.
+    pub command: Bit,
     /// What the access found in its row buffer ([`crate::ddr::Verdict`]).
     pub row_state: Bits<2>,
     /// Rank * 16 + bank of the access.

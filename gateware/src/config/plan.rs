@@ -4,6 +4,10 @@
 //! completed by an access before the event that stopped the flow. Whether the capture runs is known here,
 //! since that decides which steps there are.
 //!
+//! A stop asks the analysis for its results, and the end is told once they have left, as an event of its
+//! own, so that nothing waits for them. A start that comes first has the end told before it; the results
+//! then follow in the new capture.
+//!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
 //! take           <A >                    an event that steers
@@ -28,7 +32,7 @@ pub struct Steps {
     pub silence: Bit,
     /// End the slice.
     pub end_slice: Bit,
-    /// Dump the analysis.
+    /// Ask for a dump of the analysis.
     pub dump: Bit,
     /// Tell the framer.
     pub tell: RecordKind,
@@ -63,6 +67,14 @@ pub struct Plan {
     pub changes: Signal<In, Bit>,
     /// An interval of the analysis has ended.
     pub interval: Signal<In, Bit>,
+    /// The analysis is on.
+    pub analysed: Signal<In, Bit>,
+    /// No dump of the analysis is under way or asked for.
+    pub dumped: Signal<In, Bit>,
+    /// An end is to be told, and nothing is left to wait for.
+    pub ends: Signal<Out, Bit>,
+    /// An end is still to be told: the framer's block stays open.
+    pub unended: Signal<Out, Bit>,
     /// Choose what is carried out next.
     pub choose: Signal<In, Bit>,
     /// The capture runs from now on.
@@ -84,6 +96,11 @@ pub struct Plan {
     switched_on: DFF<Bit>,
     stopped: DFF<Bit>,
     runs: DFF<Bit>,
+    /// The capture has stopped, and its end has not been told yet.
+    ending: DFF<Bit>,
+    may_end: Signal<Local, Bit>,
+    postpones: Signal<Local, Bit>,
+    starts: Signal<Local, Bit>,
 }
 
 impl Logic for Plan {
@@ -100,15 +117,22 @@ impl Logic for Plan {
             tick_due,
             switched_on,
             stopped,
-            runs
+            runs,
+            ending
         );
         self.steps.next = self.chosen.q.val();
         self.running.next = self.runs.q.val();
         self.marks.next = self.command_due.q.val() & self.is_mark.val();
+        self.may_end.next = self.ending.q.val() & self.dumped.val();
         self.done.next = !(self.command_due.q.val()
             | self.run_due.q.val()
             | self.slice_due.q.val()
-            | self.tick_due.q.val());
+            | self.tick_due.q.val()
+            | self.may_end.val());
+        self.ends.next = self.may_end.val();
+        self.unended.next = self.ending.q.val();
+        self.postpones.next = self.analysed.val() | !self.dumped.val();
+        self.starts.next = false;
         if self.take.val() {
             self.run_due.d.next = self.slot_event.val().run_change;
             self.run_level.d.next = self.slot_event.val().run;
@@ -140,16 +164,21 @@ impl Logic for Plan {
                     self.stopped.d.next = true;
                     self.runs.d.next = false;
                     if self.runs.q.val() {
-                        self.chosen.d.next.tell = RecordKind::Stop;
+                        self.ending.d.next = self.postpones.val();
+                        if !self.postpones.val() {
+                            self.chosen.d.next.tell = RecordKind::Stop;
+                        }
                     }
                     if self.is_reset.val() {
                         self.stopped.d.next = false;
-                        self.chosen.d.next.resume = self.switched_on.q.val();
+                        self.starts.next = self.switched_on.q.val();
+                        if self.runs.q.val() {
+                            self.chosen.d.next.tell = RecordKind::Stop;
+                        }
                     }
                 } else if self.changes.val() {
                     self.chosen.d.next.flush = self.runs.q.val();
                     self.chosen.d.next.end_slice = self.runs.q.val();
-                    self.chosen.d.next.dump = self.runs.q.val();
                     self.chosen.d.next.settle = true;
                     self.chosen.d.next.apply = true;
                     // A start, too: a report says what holds from here on.
@@ -161,19 +190,22 @@ impl Logic for Plan {
                     self.stopped.d.next = false;
                     self.chosen.d.next.flush = self.runs.q.val();
                     self.chosen.d.next.end_slice = self.runs.q.val();
-                    self.chosen.d.next.resume = self.switched_on.q.val();
+                    self.starts.next = self.switched_on.q.val();
                 }
             } else if self.run_due.q.val() {
                 self.run_due.d.next = false;
                 self.switched_on.d.next = self.run_level.q.val();
                 self.runs.d.next = false;
                 if self.run_level.q.val() {
-                    self.chosen.d.next.resume = !self.stopped.q.val();
+                    self.starts.next = !self.stopped.q.val();
                 } else if self.runs.q.val() {
                     self.chosen.d.next.flush = true;
                     self.chosen.d.next.end_slice = true;
                     self.chosen.d.next.dump = true;
-                    self.chosen.d.next.tell = RecordKind::Stop;
+                    self.ending.d.next = self.postpones.val();
+                    if !self.postpones.val() {
+                        self.chosen.d.next.tell = RecordKind::Stop;
+                    }
                 }
             } else if self.slice_due.q.val() {
                 self.slice_due.d.next = false;
@@ -186,6 +218,17 @@ impl Logic for Plan {
                     self.chosen.d.next.dump = self.interval.val();
                     self.chosen.d.next.tell = RecordKind::Tick;
                 }
+            } else if self.may_end.val() {
+                self.ending.d.next = false;
+                self.chosen.d.next.tell = RecordKind::Stop;
+            }
+            if self.starts.val() {
+                self.chosen.d.next.resume = true;
+                // The end of the capture before comes first.
+                if self.ending.q.val() {
+                    self.chosen.d.next.tell = RecordKind::Stop;
+                }
+                self.ending.d.next = false;
             }
         }
         if self.resume.val() {

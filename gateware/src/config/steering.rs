@@ -21,9 +21,9 @@ pub struct Progress {
     pub free: Bit,
     /// The framer has no record and no open block.
     pub idle: Bit,
-    /// The analysis has been dumped.
+    /// No dump of the analysis is under way or asked for.
     pub dumped: Bit,
-    /// An interval of the analysis has ended.
+    /// An interval of the analysis has ended, and no dump is under way.
     pub interval: Bit,
 }
 

@@ -5,8 +5,10 @@
 //! last places are kept for events that steer the card (ticks, slices, the run switch). The count
 //! follows in order as an `overrun`: in the next event that steers, or in an event of its own once there
 //! is room. So it is told before the run switch goes off. Should slices take all but the last of those
-//! places too, they end no more: the slice goes on, and its record states its length. An event leaves with the number of clocks since
-//! the one before it, so that nobody behind needs a clock of its own.
+//! places too, they end no more: the slice goes on, and its record states its length. Completed commands
+//! are kept like slices, with or without the access that completes them; one that finds no place is lost,
+//! and the next count says so. An event leaves with the number of clocks since the one before it, so that
+//! nobody behind needs a clock of its own.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -23,10 +25,12 @@ use crate::fifo::block_ram::BlockRam;
 pub const DEPTH_LOG2: usize = 8;
 /// Places kept for events that steer the card.
 pub const KEPT: u64 = 32;
-/// Of them, places not for slices.
+/// Of them, places not for slices and commands.
 pub const KEPT_FROM_SLICES: u64 = 12;
 /// Most faults one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
+/// Bit of an overrun's `high`: a command was lost.
+pub const COMMAND_LOST: u64 = 1 << 7;
 
 /// See the module's description.
 #[derive(LogicBlock)]
@@ -35,6 +39,8 @@ pub struct EventQueue {
     pub clock: Signal<In, Clock>,
     /// Event to store; its `gap` is filled in here.
     pub slot_event: Signal<In, SlotEvent>,
+    /// Register of the command that it completes.
+    pub register: Signal<In, Bits<9>>,
     /// Store it.
     pub push: Signal<In, Bit>,
     /// A clock of the slot has passed.
@@ -63,12 +69,17 @@ pub struct EventQueue {
     missed: DFF<Bits<32>>,
     missed_faults: DFF<Bits<8>>,
     misses: DFF<Bit>,
+    missed_command: DFF<Bit>,
     counts: Signal<Local, Bit>,
     steers: Signal<Local, Bit>,
     store: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
     missed_access: Signal<Local, Bit>,
     missed_fault: Signal<Local, Bit>,
+    keeps_command: Signal<Local, Bit>,
+    loses_command: Signal<Local, Bit>,
+    register_low: Signal<Local, Bits<9>>,
+    command_lost: Constant<Bits<8>>,
     crowded_from: Constant<Bits<8>>,
     crowded_to: Constant<Bits<8>>,
     nearly_full_from: Constant<Bits<8>>,
@@ -80,6 +91,7 @@ impl Default for EventQueue {
         Self {
             clock: Default::default(),
             slot_event: Default::default(),
+            register: Default::default(),
             push: Default::default(),
             clocked: Default::default(),
             head: Default::default(),
@@ -102,12 +114,17 @@ impl Default for EventQueue {
             missed: Default::default(),
             missed_faults: Default::default(),
             misses: Default::default(),
+            missed_command: Default::default(),
             counts: Default::default(),
             steers: Default::default(),
             store: Default::default(),
             tell: Default::default(),
             missed_access: Default::default(),
             missed_fault: Default::default(),
+            keeps_command: Default::default(),
+            loses_command: Default::default(),
+            register_low: Default::default(),
+            command_lost: Constant::new(COMMAND_LOST.into()),
             crowded_from: Constant::new(((1 << DEPTH_LOG2) - KEPT).into()),
             crowded_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
             nearly_full_from: Constant::new(((1 << DEPTH_LOG2) - KEPT_FROM_SLICES).into()),
@@ -132,7 +149,8 @@ impl Logic for EventQueue {
             since,
             missed,
             missed_faults,
-            misses
+            misses,
+            missed_command
         );
         self.events.read_clock.next = self.clock.val();
         self.events.write_clock.next = self.clock.val();
@@ -169,12 +187,20 @@ impl Logic for EventQueue {
         self.entry.d.next.gap = self.since.q.val();
         self.counts.next = self.crowded.q.val() | self.misses.q.val();
         self.tell.next = self.misses.q.val() & !self.crowded.q.val() & !self.push.val();
-        self.store.next =
-            self.tell.val() | (self.push.val() & (self.steers.val() | !self.counts.val()));
+        self.keeps_command.next = self.slot_event.val().command & !self.nearly_full.q.val();
+        self.loses_command.next =
+            self.push.val() & self.slot_event.val().command & self.nearly_full.q.val();
+        self.store.next = self.tell.val()
+            | (self.push.val()
+                & (self.steers.val() | self.keeps_command.val() | !self.counts.val()));
+        self.entry.d.next.command = self.keeps_command.val();
+        self.register_low.next = self.register.val();
         if self.counts.val() {
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
-            self.entry.d.next.in_registers = false;
+            self.entry.d.next.write = self.register_low.val().get_bit(8);
+            self.entry.d.next.row_state = self.register_low.val().get_bits::<2>(6);
+            self.entry.d.next.bank = self.register_low.val().get_bits::<6>(0);
         }
         if self.nearly_full.q.val() {
             self.entry.d.next.slice = false;
@@ -184,12 +210,16 @@ impl Logic for EventQueue {
             self.entry.d.next.slice = false;
             self.entry.d.next.tick = false;
             self.entry.d.next.steers = false;
+            self.entry.d.next.command = false;
         }
         // Nothing overtakes the count of what was missed before it: what is stored next carries it.
         if self.misses.q.val() {
             self.entry.d.next.overrun = true;
             self.entry.d.next.low = self.missed.q.val();
             self.entry.d.next.high = self.missed_faults.q.val();
+            if self.missed_command.q.val() {
+                self.entry.d.next.high = self.missed_faults.q.val() | self.command_lost.val();
+            }
         }
         self.missed_access.next =
             self.counts.val() & self.push.val() & self.slot_event.val().access;
@@ -205,6 +235,7 @@ impl Logic for EventQueue {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);
             self.misses.d.next = false;
+            self.missed_command.d.next = false;
             if self.missed_access.val() {
                 self.missed.d.next = bits::<32>(1);
             }
@@ -214,6 +245,9 @@ impl Logic for EventQueue {
         }
         if self.missed_access.val() | self.missed_fault.val() {
             self.misses.d.next = true;
+        }
+        if self.loses_command.val() {
+            self.missed_command.d.next = true;
         }
         self.entering.d.next = self.store.val();
         if self.store.val() {

@@ -1,5 +1,5 @@
-//! Verdicts to the card's events: locates each access and adds the run switch, ticks and ends of time
-//! slices.
+//! Verdicts to the card's events: locates each access, recognises commands, and adds the run switch,
+//! ticks and ends of time slices.
 //!
 //! The first clock is the first edge the pins were sampled on, and everything keeps step with the
 //! pins, so an event belongs to the edge that caused it however deep the pipeline is. Everything
@@ -10,6 +10,7 @@ use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
 use super::address_matrix::AddressMatrix;
+use super::sequence::Sequence;
 use super::{SlotEvent, Verdict};
 
 /// See the module's description.
@@ -38,7 +39,10 @@ pub struct EventSource {
     pub happened: Signal<Out, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<Out, Bit>,
+    /// Register of the command that `slot_event` completes.
+    pub register: Signal<Out, Bits<9>>,
     matrix: AddressMatrix,
+    detector: Sequence,
     located_valid: DFF<Bit>,
     located: DFF<SlotEvent>,
     made: DFF<SlotEvent>,
@@ -77,7 +81,9 @@ impl EventSource {
             slot_event: Default::default(),
             happened: Default::default(),
             clocked: Default::default(),
+            register: Default::default(),
             matrix: AddressMatrix::new(memory),
+            detector: Sequence::new(memory),
             located_valid: Default::default(),
             located: Default::default(),
             made: Default::default(),
@@ -124,6 +130,7 @@ impl Logic for EventSource {
             run_located,
             run_seen
         );
+        clock!(self, clock, detector);
         self.matrix.row.next = self.row.val();
         self.matrix.rank.next = self.verdict.val().rank;
         self.matrix.ba.next = self.verdict.val().ba;
@@ -158,9 +165,6 @@ impl Logic for EventSource {
         self.run_changed.next = self.run_located.q.val() != self.run_seen.q.val();
         self.steers.next = self.run_changed.val() | self.slice_due.q.val() | self.is_tick.val();
         self.made.d.next = self.located.q.val();
-        self.made.d.next.in_registers = self.located.q.val().access
-            & (self.located.q.val().high == 0)
-            & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
         self.made.d.next.steers = self.steers.val();
         self.made.d.next.run_change = self.run_changed.val();
         self.made.d.next.run = self.run_located.q.val();
@@ -186,7 +190,14 @@ impl Logic for EventSource {
                 self.slice_ends.d.next = false;
             }
         }
+        self.detector.passes.next = self.located_valid.q.val();
+        self.detector.in_registers.next = self.located.q.val().access
+            & (self.located.q.val().high == 0)
+            & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
+        self.detector.low.next = self.located.q.val().low;
+        self.register.next = self.detector.register.val();
         self.slot_event.next = self.made.q.val();
+        self.slot_event.next.command = self.detector.complete.val();
         self.happened.next = self.made_any.q.val();
         self.clocked.next = self.made_valid.q.val();
     }

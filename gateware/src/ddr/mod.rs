@@ -5,6 +5,7 @@ pub mod bank_table;
 pub mod command_buffer;
 pub mod event_queue;
 pub mod event_source;
+pub mod sequence;
 pub mod state_machine;
 
 use rust_hdl::prelude::*;
@@ -92,13 +93,14 @@ pub struct SlotEvent {
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
-    /// `low` accesses and `high` faults before this event did not fit the queue; it holds neither
-    /// itself, but may steer.
+    /// `low` accesses and `high` (without [`event_queue::COMMAND_LOST`]) faults before this event did not
+    /// fit the queue; it holds neither itself, but may steer or complete a command.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,
-    /// The access lies in the window of the configuration registers.
-    pub in_registers: Bit,
+    /// The access completes a command, whose register its address names. If the access itself did not fit
+    /// the queue, `write`, `row_state` and `bank` hold the register, high bits first.
+    pub command: Bit,
     /// [`Verdict::row_state`] of the access.
     pub row_state: Bits<2>,
     /// Rank * 16 + bank of the access.

@@ -92,6 +92,8 @@ pub struct Traces {
     pub observed: Signal<Out, Observed>,
     /// Clocks that pass with it.
     pub gap: Signal<Out, Bits<16>>,
+    /// No item makes what waits a record on this clock.
+    pub quiet: Signal<Out, Bit>,
     /// No item is on its way.
     pub drained: Signal<Out, Bit>,
     /// [`WaitingRecord::waiting`].
@@ -139,6 +141,7 @@ impl Traces {
             steering: Default::default(),
             observed: Default::default(),
             gap: Default::default(),
+            quiet: Default::default(),
             drained: Default::default(),
             waiting: Default::default(),
             stale: Default::default(),
@@ -292,6 +295,7 @@ impl Logic for Traces {
         self.held.flush.next = self.steering.val().flush;
         self.held.tell.next = self.steering.val().tell;
         self.held.restart_time.next = self.steering.val().restart_time;
+        self.quiet.next = !self.placed.q.val().is_item;
         self.waiting.next = self.held.waiting.val();
         self.stale.next = self.held.stale.val();
         self.silent.next = self.held.silent.val();

@@ -42,23 +42,53 @@ impl Dump {
     }
 }
 
+/// A record's kind and its two words.
+type Told = (RecordKind, [u64; 2]);
+
 pub struct Bench {
     pub analysis: Analysis,
+    /// Clocks until the block writer is done with the record it holds.
     busy: u32,
+    told: Vec<Told>,
 }
+
+/// Clocks that the block writer holds a record.
+const HELD: u32 = 5;
 
 impl Bench {
     pub fn new(memory: &MemoryDescription) -> Self {
         let mut analysis = settled(Analysis::new(memory));
         analysis.settings.next = Settings { analysis: true, ..Default::default() };
-        analysis.free.next = true;
-        let mut bench = Self { analysis, busy: 0 };
+        analysis.flowing.next = true;
+        let mut bench = Self { analysis, busy: 0, told: Vec::new() };
         bench.clock();
         bench
     }
 
+    /// A clock, with the block writer's manners.
     pub fn clock(&mut self) {
+        let kind = self.told.last().map_or(RecordKind::Nothing, |(kind, _)| *kind);
+        self.analysis.held.next = if self.busy > 0 { kind } else { RecordKind::Nothing };
+        settle(&mut self.analysis);
+        if self.busy > 0 {
+            let words = [self.word(0), self.word(1)];
+            let (_, told) = self.told.last_mut().expect("what keeps the writer busy");
+            if self.busy == HELD {
+                *told = words;
+            }
+            // The words stand still until the record is done with.
+            assert_eq!(words[0], told[0]);
+            assert!(kind != RecordKind::HotPage || words[1] == told[1]);
+        }
+        let tell = self.analysis.tell.val();
+        let taken = self.busy == 0 && self.analysis.offers.val();
+        self.analysis.taken.next = taken;
         pulse(&mut self.analysis, |analysis| &mut analysis.clock);
+        self.busy = self.busy.saturating_sub(1);
+        if taken {
+            self.told.push((tell, [0; 2]));
+            self.busy = HELD;
+        }
     }
 
     /// An access, and then as many clocks without one.
@@ -84,47 +114,64 @@ impl Bench {
         settle(&mut self.analysis);
         let word = self.analysis.high.val().to_u64() << 32 | self.analysis.low.val().to_u64();
         self.analysis.word.next = 0u64.into();
+        settle(&mut self.analysis);
         word
     }
 
-    /// Dumps, with the block writer's five clocks a record.
-    pub fn dump(&mut self, all: bool) -> Dump {
-        self.idle(6);
-        let mut dump = Dump::default();
-        let mut records = Vec::new();
+    /// Asks for a dump.
+    pub fn ask(&mut self, all: bool) {
         self.analysis.steering.next.dump = true;
         self.analysis.steering.next.dump_all = all;
         self.clock();
         self.analysis.steering.next.dump = false;
         settle(&mut self.analysis);
-        while !self.analysis.dumped.val() {
-            self.busy = self.busy.saturating_sub(1);
-            self.analysis.free.next = self.busy == 0;
-            settle(&mut self.analysis);
-            let told = self.analysis.tell.val();
-            if told != RecordKind::Nothing {
-                assert_eq!(self.busy, 0, "told only when the writer is free");
-                self.busy = 5;
-                let words = [self.word(0), self.word(1)];
-                records.push((told, words));
-            }
-            self.clock();
-            // The words stand still until the record is done with.
-            if self.busy == 3 {
-                let (kind, told) = *records.last().expect("what keeps the writer busy");
-                assert_eq!(self.word(0), told[0]);
-                assert!(kind != RecordKind::HotPage || self.word(1) == told[1]);
-            }
-            dump.clocks += 1;
-            assert!(dump.clocks < 20_000, "a dump ends");
-        }
-        dump.read(&records);
+    }
+
+    /// No dump is under way.
+    pub fn is_dumped(&self) -> bool {
+        self.analysis.dumped.val() && self.busy == 0
+    }
+
+    /// The dump that has been made.
+    pub fn read(&mut self) -> Dump {
+        let mut dump = Dump::default();
+        dump.read(&std::mem::take(&mut self.told));
         dump
+    }
+
+    /// The dumps that have been made.
+    pub fn take_apart(&mut self) -> Vec<Dump> {
+        let told = std::mem::take(&mut self.told);
+        let begins = |(_, words): &Told| {
+            matches!(Word::decode(words[0], || None), Ok(Word::Record(WordRecord::Interval { .. })))
+        };
+        let starts: Vec<usize> = (0..told.len()).filter(|at| begins(&told[*at])).collect();
+        let ends = starts.iter().skip(1).copied().chain([told.len()]);
+        let mut dumps = Vec::new();
+        for (start, end) in starts.iter().zip(ends) {
+            let mut dump = Dump::default();
+            dump.read(&told[*start..end]);
+            dumps.push(dump);
+        }
+        dumps
+    }
+
+    /// Dumps while nothing passes.
+    pub fn dump(&mut self, all: bool) -> Dump {
+        self.idle(6);
+        self.ask(all);
+        let mut clocks = 0;
+        while !self.is_dumped() {
+            self.clock();
+            clocks += 1;
+            assert!(clocks < 20_000, "a dump ends");
+        }
+        Dump { clocks, ..self.read() }
     }
 }
 
 impl Dump {
-    fn read(&mut self, records: &[(RecordKind, [u64; 2])]) {
+    fn read(&mut self, records: &[Told]) {
         let mut numbers = Vec::new();
         for (at, (kind, words)) in records.iter().enumerate() {
             let long = *kind == RecordKind::HotPage;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 use gateware::analysis::page_spread::spread;
-use hmtt_format::record::ALL_PARTS;
+use gateware::config::Settings;
+use hmtt_format::record::{ALL_PARTS, CountGroup, other_count};
 
 use crate::bench::{Bench, Dump, Seen};
 use crate::direct::{chance, with_seeds};
@@ -130,16 +131,138 @@ fn parts_take_turns_and_each_has_its_own_interval() {
     }
 }
 
-#[test]
-fn the_longest_dump_of_a_part_leaves_the_event_queue_room() {
-    let mut bench = Bench::new(&memories::ddr1(""));
-    for index in 0..1u64 << 12 {
-        let page = index as u32 * 0x10 & 0x1_ffff;
-        bench.access(Seen { page, row_state: index % 3, bank: index / 3 % 4 }, 3);
+/// Dumps while accesses go on at every fourth clock; says the pages accessed by then.
+fn dump_beside(bench: &mut Bench, rng: &mut Rng, all: bool, pages: &[u32]) -> (Dump, Vec<u32>) {
+    bench.ask(all);
+    let mut accessed = Vec::new();
+    while !bench.is_dumped() {
+        let page = pages[rng.usize(0..pages.len())];
+        accessed.push(page);
+        bench.access(seen(page), 3);
+        assert!(accessed.len() < 5000, "a dump ends");
     }
-    let dump = bench.dump(false);
-    assert_eq!(dump.hot.len(), 16);
-    assert!(dump.counts.len() >= 12);
-    // The queue holds 224 events; back-to-back bursts of four bring one every two clocks.
-    assert!(dump.clocks < 400, "{} clocks", dump.clocks);
+    (bench.read(), accessed)
+}
+
+#[test]
+fn a_part_is_dumped_beside_accesses_and_only_what_comes_into_it_is_skipped() {
+    with_seeds(0..8, |rng| {
+        let mut bench = Bench::new(&memories::ddr1(""));
+        let pages: Vec<u32> = (0..40).map(|_| rng.u32(0..1 << 17)).collect();
+        let mut exact = HashMap::new();
+        let (mut counted, mut skipped) = (0, 0);
+        for _ in 0..48 {
+            for _ in 0..50 {
+                let page = pages[rng.usize(0..pages.len())];
+                *exact.entry(page).or_insert(0) += 1;
+                bench.access(seen(page), 3);
+            }
+            let (dump, accessed) = dump_beside(&mut bench, rng, false, &pages);
+            let into = accessed.iter().filter(|page| *page & 15 == u32::from(dump.part)).count();
+            skipped += into as u32;
+            for page in accessed {
+                *exact.entry(page).or_insert(0) += 1;
+            }
+            counted += dump.hot.iter().map(|(_, _, votes)| votes).sum::<u32>() + dump.skipped();
+        }
+        bench.idle(6);
+        let rest = bench.dump(true);
+        counted += rest.hot.iter().map(|(_, _, votes)| votes).sum::<u32>() + rest.skipped();
+        assert_eq!(
+            counted,
+            exact.values().sum::<u32>(),
+            "every access is counted or skipped, once"
+        );
+        assert!(skipped > 0, "no access came into a part while it was dumped");
+    });
+}
+
+#[test]
+fn a_parts_bounds_hold_with_what_the_dumps_since_its_last_one_skipped() {
+    with_seeds(0..8, |rng| {
+        let mut bench = Bench::new(&memories::ddr1(""));
+        let pages: Vec<u32> = (0..24).map(|_| rng.u32(0..1 << 13) << 4 | rng.u32(0..3)).collect();
+        // Accesses in all dumps since a part's last one, that one included.
+        let mut dumps: Vec<(Dump, HashMap<u32, u32>)> = Vec::new();
+        for _ in 0..40 {
+            let mut exact = HashMap::new();
+            for _ in 0..60 {
+                let page = pages[rng.usize(0..pages.len())];
+                *exact.entry(page).or_insert(0) += 1;
+                bench.access(seen(page), rng.u32(0..4));
+            }
+            let (dump, accessed) = dump_beside(&mut bench, rng, false, &pages);
+            for page in accessed {
+                *exact.entry(page).or_insert(0) += 1;
+            }
+            dumps.push((dump, exact));
+        }
+        for (at, (dump, _)) in dumps.iter().enumerate() {
+            let first = at.saturating_sub(16);
+            let since = &dumps[first..=at];
+            let skipped: u32 = since.iter().map(|(dump, _)| dump.skipped()).sum();
+            for (page, least, most) in dump.bounds() {
+                // What came while the dumps at both ends were made may be in either interval.
+                let of = |range: &[(Dump, HashMap<u32, u32>)]| {
+                    range.iter().filter_map(|(_, exact)| exact.get(&page)).sum::<u32>()
+                };
+                let before = u32::from(at >= 16);
+                assert!(least <= of(since), "{page:x}");
+                assert!(most + skipped >= of(&since[before as usize..since.len() - 1]), "{page:x}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_comes_while_everything_is_dumped_is_skipped_and_told_by_the_next_dump() {
+    with_seeds(0..8, |rng| {
+        let mut bench = Bench::new(&memories::ddr1(""));
+        let pages: Vec<u32> = (0..300).map(|_| rng.u32(0..1 << 17)).collect();
+        for page in &pages {
+            bench.access(seen(*page), 3);
+        }
+        bench.idle(6);
+        let (dump, accessed) = dump_beside(&mut bench, rng, true, &pages);
+        assert_eq!(dump.part, ALL_PARTS);
+        let votes: u32 = dump.hot.iter().map(|(_, _, votes)| votes).sum();
+        assert_eq!(votes, pages.len() as u32);
+        let next = bench.dump(true);
+        let rows = |dump: &Dump| dump.count(CountGroup::Other, other_count::ROWS_SKIPPED);
+        let votes: u32 = next.hot.iter().map(|(_, _, votes)| votes).sum();
+        let told = dump.skipped() + next.skipped() + votes;
+        assert_eq!(told, accessed.len() as u32);
+        assert!(votes <= 3, "accesses while the last records left");
+        let counted = next.count(CountGroup::RowHits, 0);
+        assert_eq!(rows(&dump) + rows(&next) + counted, accessed.len() as u32);
+    });
+}
+
+#[test]
+fn turning_the_analysis_off_dumps_everything() {
+    let mut bench = Bench::new(&memories::ddr1(""));
+    for _ in 0..10 {
+        bench.access(seen(7), 3);
+    }
+    bench.idle(4);
+    bench.analysis.settings.next = Settings::default();
+    bench.idle(2);
+    while !bench.is_dumped() {
+        bench.clock();
+    }
+    let dump = bench.read();
+    assert_eq!((dump.part, dump.hot), (ALL_PARTS, vec![(7, 10, 10)]));
+}
+
+#[test]
+fn a_dump_asked_for_while_another_is_made_comes_after_it() {
+    let mut bench = Bench::new(&memories::ddr1(""));
+    bench.access(seen(0), 6);
+    bench.ask(false);
+    bench.idle(5);
+    bench.ask(true);
+    while !bench.is_dumped() {
+        bench.clock();
+    }
+    assert_eq!(bench.take_apart().iter().map(|dump| dump.part).collect::<Vec<_>>(), [0, ALL_PARTS]);
 }

@@ -13,11 +13,11 @@ fn the_analysis_agrees() {
     for memory in [memories::ddr1(""), memories::ddr4_ranks()] {
         with_seeds(0..2, |rng| {
             let mut recording = Recording::new("analysis", Analysis::with_ticks(&memory, 3));
-            let mut quiet = 0;
-            for _ in 0..5000 {
+            for clock in 0..5000 {
                 let block = &mut recording.block;
-                block.settings.next = Settings { analysis: true, ..Default::default() };
-                let passes = quiet == 0 && block.dumped.val() && chance(rng, 60);
+                block.settings.next =
+                    Settings { analysis: clock % 700 < 650, ..Default::default() };
+                let passes = chance(rng, 60);
                 let page = if chance(rng, 50) { rng.u64(0..3) << 12 } else { spread(rng, 28) };
                 block.observed.next = Observed {
                     access: passes,
@@ -28,16 +28,14 @@ fn the_analysis_agrees() {
                 };
                 block.now.next =
                     SlotClock { low: spread(rng, 24).into(), high: spread(rng, 24).into() };
-                block.free.next = chance(rng, 60);
+                block.flowing.next = chance(rng, 80);
+                block.taken.next = block.offers.val() && chance(rng, 60);
+                block.held.next =
+                    if chance(rng, 60) { RecordKind::Nothing } else { RecordKind::HotPage };
                 block.word.next = rng.u64(0..2).into();
                 block.steering.next.tell =
                     if chance(rng, 10) { RecordKind::Tick } else { RecordKind::Nothing };
-                quiet = match quiet {
-                    0 if chance(rng, 1) => 12,
-                    0 => 0,
-                    _ => quiet - 1,
-                };
-                block.steering.next.dump = quiet == 4;
+                block.steering.next.dump = chance(rng, 1);
                 block.steering.next.dump_all = chance(rng, 20);
                 recording.step();
                 recording.edge(|block| &mut block.clock);
@@ -51,7 +49,7 @@ fn the_analysis_agrees() {
 fn a_changed_vote_is_noticed() {
     let mut recording = Recording::new("analysis", Analysis::new(&memories::ddr1("")));
     recording.block.settings.next = Settings { analysis: true, ..Default::default() };
-    recording.block.free.next = true;
+    recording.block.flowing.next = true;
     for clock in 0..400u64 {
         recording.block.observed.next = Observed {
             access: clock % 4 == 0 && clock < 200,
@@ -59,6 +57,7 @@ fn a_changed_vote_is_noticed() {
             ..Default::default()
         };
         recording.block.steering.next.dump = clock == 220;
+        recording.block.taken.next = recording.block.offers.val();
         recording.step();
         recording.edge(|block| &mut block.clock);
     }

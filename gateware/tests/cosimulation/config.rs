@@ -2,10 +2,10 @@
 
 use fastrand::Rng;
 use gateware::config::config_unit::ConfigUnit;
-use gateware::config::sequence::Sequence;
 use gateware::config::settings::SettingsRegister;
 use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
+use gateware::ddr::sequence::Sequence;
 use hmtt_format::config;
 
 use crate::direct::{chance, spread, with_seeds};
@@ -57,13 +57,11 @@ fn sequence_detectors_agree() {
             if chance(rng, 20) {
                 named = register(rng);
             }
-            let gap = if chance(rng, 3) { spread(rng, 16) } else { rng.u64(0..50) };
             let block = &mut recording.block;
             block.passes.next = chance(rng, 80);
             block.in_registers.next = chance(rng, 80);
             block.low.next =
                 (u64::from(named) << 6 | if chance(rng, 90) { 0 } else { spread(rng, 32) }).into();
-            block.gap.next = gap.into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -100,7 +98,7 @@ fn slot_event(rng: &mut Rng, named: u16) -> SlotEvent {
         fault: chance(rng, 10),
         overrun: chance(rng, 3),
         write: rng.bool(),
-        in_registers,
+        command: in_registers && chance(rng, 30),
         high: if in_registers { 0u64 } else { spread(rng, 8) }.into(),
         low: if in_registers { u64::from(named) << 3 } else { spread(rng, 32) }.into(),
         gap: spread(rng, 16).into(),

@@ -157,7 +157,7 @@ fn slot_event(rng: &mut Rng) -> SlotEvent {
         access: chance(rng, 70),
         fault: chance(rng, 20),
         write: rng.bool(),
-        in_registers: rng.bool(),
+        command: chance(rng, 5),
         high: spread(rng, 8).into(),
         low: spread(rng, 32).into(),
         gap: spread(rng, 16).into(),
@@ -181,6 +181,7 @@ fn event_queues_agree_empty_and_crowded() {
             recording.block.push.next = chance(rng, if filling { 90 } else { 10 });
             recording.block.clocked.next = clock > 5;
             recording.block.slot_event.next = slot_event(rng);
+            recording.block.register.next = spread(rng, 9).into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }

@@ -57,7 +57,7 @@ fn item(rng: &mut Rng) -> Item {
         high: if chance(rng, 80) { 0u64 } else { spread(rng, 8) }.into(),
         low: if chance(rng, 70) { rng.u64(0..1 << 9) << 5 } else { spread(rng, 32) }.into(),
         gap: if chance(rng, 90) { rng.u64(0..40) } else { spread(rng, 16) }.into(),
-        in_registers: rng.bool(),
+        command: rng.bool(),
         row_state: rng.u64(0..3).into(),
         bank: spread(rng, 6).into(),
     }

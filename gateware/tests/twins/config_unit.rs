@@ -10,7 +10,7 @@ use gateware::statistics::RecordKind;
 use gateware::straps;
 use hmtt_format::config::{self, Granularity, Mode, slice_clocks};
 
-use crate::config_unit_model::{Act, Behind, COUNT, Chosen, Done, Model, POWER_ON};
+use crate::config_unit_model::{Act, Behind, Chosen, Done, Model, POWER_ON};
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 use crate::memories;
 
@@ -24,18 +24,32 @@ struct Bench {
     held: u32,
     /// Clocks until it has no open block.
     open: u32,
+    /// No dump is under way.
+    dumped: bool,
+    /// The end of the capture is still to be told.
+    ending: bool,
     clock: u64,
     done: Vec<Done>,
 }
 
 impl Bench {
     fn new(behind: Behind) -> Self {
-        let memory = memories::ddr1(&format!("config_count = {COUNT}"));
+        let memory = memories::ddr1("");
         let mut unit = settled(ConfigUnit::new(&memory));
         let power_on = straps(Mode::Page, Granularity::Burst, false, POWER_ON.slice, false);
         unit.straps.next = u64::from(power_on).into();
         pulse(&mut unit, |unit| &mut unit.clock);
-        Self { unit, behind, passing: 0, held: 0, open: 0, clock: 0, done: Vec::new() }
+        Self {
+            unit,
+            behind,
+            passing: 0,
+            held: 0,
+            open: 0,
+            dumped: true,
+            ending: false,
+            clock: 0,
+            done: Vec::new(),
+        }
     }
 
     /// One clock; whether the event was taken.
@@ -52,7 +66,7 @@ impl Bench {
             counted: behind.counted,
             free: self.held == 0,
             idle: self.held == 0 && self.open == 0,
-            dumped: chance(rng, 20),
+            dumped: self.dumped,
             interval: behind.interval,
         };
         settle(unit);
@@ -61,16 +75,22 @@ impl Bench {
         let passes = self.unit.advance.val() && self.unit.item.val().kind != ItemKind::Nothing;
         let before = Chosen::from(self.unit.settings.val());
         let popped = self.unit.pop.val();
+        let flowing = self.unit.flowing.val();
         pulse(&mut self.unit, |unit| &mut unit.clock);
 
         let told = steering.flush || steering.tell != RecordKind::Nothing;
         assert!(!told || self.held == 0, "told while the framer cannot listen");
         assert!(!told || self.passing == 0, "told before what happened before");
         let after = Chosen::from(self.unit.settings.val());
-        let busy = told || self.held > 0 || self.open > 0;
+        // Before the end is told the block holds nothing but results of the analysis.
+        let busy = told || self.held > 0 || (self.open > 0 && !self.ending);
         assert!(before == after || !busy, "settings change under what was recorded");
+        self.dumped &= !steering.dump;
         self.passing = if passes { rng.u32(3..6) } else { self.passing.saturating_sub(1) };
         if told {
+            (self.held, self.open) = (rng.u32(1..5), rng.u32(1..9));
+        } else if flowing && self.held == 0 && !passes && chance(rng, 3) {
+            // A record of the analysis.
             (self.held, self.open) = (rng.u32(1..5), rng.u32(1..9));
         } else if self.held > 0 {
             self.held -= 1;
@@ -131,10 +151,12 @@ fn event(rng: &mut Rng, register: u16, gap: u64) -> SlotEvent {
         high: (address >> 32).into(),
         low: (address & 0xffff_ffff).into(),
         gap: gap.into(),
+        row_state: rng.u64(0..3).into(),
+        bank: rng.u64(0..64).into(),
         ..Default::default()
     };
-    event.in_registers = event.access && in_registers;
     event.overrun = what == 0;
+    event.command = (event.access && in_registers || event.overrun) && chance(rng, 25);
     event
 }
 
@@ -185,6 +207,15 @@ fn it_does_what_the_plain_unit_does() {
                 assert!(patience > 0, "event {number} is not taken: {event:?}");
             }
             model.take(&event, clock);
+            bench.ending = model.ending;
+            if chance(rng, 5) {
+                // All is carried out, and then the dump is done.
+                (0..150).for_each(|_| assert!(!bench.clock(None, rng)));
+                bench.dumped = true;
+                model.dumped();
+                (0..50).for_each(|_| assert!(!bench.clock(None, rng)));
+                bench.ending = model.ending;
+            }
         }
         (0..200).for_each(|_| assert!(!bench.clock(None, rng)));
         for (place, (done, expected)) in bench.done.iter().zip(&model.done).enumerate() {

@@ -2,11 +2,10 @@
 
 use gateware::config::{ItemKind, Settings};
 use gateware::ddr::SlotEvent;
+use gateware::ddr::event_queue::COMMAND_LOST;
 use gateware::statistics::RecordKind;
+use hmtt_format::FaultKind;
 use hmtt_format::config::{self, Mode, threshold_words};
-
-/// Accesses that make a command.
-pub const COUNT: u8 = 4;
 
 /// The settings in the format's own words.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,8 +82,12 @@ pub struct Model {
     switched_on: bool,
     stopped: bool,
     runs: bool,
-    last: Option<u16>,
-    count: u8,
+    /// The end of the capture is told once the dump is done.
+    pub ending: bool,
+    /// A dump is under way.
+    dumping: bool,
+    /// A lost command is to be told.
+    lost: bool,
     clock: u64,
     pub done: Vec<Done>,
 }
@@ -97,8 +100,9 @@ impl Model {
             switched_on: false,
             stopped: false,
             runs: false,
-            last: None,
-            count: 0,
+            ending: false,
+            dumping: false,
+            lost: false,
             clock: 0,
             done: Vec::new(),
         }
@@ -114,14 +118,19 @@ impl Model {
         // What was missed came before whatever steers.
         if event.overrun {
             self.act(Act::Item(ItemKind::Overrun, event.write, value));
+            self.lost |= value >> 32 & COMMAND_LOST != 0;
+            self.tell_loss();
         }
         if event.run_change {
             self.switched_on = event.run;
             match event.run {
                 true if !self.stopped => self.start(),
-                false if self.runs => self.end(RecordKind::Stop),
+                false if self.runs => self.stop(),
                 _ => {}
             }
+        }
+        if !event.access && !event.fault {
+            self.tell_loss();
         }
         if event.slice && self.runs {
             self.end_slice();
@@ -132,21 +141,43 @@ impl Model {
         let kind = match event {
             SlotEvent { fault: true, .. } => ItemKind::Fault,
             SlotEvent { access: true, .. } => ItemKind::Access,
-            _ => return,
+            _ => ItemKind::Time,
         };
-        self.act(Act::Item(kind, event.write, value));
-        if event.in_registers {
-            let register = (value >> 3) as u16;
-            self.count = if self.last == Some(register) { self.count + 1 } else { 1 };
-            self.last = Some(register);
-            if self.count == COUNT {
-                self.last = None;
-                self.command(register);
-            }
+        if kind != ItemKind::Time {
+            self.act(Act::Item(kind, event.write, value));
+        }
+        self.tell_loss();
+        if event.command {
+            let left =
+                u64::from(event.write) << 8 | event.row_state.to_u64() << 6 | event.bank.to_u64();
+            self.command(if event.access { value >> 3 } else { left } as u16 & 0x1ff);
+            self.tell_loss();
         }
     }
 
+    fn tell_loss(&mut self) {
+        if self.lost && self.runs {
+            self.lost = false;
+            let value = u64::from(FaultKind::CommandLost.code()) << 8;
+            self.act(Act::Item(ItemKind::Fault, false, value));
+        }
+    }
+
+    /// The dump is done.
+    pub fn dumped(&mut self) {
+        self.dumping = false;
+        self.tell_end();
+    }
+
+    fn tell_end(&mut self) {
+        if self.ending {
+            self.act(Act::Tell(RecordKind::Stop));
+        }
+        self.ending = false;
+    }
+
     fn start(&mut self) {
+        self.tell_end();
         self.runs = true;
         self.act(Act::Tell(RecordKind::Start));
         self.act(Act::RestartTime);
@@ -170,6 +201,7 @@ impl Model {
     fn dump(&mut self) {
         if self.chosen.analysis || self.chosen.mode == Mode::Analysis as u64 {
             self.act(Act::Dump);
+            self.dumping = true;
         }
     }
 
@@ -188,12 +220,15 @@ impl Model {
     }
 
     /// Everything recorded so far leaves, under the settings it was made under.
-    fn end(&mut self, told: RecordKind) {
-        self.runs = told != RecordKind::Stop;
+    fn stop(&mut self) {
+        self.runs = false;
         self.flush();
         self.end_slice();
+        self.ending = true;
         self.dump();
-        self.act(Act::Tell(told));
+        if !self.dumping {
+            self.tell_end();
+        }
     }
 
     fn command(&mut self, register: u16) {
@@ -215,10 +250,13 @@ impl Model {
             }
             config::STOP | config::RESET => {
                 if self.runs {
-                    self.end(RecordKind::Stop);
+                    self.stop();
                 }
                 self.stopped = register == config::STOP;
                 if register == config::RESET {
+                    if self.switched_on {
+                        self.tell_end();
+                    }
                     self.act(Act::Regrid);
                     self.chosen = POWER_ON;
                     if self.switched_on {
@@ -229,7 +267,9 @@ impl Model {
             _ => {
                 let Some(after) = changed(self.chosen, register) else { return };
                 if self.runs {
-                    self.end(RecordKind::Change);
+                    self.flush();
+                    self.end_slice();
+                    self.act(Act::Tell(RecordKind::Change));
                 }
                 if (0x20..0x33).contains(&register) {
                     self.act(Act::Regrid);

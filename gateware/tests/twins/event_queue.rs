@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use gateware::ddr::SlotEvent;
-use gateware::ddr::event_queue::{EventQueue, MAX_MISSED_FAULTS};
+use gateware::ddr::event_queue::{COMMAND_LOST, EventQueue, MAX_MISSED_FAULTS};
 
 use crate::direct::{chance, pulse, settle, settled, with_seeds};
 
@@ -17,6 +17,7 @@ struct Bench {
     popped: Vec<(u64, SlotEvent)>,
     /// Slices may go on for want of room; how many did not end.
     slices_go_on: Option<u64>,
+    lost_commands: u64,
 }
 
 impl Bench {
@@ -29,6 +30,7 @@ impl Bench {
             pushed: Vec::new(),
             popped: Vec::new(),
             slices_go_on: None,
+            lost_commands: 0,
         }
     }
 
@@ -47,6 +49,7 @@ impl Bench {
     fn clock(&mut self, event: Option<SlotEvent>, pop: bool) {
         self.queue.clocked.next = true;
         self.queue.slot_event.next = event.unwrap_or_default();
+        self.queue.register.next = register(&event.unwrap_or_default()).into();
         self.queue.push.next = event.is_some();
         self.queue.pop.next = self.queue.head_valid.val() && pop;
         settle(&mut self.queue);
@@ -61,10 +64,11 @@ impl Bench {
     }
 
     /// Everything pushed was popped at its clock or counted where it is missing, and what steers was
-    /// popped. Says how many accesses are missing.
+    /// popped. Commands are popped, or the next count says that one is lost. Says how many accesses are
+    /// missing.
     fn check(&mut self) -> u64 {
         let mut pushed = self.pushed.iter().peekable();
-        let (mut missed, mut missing) = ([0u64; 2], 0);
+        let (mut missed, mut missing, mut lost) = ([0u64; 2], 0, false);
         let kept = |event: &SlotEvent| [event.access, event.fault].map(u64::from);
         for (clock, popped) in &self.popped {
             while let Some((_, event)) = pushed.next_if(|(at, _)| at < clock) {
@@ -75,11 +79,15 @@ impl Bench {
                     assert!(!event.steers, "an event that steers is lost");
                 }
                 missed = [0, 1].map(|kind| missed[kind] + kept(event)[kind]);
+                lost |= event.command;
+                self.lost_commands += u64::from(event.command);
             }
             let mut counted = [0; 2];
             if popped.overrun {
-                counted = [popped.low.to_u64(), popped.high.to_u64()];
+                counted = [popped.low.to_u64(), popped.high.to_u64() & !COMMAND_LOST];
                 missing += counted[0];
+                assert_eq!(popped.high.to_u64() & COMMAND_LOST != 0, lost, "up to {clock}");
+                lost = false;
             }
             let faults = missed[1].min(MAX_MISSED_FAULTS);
             assert_eq!(counted, [missed[0], faults], "missed up to {clock}, told by {popped:?}");
@@ -88,19 +96,32 @@ impl Bench {
             if popped.overrun {
                 assert!(!access && !fault, "it counts, or it is counted");
             }
-            if popped.overrun && !popped.steers {
-                assert!(
-                    !popped.run_change && !popped.slice && !popped.tick && !popped.in_registers
-                );
+            if popped.overrun && !popped.steers && !popped.command {
+                assert!(!popped.run_change && !popped.slice && !popped.tick);
                 continue;
             }
             let (at, event) = pushed.next().expect("what is popped was pushed");
             let (overrun, gap) = (popped.overrun, popped.gap);
             let (low, high) =
                 if overrun { (popped.low, popped.high) } else { (event.low, event.high) };
-            let in_registers = access && event.in_registers;
+            let command = popped.command;
             let mut expected =
-                SlotEvent { gap, access, fault, in_registers, overrun, low, high, ..*event };
+                SlotEvent { gap, access, fault, command, overrun, low, high, ..*event };
+            if event.command && !command {
+                lost = true;
+                self.lost_commands += 1;
+            }
+            if !access {
+                // Without its access it says the register, and nothing if there is no command.
+                expected.write = popped.write;
+                expected.row_state = popped.row_state;
+                expected.bank = popped.bank;
+                let bits = u64::from(popped.write) << 8
+                    | popped.row_state.to_u64() << 6
+                    | popped.bank.to_u64();
+                assert!(!command || bits == register(event), "{popped:?}");
+            }
+            assert!(event.command || !command);
             if let Some(unended) = self.slices_go_on.as_mut().filter(|_| !popped.slice) {
                 *unended += u64::from(event.slice);
                 expected.slice = false;
@@ -114,6 +135,11 @@ impl Bench {
     }
 }
 
+/// Register of an event's command.
+fn register(event: &SlotEvent) -> u64 {
+    event.low.to_u64() * 7 & 0x1ff
+}
+
 fn event(rng: &mut Rng, number: u64) -> SlotEvent {
     let mut event = SlotEvent {
         run_change: chance(rng, 2),
@@ -123,14 +149,14 @@ fn event(rng: &mut Rng, number: u64) -> SlotEvent {
         access: chance(rng, 80),
         fault: chance(rng, 10),
         write: rng.bool(),
-        in_registers: rng.bool(),
+        command: chance(rng, 3),
         low: number.into(),
         high: rng.u64(0..256).into(),
         bank: rng.u64(0..64).into(),
         row_state: rng.u64(0..3).into(),
         ..Default::default()
     };
-    event.in_registers &= event.access;
+    event.command &= event.access;
     event.steers = event.run_change || event.slice || event.tick;
     event
 }
@@ -234,4 +260,32 @@ fn more_missed_faults_than_an_overrun_can_say_are_said_as_many() {
     let overruns = bench.popped.iter().filter(|(_, event)| event.overrun);
     let counts: Vec<u64> = overruns.map(|(_, event)| event.high.to_u64()).collect();
     assert_eq!(counts, [MAX_MISSED_FAULTS]);
+}
+
+#[test]
+fn a_crowded_queue_keeps_the_commands_of_accesses_that_it_misses() {
+    let mut bench = Bench::new();
+    for number in 0..256 + 20 * 32u64 {
+        let command = number % 32 == 31;
+        let low = number.into();
+        bench.clock(Some(SlotEvent { access: true, command, low, ..Default::default() }), false);
+    }
+    (0..600).for_each(|_| bench.clock(None, true));
+    assert!(bench.check() > 300);
+    let commands = bench.popped.iter().filter(|(_, event)| event.command).count() as u64;
+    // Seven leave with their accesses; the others find the places that are kept from accesses.
+    assert_eq!((commands, bench.lost_commands), (25, 3));
+}
+
+#[test]
+fn lost_commands_are_told() {
+    let mut bench = Bench::new();
+    let command = SlotEvent { access: true, command: true, ..Default::default() };
+    (0..300).for_each(|_| bench.clock(Some(command), false));
+    (0..600).for_each(|_| bench.clock(None, true));
+    bench.check();
+    assert!(bench.lost_commands > 40);
+    let told = bench.popped.iter().filter(|(_, event)| event.overrun);
+    let told: Vec<u64> = told.map(|(_, event)| event.high.to_u64()).collect();
+    assert_eq!(told.last(), Some(&COMMAND_LOST));
 }

@@ -1,7 +1,7 @@
 //! The dumps of the card's analysis to hot pages with bounds, reuse distances and the use of banks.
 //!
 //! A bound is stated only where everything it rests on came: the dump with its closing count, and the
-//! dumps since the last one of the same part, whose skipped accesses widen it.
+//! dumps since the last one of the same part and that one, whose skipped accesses widen it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +46,7 @@ pub struct Bank {
 /// One dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dump {
-    /// Clock up to which it counts.
+    /// Clock at which it began.
     pub clock: u64,
     /// Clock from which its hot pages are counted; unknown where dumps are missing.
     pub since: Option<u64>,
@@ -187,7 +187,9 @@ impl Analysis {
         dump.since = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
         dump.bound(skipped.filter(|_| complete));
         if complete {
-            slice.fill(Since { clock: Some(dump.clock), skipped: 0 });
+            // What came into a part while it was dumped is skipped, and told by this dump or the next.
+            let skipped = dump.accesses_skipped;
+            slice.fill(Since { clock: Some(dump.clock), skipped });
         }
         self.dumps.push(dump);
     }

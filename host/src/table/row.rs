@@ -74,7 +74,7 @@ pub enum Entry {
     },
     /// A dump of the analysis begins.
     Interval {
-        /// The clock up to which its counts go.
+        /// The clock at which it began.
         clock: Cycles,
         /// Part of the table of hot pages that follows.
         part: u8,

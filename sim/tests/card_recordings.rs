@@ -1,0 +1,94 @@
+//! Recordings on which earlier cards counted wrongly or lost what they need not have lost.
+
+mod support;
+
+use std::path::PathBuf;
+
+use hmtt_format::config::Mode;
+use hmtt_format::record::{CountGroup, TagSource, other_count};
+use hmtt_format::{Direction, Event, toml_memory};
+use hmtt_sim::engine::{self, Options, Settings};
+use hmtt_sim::replay::{self, Outcome, Replay};
+use hmtt_sim::{input, summary};
+
+fn replayed(name: &str, settings: Settings, small: bool) -> Outcome {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let memory = std::fs::read_to_string(folder.join("memory.toml")).unwrap();
+    let memory = toml_memory::parse(&memory).unwrap();
+    let recording = input::open(&folder.join(name), Some(memory.clone()), None).unwrap();
+    let mut parameters = engine::default_parameters(memory.clone());
+    if small {
+        parameters.fifo_log2 = 10;
+    }
+    let mut engine = engine::prepare(&Options::default(), &parameters, settings).unwrap();
+    let outcome = replay::run(Replay {
+        spans: recording.spans,
+        memory: &memory,
+        engine: &mut *engine,
+        sinks: vec![],
+        keep_events: true,
+        progress: &mut |_| {},
+    })
+    .unwrap();
+    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
+    outcome
+}
+
+/// READs and WRITEs that the card saw, by its last report, and those of its slices and tags.
+fn bursts(outcome: &Outcome) -> ([u64; 2], [u64; 2]) {
+    let report = outcome.report.as_ref().expect("a report");
+    let mut counted = [0; 2];
+    for event in &outcome.events {
+        match event {
+            Event::Slice { reads, writes, .. } => {
+                counted[0] += u64::from(*reads);
+                counted[1] += u64::from(*writes);
+            }
+            Event::Tag { source: TagSource::Window(direction), .. } => {
+                counted[usize::from(*direction == Direction::Write)] += 1;
+            }
+            _ => {}
+        }
+    }
+    ([report.reads, report.writes], counted)
+}
+
+#[test]
+fn slices_leave_out_the_tag_window() {
+    for mode in [Mode::Line, Mode::Frequency] {
+        let settings = Settings { mode, frequency: true, slice_code: 1, ..Settings::default() };
+        let outcome = replayed("tag_slices.cmd.gz", settings, true);
+        let (seen, counted) = bursts(&outcome);
+        assert_eq!(seen, [195, 209]);
+        assert_eq!(seen, counted, "{mode:?}: slices and tags");
+        assert_eq!(outcome.summary.lost_records, 0);
+        if mode == Mode::Frequency {
+            assert_eq!(outcome.summary.accesses, 404, "a tag is counted once");
+        }
+    }
+}
+
+#[test]
+fn a_setting_costs_no_record_with_analysis_on() {
+    let settings = Settings { analysis: true, ..Settings::default() };
+    let outcome = replayed("analysis_setting.cmd.gz", settings, false);
+    assert_eq!((outcome.summary.lost_records, outcome.summary.accesses), (0, 4032));
+    let interval = |event: &&Event| matches!(event, Event::Interval { .. });
+    assert_eq!(outcome.events.iter().filter(interval).count(), 1, "settings dump nothing");
+    let skipped = |event: &&Event| {
+        let skipped = other_count::ACCESSES_SKIPPED;
+        matches!(event, Event::Count { group: CountGroup::Other, index, .. } if *index == skipped)
+    };
+    assert_eq!(outcome.events.iter().filter(skipped).count(), 0);
+}
+
+#[test]
+fn a_command_soon_after_a_stop_is_carried_out_with_analysis_on() {
+    let settings = Settings { analysis: true, ..Settings::default() };
+    let outcome = replayed("command_after_stop.cmd.gz", settings, false);
+    let summary::Summary { lost_records, accesses, .. } = outcome.summary;
+    assert_eq!((lost_records, accesses), (0, 3132));
+    assert_eq!(outcome.report.expect("a report").mode, Mode::Page);
+    let page = |event: &&Event| matches!(event, Event::Page { .. });
+    assert!(outcome.events.iter().any(|event| page(&event)), "runs of pages after the start");
+}
