@@ -1,0 +1,196 @@
+//! Pins and clock of the Alchitry Cu, compared with rust-hdl's package for the board,
+//! `rust-hdl-bsp-alchitry-cu`, and the gaps of that package because of which the board has its own
+//! constraints, PLL and build (`docs/hardware.md`).
+//!
+//! The package is a dependency of this test only: a card is built without it.
+
+#[path = "bench/tools.rs"]
+#[allow(dead_code, reason = "shared with the lint")]
+mod tools;
+
+use std::panic::catch_unwind;
+use std::process::Command;
+
+use gateware::boards::alchitry_cu::BOARD;
+use rust_hdl::fpga::lattice::ice40::ice_pll::ICE40PLLBlock;
+use rust_hdl::prelude::*;
+use rust_hdl_bsp_alchitry_cu::pins::{self, CLOCK_SPEED_100MHZ};
+
+/// The clock of GMII (IEEE 802.3, clause 35), in Hz.
+const GMII_HZ: u64 = 125_000_000;
+
+/// Ports whose pad the package does not know: the button's.
+const NOT_IN_THE_PACKAGE: [&str; 1] = ["run"];
+
+/// A port, its pad, and the connector pin that is wired to the pad, if it is one of those.
+#[derive(Clone, Debug)]
+struct Placed {
+    port: String,
+    pad: String,
+    connector: Option<String>,
+}
+
+/// The lines `set_io PORT PAD # CONNECTOR` of the constraints.
+fn of_constraints() -> Vec<Placed> {
+    let placed = |line: &str| {
+        let (placing, comment) = line.split_once('#').unwrap_or((line, ""));
+        let words: Vec<&str> = placing.split_whitespace().collect();
+        let ["set_io", port, pad] = words[..] else { return None };
+        let connector = Some(comment.trim().to_string()).filter(|comment| !comment.is_empty());
+        Some(Placed { port: port.into(), pad: pad.into(), connector })
+    };
+    BOARD.constraints.1.lines().filter_map(placed).collect()
+}
+
+/// The rows of the board's table in docs/hardware.md.
+fn of_document() -> Vec<Placed> {
+    let document = include_str!("../../docs/hardware.md");
+    let section = document.split("\n## ").find(|section| section.starts_with("Alchitry Cu"));
+    let placed = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ["", port, pad, connector, ..] = cells[..] else { return None };
+        let port = port.strip_prefix('`')?.strip_suffix('`')?;
+        let connector = Some(connector.to_string()).filter(|pin| pin != "on the board");
+        Some(Placed { port: port.into(), pad: pad.into(), connector })
+    };
+    section.expect("a section on the board").lines().filter_map(placed).collect()
+}
+
+/// The pads of a signal of the package, by bit.
+fn pads(signal: &impl Atom) -> Vec<String> {
+    let mut pads: Vec<(usize, String)> = signal
+        .constraints()
+        .into_iter()
+        .filter_map(|pin| match pin.constraint {
+            Constraint::Location(pad) => Some((pin.index, pad)),
+            _ => None,
+        })
+        .collect();
+    pads.sort();
+    pads.into_iter().map(|(_, pad)| pad).collect()
+}
+
+/// The pad that the package wires to a connector pin. For pins it does not know it panics.
+fn pad_of_connector(pin: &str) -> Option<String> {
+    let pin = pin.to_string();
+    catch_unwind(move || pins::map_alchitry_pin_to_cu_pad(&pin).to_string()).ok()
+}
+
+/// The pad that the package has for a port.
+fn expected(placed: &Placed) -> Option<String> {
+    match (&placed.connector, placed.port.strip_prefix("led[")) {
+        (Some(pin), _) => pad_of_connector(pin),
+        (None, Some(led)) => {
+            pads(&pins::leds()).get(led.trim_end_matches(']').parse::<usize>().ok()?).cloned()
+        }
+        (None, None) if placed.port == "clock_100" => pads(&pins::clock()).first().cloned(),
+        (None, None) => None,
+    }
+}
+
+/// Every placement that the package contradicts or does not confirm.
+fn differences(placed: &[Placed]) -> Vec<String> {
+    let differs = |placed: &&Placed| expected(placed).as_ref() != Some(&placed.pad);
+    placed
+        .iter()
+        .filter(|placed| !NOT_IN_THE_PACKAGE.contains(&placed.port.as_str()))
+        .filter(differs)
+        .map(|placed| format!("{placed:?}, in the package {:?}", expected(placed)))
+        .collect()
+}
+
+#[test]
+fn every_pad_is_the_one_the_package_has() {
+    for placed in [of_constraints(), of_document()] {
+        assert!(placed.iter().any(|placed| placed.port == "clock_100"), "no clock");
+        assert_eq!(placed.iter().filter(|placed| placed.port.starts_with("led[")).count(), 8);
+        assert_eq!(differences(&placed), [""; 0]);
+    }
+}
+
+/// The checker above must reject a board on which any one pin is another one.
+#[test]
+fn a_pin_that_was_changed_is_noticed() {
+    let right = of_constraints();
+    for at in 0..right.len() {
+        if NOT_IN_THE_PACKAGE.contains(&right[at].port.as_str()) {
+            continue;
+        }
+        let mut wrong = right.clone();
+        wrong[at].pad = right[(at + 1) % right.len()].pad.clone();
+        assert_eq!(differences(&wrong).len(), 1, "{:?}", wrong[at]);
+        if right[at].connector.is_some() {
+            let mut wrong = right.clone();
+            wrong[at].connector = Some("A1".into());
+            assert_eq!(differences(&wrong).len(), 1, "{:?}", wrong[at]);
+        }
+    }
+}
+
+/// The value of a parameter in Verilog, as in `.DIVF(7'd9)`.
+fn parameter(verilog: &str, name: &str) -> u64 {
+    let literal =
+        verilog.split(&format!(".{name}(")).nth(1).and_then(|rest| rest.split(')').next());
+    let literal = literal.unwrap_or_else(|| panic!("no {name} in:\n{verilog}"));
+    let (_, value) = literal.split_once('\'').expect("a width");
+    let radix = match value.as_bytes()[0] {
+        b'b' => 2,
+        b'd' => 10,
+        b'h' => 16,
+        other => panic!("{name}: base {}", other as char),
+    };
+    u64::from_str_radix(&value[1..], radix).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Reference divider, feedback divider, log2 of the output divider.
+fn dividers(verilog: &str) -> [u64; 3] {
+    ["DIVR", "DIVF", "DIVQ"].map(|name| parameter(verilog, name))
+}
+
+fn board() -> String {
+    let memory = gateware::synth::memory(None).expect("the built-in memory");
+    (BOARD.verilog)(&memory, BOARD.fifo_kb[0]).expect("a board")
+}
+
+/// What rust-hdl's PLL block becomes.
+fn pll_of_rust_hdl() -> String {
+    let mut pll = ICE40PLLBlock::<CLOCK_SPEED_100MHZ, GMII_HZ>::default();
+    pll.clock_in.connect();
+    pll.connect_all();
+    generate_verilog(&pll)
+}
+
+#[test]
+fn the_pll_makes_the_gmii_clock_of_the_package_s_oscillator() {
+    let [reference, feedback, output] = dividers(&board());
+    assert_eq!(CLOCK_SPEED_100MHZ / (reference + 1) * (feedback + 1) >> output, GMII_HZ);
+    assert_eq!(dividers(&pll_of_rust_hdl()), [reference, feedback, output]);
+}
+
+#[test]
+fn the_filter_range_of_the_pll_is_the_one_that_icepll_states() {
+    let test = "the_filter_range_of_the_pll_is_the_one_that_icepll_states";
+    let [from, to] = [CLOCK_SPEED_100MHZ, GMII_HZ].map(|hz| (hz / 1_000_000).to_string());
+    let mut icepll = Command::new("icepll");
+    let Some(output) = tools::run(test, "icepll", icepll.args(["-i", &from, "-o", &to])) else {
+        return;
+    };
+    let said = tools::said(&output);
+    let stated = said.lines().find_map(|line| line.strip_prefix("FILTER_RANGE:"));
+    let stated = stated.and_then(|range| range.split_whitespace().next());
+    let range = stated.unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(parameter(&board(), "FILTER_RANGE").to_string(), range);
+}
+
+/// Why the board does not use these parts of the package. Where one is repaired, `docs/hardware.md`
+/// and the board can change.
+#[test]
+fn what_the_document_calls_missing_in_the_package_is_missing() {
+    for pin in ["B2", "C2", "D2"] {
+        assert_eq!(pad_of_connector(pin), None, "{pin}");
+    }
+    assert_eq!(parameter(&pll_of_rust_hdl(), "FILTER_RANGE"), 1);
+    let instance = |line: &&str| line.trim().starts_with("SB_PLL40_CORE ");
+    let instances = |verilog: &str| verilog.lines().filter(instance).count();
+    assert_eq!((instances(&board()), instances(&pll_of_rust_hdl())), (1, 2));
+}
