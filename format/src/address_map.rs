@@ -168,10 +168,23 @@ impl MapBuilder {
         Ok(())
     }
 
+    /// No coordinate bit was stated.
+    pub fn is_empty(&self) -> bool {
+        self.masks.iter().all(|mask| *mask == 0)
+    }
+
+    /// How many bits of `axis` were stated, those missing below the highest one included.
+    pub fn bits(&self, axis: Axis) -> u8 {
+        (0..axis.max_bits())
+            .rev()
+            .find(|bit| self.masks[axis.slot() + usize::from(*bit)] != 0)
+            .map_or(0, |bit| bit + 1)
+    }
+
     /// Inverts the map.
     pub fn build(self) -> Result<AddressMap, MapError> {
         for axis in Axis::ALL {
-            let bits = self.bits_of(axis);
+            let bits = self.bits(axis);
             if let Some(hole) =
                 (0..bits).find(|bit| self.masks[axis.slot() + usize::from(*bit)] == 0)
             {
@@ -180,13 +193,6 @@ impl MapBuilder {
         }
         let inverse = invert(&self.masks)?;
         Ok(AddressMap { forward: self.masks, inverse })
-    }
-
-    fn bits_of(&self, axis: Axis) -> u8 {
-        (0..axis.max_bits())
-            .rev()
-            .find(|bit| self.masks[axis.slot() + usize::from(*bit)] != 0)
-            .map_or(0, |bit| bit + 1)
     }
 }
 

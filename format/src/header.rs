@@ -19,6 +19,11 @@ pub const END: &str = "---";
 pub struct VectorHeader {
     /// The memory the vector was recorded on.
     pub memory: MemoryDescription,
+    /// The generation whose pins the lines have: the memory's, unless the header states another one
+    /// than a description that takes its place ([`HeaderParser::finish_with`]).
+    pub generation: Generation,
+    /// Ranks that CKE and CS# of the lines are of: the memory's, or fewer, as above.
+    pub ranks: u8,
     /// First clock of the recording.
     pub first_clock: u64,
     /// Last clock of the recording.
@@ -35,6 +40,9 @@ pub enum HeaderError {
     Expected(&'static str),
     /// A key that must be there is missing.
     MissingKey(&'static str),
+    /// A part of the memory's description is missing; a description from elsewhere can take the place
+    /// of all of it ([`HeaderParser::finish_with`]).
+    Undescribed(&'static str),
     /// Chip selects that are not one for each of the map's ranks.
     ChipSelects { stated: u32, ranks: u8 },
     /// The recording would end before it starts.
@@ -64,6 +72,7 @@ impl fmt::Display for HeaderError {
         match self {
             HeaderError::Expected(what) => write!(f, "expected {what}"),
             HeaderError::MissingKey(key) => write!(f, "the header has no {key}="),
+            HeaderError::Undescribed(part) => write!(f, "the header has no {part}"),
             HeaderError::ChipSelects { stated, ranks } => {
                 write!(f, "{stated} chip selects stated, but the map has {ranks} ranks")
             }
@@ -171,22 +180,53 @@ impl HeaderParser {
 
     /// The header, once its last line was taken.
     pub fn finish(self) -> Result<VectorHeader, HeaderError> {
-        let missing = HeaderError::MissingKey;
-        let map = self.map.build()?;
+        let memory = self.memory()?;
+        self.finish_with(memory)
+    }
+
+    /// The header, with `memory` in place of what the lines say of the memory. That may be incomplete
+    /// then, or contradict itself; generation and ranks still say what the columns of a line are.
+    pub fn finish_with(self, memory: MemoryDescription) -> Result<VectorHeader, HeaderError> {
+        let ranks = self.stated_ranks()?.unwrap_or(memory.ranks());
+        if ranks > memory.ranks() {
+            return Err(HeaderError::ChipSelects { stated: ranks.into(), ranks: memory.ranks() });
+        }
+        let first = self.first_clock.unwrap_or(0);
+        let last = self.last_clock.ok_or(HeaderError::MissingKey("last_clock"))?;
+        if last < first {
+            return Err(HeaderError::ClockOrder { first, last });
+        }
+        Ok(VectorHeader {
+            generation: self.generation.unwrap_or(memory.generation),
+            ranks,
+            memory,
+            first_clock: first,
+            last_clock: last,
+            all_clocks_listed: self.unlisted.unwrap_or(false),
+        })
+    }
+
+    /// The memory as the lines describe it.
+    fn memory(&self) -> Result<MemoryDescription, HeaderError> {
+        let missing = HeaderError::Undescribed;
+        if self.map.is_empty() {
+            return Err(missing("address map (`map row[0]=p16` and so on)"));
+        }
+        let map = self.map.clone().build()?;
         for (axis, stated) in Axis::ALL.into_iter().zip(self.counts) {
             let mapped = 1u64 << map.bits(axis);
             if let Some(stated) = stated.filter(|stated| *stated != mapped) {
                 return Err(MemoryError::Count { axis, stated, mapped }.into());
             }
         }
-        let bus_bytes = self.bus_bytes.ok_or(missing("bus_bytes"))?;
+        let bus_bytes = self.bus_bytes.ok_or(missing("bus_bytes="))?;
         let burst_length = match (self.burst_length, self.burst_bytes) {
             (Some(length), _) => length,
             (None, Some(bytes)) if bus_bytes != 0 => bytes / bus_bytes,
-            (None, _) => return Err(missing("burst_length")),
+            (None, _) => return Err(missing("burst_length=")),
         };
-        let generation = self.generation.ok_or(missing("generation"))?;
-        let tck_ps = self.tck_ps.ok_or(missing("speed"))?;
+        let generation = self.generation.ok_or(missing("generation="))?;
+        let tck_ps = self.tck_ps.ok_or(missing("speed="))?;
         let mut memory = MemoryDescription::new(generation, map, bus_bytes, burst_length, tck_ps)?;
         memory.mirror_odd_ranks = self.mirrored;
         memory.check()?;
@@ -198,17 +238,19 @@ impl HeaderParser {
         if let Some(stated) = self.burst_bytes.filter(|stated| *stated != computed) {
             return Err(MemoryError::BurstBytes { stated, computed }.into());
         }
-        let first = self.first_clock.unwrap_or(0);
-        let last = self.last_clock.ok_or(missing("last_clock"))?;
-        if last < first {
-            return Err(HeaderError::ClockOrder { first, last });
+        Ok(memory)
+    }
+
+    /// Ranks as the lines state them: by the map, else by a count of ranks or of chip selects.
+    fn stated_ranks(&self) -> Result<Option<u8>, HeaderError> {
+        if !self.map.is_empty() {
+            return Ok(Some(1 << self.map.bits(Axis::Rank)));
         }
-        Ok(VectorHeader {
-            memory,
-            first_clock: first,
-            last_clock: last,
-            all_clocks_listed: self.unlisted.unwrap_or(false),
-        })
+        match self.counts[3].or(self.chip_selects.map(u64::from)) {
+            None => Ok(None),
+            Some(ranks @ (1 | 2 | 4)) => Ok(Some(ranks as u8)),
+            Some(_) => Err(HeaderError::Expected("1, 2 or 4 ranks")),
+        }
     }
 }
 
@@ -279,6 +321,59 @@ mod tests {
             HeaderError::ClockOrder { first: 4, last: 3 }
         );
         assert!(matches!(wrong("map row[0]=p7", "map row[0]=q7"), HeaderError::Expected(_)));
+    }
+
+    /// The header without what describes the memory, or with only `kept` of it.
+    fn undescribed(kept: &[&str]) -> String {
+        let extent = ["#", "unlisted_clocks=", "first_clock=", "last_clock=", "columns="];
+        let is_kept =
+            |line: &&str| [&extent, kept].concat().iter().any(|key| line.starts_with(key));
+        HEADER.lines().filter(is_kept).fold(String::new(), |text, line| text + line + "\n")
+    }
+
+    fn parse_with(text: &str, memory: MemoryDescription) -> Result<VectorHeader, HeaderError> {
+        let mut parser = HeaderParser::default();
+        text.lines().try_for_each(|line| parser.line(line))?;
+        parser.finish_with(memory)
+    }
+
+    #[test]
+    fn a_description_from_elsewhere_takes_the_place_of_the_header_s() {
+        let whole = parse(HEADER).unwrap();
+        let wrong = HEADER.replace("rows=2", "rows=64").replace("map bank[0]", "map bank[1]");
+        assert!(parse(&wrong).is_err());
+        for text in [HEADER, &undescribed(&[]), &undescribed(&["generation=", "rows="]), &wrong] {
+            assert_eq!(parse_with(text, whole.memory.clone()).as_ref(), Ok(&whole), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_keep_the_generation_and_ranks_that_the_header_states() {
+        let memory =
+            parse(&(HEADER.to_owned() + "map rank[0]=p8\n").replace("chip_selects=1\n", ""));
+        let memory = memory.unwrap().memory;
+        let ranks = |text: &str| parse_with(text, memory.clone()).map(|header| header.ranks);
+        assert_eq!(ranks(&undescribed(&[])), Ok(2));
+        assert_eq!(ranks(&undescribed(&["chip_selects="])), Ok(1));
+        assert_eq!(ranks(HEADER), Ok(1));
+        let four = undescribed(&[]) + "ranks=4\n";
+        assert_eq!(ranks(&four), Err(HeaderError::ChipSelects { stated: 4, ranks: 2 }));
+        let three = undescribed(&[]) + "chip_selects=300\n";
+        assert_eq!(ranks(&three), Err(HeaderError::Expected("1, 2 or 4 ranks")));
+        let other = undescribed(&["generation="]).replace("DDR1", "DDR2");
+        assert_eq!(parse_with(&other, memory).unwrap().generation, Generation::Ddr2);
+    }
+
+    #[test]
+    fn what_is_missing_of_the_description_is_named() {
+        let without = |key: &str| {
+            let lines = HEADER.lines().filter(|line| !line.starts_with(key));
+            parse(&lines.collect::<std::vec::Vec<_>>().join("\n")).unwrap_err().to_string()
+        };
+        let map = "the header has no address map (`map row[0]=p16` and so on)";
+        assert_eq!(without("map "), map);
+        assert_eq!(without("speed="), "the header has no speed=");
+        assert_eq!(without("last_clock="), "the header has no last_clock=");
     }
 
     #[test]

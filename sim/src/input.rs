@@ -53,6 +53,8 @@ pub enum InputError {
     Malformed { path: PathBuf, line: u64, expected: String, got: String },
     #[error("{}:{line}: {error}", path.display())]
     Header { path: PathBuf, line: u64, error: HeaderError },
+    #[error("{}:{line}: {error}; add it, or describe the memory with --memory FILE", path.display())]
+    Undescribed { path: PathBuf, line: u64, error: HeaderError },
     #[error("{}: {error}", path.display())]
     Memory { path: PathBuf, error: TomlError },
     #[error("{}: {reason}", path.display())]
@@ -77,7 +79,7 @@ impl InputError {
 }
 
 /// Opens a recording: a vector, or a VCD where `pins` names its signals and `memory` the memory. For
-/// a vector `memory`, if given, takes the place of the header's.
+/// a vector `memory`, if given, takes the place of the header's, which need not be complete then.
 pub fn open(
     path: &Path,
     memory: Option<MemoryDescription>,
@@ -89,10 +91,10 @@ pub fn open(
     if first == Some(&b'$') {
         return vcd::open(path, reader, memory, pins);
     }
-    let reader = vector::VectorReader::new(Lines::new(path, reader))?;
+    let reader = vector::VectorReader::new(Lines::new(path, reader), memory)?;
     let header = reader.header();
     Ok(Recording {
-        memory: memory.unwrap_or_else(|| header.memory.clone()),
+        memory: header.memory.clone(),
         clocks: Some(header.last_clock + 1),
         spans: Box::new(reader),
     })

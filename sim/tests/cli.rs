@@ -114,3 +114,56 @@ fn the_summary_is_there_for_programs_too() {
     summary["clocks_per_second"] = 0.into();
     insta::assert_snapshot!(serde_json::to_string_pretty(&summary).unwrap());
 }
+
+/// Two accesses of a row, as a recorder writes them that knows nothing of the memory.
+const BARE: &str = "# ddr command-bus vector 1
+last_clock=400
+---
+10 1 0 0 1 1 2 122
+20 1 0 1 0 1 2 10
+40 1 0 1 0 0 2 18
+60 1 0 0 1 0 2 0
+";
+const MEMORY: &str = "generation = 'DDR1'
+speed = 'DDR-200'
+bus_bytes = 8
+burst_length = 8
+[map]
+column = ['p3-p13']
+bank = ['p14-p15']
+row = ['p16-p28']
+";
+
+#[test]
+fn a_memory_description_stands_in_for_a_recording_s_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("memory.toml", MEMORY);
+    write("truth", "20 R 1228080\n40 W 12280c0\n");
+    let replay = |more: &[&str]| {
+        let arguments = [&["replay", "x.cmd", "--truth", "truth"], more].concat();
+        run_in(directory.path(), &arguments)
+    };
+    // No description, the part of one that has no map, and one of other banks and rows.
+    for header in ["", "generation=DDR1\nspeed=DDR-200\nchip_selects=1\n", "map row[0]=p20\n"] {
+        write("x.cmd", &BARE.replace("last_clock", &format!("{header}last_clock")));
+        let output = replay(&["--memory", "memory.toml"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said, "truth: 2 accesses, all equal\n", "{header}: {:?}", output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{header}");
+    }
+}
+
+#[test]
+fn a_recording_without_a_map_says_where_it_is_missing_and_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("x.cmd"), BARE).unwrap();
+    let output = run_in(directory.path(), &["replay", "x.cmd"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "hmtt-sim: x.cmd:3: the header has no address map (`map row[0]=p16` and so on); add it, or \
+         describe the memory with --memory FILE\n"
+    );
+}

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use hmtt_format::Pins;
+use hmtt_format::{Generation, MemoryDescription, Pins, toml_memory};
 use hmtt_sim::input::pin_map::PinMap;
-use hmtt_sim::input::{self, InputError, Recording};
+use hmtt_sim::input::{self, InputError, Recording, Span};
 use hmtt_sim::truth;
 use proptest::prelude::*;
 
@@ -117,6 +117,51 @@ fn a_missing_file_is_named() {
     assert_eq!(error.to_string(), "no/such.cmd.gz: cannot open");
     let source = std::error::Error::source(&error).unwrap();
     assert_eq!(source.to_string(), "No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_recording_reads_alike_with_its_map_and_with_a_description_from_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("recording");
+    let spans =
+        |text: &[u8], memory: Option<MemoryDescription>| -> (MemoryDescription, Vec<Span>) {
+            fs::write(&path, text).unwrap();
+            let recording = input::open(&path, memory, None).unwrap();
+            (recording.memory, recording.spans.map(Result::unwrap).collect())
+        };
+    let own = spans(&SMALL, None);
+    let text = std::str::from_utf8(&SMALL).unwrap();
+    let described = ["map ", "rows=", "generation=", "speed=", "bus_bytes=", "burst_"];
+    let bare: String = text
+        .split_inclusive('\n')
+        .filter(|line| !described.iter().any(|key| line.starts_with(key)))
+        .collect();
+    assert!(bare.contains("chip_selects=1\n") && bare.len() < text.len());
+    assert!(spans(bare.as_bytes(), Some(own.0.clone())) == own);
+    let other = toml_memory::parse(OTHER_MEMORY).unwrap();
+    assert!(spans(&SMALL, Some(other.clone())) == (other, own.1), "the header's map is left aside");
+}
+
+/// Two ranks, where the recording has one.
+const OTHER_MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 4\n\
+    burst_length = 8\n[map]\ncolumn = ['p2-p11']\nbank = ['p12-p13']\nrow = ['p14-p26']\n\
+    rank = ['p27']\n";
+
+#[test]
+fn more_ranks_than_the_memory_has_are_refused() {
+    let mut memory = toml_memory::parse(OTHER_MEMORY).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("recording");
+    fs::write(&path, replaced("chip_selects=1", "map rank[0]=p29\nmap rank[1]=p30")).unwrap();
+    let error = input::open(&path, Some(memory.clone()), None).err().unwrap().to_string();
+    assert!(
+        error.ends_with("recording:42: 4 chip selects stated, but the map has 2 ranks"),
+        "{error}"
+    );
+    memory.generation = Generation::Ddr4;
+    fs::write(&path, &*SMALL).unwrap();
+    let error = input::open(&path, Some(memory), None).err().unwrap().to_string();
+    assert!(error.contains("expected a column act_n for DDR4"), "{error}");
 }
 
 /// The same recording as a logic analyser would have it: pins change between clock edges.

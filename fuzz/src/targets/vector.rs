@@ -33,13 +33,17 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
+/// With its own description, and with another one in its place.
 fn vector(bytes: &[u8]) {
-    let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
-    let Ok(reader) = VectorReader::new(Lines::new(Path::new("x"), reader)) else { return };
-    described(&reader.header().memory);
-    let clocks = reader.header().last_clock + 1;
-    if let Some(read) = spans(reader) {
-        assert_eq!(read, clocks, "a recording is as long as its header says");
+    for memory in [None, Some(memories::parse(memories::ALL[0]))] {
+        let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
+        let lines = Lines::new(Path::new("x"), reader);
+        let Ok(reader) = VectorReader::new(lines, memory) else { continue };
+        described(&reader.header().memory);
+        let clocks = reader.header().last_clock + 1;
+        if let Some(read) = spans(reader) {
+            assert_eq!(read, clocks, "a recording is as long as its header says");
+        }
     }
 }
 

@@ -7,6 +7,8 @@
 //! clock cke cs_n [act_n] ras_n cas_n we_n ba a     clock decimal, ba and a hexadecimal
 //! ```
 //!
+//! A memory description from elsewhere takes the place of the header's, which may then be incomplete.
+//!
 //! Where the map has several ranks, cke and cs_n are hexadecimal too, a bit for each rank, rank 0
 //! lowest; a module whose ranks share one CKE has all of its bits alike.
 //!
@@ -15,10 +17,10 @@
 //! levels other than 0 and 1, addresses wider than the generation's pins, and a missing clock where
 //! the header says that every clock is listed.
 
-use hmtt_format::Pins;
 use hmtt_format::command::ALL_RANKS;
-use hmtt_format::header::{END, HeaderParser, MAGIC, VectorHeader};
+use hmtt_format::header::{END, HeaderError, HeaderParser, MAGIC, VectorHeader};
 use hmtt_format::record::CLOCK_MASK;
+use hmtt_format::{MemoryDescription, Pins};
 
 use super::lines::Lines;
 use super::{InputError, Span};
@@ -46,8 +48,8 @@ pub struct VectorReader {
 }
 
 impl VectorReader {
-    /// Reads the header.
-    pub fn new(mut lines: Lines) -> Result<Self, InputError> {
+    /// Reads the header. `memory`, if given, takes the place of its description.
+    pub fn new(mut lines: Lines, memory: Option<MemoryDescription>) -> Result<Self, InputError> {
         let mut parser = HeaderParser::default();
         let mut stated = None;
         loop {
@@ -66,22 +68,24 @@ impl VectorReader {
             }
             parser.line(&line).map_err(|error| header_error(&lines, error))?;
         }
-        let header = parser.finish().map_err(|error| header_error(&lines, error))?;
+        let header = match memory {
+            Some(memory) => parser.finish_with(memory),
+            None => parser.finish(),
+        }
+        .map_err(|error| header_error(&lines, error))?;
         if header.last_clock > CLOCK_MASK {
             let got = header.last_clock.to_string();
             return Err(lines.malformed("last_clock below 2^48", &got));
         }
-        let generation = header.memory.generation;
-        let columns = stated.unwrap_or_else(|| Columns::of(generation));
-        if generation.has_act_n() && !columns.has_act_n() {
+        let columns = stated.unwrap_or_else(|| Columns::of(header.generation));
+        if header.memory.generation.has_act_n() && !columns.has_act_n() {
             return Err(lines.malformed("a column act_n for DDR4", "columns without it"));
         }
-        let header_ranks = header.memory.ranks();
         Ok(VectorReader {
             lines,
+            widths: Widths::of(header.generation, header.ranks),
             header,
             columns,
-            widths: Widths::of(generation, header_ranks),
             next: 0,
             cke: ALL_RANKS,
             pending: None,
@@ -183,6 +187,10 @@ impl Iterator for VectorReader {
     }
 }
 
-fn header_error(lines: &Lines, error: hmtt_format::header::HeaderError) -> InputError {
-    InputError::Header { path: lines.path().into(), line: lines.number(), error }
+fn header_error(lines: &Lines, error: HeaderError) -> InputError {
+    let (path, line) = (lines.path().into(), lines.number());
+    match error {
+        HeaderError::Undescribed(_) => InputError::Undescribed { path, line, error },
+        _ => InputError::Header { path, line, error },
+    }
 }
