@@ -88,12 +88,22 @@ pub struct Options {
     pub tx_period_ps: u32,
     /// When the DDR clock stands still, if ever; not together with waves, whose times leave it out.
     pub stop: Option<ClockStop>,
+    /// Called before a model is compiled, as it can take a minute, with the file that will keep it. Not
+    /// called when the model is there.
+    pub compiling: fn(&Path),
 }
 
 impl Default for Options {
     fn default() -> Self {
         let tx_period_ps = crate::schedule::TX_PERIOD_PS;
-        Options { kind: Kind::Rust, cache: None, vcd: None, tx_period_ps, stop: None }
+        Options {
+            kind: Kind::Rust,
+            cache: None,
+            vcd: None,
+            tx_period_ps,
+            stop: None,
+            compiling: |_| {},
+        }
     }
 }
 
@@ -141,7 +151,7 @@ pub fn prepare(
             let text = card::verilog(parameters)?;
             let cache = options.cache.clone().unwrap_or_else(cache::default_directory);
             Ok(Box::new(verilator::Model {
-                program: cache::model(&text, &cache, options.vcd.is_some())?,
+                program: cache::model(&text, &cache, options.vcd.is_some(), options.compiling)?,
                 tck_ps,
                 tx_period_ps,
                 straps: card::straps(settings),

@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -10,15 +11,19 @@ fn vector(suffix: &str) -> String {
     support::vectors().join(format!("v01_ddr1_tiny_open.{suffix}")).to_str().unwrap().to_owned()
 }
 
-fn run_in(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hmtt-sim"))
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sim"));
+    command
         .args(arguments)
         .current_dir(directory)
         // Help is as wide as the terminal, if there is one.
         .stdin(Stdio::null())
-        .env_remove("COLUMNS")
-        .output()
-        .unwrap()
+        .env_remove("COLUMNS");
+    command
+}
+
+fn run_in(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, arguments).output().unwrap()
 }
 
 fn run(arguments: &[&str]) -> (i32, String, String) {
@@ -166,4 +171,33 @@ fn a_recording_without_a_map_says_where_it_is_missing_and_what_to_do() {
         "hmtt-sim: x.cmd:3: the header has no address map (`map row[0]=p16` and so on); add it, or \
          describe the memory with --memory FILE\n"
     );
+}
+
+/// A verilator that compiles nothing: what is said comes before the compiler runs.
+const FAILING_VERILATOR: &str = "#!/bin/sh\n[ \"$1\" != --version ] || exec echo 0\nexit 1\n";
+
+#[test]
+fn compiling_a_card_is_announced_on_standard_error_unless_quiet() {
+    let directory = tempfile::tempdir().unwrap();
+    let verilator = directory.path().join("verilator");
+    fs::write(&verilator, FAILING_VERILATOR).unwrap();
+    fs::set_permissions(&verilator, fs::Permissions::from_mode(0o755)).unwrap();
+    let input = vector("cmd.gz");
+    let replay = |more: &[&str]| {
+        let options = ["replay", &input, "--engine", "verilator", "--cache", "cache"];
+        let arguments = [&options, more].concat();
+        let output = command(directory.path(), &arguments).env("PATH", directory.path()).output();
+        let output = output.unwrap();
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = replay(&[]);
+    let announced =
+        "compiling the card with verilator, once: this can take a minute; kept as cache/";
+    assert!(said.starts_with(announced), "{said}");
+    assert!(said.contains("\nhmtt-sim: verilator refused the card:"), "{said}");
+    for quiet in ["--quiet", "--json"] {
+        let said = replay(&[quiet]);
+        assert!(said.starts_with("hmtt-sim: verilator refused the card:"), "{said}");
+    }
 }

@@ -2,6 +2,8 @@
 //! in Rust must show the same GMII levels at the same edges.
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use hmtt_format::{Generation, Pins};
 use hmtt_sim::engine::rust::Stepper;
@@ -111,7 +113,7 @@ fn run(engine: &mut dyn Engine, tck_ps: u32, most: usize) -> (Recorder, Result<(
 }
 
 fn model(tck_ps: u32, traced: bool) -> Model {
-    let program = cache::model(VERILOG, &cache::default_directory(), traced).unwrap();
+    let program = cache::model(VERILOG, &cache::default_directory(), traced, |_| {}).unwrap();
     Model { program, tck_ps, tx_period_ps: TX_PERIOD_PS, straps: STRAPS, stop: None, vcd: None }
 }
 
@@ -164,11 +166,25 @@ fn a_recording_that_breaks_off_ends_the_engine() {
     assert!(matches!(result, Err(EngineError::Input(_))));
 }
 
+/// Compilations that were announced.
+static ANNOUNCED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_compilation_is_announced_and_a_kept_model_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let announce: fn(&Path) = |path| ANNOUNCED.lock().unwrap().push(path.into());
+    let model = || cache::model(VERILOG, directory.path(), false, announce).unwrap();
+    let compiled = model();
+    assert_eq!(*ANNOUNCED.lock().unwrap(), std::slice::from_ref(&compiled));
+    assert_eq!(model(), compiled);
+    assert_eq!(ANNOUNCED.lock().unwrap().len(), 1);
+}
+
 #[test]
 fn wrong_verilog_is_refused_with_verilators_words_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let error =
-        cache::model("module top(input x); assign y = ; endmodule", directory.path(), false);
+    let wrong = "module top(input x); assign y = ; endmodule";
+    let error = cache::model(wrong, directory.path(), false, |_| {});
     let text = error.unwrap_err().to_string();
     assert!(text.starts_with("verilator refused the card:") && text.contains("syntax error"));
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);

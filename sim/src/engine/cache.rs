@@ -65,7 +65,13 @@ pub fn default_directory() -> PathBuf {
 }
 
 /// The compiled model of `verilog`, built unless `cache` has it. `traced`: able to write waves.
-pub fn model(verilog: &str, cache: &Path, traced: bool) -> Result<PathBuf, EngineError> {
+/// `compiling` is called before a build, with the model's path.
+pub fn model(
+    verilog: &str,
+    cache: &Path,
+    traced: bool,
+    compiling: fn(&Path),
+) -> Result<PathBuf, EngineError> {
     let (verilog, fifo) = watched(verilog);
     let harness =
         HARNESS.replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string()).replace("@FIFO@", &fifo);
@@ -78,6 +84,7 @@ pub fn model(verilog: &str, cache: &Path, traced: bool) -> Result<PathBuf, Engin
     if model.is_file() {
         return Ok(model);
     }
+    compiling(&model);
     let directory = cache.join(format!("{key}.{}", process::id()));
     let built = build(&directory, &verilog, &harness, traced)
         .and_then(|built| fs::rename(&built, &model).map_err(EngineError::io("create", &model)));

@@ -2,6 +2,7 @@
 //! standard error; with `--json` one object on standard output instead.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use anyhow::Result;
 use hmtt_sim::replay::Outcome;
@@ -44,6 +45,20 @@ impl Progress {
     /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// What to do before a card is compiled, which takes so long that a silent program looks stuck: say so
+/// on standard error, unless `quiet`.
+pub fn compiling(quiet: bool) -> fn(&Path) {
+    match quiet {
+        true => |_| {},
+        false => |model| {
+            eprintln!(
+                "compiling the card with verilator, once: this can take a minute; kept as {}",
+                model.display()
+            );
+        },
     }
 }
 

@@ -26,6 +26,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
         kind: arguments.engine.into(),
         cache: arguments.cache.clone(),
         stop: arguments.stop_clock,
+        compiling: report::compiling(arguments.quiet || arguments.json),
         vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
         ..Options::default()
     };

@@ -7,7 +7,7 @@ use hmtt_sim::schedule::tx_period_of;
 use serde_json::json;
 
 use crate::args::SaturateArguments;
-use crate::report::Progress;
+use crate::report::{self, Progress};
 
 /// Runs and reports.
 pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
@@ -21,6 +21,7 @@ pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
             kind: arguments.engine.into(),
             cache: arguments.cache.clone(),
             tx_period_ps: tx_period_of(arguments.link_mbps),
+            compiling: report::compiling(arguments.json),
             ..Options::default()
         },
     };
