@@ -78,7 +78,7 @@ install_packages() {
 }
 
 # Debian's yosys is older and maps to slower designs, and it has no nextpnr for the ECP5. Without
-# these, bitstreams for the iCE40 are still built, with Debian's.
+# these, bitstreams for the iCE40 are still built, with Debian's, but miss timing (docs/hardware.md).
 install_tools() {
     stamp=target/tools/requirements.txt
     cmp -s tools/requirements.txt "$stamp" && return
@@ -87,7 +87,7 @@ install_tools() {
         target/tools/bin/pip install --quiet --disable-pip-version-check -r tools/requirements.txt; then
         cp tools/requirements.txt "$stamp"
     else
-        echo "setup: could not install from PyPI; no bitstreams for the ECP5" >&2
+        echo "setup: could not install from PyPI; no bitstreams for the ECP5, and too slow ones for the iCE40" >&2
     fi
 }
 
