@@ -79,15 +79,17 @@ install_packages() {
 
 # Debian's yosys is older and maps to slower designs, and it has no nextpnr for the ECP5. Without
 # these, bitstreams for the iCE40 are still built, with Debian's, but miss timing (docs/hardware.md).
+# cocotb loads the shared library of Python, which gdb depends on.
 install_tools() {
     stamp=target/tools/requirements.txt
     cmp -s tools/requirements.txt "$stamp" && return
-    echo "setup: installing yosys and nextpnr-ecp5 into target/tools"
+    echo "setup: installing yosys, nextpnr-ecp5 and cocotb into target/tools"
     if python3 -m venv target/tools &&
         target/tools/bin/pip install --quiet --disable-pip-version-check -r tools/requirements.txt; then
         cp tools/requirements.txt "$stamp"
     else
-        echo "setup: could not install from PyPI; no bitstreams for the ECP5, and too slow ones for the iCE40" >&2
+        echo "setup: could not install from PyPI; no bitstreams for the ECP5, too slow ones for the iCE40," \
+            "no simulation of boards" >&2
     fi
 }
 
