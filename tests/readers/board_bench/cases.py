@@ -1,0 +1,126 @@
+"""What is done to a board, and what must come out: one cocotb test a simulation, as there is no reset.
+
+run.py says which board, which recording and which case.
+"""
+
+import os
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import Timer
+
+import hmtt_reader
+from expected import Frame, check_memory, lines_of
+from phy import Phy
+from slot import Recording, Slot
+
+INFO, END, HEARTBEAT = 1, 2, 3
+# The bench's DDR clock runs before the PLL has locked, as a slot's may.
+LOCK_NS = int(os.environ["HMTT_LOCK_NS"])
+# docs/hardware.md: the pad registers are one clock more than the card has.
+PADS = 1
+# Transmit clocks without a frame after which no more is expected behind an end frame, and in which a capture
+# ends, its dump included.
+SILENT_CLOCKS, LONGEST_END_CLOCKS = 600, 12_000
+# docs/format.md, *Heartbeats*: the DDR clock is lost after about 1024 transmit clocks without an edge.
+LOST_CLOCKS = 1024
+
+
+class Bench:
+    """A board with its oscillator, slot and PHY, capturing from the time when the PLL has locked."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.board = os.environ["HMTT_BOARD"]
+        self.recording = Recording(os.environ["HMTT_COMMANDS"], os.environ["HMTT_TRUTH"],
+                                   int(os.environ["HMTT_ACCESSES"]))
+        self.accesses = []  # (clock, R or W, address), with the card's clocks
+        self.payloads = []
+        # DDR-200: 200 million transfers a second, two a clock.
+        tck_ps = 2_000_000 // int(self.recording.header["speed"].split()[0].removeprefix("DDR-"))
+        self.slot = Slot(dut, tck_ps)
+        dut.run.value = 0
+        if self.board == "ecpix-5":
+            dut.rgmii_rxd.value = 0xf
+        Clock(dut.clock_100, 10, unit="ns").start()
+        self.slot.start_clock()
+        self.phy = Phy(dut, self.board)
+
+    async def start(self):
+        await Timer(LOCK_NS + 1000, unit="ns")
+        self.phy.lock()
+        self.dut.run.value = 1
+        await self.slot.clocks(100)
+
+    async def play(self):
+        """Plays the recording."""
+        first = await self.slot.play(self.recording.commands)
+        self.accesses += [(first + clock + PADS, way, address)
+                          for clock, way, address in self.recording.accesses]
+
+    async def command(self, register):
+        """Gives a command to the card: 32 accesses to a configuration register."""
+        commands, clocks = self.recording.reads(8 * register, 32)
+        first = await self.slot.play(commands)
+        self.accesses += [(first + clock + PADS, "R", 8 * register) for clock in clocks]
+
+    async def stop(self):
+        """Ends the capture, and waits for its end frames and what may follow them."""
+        await self.slot.clocks(100)
+        self.dut.run.value = 0
+        for _ in range(LONGEST_END_CLOCKS // SILENT_CLOCKS):
+            await self.phy.idle(SILENT_CLOCKS)
+            self.payloads += self.phy.frames()
+            if self.payloads and self.payloads[-1][14] & 15 == END:
+                return
+
+    def check(self):
+        """Checks every frame so far and all accesses. Returns the frames and the other lines of the trace."""
+        self.payloads += self.phy.frames()
+        frames = [Frame(payload) for payload in self.payloads]
+        assert frames, "no frames"
+        counters = [frame.counter for frame in frames]
+        assert counters == list(range(len(frames))), f"frame counters {counters}"
+        report = frames[0]
+        assert report.kind == INFO, f"the first frame is of kind {report.kind}"
+        line_bytes = check_memory(report.words, self.recording)
+        window = report.words[10] & 0xffff
+        burst_bytes = int(self.recording.header["burst_bytes"])
+        expected = lines_of(self.accesses, line_bytes, burst_bytes, window)
+        trace = list(hmtt_reader.trace(self.payloads))
+        found = [line for line in trace if not line.startswith("#")]
+        for index, (is_, must) in enumerate(zip(found, expected)):
+            assert is_ == must, f"access {index} is {is_}, not {must}"
+        assert len(found) == len(expected), f"{len(found)} records, not {len(expected)}"
+        reads = sum(way == "R" for _, way, _ in self.accesses)
+        totals = f"reads {reads} writes {len(self.accesses) - reads} faults 0 tags 0"
+        ends = [line for line in trace if line.startswith("# end ")]
+        assert len(ends) == 3 and all(totals in line for line in ends), f"{ends} without {totals}"
+        if self.board == "ecpix-5":
+            # docs/hardware.md: 16.8 ms.
+            assert str(self.dut.phy_reset_n.value) == "0", "the PHY's reset ended too early"
+        other = [line for line in trace if line.startswith("#")
+                 and not line.startswith(("# info ", "# end "))]
+        cocotb.log.warning("%s: %d frames of %d bytes, %d accesses in %d records", self.board, len(frames),
+                           sum(map(len, self.payloads)), len(self.accesses), len(found))
+        return frames, other
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def replay(dut):
+    """A recording, the run switch off, the DDR clock off and on again."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.play()
+    await bench.stop()
+    bench.check()
+    bench.slot.clock.stop()
+    await Timer((LOST_CLOCKS + SILENT_CLOCKS) * 8, unit="ns")
+    bench.slot.start_clock()
+    await bench.phy.idle(SILENT_CLOCKS)
+    frames, other = bench.check()
+    kinds = [frame.kind for frame in frames]
+    data = len(frames) - 6
+    assert data >= 3, f"only {data} data frames: too short a recording"
+    assert kinds == [INFO] + [0] * data + [END] * 3 + [HEARTBEAT] * 2, f"kinds of frames {kinds}"
+    assert len(other) == 2 and "clock lost at" in other[0] and "found again at" in other[1], other
