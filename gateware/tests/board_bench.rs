@@ -1,0 +1,144 @@
+//! The boards' whole Verilog, pads, PLL and PHY side included, under `tests/readers/board_bench`: a bench
+//! written from the documents alone, in which levels that are not known stay visible. Skipped, visibly,
+//! where it cannot run.
+
+#[path = "bench/tools.rs"]
+#[allow(dead_code, reason = "shared with the lint")]
+mod tools;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use gateware::boards::{Board, alchitry_cu, ecpix_5};
+
+/// Exit codes of the bench: it refused the board; it finds something not installed.
+const REFUSED: i32 = 3;
+const MISSING: i32 = 77;
+
+/// The start of a recording in `tests/vectors`.
+struct Excerpt {
+    vector: &'static str,
+    accesses: u32,
+}
+
+/// Every kind of command: power-up, power-down, self refresh, auto-precharge, burst terminate.
+const ALL_COMMANDS: Excerpt = Excerpt { vector: "v12_ddr1_directed", accesses: 800 };
+/// Two bursts to most lines.
+const DENSE: Excerpt = Excerpt { vector: "v19_ddr1_bl4_open_same_row", accesses: 1300 };
+/// One data frame, for boards that are to be refused.
+const SHORT: Excerpt = Excerpt { accesses: 20, ..DENSE };
+
+fn verilog(board: &Board) -> String {
+    let memory = gateware::synth::memory(None).expect("the built-in memory");
+    (board.verilog)(&memory, board.fifo_kb[0]).expect("a board")
+}
+
+/// Runs a case of the bench on a board's Verilog. Whether it passed and what was said; `None` where the
+/// bench cannot run.
+fn run(
+    test: &str,
+    board: &Board,
+    verilog: &str,
+    case: &str,
+    excerpt: &Excerpt,
+) -> Option<(bool, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let python = root.join("target/tools/bin/python");
+    if !python.exists() {
+        skip(test, "cocotb is not installed (`make setup` installs it)");
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let card = folder.path().join("card.v");
+    fs::write(&card, verilog).expect("card.v is written");
+    let output = Command::new(python)
+        .arg(root.join("tests/readers/board_bench/run.py"))
+        .args(["--board", board.name, "--case", case])
+        .args(["--accesses", &excerpt.accesses.to_string()])
+        .arg("--vector")
+        .arg(root.join("tests/vectors").join(excerpt.vector))
+        .arg("--verilog")
+        .arg(card)
+        .arg("--build")
+        .arg(folder.path())
+        .output()
+        .expect("Python starts");
+    let said = tools::said(&output);
+    match output.status.code() {
+        Some(0) => Some((true, said)),
+        Some(REFUSED) => Some((false, said)),
+        Some(MISSING) => {
+            skip(test, said.lines().last().unwrap_or_default());
+            None
+        }
+        _ => panic!("the bench ended with {}: {said}", output.status),
+    }
+}
+
+fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
+}
+
+fn passes(test: &str, board: &Board, case: &str, excerpt: &Excerpt) {
+    let Some((passed, said)) = run(test, board, &verilog(board), case, excerpt) else { return };
+    assert!(passed, "{said}");
+}
+
+/// Each change, in the text of the Verilog, must be refused with its words.
+fn refuses(test: &str, board: &Board, changes: &[(&str, &str, &str)]) {
+    let verilog = verilog(board);
+    for (text, changed, words) in changes {
+        assert_eq!(verilog.matches(text).count(), 1, "`{text}` in the Verilog of {}", board.name);
+        let changed = verilog.replace(text, changed);
+        let Some((passed, said)) = run(test, board, &changed, "replay", &SHORT) else { return };
+        assert!(!passed, "{}: `{text}` changed, and nothing noticed", board.name);
+        assert!(said.contains(words), "{}: `{text}` changed: {said}", board.name);
+    }
+}
+
+#[test]
+fn the_alchitry_cu_sends_the_accesses_of_a_recording_on_gmii() {
+    let test = "the_alchitry_cu_sends_the_accesses_of_a_recording_on_gmii";
+    passes(test, &alchitry_cu::BOARD, "replay", &ALL_COMMANDS);
+}
+
+#[test]
+fn the_ecpix_5_sends_the_accesses_of_a_recording_on_rgmii() {
+    let test = "the_ecpix_5_sends_the_accesses_of_a_recording_on_rgmii";
+    passes(test, &ecpix_5::BOARD, "replay", &DENSE);
+}
+
+/// Of the card itself, what only this bench sees: gap and check sequence.
+#[test]
+fn a_wrong_alchitry_cu_is_refused() {
+    let changes = [
+        (
+            "txd_pads$levels = card$gmii_txd;",
+            "txd_pads$levels = card$gmii_txd ^ 8'h10;",
+            "preamble",
+        ),
+        (".D_OUT_0(1'b0), .D_OUT_1(1'b1)", ".D_OUT_0(1'b1), .D_OUT_1(1'b0)", "before its edge"),
+        ("a_pads$pads = a;", "a_pads$pads = {a[12:2], a[0], a[1]};", "access "),
+        (".DIVF(7'd9)", ".DIVF(7'd8)", "a transmit clock of"),
+        ("localparam  gap_left = 4'ha;", "localparam  gap_left = 4'h9;", "a gap of"),
+    ];
+    refuses("a_wrong_alchitry_cu_is_refused", &alchitry_cu::BOARD, &changes);
+}
+
+#[test]
+fn a_wrong_ecpix_5_is_refused() {
+    let changes = [
+        ("txd_pads$rising = low;", "txd_pads$rising = low ^ 4'h8;", "preamble"),
+        ("txd_pads$falling = high;", "txd_pads$falling = high ^ 4'bx000;", "in a frame"),
+        (
+            "tx_ctl_pad$clock = pll$clock_out;",
+            "tx_ctl_pad$clock = pll$clock_90;",
+            "before its edge",
+        ),
+        ("tx_ctl_pad$falling = tx_ctl;", "tx_ctl_pad$falling = 1'b0;", "TX_ER"),
+        (".CLKOS_FPHASE(2)", ".CLKOS_FPHASE(7)", "after an edge"),
+    ];
+    refuses("a_wrong_ecpix_5_is_refused", &ecpix_5::BOARD, &changes);
+}
