@@ -36,9 +36,7 @@ class Bench:
                                    int(os.environ["HMTT_ACCESSES"]))
         self.accesses = []  # (clock, R or W, address), with the card's clocks
         self.payloads = []
-        # DDR-200: 200 million transfers a second, two a clock.
-        tck_ps = 2_000_000 // int(self.recording.header["speed"].split()[0].removeprefix("DDR-"))
-        self.slot = Slot(dut, tck_ps)
+        self.slot = Slot(dut, self.recording.tck_ps())
         dut.run.value = 0
         if self.board == "ecpix-5":
             dut.rgmii_rxd.value = 0xf

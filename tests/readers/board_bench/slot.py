@@ -8,6 +8,7 @@ An edge is counted from the start of the simulation, as the card counts it from 
 """
 
 import gzip
+import re
 
 from cocotb.clock import Clock
 from cocotb.triggers import Timer
@@ -52,6 +53,13 @@ class Recording:
         # (clock, levels) of the clocks at which the levels are listed
         self.commands = [command for command in map(self.command, body.splitlines())
                          if command[0] <= self.last]
+
+    def tck_ps(self):
+        """The clock period; where the header does not state it, that of the speed's transfers, two a clock."""
+        stated = re.search(r"tCK ([\d.]+) ns", self.header["speed"])
+        if stated:
+            return round(float(stated[1]) * 1000)
+        return round(2_000_000 / int(re.search(r"-(\d+)", self.header["speed"])[1]))
 
     @staticmethod
     def command(line):
