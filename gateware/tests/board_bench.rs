@@ -110,6 +110,14 @@ fn the_ecpix_5_sends_the_accesses_of_a_recording_on_rgmii() {
     passes(test, &ecpix_5::BOARD, "replay", &DENSE);
 }
 
+/// The hot pages count from tables that must be empty at power-on, as the device's block RAM is.
+#[test]
+fn a_board_names_the_hot_pages_of_a_recording() {
+    let test = "a_board_names_the_hot_pages_of_a_recording";
+    let excerpt = Excerpt { accesses: 3000, ..DENSE };
+    passes(test, &alchitry_cu::BOARD, "analysis", &excerpt);
+}
+
 /// Also what a PLL does until it has locked: clocks of any length.
 #[test]
 #[ignore = "the boards have no reset from lock: the first frame leaves before the PLL has locked"]

@@ -10,10 +10,12 @@ from cocotb.clock import Clock
 from cocotb.triggers import Timer
 
 import hmtt_reader
-from expected import Frame, check_memory, lines_of
+from expected import Frame, check_analysis, check_memory, lines_of
 from phy import Phy
 from slot import Recording, Slot
 
+# docs/format.md, *Configuration registers*: analysis beside any mode, on.
+ANALYSIS_ON = 0x52
 INFO, END, HEARTBEAT = 1, 2, 3
 # The bench's DDR clock runs before the PLL has locked, as a slot's may.
 LOCK_NS = int(os.environ["HMTT_LOCK_NS"])
@@ -134,3 +136,16 @@ async def power_on(dut):
     await bench.play()
     await bench.stop()
     bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def analysis(dut):
+    """The analysis switched on by a command, a recording, and the results when the capture stops."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.command(ANALYSIS_ON)
+    before = len(bench.accesses)
+    await bench.play()
+    await bench.stop()
+    _, lines = bench.check()
+    check_analysis(lines, [address >> 12 << 12 for _, _, address in bench.accesses[before:]])

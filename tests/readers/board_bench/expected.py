@@ -53,3 +53,26 @@ def check_memory(words, recording):
         int(header["burst_length"]), line_log2]), "big"), f"word 8 of a report is {words[8]:016x}"
     assert words[12:] == sum(axes, []), "the address map of a report"
     return 1 << line_log2
+
+
+def check_analysis(lines, pages):
+    """The only dump of a capture (section *Analysis*). lines: those of the trace that begin with #; pages: the
+    page of each access that it counts."""
+    assert lines and lines[0].startswith("# interval ") and lines[0].endswith(" all"), lines[:1]
+    records = [line.split()[1:] for line in lines]
+    counts = {(group, int(index)): int(value)
+              for kind, *rest in records if kind == "count" for _, group, index, value in [rest]}
+    closing = counts.pop(("other", 15))
+    assert closing == len(lines) - 1, f"a dump of {len(lines)} records that closes with {closing}"
+    hot = {int(page, 16): (int(least), int(most), int(votes))
+           for kind, *rest in records if kind == "hot_page" for _, page, least, most, _, votes in [rest]}
+    assert hot, "no hot pages"
+    skipped = counts.get(("other", 0), 0)
+    for page, (least, most, _) in hot.items():
+        accesses = pages.count(page)
+        assert least <= accesses <= most + skipped, \
+            f"page {page:x} has {accesses} accesses, not {least} to {most + skipped}"
+    votes = sum(votes for _, _, votes in hot.values())
+    assert votes + skipped == len(pages), f"{votes} accesses in buckets, {skipped} skipped, of {len(pages)}"
+    outcomes = sum(value for (group, _), value in counts.items() if group.startswith("row_"))
+    assert outcomes + counts.get(("other", 1), 0) == len(pages), f"{outcomes} row outcomes of {len(pages)}"
