@@ -307,7 +307,7 @@ impl Logic for ConfigUnit {
                     self.asked.d.next.tell = RecordKind::Start;
                     self.asked.d.next.restart_time = true;
                     self.asked.d.next.restart_slice = true;
-                    self.state.d.next = State::Choose;
+                    self.state.d.next = State::Drain;
                 }
             }
             _ => {

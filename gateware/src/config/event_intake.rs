@@ -35,7 +35,7 @@ pub struct EventIntake {
     pub tell_loss: Signal<In, Bit>,
     /// It is to be told, now or once what the event that steered holds besides has passed.
     pub owes: Signal<Out, Bit>,
-    /// It can be told now.
+    /// It can be told now; a clock late.
     pub may_tell: Signal<Out, Bit>,
     /// The item that passes completes a command.
     pub complete: Signal<Out, Bit>,
@@ -55,6 +55,7 @@ pub struct EventIntake {
     left_command: DFF<Bit>,
     named: DFF<Bits<9>>,
     lost: DFF<Bit>,
+    telling: DFF<Bit>,
     event_kind: Signal<Local, ItemKind>,
     event_high: Signal<Local, Bits<8>>,
     taken: Signal<Local, Bit>,
@@ -88,6 +89,7 @@ impl EventIntake {
             left_command: Default::default(),
             named: Default::default(),
             lost: Default::default(),
+            telling: Default::default(),
             event_kind: Default::default(),
             event_high: Default::default(),
             taken: Default::default(),
@@ -101,10 +103,11 @@ impl EventIntake {
 impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, made, steered, left_kind, left_command, named, lost);
+        dff_setup!(self, clock, made, steered, left_kind, left_command, named, lost, telling);
         // A command is carried out before anything that comes after the access that completed it.
         self.owes.next = self.lost.q.val() & self.running.val();
-        self.may_tell.next =
+        self.may_tell.next = self.telling.q.val();
+        self.telling.d.next =
             self.owes.val() & (!self.steered.q.val() | (self.left_kind.q.val() == ItemKind::Time));
         self.taken.next = self.flows.val()
             & self.event_valid.val()

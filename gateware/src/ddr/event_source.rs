@@ -32,7 +32,7 @@ pub struct EventSource {
     pub slices: Signal<In, Bit>,
     /// The length of slices has changed: begin one.
     pub slice_restart: Signal<In, Bit>,
-    /// What happened on one clock, [`super::VERDICT_LATENCY`] + 2 clocks after the edge; its `gap` is
+    /// What happened on one clock, [`super::VERDICT_LATENCY`] + 3 clocks after the edge; its `gap` is
     /// left open.
     pub slot_event: Signal<Out, SlotEvent>,
     /// `slot_event` holds anything.
@@ -48,6 +48,10 @@ pub struct EventSource {
     made: DFF<SlotEvent>,
     made_valid: DFF<Bit>,
     made_any: DFF<Bit>,
+    sent: DFF<SlotEvent>,
+    sent_valid: DFF<Bit>,
+    sent_any: DFF<Bit>,
+    named: DFF<Bits<9>>,
     tick_phase: DFF<Bits<16>>,
     slice_phase: DFF<Bits<32>>,
     slice_before: DFF<Bits<32>>,
@@ -89,6 +93,10 @@ impl EventSource {
             made: Default::default(),
             made_valid: Default::default(),
             made_any: Default::default(),
+            sent: Default::default(),
+            sent_valid: Default::default(),
+            sent_any: Default::default(),
+            named: Default::default(),
             tick_phase: Default::default(),
             slice_phase: Default::default(),
             slice_before: Default::default(),
@@ -119,6 +127,10 @@ impl Logic for EventSource {
             made,
             made_valid,
             made_any,
+            sent,
+            sent_valid,
+            sent_any,
+            named,
             tick_phase,
             slice_phase,
             slice_before,
@@ -195,10 +207,15 @@ impl Logic for EventSource {
             & (self.located.q.val().high == 0)
             & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
         self.detector.low.next = self.located.q.val().low;
-        self.register.next = self.detector.register.val();
-        self.slot_event.next = self.made.q.val();
-        self.slot_event.next.command = self.detector.complete.val();
-        self.happened.next = self.made_any.q.val();
-        self.clocked.next = self.made_valid.q.val();
+        // Whether an access completes a command is known a clock after the access.
+        self.named.d.next = self.detector.register.val();
+        self.sent.d.next = self.made.q.val();
+        self.sent.d.next.command = self.detector.complete.val();
+        self.sent_any.d.next = self.made_any.q.val();
+        self.sent_valid.d.next = self.made_valid.q.val();
+        self.register.next = self.named.q.val();
+        self.slot_event.next = self.sent.q.val();
+        self.happened.next = self.sent_any.q.val();
+        self.clocked.next = self.sent_valid.q.val();
     }
 }

@@ -151,7 +151,7 @@ fn accesses_are_located_where_the_map_says() {
                     ..Default::default()
                 };
                 source.row.next = u64::from(at.row).into();
-                (0..2).for_each(|_| pulse(&mut source, |source| &mut source.clock));
+                (0..3).for_each(|_| pulse(&mut source, |source| &mut source.clock));
                 let event = source.slot_event.val();
                 let address = event.high.to_u64() << 32 | event.low.to_u64();
                 assert_eq!(address, memory.map.to_address(at), "{at:?}");
@@ -167,14 +167,15 @@ fn each_clock_has_one_place_and_ticks_come_evenly() {
         let mut source = settled(EventSource::new(&memory));
         source.slices.next = true;
         source.slice_last.next = 99u64.into();
-        let (idle, mut before) = (rng.u64(0..20), false);
+        let (idle, mut before) = (rng.u64(0..20), [false; 2]);
         for clock in 0..5000 {
-            // What comes out follows from the inputs of the clock before.
+            // What comes out follows from the inputs two clocks before.
             source.valid.next = clock >= idle;
-            let access = std::mem::replace(&mut before, chance(rng, 50));
-            source.verdict.next = Verdict { access: before, ..Default::default() };
+            let access = before[0];
+            before = [before[1], chance(rng, 50)];
+            source.verdict.next = Verdict { access: before[1], ..Default::default() };
             pulse(&mut source, |source| &mut source.clock);
-            let now = clock.checked_sub(idle + 1);
+            let now = clock.checked_sub(idle + 2);
             assert_eq!(source.clocked.val(), now.is_some());
             let Some(now) = now else {
                 assert!(!source.happened.val(), "nothing happens before the first sample");
