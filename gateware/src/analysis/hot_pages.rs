@@ -157,7 +157,7 @@ impl HotPages {
             taken_votes: Default::default(),
             skipped: Default::default(),
             clear_skipped: Default::default(),
-            buckets: Default::default(),
+            buckets: BlockRam::zeroed(),
             into: Default::default(),
             from: Default::default(),
             arrived: Default::default(),

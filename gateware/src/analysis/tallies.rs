@@ -97,7 +97,7 @@ impl Default for Tallies {
             value: Default::default(),
             skipped: Default::default(),
             clear_skipped: Default::default(),
-            counters: Default::default(),
+            counters: BlockRam::zeroed(),
             draining: Default::default(),
             came: Default::default(),
             refused: Default::default(),

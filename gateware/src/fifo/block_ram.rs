@@ -1,9 +1,12 @@
 //! A memory with one write port and one read port, each with its clock: the block RAM of the FPGA.
 //!
-//! All words are 0 at first. A read returns, one edge later, what was stored before that edge. What comes of an address read on
+//! A read returns, one edge later, what was stored before that edge. What comes of an address read on
 //! the very edge that writes it is open: block RAMs differ, and logic that made it certain would cost
 //! a register and a comparison for every bit. Users read again or look away; the model returns zeros
 //! there and the Verilog the old word, so that one who looks is found.
+//!
+//! Who reads words that were never written asks for zeros ([`BlockRam::zeroed`]); in other Verilog they are
+//! unknown. A FIFO does not: giving its 32,768 words a value takes yosys a quarter of an hour.
 
 use rust_hdl::prelude::*;
 
@@ -25,6 +28,7 @@ pub struct BlockRam<D: Synth, const N: usize> {
     /// Write on this edge.
     pub write_enable: Signal<In, Bit>,
     _words: Vec<D>,
+    _zeroed: bool,
 }
 
 impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
@@ -38,7 +42,15 @@ impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
             write_data: Default::default(),
             write_enable: Default::default(),
             _words: vec![D::default(); 1 << N],
+            _zeroed: false,
         }
+    }
+}
+
+impl<D: Synth, const N: usize> BlockRam<D, N> {
+    /// A memory whose words are 0 at first.
+    pub fn zeroed() -> Self {
+        Self { _zeroed: true, ..Default::default() }
     }
 }
 
@@ -60,15 +72,21 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
     }
 
     fn hdl(&self) -> Verilog {
+        let last = (1usize << N) - 1;
+        let zeros = if self._zeroed {
+            format!(
+                "integer word;\n\
+                 initial for (word = 0; word <= {last}; word = word + 1) mem[word] = 0;\n"
+            )
+        } else {
+            String::new()
+        };
         Verilog::Custom(format!(
-            "(* no_rw_check *) reg [{width}:0] mem [0:{last}];\n\
-             integer word;\n\
-             initial for (word = 0; word <= {last}; word = word + 1) mem[word] = 0;\n\
+            "(* no_rw_check *) reg [{width}:0] mem [0:{last}];\n{zeros}\
              always @(posedge read_clock) begin\n    read_data <= mem[read_address];\nend\n\
              always @(posedge write_clock) begin\n    if (write_enable) begin\n        \
              mem[write_address] <= write_data;\n    end\nend\n",
-            width = D::BITS - 1,
-            last = (1usize << N) - 1
+            width = D::BITS - 1
         ))
     }
 
