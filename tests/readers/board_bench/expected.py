@@ -31,7 +31,7 @@ class Frame:
     def __init__(self, payload):
         assert payload[:7] == bytes.fromhex("02484d54540002"), f"addresses {payload[:12].hex(' ')}"
         assert payload[12:14] == b"\x88\xb5", f"EtherType {payload[12:14].hex()}"
-        assert payload[14] >> 4 == 2, f"version {payload[14] >> 4}"
+        assert payload[14] >> 4 == 3, f"version {payload[14] >> 4}"
         self.counter, self.kind = int.from_bytes(payload[7:12], "big"), payload[14] & 15
         end = 18 + 8 * payload[15]
         assert len(payload) == max(end, 60), f"{len(payload)} bytes for {payload[15]} words"
