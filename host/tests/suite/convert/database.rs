@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hmtt_format::FORMAT_VERSION;
+
 use super::samples::everything;
 use super::{converted, lines, output, text};
 use crate::card::Card;
@@ -67,7 +69,8 @@ fn a_database_finds_statistics_and_metadata() {
     // A short trace takes more effort than a long one, which splits bytes.
     assert!(found[0].contains("PLAIN"), "{found:?}");
     let sql = "select decode(value) from parquet_kv_metadata(FILE) where decode(key) = ";
-    for (key, value) in [("tck_ps", "10000"), ("unit_bytes", "64"), ("format_version", "2")] {
+    let version = FORMAT_VERSION.to_string();
+    for (key, value) in [("tck_ps", "10000"), ("unit_bytes", "64"), ("format_version", &version)] {
         assert_eq!(query(&python, &parquet, &format!("{sql} 'hmtt.{key}'")), [value]);
     }
 }

@@ -1,6 +1,7 @@
 //! What the plugin points at: nothing in a sound capture, and everything that is missing, disordered or
 //! damaged, the same in one pass and in two.
 
+use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::Heartbeat;
 
 use super::{MAC_BYTES, tshark};
@@ -99,8 +100,8 @@ fn damaged_frames_say_what_is_wrong() {
     let missing = "4:Missing since the last sync, 370 accesses";
     let byte = |at: usize, value: u8| altered(&|frame| frame[MAC_BYTES + at] = value);
     for (name, frames, text) in [
-        ("version", byte(0, 0x30), "format version 3 is not known"),
-        ("kind", byte(0, 0x24), "frame kind 4 is not known"),
+        ("version", byte(0, 0xf0), "format version 15 is not known"),
+        ("kind", byte(0, FORMAT_VERSION << 4 | 4), "frame kind 4 is not known"),
         ("few", byte(1, 1), "1 words stated, a frame has 2 to 187"),
         ("many", byte(1, 188), "188 words stated, a frame has 2 to 187"),
         ("short", altered(&|frame| frame.truncate(100)), "187 words stated, only 10 present"),
