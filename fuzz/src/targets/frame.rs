@@ -22,7 +22,7 @@ fn plain(bytes: &[u8]) -> Option<(u64, Plain)> {
 fn plain_words(bytes: &[u8]) -> Plain {
     let (first, count) = (*bytes.get(14)?, usize::from(*bytes.get(15)?));
     let words = bytes.get(18..18 + 8 * count)?;
-    if first / 16 != 2 || first % 16 > 3 || !(2..=187).contains(&count) {
+    if first / 16 != 3 || first % 16 > 3 || !(2..=187).contains(&count) {
         return None;
     }
     let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
