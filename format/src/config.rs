@@ -1,24 +1,25 @@
 //! The card's configuration registers: which physical addresses, read how often, mean what.
 //!
 //! 512 registers live in physical 0x0 to 0x1000, register = address / 8 (the MTT paper, section
-//! 3.2). A command is [`DEFAULT_COUNT`] consecutive accesses to one register; what the access reads
+//! 3.2). Where the mode register sets the burst length, registers are as far apart as the longest burst
+//! is long ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive accesses to one register; what the access reads
 //! or writes is ignored. "Consecutive" is judged among accesses to the window: other traffic may
 //! interleave, another register starts over, and so does a silence longer than the timeout.
 
 /// Accesses that make a command.
 pub const DEFAULT_COUNT: u8 = 32;
-/// log2 of the bytes from one register to the next.
+/// log2 of the bytes from one register to the next, where the burst length is fixed.
 pub const DEFAULT_STRIDE_LOG2: u8 = 3;
 /// log2 of the number of registers.
 pub const REGISTERS_LOG2: u8 = 9;
 /// Clocks of silence that end a command's sequence.
 pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 
-/// Reset: power-on settings again. 32 reads of 0x80.
+/// Reset: power-on settings again. 32 accesses to 0x80 with the default step.
 pub const RESET: u16 = 0x10;
-/// Start capturing.
+/// Start capturing if the run switch is on, else once it is.
 pub const START: u16 = 0x11;
-/// Stop capturing.
+/// Stop capturing until [`START`] or [`RESET`], whatever the run switch does.
 pub const STOP: u16 = 0x12;
 /// Line mode: one record for each line (or burst) accessed.
 pub const MODE_LINE: u16 = 0x18;

@@ -14,7 +14,7 @@ pub const KIND_HOT_PAGE: u32 = 8;
 
 /// Place in the high half of an Interval of its part.
 pub const INTERVAL_PART_AT: u32 = 16;
-/// The part that says a dump holds all parts, because the capture stops or its settings change.
+/// The part that says a dump holds all parts, because the capture stops or the analysis is turned off.
 pub const ALL_PARTS: u8 = 63;
 /// log2 of the parts of the table of hot pages; each is dumped in its turn.
 pub const HOT_PARTS_LOG2: u32 = 4;
@@ -39,9 +39,10 @@ pub const REUSE_COLD: u16 = 15;
 pub enum CountGroup {
     /// Accesses to a row that was open and used before; the index is rank * 16 + bank.
     RowHits = 0,
-    /// First accesses to a row, of a bank that was closed.
+    /// First accesses after an ACTIVATE that are no [`CountGroup::RowConflicts`].
     RowMisses = 1,
-    /// First accesses to a row for which another one was closed.
+    /// First accesses after an ACTIVATE, of a bank that a PRECHARGE of just this bank had closed, whichever
+    /// row it had open, and that no PRECHARGE ALL, REFRESH or self-refresh entry has met since.
     RowConflicts = 2,
     /// Runs of a sampled page; the index says how many other sampled pages were used since its last
     /// run: 0: none, k: 2^(k-1) to 2^k - 1, [`REUSE_COLD`]: more than are kept, or none ever.

@@ -122,8 +122,9 @@ pub enum WordRecord {
     Slice {
         /// Length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks when the slice is shorter than its code says: the capture started or
-        /// stopped within it, or its length was changed.
+        /// Length in clocks when it is not what the code says. Shorter: the capture started or stopped
+        /// within the slice, or a setting cut it. Longer: it is the first after its code was set, or the
+        /// event queue had no place for its end.
         partial: Option<u32>,
         /// First clock of the slice.
         start: u64,

@@ -52,7 +52,7 @@ pub struct Found {
     pub open: Bit,
     /// No READ or WRITE since the ACTIVATE.
     pub fresh: Bit,
-    /// A PRECHARGE of just this bank had closed its row before.
+    /// A PRECHARGE of just this bank had closed its row before, and no PRECHARGE ALL or REFRESH came since.
     pub conflict: Bit,
     /// Its bank is within tRCD or tRP.
     pub bank_busy: Bit,

@@ -66,7 +66,8 @@ pub struct Verdict {
     pub a: Bits<18>,
     /// What an access met. 0 row hit: not the first since the ACTIVATE. 1 row miss: the first, in a
     /// bank that auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed. 2 row
-    /// conflict: the first, in a bank whose former row a PRECHARGE of just this bank had closed.
+    /// conflict: the first, in a bank whose former row, maybe the same one, a PRECHARGE of just this bank
+    /// had closed, and to which no PRECHARGE ALL, REFRESH or self-refresh entry has come since.
     pub row_state: Bits<2>,
 }
 
