@@ -137,6 +137,37 @@ fn the_pin_tables_of_the_document_are_the_constraints() {
     }
 }
 
+/// The cells of the rows of the table under a line of docs/hardware.md.
+fn table<'a>(document: &'a str, under: &str) -> Vec<Vec<&'a str>> {
+    let (_, rest) = document.split_once(under).unwrap_or_else(|| panic!("no `{under}`"));
+    let rows = rest.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|line| line.split('|').map(str::trim).collect()).collect()
+}
+
+/// The table of speed bins says `fits` where a board's fastest DDR clock reaches the bin's, and only there.
+#[test]
+fn the_document_names_the_speed_bins_that_fit_by_its_table_of_clocks() {
+    let document = include_str!("../../docs/hardware.md");
+    let number = |cell: &str| cell.split([' ', ',']).next().and_then(|n| n.parse::<f64>().ok());
+    let clocks = table(document, "<!-- TIMING -->");
+    let fastest = |name: &str| {
+        let of_board = clocks.iter().filter(|row| row[1].trim_matches('`') == name);
+        of_board.filter_map(|row| number(row[4])).reduce(f64::max)
+    };
+    let bins = table(document, "## Which memory fits");
+    assert!(bins.len() > 4);
+    for (at, name) in [(3, "alchitry-cu"), (4, "ecpix-5")] {
+        let fastest = fastest(name).unwrap_or_else(|| panic!("no clocks of {name}"));
+        for bin in &bins {
+            let slowest = number(bin[2]).unwrap_or_else(|| panic!("no clock in {bin:?}"));
+            assert_eq!(bin[at].starts_with("fits"), slowest <= fastest, "{name}: {bin:?}");
+            assert!(bin[at].starts_with("fits") || bin[at].starts_with("too fast"), "{bin:?}");
+        }
+        assert!(fastest < 125.0, "the sentence on DDR2");
+    }
+}
+
 #[test]
 fn a_fifo_the_board_has_no_room_for_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");

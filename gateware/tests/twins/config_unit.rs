@@ -230,3 +230,55 @@ fn it_does_what_the_plain_unit_does() {
         assert_eq!(bench.clock, clock, "gaps add up");
     });
 }
+
+/// The run switch goes on or off, or a command is completed.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    Switch(bool),
+    Command(u16),
+}
+
+#[test]
+fn a_stop_by_software_survives_the_run_switch_until_a_start_or_reset() {
+    use Cause::{Command, Switch};
+    let nothing =
+        Behind { waiting: false, stale: false, silent: false, counted: false, interval: false };
+    for again in [config::START, config::RESET] {
+        with_seeds(0..1, |rng| {
+            let mut bench = Bench::new(nothing);
+            let mut run = false;
+            let steps = [
+                (Switch(true), true),
+                (Command(config::STOP), false),
+                (Switch(false), false),
+                (Switch(true), false),
+                (Command(again), true),
+                (Switch(false), false),
+                (Switch(true), true),
+                // With the switch off a start does not start, but ends the stop.
+                (Command(config::STOP), false),
+                (Switch(false), false),
+                (Command(again), false),
+                (Switch(true), true),
+            ];
+            for (step, (cause, running)) in steps.into_iter().enumerate() {
+                let mut event = SlotEvent { gap: 1u64.into(), ..Default::default() };
+                match cause {
+                    Switch(on) => {
+                        run = on;
+                        (event.run_change, event.steers) = (true, true);
+                    }
+                    Command(register) => {
+                        (event.access, event.command) = (true, true);
+                        event.low = (u64::from(register) << 3).into();
+                    }
+                }
+                event.run = run;
+                let taken = (0..1000).any(|_| bench.clock(Some(event), rng));
+                assert!(taken, "step {step}: {cause:?}");
+                (0..200).for_each(|_| assert!(!bench.clock(None, rng)));
+                assert_eq!(bench.unit.running.val(), running, "{again:#x}, step {step}: {cause:?}");
+            }
+        });
+    }
+}
