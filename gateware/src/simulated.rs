@@ -1,16 +1,23 @@
-//! The card under direct simulation: one call per clock edge, each domain settled on its own.
+//! The card under direct simulation: one call per clock edge.
 //!
-//! `rust_hdl`'s `simulate` visits every block of both domains until nothing changes. Here a rising edge
-//! first reaches every block of its domain while the wires between them stand still; then what changed
-//! travels along the wiring ([`Card::update`]), together with the falling edge, which no register
-//! answers to. With waves both half clocks are simulated in full.
+//! Without waves only the blocks in which something can change are evaluated ([`stepped`]). With waves
+//! `rust_hdl`'s `simulate` visits every block of both domains at every half clock until nothing changes
+//! ([`plain`]); a test compares the two.
+
+mod activity;
+mod inputs;
+mod plain;
+mod stepped;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
 use hmtt_format::Pins;
-use hmtt_format::command::ALL_RANKS;
 use rust_hdl::prelude::*;
 
+use self::activity::SETTLE_PASSES;
+use self::stepped::SteppedCard;
 use crate::CardParameters;
 use crate::card::Card;
 use crate::waves::Waves;
@@ -41,8 +48,8 @@ pub struct SimulatedCard {
 }
 
 enum AnySize {
-    Small(Box<Card<10>>),
-    Large(Box<Card<14>>),
+    Small(Box<SteppedCard<10>>),
+    Large(Box<SteppedCard<14>>),
 }
 
 /// Calls the same method on a card of either size.
@@ -64,8 +71,8 @@ impl SimulatedCard {
         let memory = &parameters.memory;
         SimulatedCard {
             card: match parameters.fifo_log2 {
-                14 => AnySize::Large(settled(Card::new(memory))),
-                _ => AnySize::Small(settled(Card::new(memory))),
+                14 => AnySize::Large(Box::new(SteppedCard::new(settled(Card::new(memory))))),
+                _ => AnySize::Small(Box::new(SteppedCard::new(settled(Card::new(memory))))),
             },
             waves: None,
             tck_ps: memory.tck_ps.into(),
@@ -77,7 +84,7 @@ impl SimulatedCard {
     /// Writes every signal to a VCD file from now on; many times slower. Call it before the first
     /// edge.
     pub fn write_waves(&mut self, writer: Box<dyn io::Write>) {
-        self.waves = Some(either!(self, card => Waves::new(writer, card.as_ref())));
+        self.waves = Some(either!(self, card => Waves::new(writer, &card.card)));
     }
 
     /// Ends the VCD file; the first error of writing it.
@@ -88,12 +95,19 @@ impl SimulatedCard {
     /// One full DDR clock: new pins after the falling edge, then the rising edge that samples them.
     pub fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
         let rising = self.ddr_edges * self.tck_ps;
+        let falling = rising.saturating_sub(self.tck_ps / 2);
         self.ddr_edges += 1;
-        either!(self, card => {
-            card.drive(pins, run, straps);
-            match &mut self.waves {
-                None => card.ddr_edge(),
-                Some(waves) => card.ddr_edge_with_waves(waves, rising, self.tck_ps),
+        either!(self, card => match &mut self.waves {
+            None => {
+                card.drive(pins, run, straps);
+                card.ddr_edge();
+            }
+            Some(waves) => {
+                stepped::drive(&mut card.card, pins, run, straps);
+                plain::ddr_level(&mut card.card, false);
+                waves.at(falling, &card.card);
+                plain::ddr_level(&mut card.card, true);
+                waves.at(rising, &card.card);
             }
         });
     }
@@ -101,8 +115,8 @@ impl SimulatedCard {
     /// Words of complete blocks in the packet FIFO. For watching a simulation: no pin tells.
     pub fn fifo_words(&self) -> u64 {
         match &self.card {
-            AnySize::Small(card) => used(card),
-            AnySize::Large(card) => used(card),
+            AnySize::Small(card) => card.fifo_words(),
+            AnySize::Large(card) => card.fifo_words(),
         }
     }
 
@@ -114,132 +128,22 @@ impl SimulatedCard {
             let sampled = card.sampled();
             match &mut self.waves {
                 None => card.tx_edge(),
-                Some(waves) => card.tx_edge_with_waves(waves, rising),
+                Some(waves) => {
+                    plain::tx_level(&mut card.card, false);
+                    waves.at(rising.saturating_sub(TX_PERIOD_PS / 2), &card.card);
+                    plain::tx_level(&mut card.card, true);
+                    waves.at(rising, &card.card);
+                }
             }
             sampled
         })
     }
 }
 
-/// Words between two pointers of the FIFO.
-fn used<const N: usize>(card: &Card<N>) -> u64 {
-    let fifo = &card.packet_fifo;
-    (fifo.committed.val() - fifo.freed.val()).to_u64()
-}
-
-fn settled<const N: usize>(mut card: Card<N>) -> Box<Card<N>> {
+fn settled<const N: usize>(mut card: Card<N>) -> Card<N> {
     card.connect_all();
     check_all(&card).expect("the card's wiring is complete");
     // Settled before the first edge: otherwise the first edge samples what was never computed.
     assert!(simulate(&mut card, SETTLE_PASSES), "the card settles");
-    Box::new(card)
-}
-
-/// More passes than the longest combinational path has blocks.
-const SETTLE_PASSES: usize = 100;
-
-/// Gives some blocks a rising edge while their inputs stand still, as hardware does: each settles on
-/// its own, before any of them sees what the others made of the edge.
-macro_rules! edge {
-    ($card:ident: $($block:ident),+) => {{
-        $card.update();
-        $(assert!(simulate(&mut $card.$block, SETTLE_PASSES), "a block settles");)+
-    }};
-}
-
-/// Lets what changed travel: wires the blocks up and settles those whose inputs changed, until none
-/// does. In the order the data takes, one round is nearly always enough.
-macro_rules! travel {
-    ($card:ident: $($block:ident),+) => {{
-        let mut rounds = 0;
-        loop {
-            let mut changed = false;
-            $(
-                $card.update();
-                $card.$block.update_all();
-                if $card.$block.has_changed() {
-                    changed = true;
-                    assert!(simulate(&mut $card.$block, SETTLE_PASSES), "a block settles");
-                }
-            )+
-            if !changed {
-                break;
-            }
-            rounds += 1;
-            assert!(rounds < SETTLE_PASSES, "the card settles");
-        }
-    }};
-}
-
-impl<const N: usize> Card<N> {
-    fn drive(&mut self, pins: Pins, run: bool, straps: u16) {
-        self.cke.next = u64::from(pins.cke & ALL_RANKS).into();
-        self.cs_n.next = u64::from(pins.cs_n & ALL_RANKS).into();
-        self.act_n.next = pins.act_n;
-        self.ras_n.next = pins.ras_n;
-        self.cas_n.next = pins.cas_n;
-        self.we_n.next = pins.we_n;
-        self.ba.next = u64::from(pins.ba & 15).into();
-        self.a.next = u64::from(pins.a & 0x3_ffff).into();
-        self.run.next = run;
-        self.straps.next = u64::from(straps).into();
-    }
-
-    fn ddr_edge(&mut self) {
-        travel!(
-            self: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, run, straps, command_buffer,
-            event_source, config_unit
-        );
-        self.ddr_clock.next = Clock { clk: true };
-        assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
-        edge!(
-            self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
-            clock_watch
-        );
-        // No register answers to the falling edge, so it travels together with the data.
-        self.ddr_clock.next = Clock { clk: false };
-        assert!(simulate(&mut self.ddr_clock, SETTLE_PASSES));
-        travel!(
-            self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
-            clock_watch
-        );
-    }
-
-    fn sampled(&self) -> Gmii {
-        Gmii {
-            txd: self.gmac.txd.val().index() as u8,
-            tx_en: self.gmac.tx_en.val(),
-            tx_er: self.gmii_tx_er.val(),
-        }
-    }
-
-    fn tx_edge(&mut self) {
-        self.tx_clock.next = Clock { clk: true };
-        assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
-        edge!(self: packet_fifo, clock_watch, heartbeat, tx_thread, gmac);
-        self.tx_clock.next = Clock { clk: false };
-        assert!(simulate(&mut self.tx_clock, SETTLE_PASSES));
-        travel!(self: packet_fifo, clock_watch, heartbeat, tx_thread, gmac, gmii_txd, gmii_tx_en, led);
-    }
-
-    /// Half clocks apart, so that waves show both levels of the clock.
-    fn ddr_edge_with_waves(&mut self, waves: &mut Waves, rising_ps: u64, period_ps: u64) {
-        self.ddr_clock.next = Clock { clk: false };
-        assert!(simulate(self, SETTLE_PASSES));
-        waves.at(rising_ps.saturating_sub(period_ps / 2), self);
-        self.ddr_clock.next = Clock { clk: true };
-        assert!(simulate(self, SETTLE_PASSES));
-        waves.at(rising_ps, self);
-    }
-
-    fn tx_edge_with_waves(&mut self, waves: &mut Waves, rising_ps: u64) {
-        self.tx_clock.next = Clock { clk: false };
-        assert!(simulate(self, SETTLE_PASSES));
-        waves.at(rising_ps.saturating_sub(TX_PERIOD_PS / 2), self);
-        self.tx_clock.next = Clock { clk: true };
-        assert!(simulate(self, SETTLE_PASSES));
-        waves.at(rising_ps, self);
-    }
+    card
 }

@@ -1,0 +1,156 @@
+//! Both orders of evaluation on random stimuli: every signal of the card the same.
+
+use fastrand::Rng;
+use hmtt_format::{MemoryDescription, Pins};
+use rust_hdl::prelude::*;
+
+use super::stepped::{SteppedCard, drive};
+use super::{Gmii, plain, settled};
+use crate::card::Card;
+
+/// Levels of all signals but clocks, with their places.
+#[derive(Default)]
+struct Levels {
+    path: Vec<String>,
+    levels: Vec<(String, VCDValue)>,
+}
+
+impl Probe for Levels {
+    fn visit_start_scope(&mut self, name: &str, _: &dyn Block) {
+        self.path.push(name.to_owned());
+    }
+
+    fn visit_atom(&mut self, name: &str, signal: &dyn Atom) {
+        // The card's own signals are followed only as far as somebody looks at them.
+        let within = self.path.len() > 1;
+        if within && signal.descriptor().name != Clock::descriptor().name {
+            self.levels.push((format!("{}.{name}", self.path.join(".")), signal.vcd()));
+        }
+    }
+
+    fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
+        self.path.pop();
+    }
+}
+
+fn levels(card: &impl Block) -> Vec<(String, VCDValue)> {
+    let mut levels = Levels::default();
+    card.accept("card", &mut levels);
+    levels.levels
+}
+
+/// DDR1 whose configuration commands take as few accesses as they may.
+fn memory() -> MemoryDescription {
+    hmtt_format::toml_memory::parse(
+        "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
+         config_count = 3\nrefresh_limit_clocks = 700\n\
+         [map]\ncolumn = ['p3-p13']\nbank = ['p14-p15']\nrow = ['p16-p28']\n",
+    )
+    .expect("the description is right")
+}
+
+/// Commands, most of them in their order, to few places, so that lines merge, pages repeat and
+/// configuration commands complete.
+struct Stimuli {
+    rng: Rng,
+    pins: Pins,
+    run: bool,
+    /// Clocks for which nothing changes.
+    pause: u32,
+}
+
+impl Stimuli {
+    fn new(seed: u64) -> Self {
+        let pins = Pins { cke: 1, ..Pins::DESELECT };
+        Stimuli { rng: Rng::with_seed(seed), pins, run: true, pause: 0 }
+    }
+
+    fn next(&mut self) -> (Pins, bool) {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return (Pins { cke: self.pins.cke, ..Pins::DESELECT }, self.run);
+        }
+        let rng = &mut self.rng;
+        // The same again, as configuration commands need, or another one.
+        if rng.u32(0..3) != 0 {
+            let row_or_column = [0, 0, 4, 8, 0x400, 0x1ff8][rng.usize(0..6)];
+            let (ras_n, cas_n, we_n) = match rng.u32(0..40) {
+                0..8 => (false, true, true),
+                8..16 => (true, false, true),
+                16..30 => (true, false, false),
+                30..36 => (false, true, false),
+                36 => (false, false, true),
+                37 => (false, false, false),
+                38 => (true, true, false),
+                _ => (true, true, true),
+            };
+            self.pins = Pins {
+                cke: u8::from(rng.u32(0..50) != 0),
+                cs_n: 14,
+                act_n: true,
+                ras_n,
+                cas_n,
+                we_n,
+                ba: rng.u8(0..2),
+                a: row_or_column | rng.u32(0..4) * 4,
+            };
+        }
+        self.run ^= rng.u32(0..400) == 0;
+        self.pause = match rng.u32(0..30) {
+            0 => 400,
+            1..6 => 20,
+            _ => rng.u32(0..6),
+        };
+        (self.pins, self.run)
+    }
+}
+
+/// Falling edges too, as the stepped card has them.
+fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
+    [true, false].into_iter().for_each(|clk| level(card, clk));
+}
+
+/// Steps of one seed, and of how many the card sent a byte.
+fn compare(seed: u64) -> (u32, u32) {
+    let memory = memory();
+    let mut stepped = SteppedCard::new(settled(Card::<10>::new(&memory)));
+    let mut card = settled(Card::<10>::new(&memory));
+    let mut stimuli = Stimuli::new(seed);
+    let straps = stimuli.rng.u16(..);
+    let (mut steps, mut sent) = (0, 0);
+    while steps < 3000 {
+        if stimuli.rng.u32(0..9) < 4 {
+            let (pins, run) = stimuli.next();
+            drive(&mut card, pins, run, straps);
+            plain::ddr_level(&mut card, false);
+            plain_clock(&mut card, plain::ddr_level);
+            stepped.drive(pins, run, straps);
+            stepped.ddr_edge();
+        } else {
+            let plain = Gmii {
+                txd: card.gmac.txd.val().index() as u8,
+                tx_en: card.gmac.tx_en.val(),
+                tx_er: false,
+            };
+            assert_eq!(stepped.sampled(), plain, "seed {seed}, step {steps}");
+            sent += u32::from(plain.tx_en);
+            plain_clock(&mut card, plain::tx_level);
+            stepped.tx_edge();
+        }
+        if steps % 5 == 0 {
+            for (stepped, plain) in levels(&stepped.card).iter().zip(levels(&card)) {
+                assert_eq!(*stepped, plain, "seed {seed}, step {steps}");
+            }
+        }
+        steps += 1;
+    }
+    (steps, sent)
+}
+
+#[test]
+fn a_stepped_card_has_the_signals_of_a_plain_one() {
+    for seed in 0..8 {
+        let (steps, sent) = compare(seed);
+        assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
+    }
+}
