@@ -6,6 +6,7 @@
 //! (reading TOML sits behind the `toml` feature).
 #![cfg_attr(not(any(feature = "toml", test)), no_std)]
 
+pub mod account;
 pub mod address_map;
 pub mod block;
 pub mod command;

@@ -27,6 +27,8 @@ pub struct Tally {
     pub writes: u64,
     /// Those of them that are bursts whatever the frame's unit: of page runs, slices and tags.
     pub bursts: u64,
+    /// Bursts of slices and of tags, slices beside other records included.
+    pub sliced: u64,
     /// Clock of the last record.
     pub clock: Cycles,
     /// Segment in force at the end.
@@ -86,6 +88,7 @@ impl Tally {
             reads: 0,
             writes: 0,
             bursts: 0,
+            sliced: 0,
             clock: Cycles(sync.clock),
             segment: sync.segment,
             error: None,
@@ -121,9 +124,16 @@ impl Tally {
             Event::Tag { source: TagSource::Window(Direction::Write), .. } => (0, 1),
             Event::Page { reads, writes, .. } => (reads, writes),
             Event::Slice { reads, writes, .. } if self.sync.has_no_numbers() => (reads, writes),
+            Event::Slice { reads, writes, .. } => {
+                self.sliced += u64::from(reads) + u64::from(writes);
+                return;
+            }
             _ => return,
         };
         let bursts = u64::from(reads) + u64::from(writes);
+        if !matches!(event, Event::Page { .. }) {
+            self.sliced += bursts;
+        }
         self.accesses += bursts;
         self.bursts += bursts;
         self.reads += u64::from(reads);
@@ -288,14 +298,19 @@ mod tests {
                         }
                         Event::Tag { source: TagSource::Window(_), .. } => (0, 1, true),
                         Event::Page { reads, writes, .. } => (reads, writes, true),
-                        Event::Slice { reads, writes, .. } if sum.sync.unit_log2 == 0 => {
-                            (reads, writes, true)
+                        Event::Slice { reads, writes, .. } => {
+                            sum.sliced += u64::from(reads + writes);
+                            match sum.sync.unit_log2 {
+                                0 => (reads, writes, true),
+                                _ => (0, 0, false),
+                            }
                         }
                         _ => (0, 0, false),
                     };
                     sum.reads += u64::from(reads);
                     sum.writes += u64::from(writes);
                     sum.bursts += if burst { u64::from(reads + writes) } else { 0 };
+                    sum.sliced += u64::from(matches!(event, Event::Tag { .. }) && burst);
                 }
                 Err(error) => sum.error = Some(error),
             }

@@ -21,7 +21,7 @@ mod trace;
 pub mod wire;
 
 pub use columns::Columns;
-pub use counts::{Counts, MAX_PLACED_GAPS};
+pub use counts::{BurstMismatch, Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub(crate) use gap::{parse_seconds, seconds};

@@ -4,12 +4,13 @@
 //! frame's sync continues where the frame before left off. A break in the chain is a flaw of the
 //! card. Losses the card itself announces are counted, not flaws.
 
+use hmtt_format::account::{Account, Balance};
 use hmtt_format::frame::{
     ACCESSES_MASK, COUNTER_MASK, END_REPEATS, ETHER_TYPE, FrameKind, LOST_MASK, MAC_HEADER_BYTES,
     PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES, WORDS_AT,
 };
 use hmtt_format::info::ReportError;
-use hmtt_format::{Block, BlockError, Event, FORMAT_VERSION, Report};
+use hmtt_format::{Block, BlockError, Event, FORMAT_VERSION, Report, Tally};
 
 /// What is wrong with a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,10 +34,19 @@ pub enum Flaw {
     Accesses { expected: u64, got: u64 },
     #[error("sync says {sync} records lost, the header says {header} (16 bits)")]
     Lost { sync: u32, header: u16 },
+    #[error(
+        "{} bursts on the card, its records stand for {} to {}{}",
+        .0.card, .0.least, .0.most, sliced(.0)
+    )]
+    Bursts(Balance),
     #[error(transparent)]
     Block(#[from] BlockError),
     #[error(transparent)]
     Report(#[from] ReportError),
+}
+
+fn sliced(balance: &Balance) -> String {
+    balance.sliced.map_or_else(String::new, |sliced| format!(", its slices and tags for {sliced}"))
 }
 
 /// A flaw and the frame it is in, counted from 0.
@@ -82,6 +92,7 @@ pub struct Decoder {
     last_lost: u32,
     ends: u8,
     report: Option<Report>,
+    account: Account,
 }
 
 impl Decoder {
@@ -153,8 +164,13 @@ impl Decoder {
                 let ends = self.ends.saturating_add(1);
                 self.ends = if kind == FrameKind::End { ends } else { 0 };
                 self.sync(Block::new(words.iter().copied())?.sync(), header);
-                self.report = Some(Report::decode(&words[usize::from(SYNC_WORDS)..])?);
-                Ok(())
+                let report = Report::decode(&words[usize::from(SYNC_WORDS)..])?;
+                let balance = self.account.report(&report, kind == FrameKind::End);
+                self.report = Some(report);
+                match balance.filter(|balance| !balance.holds()) {
+                    Some(balance) => Err(Flaw::Bursts(balance)),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -162,8 +178,10 @@ impl Decoder {
     fn data(&mut self, words: &[u64], header: PayloadHeader) -> Result<(), Flaw> {
         let mut block = Block::new(words.iter().copied())?;
         self.sync(block.sync(), header);
+        let mut tally = Tally::new(block.sync());
         for event in block.by_ref() {
             let event = event?;
+            tally.note(&event);
             self.counts.records += 1;
             match event {
                 Event::Fault { .. } => self.counts.faults += 1,
@@ -174,6 +192,7 @@ impl Decoder {
                 self.events.push(event);
             }
         }
+        self.account.data(&tally);
         self.counts.accesses += block.accesses();
         self.next_accesses = self.next_accesses + block.accesses() & ACCESSES_MASK;
         Ok(())
@@ -187,6 +206,8 @@ impl Decoder {
         if lost == 0 && sync.accesses != self.next_accesses {
             self.flaw(Flaw::Accesses { expected: self.next_accesses, got: sync.accesses });
         }
+        let missing = sync.accesses.wrapping_sub(self.next_accesses) & ACCESSES_MASK;
+        self.account.gap(missing, lost, 0);
         self.next_accesses = sync.accesses;
         if sync.lost as u16 != header.lost {
             self.flaw(Flaw::Lost { sync: sync.lost, header: header.lost });

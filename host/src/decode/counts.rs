@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hmtt_format::Tally;
+use hmtt_format::account::Balance;
 use hmtt_format::frame::Sync;
 use serde::Serialize;
 
@@ -11,6 +12,22 @@ use super::sequence::Order;
 
 /// Gaps kept one by one; further ones are only counted.
 pub const MAX_PLACED_GAPS: usize = 10_000;
+
+/// Mismatches of bursts kept one by one; further ones are only counted.
+const MAX_MISMATCHES: usize = 20;
+
+/// A capture, from a start to a stop, whose records do not stand for the bursts that the card counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BurstMismatch {
+    /// Bursts the card counted.
+    pub card: u64,
+    /// Fewest that its records stand for.
+    pub least: u64,
+    /// Most that its records, and those it lost, stand for.
+    pub most: u64,
+    /// Those of its slices and tags, where slices were on all the time and nothing was lost.
+    pub in_slices: Option<u64>,
+}
 
 /// Counts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -57,6 +74,13 @@ pub struct Counts {
     pub ends: u64,
     /// The trace is followed by an end frame, so nothing is missing at its tail.
     pub complete_tail: bool,
+    /// Captures, from a start to a stop, whose bursts on the card were compared with the records.
+    pub captures_compared: u64,
+    /// Those of them in which the records do not stand for as many bursts.
+    pub captures_mismatched: u64,
+    /// The first of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub burst_mismatches: Vec<BurstMismatch>,
     /// Clocks at which the first frame began and the last ended; the last may be of a later session.
     #[serde(skip)]
     pub clocks: Option<(u64, u64)>,
@@ -73,6 +97,7 @@ impl Counts {
             || self.card_lost_records != 0
             || self.lost_accesses != 0
             || self.malformed != 0
+            || self.captures_mismatched != 0
     }
 
     /// Adds the counts of another card.
@@ -83,6 +108,7 @@ impl Counts {
             let total = self.faults.entry(name).or_default();
             *total = total.saturating_add(*count);
         }
+        self.mismatches(&other.burst_mismatches);
         self.complete_tail = other.complete_tail && (first || self.complete_tail);
         self.clocks = self.clocks.or(other.clocks);
         let room = MAX_PLACED_GAPS.saturating_sub(self.gaps.len());
@@ -96,6 +122,7 @@ impl Counts {
             let total = self.faults.entry(name).or_default();
             *total = total.saturating_add(*count);
         }
+        self.mismatches(&later.burst_mismatches);
         self.complete_tail = later.complete_tail;
         let first = self.clocks.or(later.clocks).map(|(first, _)| first);
         self.clocks = first.zip(later.clocks.or(self.clocks).map(|(_, last)| last));
@@ -139,6 +166,8 @@ impl Counts {
             (&mut self.ddr_clock_losses, other.ddr_clock_losses),
             (&mut self.ends, other.ends),
             (&mut self.gap_count, other.gap_count),
+            (&mut self.captures_compared, other.captures_compared),
+            (&mut self.captures_mismatched, other.captures_mismatched),
         ];
         for (count, other) in pairs {
             *count = with(*count, other);
@@ -178,6 +207,21 @@ impl Counts {
         let units = tally.accesses.saturating_sub(tally.bursts);
         add(&mut self.access_bytes, units.saturating_mul(1 << tally.sync.unit_log2));
         add(&mut self.access_bytes, tally.bursts.saturating_mul(burst_bytes));
+    }
+
+    /// Notes what a capture's bursts came to.
+    pub(super) fn balance(&mut self, balance: Balance) {
+        self.captures_compared = self.captures_compared.saturating_add(1);
+        if !balance.holds() {
+            self.captures_mismatched = self.captures_mismatched.saturating_add(1);
+            let Balance { card, least, most, sliced } = balance;
+            self.mismatches(&[BurstMismatch { card, least, most, in_slices: sliced }]);
+        }
+    }
+
+    fn mismatches(&mut self, more: &[BurstMismatch]) {
+        let room = MAX_MISMATCHES.saturating_sub(self.burst_mismatches.len());
+        self.burst_mismatches.extend(more.iter().take(room));
     }
 
     /// Notes a gap.

@@ -2,6 +2,7 @@
 
 mod records;
 
+use hmtt_format::account::Account;
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::frame::{
     ACCESSES_MASK, FrameKind, Heartbeat, LOST_MASK, SYNC_WORDS, Sync, TRANSMIT_CLOCK_NS,
@@ -76,6 +77,8 @@ pub(super) struct Decoder {
     pub heartbeat: Heartbeat,
     /// Bytes a burst moves, by the session's last report.
     burst_bytes: u64,
+    /// Bursts that the session's records stand for, since its last start.
+    account: Account,
 }
 
 impl Default for Decoder {
@@ -90,6 +93,7 @@ impl Default for Decoder {
             ended: false,
             heartbeat: POWER_ON,
             burst_bytes: 0,
+            account: Account::default(),
         }
     }
 }
@@ -239,6 +243,8 @@ impl Decoder {
     }
 
     fn gap(&mut self, gap: Gap, sink: &mut impl Sink) {
+        let frames = gap.frames.saturating_add(gap.damaged_frames);
+        self.account.gap(gap.accesses.unwrap_or(0), gap.records, frames);
         self.counts.gap(gap);
         sink.item(Item::Gap(Box::new(gap)));
     }
@@ -246,6 +252,7 @@ impl Decoder {
     fn restart(&mut self, sink: &mut impl Sink) {
         self.counts.order.restarts += 1;
         self.reached = None;
+        self.account = Account::default();
         self.last_slice = Cycles(0);
         self.clock = LongClock::default();
         sink.item(Item::Restart);
@@ -261,6 +268,9 @@ impl Decoder {
         let words: Vec<u64> = body.words().skip(usize::from(SYNC_WORDS)).collect();
         let report = Box::new(Report::decode(&words)?);
         self.note_report(&report);
+        if let Some(balance) = self.account.report(&report, end) {
+            self.counts.balance(balance);
+        }
         let clock = self.clock.extend(Cycles(sync.clock));
         sink.item(Item::Report { clock, end, report });
         Ok(())

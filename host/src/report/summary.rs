@@ -7,7 +7,7 @@ use hmtt_format::frame::COUNTER_MASK;
 use time::OffsetDateTime;
 
 use super::gap::Place;
-use crate::decode::{Counts, Gap};
+use crate::decode::{BurstMismatch, Counts, Gap};
 
 /// Gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
@@ -45,6 +45,7 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     for (name, count) in &counts.faults {
         writeln!(output, "fault {name:<19} {count}")?;
     }
+    counts.burst_mismatches.iter().try_for_each(|found| write_mismatch(found, output))?;
     counts.gaps.iter().take(LISTED_GAPS).try_for_each(|gap| write_gap(gap, output))?;
     let unlisted = counts.gap_count - counts.gaps.len().min(LISTED_GAPS) as u64;
     if unlisted != 0 {
@@ -54,6 +55,19 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "no end frame: the tail may be missing")?;
     }
     Ok(())
+}
+
+/// The card, or a frame of it, is wrong: what its records stand for is not what it counted.
+fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
+    let BurstMismatch { card, least, most, in_slices } = found;
+    write!(output, "warning: {card} bursts on the card, its records stand for {least}")?;
+    if most != least {
+        write!(output, " to {most}")?;
+    }
+    match in_slices {
+        Some(sliced) => writeln!(output, ", its slices and tags for {sliced}"),
+        None => writeln!(output),
+    }
 }
 
 fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {

@@ -25,6 +25,8 @@ pub struct Card {
     pub lost: u32,
     pub tag_window: Option<u64>,
     pub unit_log2: u8,
+    /// Bursts that it counts beyond its accesses.
+    pub more_bursts: u64,
 }
 
 impl Card {
@@ -125,7 +127,7 @@ impl Card {
             slice_code: config::DEFAULT_SLICE_CODE,
             threshold: MAX_WORDS,
             tag_window: self.tag_window,
-            reads: self.accesses / 2,
+            reads: self.accesses / 2 + self.more_bursts,
             writes: self.accesses - self.accesses / 2,
             faults: 1,
             tags: 2,

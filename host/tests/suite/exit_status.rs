@@ -43,6 +43,28 @@ fn what_is_missing_between_frames_is_a_loss() {
     assert_eq!(hmtt(&["convert", text(&csv), text(&copy)]).status.code(), Some(3));
 }
 
+#[test]
+fn records_that_stand_for_other_bursts_than_the_card_counted_are_told_of() {
+    let session = |more_bursts| {
+        let mut card = Card::new();
+        let mut frames = vec![card.info(), card.data(100).0];
+        card.more_bursts = more_bursts;
+        frames.push(card.end());
+        capture(&frames)
+    };
+    // Lines are of two bursts.
+    assert_eq!(statuses("status-bursts", &session(100)), [Some(0); 4]);
+    assert_eq!(statuses("status-bursts", &session(101)), [Some(3); 4]);
+    let file = scratch_of("status-bursts.pcapng");
+    let info = String::from_utf8(hmtt(&["info", text(&file)]).stdout).unwrap();
+    let warning = "warning: 201 bursts on the card, its records stand for 100 to 200\n";
+    assert!(info.contains(warning), "{info}");
+    let info = hmtt(&["info", text(&file), "--json"]).stdout;
+    let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+    assert_eq!(info["counts"]["captures_mismatched"], 1);
+    assert_eq!(info["cards"][0]["counts"]["burst_mismatches"][0]["card"], 201);
+}
+
 /// Why it is none: docs/recv.md.
 #[test]
 fn what_was_before_the_first_frame_after_a_restart_is_stated_and_no_loss() {

@@ -28,6 +28,7 @@ impl Decoder {
             Some(tally) => (tally, Ok(())),
             None => self.events(body, sink)?,
         };
+        self.account.data(&tally);
         self.counts.records(&tally, self.burst_bytes);
         Ok((tally, result))
     }
