@@ -4,7 +4,7 @@
 //! sent its end frames and then kept silent; or at the first output that fails. End frames alone are
 //! not enough, since software can stop and start a card within a recording.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
 use hmtt_format::{Event, MemoryDescription, Report};
@@ -63,9 +63,15 @@ pub enum ReplayError {
 
 /// Runs a replay to its end. Only then outputs are finished.
 pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
+    run_switched(replay, Vec::new())
+}
+
+/// Runs a replay with the run switch off for some of its clocks, which come in order.
+pub fn run_switched(replay: Replay<'_>, off: Vec<Range<u64>>) -> Result<Outcome, ReplayError> {
     let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
     let tx_period_ps = replay.engine.tx_period_ps();
-    let mut stimulus = Stimulus::new(replay.spans, generation, tck_ps).for_link(tx_period_ps);
+    let mut stimulus =
+        Stimulus::new(replay.spans, generation, tck_ps).for_link(tx_period_ps).with_switch_off(off);
     let mut receiver = Receiver {
         catcher: Catcher::new(tx_period_ps),
         fifo_peak: 0,

@@ -4,6 +4,8 @@
 //! The quiet clocks are DESELECT with CKE as the recording left it, so that the card's view of the
 //! memory does not change while it drains.
 
+use std::ops::Range;
+
 use hmtt_format::command::MAX_RANKS;
 use hmtt_format::{Command, CommandKind, Generation, Pins};
 
@@ -29,6 +31,8 @@ pub struct Drive {
     pub pins: Pins,
     /// The run switch.
     pub run: bool,
+    /// The clocks are the recording's; else they are those after it.
+    pub recorded: bool,
 }
 
 /// What the stimulus has seen of the recording so far.
@@ -50,6 +54,10 @@ pub struct Stimulus {
     cke: Option<u8>,
     rest: Option<Drive>,
     recording: bool,
+    /// Clocks handed out.
+    clocks: u64,
+    /// Those of the recording at which the run switch is off.
+    off: Vec<Range<u64>>,
 }
 
 impl Stimulus {
@@ -64,7 +72,15 @@ impl Stimulus {
             cke: None,
             rest: None,
             recording: true,
+            clocks: 0,
+            off: Vec::new(),
         }
+    }
+
+    /// Turns the run switch off for these clocks of the recording, which come in order.
+    pub fn with_switch_off(mut self, off: Vec<Range<u64>>) -> Self {
+        self.off = off;
+        self
     }
 
     /// Waits for a link with a TX clock of this period as much longer as it is slower.
@@ -92,11 +108,23 @@ impl Stimulus {
 
     /// Hands out as many clocks of `drive` as fit and keeps the rest.
     fn split(&mut self, drive: Drive) -> Drive {
-        let longest = if drive.run { LONGEST_DRIVE } else { LONGEST_QUIET_DRIVE };
-        let clocks = drive.clocks.min(longest);
+        let longest = if drive.recorded { LONGEST_DRIVE } else { LONGEST_QUIET_DRIVE };
+        let (on, same) = self.switch();
+        let clocks = drive.clocks.min(longest).min(same);
         let left = drive.clocks - clocks;
         self.rest = (left > 0).then_some(Drive { clocks: left, ..drive });
-        Drive { clocks, ..drive }
+        self.clocks += clocks;
+        Drive { clocks, run: drive.recorded && on, ..drive }
+    }
+
+    /// Whether the run switch is on at the next clock of a recording, and for how many clocks so.
+    fn switch(&self) -> (bool, u64) {
+        let clock = self.clocks;
+        match self.off.iter().find(|off| off.end > clock) {
+            Some(off) if off.contains(&clock) => (false, off.end - clock),
+            Some(off) => (true, off.start - clock),
+            None => (true, u64::MAX),
+        }
     }
 }
 
@@ -113,7 +141,8 @@ impl Iterator for Stimulus {
         match self.spans.next() {
             Some(Ok(span)) => {
                 self.count(span);
-                let drive = Drive { clocks: span.clocks, pins: span.pins, run: true };
+                let drive =
+                    Drive { clocks: span.clocks, pins: span.pins, run: true, recorded: true };
                 Some(Ok(self.split(drive)))
             }
             Some(Err(error)) => {
@@ -123,7 +152,7 @@ impl Iterator for Stimulus {
             None => {
                 self.recording = false;
                 let pins = Pins { cke: self.cke.unwrap_or(0), ..Pins::DESELECT };
-                let drive = Drive { clocks: self.quiet, pins, run: false };
+                let drive = Drive { clocks: self.quiet, pins, run: false, recorded: false };
                 Some(Ok(self.split(drive)))
             }
         }
@@ -133,6 +162,21 @@ impl Iterator for Stimulus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_run_switch_is_off_for_the_clocks_asked_for() {
+        let spans = [5, 7].map(|clocks| Ok(Span { clocks, pins: Pins::DESELECT }));
+        let stimulus = Stimulus::new(Box::new(spans.into_iter()), Generation::Ddr1, 10_000);
+        let mut stimulus = stimulus.with_switch_off(vec![0..2, 4..9]);
+        let levels: Vec<(u64, bool)> = stimulus
+            .by_ref()
+            .map(Result::unwrap)
+            .take_while(|drive| drive.recorded)
+            .map(|drive| (drive.clocks, drive.run))
+            .collect();
+        assert_eq!(levels, [(2, false), (2, true), (1, false), (4, false), (3, true)]);
+        assert!(stimulus.all(|drive| drive.is_ok_and(|drive| !drive.run)));
+    }
 
     #[test]
     fn quiet_clocks_follow_with_cke_as_it_was() {

@@ -31,7 +31,7 @@ impl<C: Card> Engine for Stepper<C> {
             }
             clocks += drive.clocks;
             phy.fifo_peak(peak);
-            if phy.progress(clocks, !drive.run).is_break() {
+            if phy.progress(clocks, !drive.recorded).is_break() {
                 return self.card.finish();
             }
         }

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -60,10 +60,12 @@ impl Engine for Model {
             return Err(EngineError::Died { reason: "it has no pipes".into() });
         };
         let enough = AtomicBool::new(false);
+        let recorded = AtomicU64::new(u64::MAX);
         let (reported, reports) = channel();
         let (read, written) = thread::scope(|scope| {
-            let writer = scope.spawn(|| Writer::new(stdin, &enough, reports).write(stimulus));
-            let read = read(stdout, &enough, reported, phy);
+            let writer =
+                scope.spawn(|| Writer::new(stdin, &enough, &recorded, reports).write(stimulus));
+            let read = read(stdout, &enough, &recorded, reported, phy);
             (read, writer.join())
         });
         let status = child.wait().map_err(EngineError::io("wait for", &self.program))?;
@@ -99,30 +101,41 @@ impl From<io::Error> for WriteError {
 struct Writer<'a> {
     pipe: BufWriter<ChildStdin>,
     enough: &'a AtomicBool,
+    /// Clocks of the recording, once all are written.
+    recorded: &'a AtomicU64,
     reports: Receiver<()>,
     /// Reports asked for and not received.
     outstanding: u64,
 }
 
 impl<'a> Writer<'a> {
-    fn new(pipe: ChildStdin, enough: &'a AtomicBool, reports: Receiver<()>) -> Self {
+    fn new(
+        pipe: ChildStdin,
+        enough: &'a AtomicBool,
+        recorded: &'a AtomicU64,
+        reports: Receiver<()>,
+    ) -> Self {
         let pipe = BufWriter::with_capacity(PIPE_BYTES, pipe);
-        Writer { pipe, enough, reports, outstanding: 0 }
+        Writer { pipe, enough, recorded, reports, outstanding: 0 }
     }
 
     /// Writes the whole stimulus or until it is enough. Dropping the pipe ends the program.
     fn write(mut self, stimulus: &mut Stimulus) -> Result<(), WriteError> {
-        let (mut clocks, mut quiet) = (0, 0);
+        let (mut clocks, mut quiet, mut recorded) = (0, 0, 0);
         for drive in stimulus.by_ref() {
             let drive = drive.map_err(|error| WriteError::Engine(error.into()))?;
             let [levels, count] = record(drive);
             self.record(levels, count)?;
             clocks += drive.clocks;
-            if !drive.run {
+            if !drive.recorded {
+                self.recorded.store(recorded, Ordering::Release);
                 quiet += drive.clocks;
                 self.report()?;
                 self.await_reports()?;
-            } else if clocks >= REPORT_CLOCKS {
+            } else {
+                recorded += drive.clocks;
+            }
+            if drive.recorded && clocks >= REPORT_CLOCKS {
                 clocks = 0;
                 self.report()?;
             }
@@ -175,6 +188,7 @@ fn record(drive: Drive) -> [u32; 2] {
 fn read(
     stdout: ChildStdout,
     enough: &AtomicBool,
+    recorded: &AtomicU64,
     reported: Sender<()>,
     phy: &mut dyn Phy,
 ) -> io::Result<()> {
@@ -186,7 +200,7 @@ fn read(
             let mut half = || next_word(&mut pipe).map(|word| word.map_or(0, u64::from));
             let clocks = half()? | half()? << 32;
             let peak = half()?;
-            let quiet = word & 1 == 0;
+            let quiet = clocks > recorded.load(Ordering::Acquire);
             if !stopped {
                 phy.fifo_peak(peak);
             }
