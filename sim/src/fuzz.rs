@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! generator   seed      -> pins, clock by clock
-//! reference   pins      -> the events a card must send, by docs/format.md
+//! pin_reader  pins      -> accesses and faults, by docs/format.md
+//! reference   those     -> the events a card must send in line mode
 //! case        both      -> equal, or the first difference
 //! ```
 
@@ -10,4 +11,5 @@ pub mod case;
 pub mod configuration;
 pub mod generator;
 pub mod memories;
+pub mod pin_reader;
 pub mod reference;

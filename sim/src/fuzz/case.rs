@@ -55,9 +55,9 @@ impl Case {
         let (mut commands, mut expected) = (Vec::with_capacity(count), Vec::new());
         let mut quiet = Pins::DESELECT;
         for _ in 0..count {
-            let (gap, pins) = generator.next(&reference);
+            let (gap, pins) = generator.next(&reference.pins);
             (0..gap).for_each(|_| reference.clock(quiet));
-            commands.push((reference.clocks(), pins));
+            commands.push((reference.pins.clocks(), pins));
             reference.clock(pins);
             quiet.cke = pins.cke;
             // The generator tries commands on copies, which are to be small.
@@ -66,26 +66,9 @@ impl Case {
         (0..LAST_CLOCKS).for_each(|_| reference.clock(quiet));
         reference.finish();
         expected.append(&mut reference.events);
-        let last = (reference.unreported.min(255) as u8, reference.burst_length());
-        let (clocks, bursts) = (reference.clocks(), reference.bursts);
+        let last = (reference.pins.unreported.min(255) as u8, reference.pins.burst_length());
+        let (clocks, bursts) = (reference.pins.clocks(), reference.bursts);
         Case { memory: memory.clone(), granularity, commands, clocks, expected, bursts, last }
-    }
-
-    fn spans(&self, clocks: u64) -> Spans {
-        let mut spans = Vec::with_capacity(2 * self.commands.len());
-        let (mut next, mut quiet) = (0, Pins::DESELECT);
-        for (clock, pins) in self.commands.iter().take_while(|(clock, _)| *clock < clocks) {
-            if *clock > next {
-                spans.push(Ok(Span { clocks: clock - next, pins: quiet }));
-            }
-            spans.push(Ok(Span { clocks: 1, pins: *pins }));
-            next = clock + 1;
-            quiet.cke = pins.cke;
-        }
-        if clocks > next {
-            spans.push(Ok(Span { clocks: clocks - next, pins: quiet }));
-        }
-        Box::new(spans.into_iter())
     }
 
     /// Runs the first clocks through an engine; the outcome and all frames.
@@ -102,7 +85,7 @@ impl Case {
         let mut engine = engine::prepare(&options, &parameters, settings)?;
         let kept = Rc::new(RefCell::new(Vec::new()));
         let outcome = replay::run(Replay {
-            spans: self.spans(clocks),
+            spans: spans(&self.commands, clocks),
             memory: &parameters.memory,
             engine: &mut *engine,
             sinks: vec![Box::new(Keeper(kept.clone()))],
@@ -139,8 +122,26 @@ impl Case {
     }
 }
 
+/// The first clocks of commands, with nothing but CKE in between.
+pub fn spans(commands: &[(u64, Pins)], clocks: u64) -> Spans {
+    let mut spans = Vec::with_capacity(2 * commands.len());
+    let (mut next, mut quiet) = (0, Pins::DESELECT);
+    for (clock, pins) in commands.iter().take_while(|(clock, _)| *clock < clocks) {
+        if *clock > next {
+            spans.push(Ok(Span { clocks: clock - next, pins: quiet }));
+        }
+        spans.push(Ok(Span { clocks: 1, pins: *pins }));
+        next = clock + 1;
+        quiet.cke = pins.cke;
+    }
+    if clocks > next {
+        spans.push(Ok(Span { clocks: clocks - next, pins: quiet }));
+    }
+    Box::new(spans.into_iter())
+}
+
 /// Keeps the bytes of frames.
-struct Keeper(Rc<RefCell<Vec<Vec<u8>>>>);
+pub struct Keeper(pub Rc<RefCell<Vec<Vec<u8>>>>);
 
 impl Sink for Keeper {
     fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {

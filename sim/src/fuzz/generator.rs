@@ -8,7 +8,7 @@ use hmtt_format::command::{A10, ALL_RANKS, column_pins, encode_to, mirror};
 use hmtt_format::config::{self, register_address};
 use hmtt_format::{Command, CommandKind, Coordinates, Generation, MemoryDescription, Pins};
 
-use super::reference::Reference;
+use super::pin_reader::PinReader;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone)]
@@ -74,8 +74,8 @@ impl Generator {
         }
     }
 
-    /// The next command and how many empty clocks come before it. `reference` has seen all before.
-    pub fn next(&mut self, reference: &Reference) -> (u64, Pins) {
+    /// The next command and how many empty clocks come before it. `reader` has seen all before.
+    pub fn next(&mut self, reader: &PinReader) -> (u64, Pins) {
         if let Some(next) = self.script.pop_front() {
             return next;
         }
@@ -95,8 +95,8 @@ impl Generator {
         };
         let free = self.numbers.below(100) < self.illegal;
         for _ in 0..TRIES {
-            let (pins, cke) = self.anything(reference);
-            if free || self.is_legal(reference, gap, pins) {
+            let (pins, cke) = self.anything(reader);
+            if free || self.is_legal(reader, gap, pins) {
                 self.cke = cke;
                 return (gap, pins);
             }
@@ -104,8 +104,8 @@ impl Generator {
         (gap, Pins { cke: self.cke, ..Pins::DESELECT })
     }
 
-    fn is_legal(&self, reference: &Reference, gap: u64, pins: Pins) -> bool {
-        let mut trial = reference.clone();
+    fn is_legal(&self, reader: &PinReader, gap: u64, pins: Pins) -> bool {
+        let mut trial = reader.clone();
         for _ in 0..gap {
             trial.clock(Pins { cke: self.cke, ..Pins::DESELECT });
         }
@@ -118,7 +118,7 @@ impl Generator {
     }
 
     /// A command of any kind and the CKE that stays after it.
-    fn anything(&mut self, reference: &Reference) -> (Pins, u8) {
+    fn anything(&mut self, reader: &PinReader) -> (Pins, u8) {
         use CommandKind::*;
         let rank = self.numbers.below(self.memory.ranks().into()) as u8;
         let mut ranks = 1 << rank;
@@ -142,7 +142,7 @@ impl Generator {
         };
         let mut ba = self.numbers.below(1 << self.memory.bits(Axis::Bank)) as u8;
         if matches!(kind, Read | Write | Precharge) && self.numbers.below(8) != 0 {
-            ba = self.open_bank(reference, rank).unwrap_or(ba);
+            ba = self.open_bank(reader, rank).unwrap_or(ba);
         }
         if matches!(kind, Read | Write) {
             self.near_or_far(Column { kind, ranks, ba, column: 0 });
@@ -168,12 +168,12 @@ impl Generator {
         }
     }
 
-    fn open_bank(&mut self, reference: &Reference, rank: u8) -> Option<u8> {
+    fn open_bank(&mut self, reader: &PinReader, rank: u8) -> Option<u8> {
         let banks = 1 << self.memory.bits(Axis::Bank);
         let first = self.numbers.below(banks) as u8;
         (0..banks as u8)
             .map(|at| (first + at) % banks as u8)
-            .find(|bank| reference.open_row(rank, *bank).is_some())
+            .find(|bank| reader.open_row(rank, *bank).is_some())
     }
 
     fn address(&mut self, kind: CommandKind) -> u32 {
@@ -251,6 +251,44 @@ impl Generator {
         let refresh = Command { kind: CommandKind::Refresh, ba: 0, a: 0 };
         self.script.push_back((LONG, self.pins(refresh, ranks)));
         self.script.push_back((LONG, Pins::DESELECT));
+    }
+
+    /// The row that was opened last, of any bank.
+    pub const fn last_row(&self) -> u32 {
+        self.last_row
+    }
+
+    /// Whether nothing is left of what was asked for.
+    pub fn idle(&self) -> bool {
+        self.script.is_empty()
+    }
+
+    /// Software reads addresses: each after so many empty clocks, rows opened as needed.
+    pub fn read(&mut self, reads: impl IntoIterator<Item = (u64, u64)>) {
+        self.settle(self.ranks());
+        let mut open: Option<Coordinates> = None;
+        for (gap, address) in reads {
+            let place = self.memory.map.to_coordinates(address);
+            let Coordinates { rank, bank, row, column } = place;
+            let (ranks, ba) = (1 << rank, bank as u8);
+            let command = |kind, a| Command { kind, ba, a };
+            let there = |open: &Coordinates| Coordinates { column, ..*open } == place;
+            let mut gap = gap;
+            if !open.as_ref().is_some_and(there) {
+                if open.is_some() {
+                    self.settle(self.ranks());
+                }
+                let activate = self.pins(command(CommandKind::Activate, row), ranks);
+                self.script.push_back((LONG, activate));
+                (open, gap) = (Some(place), LONG);
+            }
+            let a = column_pins(self.memory.generation, column, self.memory.bits(Axis::Column));
+            let read = self.pins(command(CommandKind::Read, a), ranks);
+            self.script.push_back((gap, read));
+        }
+        let all = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
+        let close = self.pins(all, self.ranks());
+        self.script.push_back((LONG, close));
     }
 
     /// Software writes to the card.
