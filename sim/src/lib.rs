@@ -8,6 +8,7 @@
 //! output     frames                        -> pcapng file, network interface
 //! decode     frames                        -> events
 //! truth      events against the accesses the recording really holds
+//! oracle     frames against all that a card must send of any commands and settings
 //! ```
 //!
 //! `replay` joins them. Both engines see the same edges in the same order, so what they produce is
@@ -19,6 +20,7 @@ pub mod fuzz;
 pub mod gmii;
 pub mod input;
 pub mod line_merge;
+pub mod oracle;
 pub mod output;
 pub mod replay;
 pub mod saturation;

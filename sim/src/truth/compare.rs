@@ -72,7 +72,7 @@ impl fmt::Display for Comparison {
 }
 
 /// An event as a line.
-struct Shown<'a>(&'a Event);
+pub struct Shown<'a>(pub &'a Event);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

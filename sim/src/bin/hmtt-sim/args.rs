@@ -78,6 +78,17 @@ pub struct ReplayArguments {
     /// Let the DDR clock stand still before this clock, for this long
     #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
     pub stop_clock: Option<ClockStop>,
+    /// Speed of the link; less than 1000 slows it on purpose
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
+    pub link_mbps: u32,
+    /// Turn the run switch off from the first of these clocks until the second; may be given again for
+    /// later clocks
+    #[arg(long, value_parser = parse_range, value_name = "CLOCK:CLOCK")]
+    pub switch_off: Vec<std::ops::Range<u64>>,
+    /// Compare everything the card sends, settings, losses and its analysis included, with a model of the
+    /// card
+    #[arg(long)]
+    pub oracle: bool,
     /// Memory description, in place of a vector's own
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
@@ -252,6 +263,14 @@ fn parse_slice(text: &str) -> Result<u8, String> {
     (0..SLICE_CODES).find(|code| slice_micros(*code) == micros).ok_or_else(expected)
 }
 
+fn parse_range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let range = text.split_once(':').and_then(|(from, to)| {
+        let range = from.parse().ok()?..to.parse().ok()?;
+        (range.start < range.end).then_some(range)
+    });
+    range.ok_or_else(|| "expected a clock, a colon, and a later clock".into())
+}
+
 fn parse_stop(text: &str) -> Result<ClockStop, String> {
     let stop = text.split_once(':').and_then(|(at, nanos)| {
         let nanos = nanos.parse().ok().filter(|nanos| *nanos <= LONGEST_STOP_NS)?;
@@ -290,6 +309,14 @@ mod tests {
         assert_eq!(parse_stop("100:20000"), Ok(ClockStop { at: 100, nanos: 20_000 }));
         for wrong in ["", "5", "5:", ":5", "-1:5", "1:1000000001", "1:2:3"] {
             assert!(parse_stop(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_switch_is_off_from_a_clock_to_a_later_one() {
+        assert_eq!(parse_range("0:7"), Ok(0..7));
+        for wrong in ["", "7", "7:", "7:7", "8:7", "-1:3"] {
+            assert!(parse_range(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::Result;
+use hmtt_sim::oracle::Verdict;
 use hmtt_sim::replay::Outcome;
 use hmtt_sim::truth::compare::Comparison;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -86,6 +87,22 @@ pub fn print(
         eprintln!("{}", outcome.summary);
     }
     Ok(())
+}
+
+/// Prints what the model of the card says; whether it agrees.
+pub fn print_verdict(verdict: &Result<Verdict, String>, arguments: &ReplayArguments) -> bool {
+    match verdict {
+        Ok(Verdict { lost_command: true, .. }) => {
+            eprintln!("oracle: the card lost a command; what came after it is not known");
+        }
+        Ok(verdict) if !arguments.quiet => {
+            let Verdict { lost, dumps, .. } = verdict;
+            eprintln!("oracle: all as due; {lost} records lost, {dumps} dumps");
+        }
+        Ok(_) => {}
+        Err(difference) => eprintln!("oracle: {difference}"),
+    }
+    verdict.is_ok()
 }
 
 fn print_json(outcome: &Outcome, comparisons: &[Comparison]) -> Result<()> {

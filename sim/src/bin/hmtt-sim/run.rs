@@ -1,12 +1,18 @@
 //! One replay as the command line asks for it. `Ok(true)`: nothing to complain about.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use hmtt_sim::engine::{self, EngineError, Options};
-use hmtt_sim::input::{self, Recording};
+use hmtt_sim::fuzz::case::Keeper;
+use hmtt_sim::input::{self, Recording, Span, Spans};
+use hmtt_sim::oracle::{self, capture::Capture};
 use hmtt_sim::output::{Sink, interface::Interface, partial::Partial, pcapng::PcapngFile};
 use hmtt_sim::replay::{self, Outcome, Replay, ReplayError};
+use hmtt_sim::schedule;
 use hmtt_sim::truth::{self, compare::Comparison};
 
 use crate::args::ReplayArguments;
@@ -26,26 +32,73 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
         kind: arguments.engine.into(),
         cache: arguments.cache.clone(),
         stop: arguments.stop_clock,
+        tx_period_ps: schedule::tx_period_of(arguments.link_mbps),
         compiling: report::compiling(arguments.quiet || arguments.json),
         vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
         ..Options::default()
     };
     let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
     let progress = Progress::new(recording.clocks, arguments.quiet);
-    let outcome = replay::run(Replay {
-        spans: recording.spans,
+    let mut sinks = sinks(arguments)?;
+    let (watched, spans) = Watched::new(arguments, recording.spans, &mut sinks);
+    let replay = Replay {
+        spans,
         memory: &parameters.memory,
         engine: &mut *engine,
-        sinks: sinks(arguments)?,
+        sinks,
         keep_events: expected.any(),
         progress: &mut |clocks| progress.at(clocks),
-    })?;
+    };
+    let outcome = replay::run_switched(replay, arguments.switch_off.clone())?;
     progress.finish();
     waves.map(Partial::finish).transpose()?;
     let comparisons = expected.compare(&outcome, &parameters.memory, arguments);
     report::print(&outcome, &comparisons, arguments)?;
-    let equal = comparisons.iter().all(Comparison::equal);
+    let mut equal = comparisons.iter().all(Comparison::equal);
+    if let Some(watched) = watched {
+        equal &= report::print_verdict(&watched.verdict(arguments, &parameters.memory), arguments);
+    }
     Ok(equal && outcome.violations.is_empty() && outcome.flaws.is_empty())
+}
+
+/// A recording and the frames made of it, for the model of the card.
+struct Watched {
+    spans: Arc<Mutex<Vec<Span>>>,
+    frames: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+impl Watched {
+    /// Watches, if asked to.
+    fn new(
+        arguments: &ReplayArguments,
+        spans: Spans,
+        sinks: &mut Vec<Box<dyn Sink>>,
+    ) -> (Option<Self>, Spans) {
+        if !arguments.oracle {
+            return (None, spans);
+        }
+        let watched = Watched { spans: Arc::default(), frames: Rc::default() };
+        sinks.push(Box::new(Keeper(watched.frames.clone())));
+        let kept = watched.spans.clone();
+        let spans = spans.inspect(move |span| {
+            if let (Ok(span), Ok(mut kept)) = (span, kept.lock()) {
+                kept.push(*span);
+            }
+        });
+        (Some(watched), Box::new(spans))
+    }
+
+    /// What the model says.
+    fn verdict(
+        self,
+        arguments: &ReplayArguments,
+        memory: &hmtt_format::MemoryDescription,
+    ) -> Result<oracle::Verdict, String> {
+        let spans = self.spans.lock().map_err(|error| error.to_string())?;
+        let (straps, off) = (arguments.settings(), &arguments.switch_off);
+        let due = oracle::case::of_recording(memory, straps, &spans, off);
+        oracle::check(&due, memory, &Capture::read(&self.frames.borrow())?)
+    }
 }
 
 /// One file for two purposes would destroy one of them.

@@ -1,0 +1,212 @@
+//! One seed to a verdict.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+use gateware::CardParameters;
+use hmtt_format::{MemoryDescription, Pins};
+
+use super::capture::Capture;
+use super::due::Due;
+use super::model::Model;
+use super::traffic::Traffic;
+use super::{Verdict, check, losses};
+use crate::engine::{self, Kind, Options, Settings};
+use crate::fuzz::case::{Keeper, spans};
+use crate::fuzz::memories;
+use crate::fuzz::pin_reader::PinReader;
+use crate::input::Span;
+use crate::replay::{self, Outcome, Replay, ReplayError};
+use crate::schedule::tx_period_of;
+
+/// Clocks after the last command.
+const LAST_CLOCKS: u64 = 1000;
+
+/// The card of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// log2 of the words of its FIFO.
+    pub fifo_log2: u8,
+    /// Speed of its link, 1000 or slower.
+    pub link_mbps: u32,
+}
+
+/// Memories of 8-byte words in bursts of four and of eight, as those of the densest traffic.
+const DENSE: [&str; 2] = [
+    "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
+     [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n",
+    "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 8\n\
+     [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n",
+];
+/// A memory whose ticks, and so dumps of the analysis, come as soon as they may.
+const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
+    tick_clocks = 256\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
+/// FIFOs: as published, and as on the smallest board.
+const FIFOS_LOG2: [u8; 2] = [14, 10];
+
+impl Setup {
+    /// The card of a seed and its memory, as the TOML file it would be: every memory of the other
+    /// fuzzer, one with short ticks, and, with a small FIFO at slow links, those of the densest traffic.
+    pub fn of(seed: u64) -> (&'static str, Setup) {
+        let [large, small] = FIFOS_LOG2;
+        let whole = Setup { fifo_log2: large, link_mbps: 1000 };
+        let slow = |link_mbps| Setup { fifo_log2: small, link_mbps };
+        match (seed % 10) as usize {
+            6 | 7 => (QUICK, whole),
+            8 => (DENSE[0], slow([1000, 300, 100, 20][(seed / 10 % 4) as usize])),
+            9 => (DENSE[1], slow([300, 100, 20, 6][(seed / 10 % 4) as usize])),
+            at => (memories::ALL[at], whole),
+        }
+    }
+
+    /// Whether FIFO and link take all that memories of made-up commands bring.
+    pub const fn takes_all(&self) -> bool {
+        self.fifo_log2 >= FIFOS_LOG2[0] && self.link_mbps >= 1000
+    }
+}
+
+/// Made-up commands, settings and run switch, and what they amount to.
+pub struct Case {
+    /// The memory they are for.
+    pub memory: MemoryDescription,
+    /// The card.
+    pub setup: Setup,
+    /// Levels of its straps.
+    pub straps: Settings,
+    /// Clock and pins of each command; every clock in between is DESELECT with CKE as before.
+    pub commands: Vec<(u64, Pins)>,
+    /// Clocks at which the run switch is off.
+    pub off: Vec<Range<u64>>,
+    /// Clocks in all.
+    pub clocks: u64,
+    /// What the card must send.
+    pub due: Due,
+}
+
+impl Case {
+    /// Makes up `count` commands.
+    pub fn new(memory: &MemoryDescription, setup: Setup, seed: u64, count: usize) -> Self {
+        let mut traffic = Traffic::new(memory, seed);
+        let straps = traffic.straps();
+        let mut slot = Slot::new(memory, straps);
+        let mut commands = Vec::with_capacity(count);
+        let mut off: Vec<Range<u64>> = Vec::new();
+        let mut quiet = Pins::DESELECT;
+        for _ in 0..count {
+            let (gap, pins) = traffic.next(&slot.reader);
+            for left in (0..=gap).rev() {
+                let clock = slot.reader.clocks();
+                if traffic.switches(clock, slot.switch) {
+                    slot.switch = !slot.switch;
+                    match slot.switch {
+                        true => off.last_mut().into_iter().for_each(|range| range.end = clock),
+                        false => off.push(clock..u64::MAX),
+                    }
+                }
+                if left == 0 {
+                    commands.push((clock, pins));
+                }
+                slot.clock(if left == 0 { pins } else { quiet });
+            }
+            quiet.cke = pins.cke;
+        }
+        // The end is not that of the last change.
+        let clock = slot.reader.clocks();
+        off.last_mut().into_iter().for_each(|range| range.end = range.end.min(clock));
+        slot.switch = true;
+        (0..LAST_CLOCKS).for_each(|_| slot.clock(quiet));
+        let clocks = slot.reader.clocks();
+        let (memory, due) = (memory.clone(), slot.finish());
+        Case { memory, setup, straps, commands, off, clocks, due }
+    }
+
+    /// Runs the case through an engine: the outcome, and all frames.
+    ///
+    /// # Errors
+    /// The card does not finish, or the engine is missing.
+    pub fn run(
+        &self,
+        kind: Kind,
+        cache: Option<&Path>,
+    ) -> Result<(Outcome, Vec<Vec<u8>>), ReplayError> {
+        let Setup { fifo_log2, link_mbps } = self.setup;
+        let parameters = CardParameters { memory: self.memory.clone(), fifo_log2 };
+        let cache = cache.map(Path::to_owned);
+        let tx_period_ps = tx_period_of(link_mbps);
+        let options = Options { kind, cache, tx_period_ps, ..Options::default() };
+        let mut engine = engine::prepare(&options, &parameters, self.straps)?;
+        let kept = Rc::new(RefCell::new(Vec::new()));
+        let replay = Replay {
+            spans: spans(&self.commands, self.clocks),
+            memory: &parameters.memory,
+            engine: &mut *engine,
+            sinks: vec![Box::new(Keeper(kept.clone()))],
+            keep_events: false,
+            progress: &mut |_| {},
+        };
+        let outcome = replay::run_switched(replay, self.off.clone())?;
+        Ok((outcome, kept.take()))
+    }
+
+    /// What the card says against what it must say.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, capture: &Capture) -> Result<Verdict, String> {
+        if self.setup.takes_all() {
+            losses::excused(&self.due, capture)?;
+        }
+        check(&self.due, &self.memory, capture)
+    }
+}
+
+/// What is due of a recording.
+pub fn of_recording(
+    memory: &MemoryDescription,
+    straps: Settings,
+    spans: &[Span],
+    off: &[Range<u64>],
+) -> Due {
+    let mut slot = Slot::new(memory, straps);
+    for span in spans {
+        for _ in 0..span.clocks {
+            let clock = slot.reader.clocks();
+            slot.switch = !off.iter().any(|range| range.contains(&clock));
+            slot.clock(span.pins);
+        }
+    }
+    slot.finish()
+}
+
+/// The pins of a slot and the run switch, clock by clock.
+struct Slot {
+    reader: PinReader,
+    model: Model,
+    /// The run switch now, and at the clock before.
+    switch: bool,
+    before: bool,
+}
+
+impl Slot {
+    fn new(memory: &MemoryDescription, straps: Settings) -> Self {
+        let (reader, model) = (PinReader::new(memory), Model::new(memory, straps));
+        Slot { reader, model, switch: true, before: false }
+    }
+
+    fn clock(&mut self, pins: Pins) {
+        if self.switch != self.before {
+            self.model.switch(self.reader.clocks(), self.switch);
+            self.before = self.switch;
+        }
+        if let Some(seen) = self.reader.clock(pins) {
+            self.model.take(seen);
+        }
+    }
+
+    fn finish(self) -> Due {
+        let last = (self.reader.unreported.min(255) as u8, self.reader.burst_length());
+        Due { last, ..self.model.finish(self.reader.clocks()) }
+    }
+}

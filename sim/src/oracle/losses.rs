@@ -1,0 +1,325 @@
+//! A capture with losses against what happened: each record is true and in its place, nothing is missing
+//! but where the card says so, and what it says adds up.
+//!
+//! What was lost cannot be known record by record: the FIFO loses whole records, the event queue bursts
+//! that nothing merged. So the accesses of a loss lie between the fewest records that the missing bursts
+//! make and their number; without lines both are the same.
+
+use hmtt_format::config::{Granularity, Mode};
+use hmtt_format::memory::PAGE_LOG2;
+use hmtt_format::record::TagSource;
+use hmtt_format::{Access, Direction, Event, MemoryDescription, PhysAddr, Report};
+
+use super::capture::{Capture, Loss, Said};
+use super::due::{Due, Item, What};
+use super::{exact, known, shown};
+use crate::line_merge::LineMerge;
+
+/// Compares.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result<(), String> {
+    let lost = Loss::default();
+    let mut check = Check { due, memory, next: 0, joined: 0, open: None, lost, reports: 0 };
+    let mut slice_end = 0;
+    for said in &capture.said {
+        match said {
+            Said::Lost(loss) => check.lose(*loss),
+            Said::Record(event) => check.record(event)?,
+            Said::Slice(slice, _) => slice_end = check.slice(slice, slice_end)?,
+            Said::Report(report, clock, end) => check.report(report, *clock, *end)?,
+            Said::Analysis(_) => {}
+        }
+    }
+    check.skip(due.items.len(), "the end")?;
+    check.total(capture)
+}
+
+/// Clocks before a loss within which settings that follow each other may be its cause.
+const SETTING_CLOCKS: u64 = 6_000;
+
+/// Where FIFO and link take all that the memory brings, only settings one right after another lose
+/// records.
+///
+/// # Errors
+/// The first loss that has no such cause.
+pub fn excused(due: &Due, capture: &Capture) -> Result<(), String> {
+    let (mut reached, mut open) = (0, None);
+    for said in &capture.said {
+        match said {
+            Said::Lost(loss) => open = Some(loss),
+            Said::Record(event) => {
+                let from = u64::saturating_sub(reached, SETTING_CLOCKS);
+                reached = super::clock(event);
+                let near = |(clock, _): &&(u64, u16)| (from..=reached).contains(clock);
+                let loss = open.take();
+                if let Some(loss) = loss.filter(|_| due.commands.iter().filter(near).count() < 2) {
+                    let before = shown(event);
+                    return Err(format!("{loss:?} before {before}, and no settings to cause it"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+struct Check<'a> {
+    due: &'a Due,
+    memory: &'a MemoryDescription,
+    /// First item that was neither recorded nor lost.
+    next: usize,
+    /// Bursts that may have joined the last record, or been lost instead.
+    joined: u64,
+    /// A loss that was stated and not placed yet.
+    open: Option<Loss>,
+    /// What was stated in all.
+    lost: Loss,
+    /// First report that may come next.
+    reports: usize,
+}
+
+impl Check<'_> {
+    fn lose(&mut self, loss: Loss) {
+        let open = self.open.get_or_insert_default();
+        for total in [open, &mut self.lost] {
+            total.records += loss.records;
+            total.accesses += loss.accesses;
+        }
+    }
+
+    fn record(&mut self, event: &Event) -> Result<(), String> {
+        let clock = super::clock(event);
+        let at = self.next + self.due.items[self.next..].partition_point(|item| item.clock < clock);
+        let items = &self.due.items[at..];
+        let Some(item) = items.first().filter(|item| item.clock == clock) else {
+            return Err(format!("{} never happened, or came before", shown(event)));
+        };
+        // A mark has the clock of the access that completes it.
+        let at = at + usize::from(self.is_mark(event) && matches!(item.what, What::Burst(_)));
+        self.skip(at, &shown(event))?;
+        let count = self.covered(event, at);
+        if count == 0 {
+            return Err(format!("{} differs from {:?}", shown(event), self.due.items[at]));
+        }
+        self.next = at + count;
+        self.joined = if matches!(event, Event::Access(_)) { count as u64 - 1 } else { 0 };
+        Ok(())
+    }
+
+    fn is_mark(&self, event: &Event) -> bool {
+        matches!(event, Event::Tag { source: TagSource::Mark, .. })
+    }
+
+    /// Items from `at` on that a record stands for; 0 if it is not true of them.
+    fn covered(&self, event: &Event, at: usize) -> usize {
+        let items = &self.due.items[at..];
+        match (event, items.first().map(|item| &item.what)) {
+            (Event::Access(access), Some(What::Burst(burst))) => self.line(access, burst, items),
+            (Event::Page { .. }, Some(What::Burst(_))) => self.page(event, items),
+            (_, Some(What::Other(other))) => usize::from(event == other),
+            _ => 0,
+        }
+    }
+
+    fn chosen(&self, item: &Item) -> (Mode, Granularity) {
+        let chosen = self.due.epochs.get(item.epoch).map(|epoch| epoch.chosen);
+        chosen.map_or((Mode::Line, Granularity::Line), |chosen| (chosen.mode, chosen.granularity))
+    }
+
+    fn line(&self, access: &Access, burst: &Access, items: &[Item]) -> usize {
+        let (mode, granularity) = self.chosen(&items[0]);
+        let log2 = match granularity {
+            Granularity::Line => self.memory.line_log2,
+            Granularity::Burst => self.memory.burst_log2(),
+        };
+        let address = PhysAddr(burst.address.0 >> log2 << log2);
+        if mode != Mode::Line || *access != (Access { address, ..*burst }) {
+            return 0;
+        }
+        if granularity == Granularity::Burst {
+            return 1;
+        }
+        let mut merge = LineMerge::new(self.memory);
+        let joins = |item: &&Item| match item.what {
+            What::Burst(burst) => item.epoch == items[0].epoch && merge.join(burst).is_none(),
+            What::Other(_) => false,
+        };
+        items.iter().take_while(joins).count()
+    }
+
+    fn page(&self, event: &Event, items: &[Item]) -> usize {
+        let &Event::Page { clock, address, reads, writes, duration } = event else { return 0 };
+        let Some(run) = items.get(..(reads + writes) as usize) else { return 0 };
+        let belongs = |item: &Item| match item.what {
+            What::Burst(burst) => {
+                item.epoch == items[0].epoch
+                    && burst.address.0 >> PAGE_LOG2 == address.0 >> PAGE_LOG2
+            }
+            What::Other(_) => false,
+        };
+        let written = |item: &&Item| match item.what {
+            What::Burst(burst) => burst.direction == Direction::Write,
+            What::Other(_) => false,
+        };
+        let last = run.last().map_or(0, |item| item.clock);
+        let true_of_all = self.chosen(&items[0]).0 == Mode::Page
+            && run.iter().all(belongs)
+            && run.iter().filter(written).count() == writes as usize
+            && last == clock.0 + u64::from(duration);
+        if true_of_all { run.len() } else { 0 }
+    }
+
+    /// Items up to `to` have no record. Those of a mode without numbers need none.
+    fn skip(&mut self, to: usize, before: &str) -> Result<(), String> {
+        let silent = |item: &&Item| {
+            matches!(item.what, What::Burst(_))
+                && matches!(self.chosen(item).0, Mode::Frequency | Mode::Analysis)
+        };
+        let missing: Vec<&Item> =
+            self.due.items[self.next..to].iter().filter(|item| !silent(item)).collect();
+        match (self.open, missing.first()) {
+            (None, Some(first)) => Err(format!("before {before}: {first:?} was lost silently")),
+            (None, None) => Ok(()),
+            (Some(loss), _) => {
+                self.open = None;
+                self.adds_up(loss, &missing, to).map_err(|what| format!("before {before}: {what}"))
+            }
+        }
+    }
+
+    /// Whether a loss says what is missing.
+    fn adds_up(&self, loss: Loss, missing: &[&Item], to: usize) -> Result<(), String> {
+        let counted = |item: &&&Item| match item.what {
+            What::Burst(_) => true,
+            What::Other(other) => is_window(&other),
+        };
+        let most = missing.iter().filter(counted).count() as u64;
+        let least = self.fewest(missing);
+        // Accesses without a record of their own may have been lost with their slices.
+        let silent = (to - self.next) as u64 - missing.len() as u64;
+        let items = &self.due.items;
+        let from = self.next.checked_sub(1).map_or(0, |last| items[last].clock);
+        let until = items.get(to).map_or(u64::MAX, |next| next.clock);
+        let wrong = known::miscounted(self.due, from..=until);
+        let (least, most) = (least.saturating_sub(wrong), most + self.joined + wrong);
+        if loss.accesses < least || loss.accesses > most + silent + self.silent_before() {
+            let stated = loss.accesses;
+            return Err(format!("{stated} accesses lost, {least} to {most} are missing"));
+        }
+        let plain = |epoch: &super::due::Epoch| {
+            let chosen = epoch.chosen;
+            let burst = (chosen.mode, chosen.granularity) == (Mode::Line, Granularity::Burst);
+            burst && !chosen.sliced() && !chosen.analysed()
+        };
+        if self.due.epochs.iter().all(plain) && loss.records.abs_diff(missing.len() as u64) > wrong
+        {
+            return Err(format!("{} records lost, {} are missing", loss.records, missing.len()));
+        }
+        Ok(())
+    }
+
+    /// Accesses in slices that may be lost at a later place than the accesses.
+    fn silent_before(&self) -> u64 {
+        let numbers = |epoch: &&super::due::Epoch| !epoch.chosen.has_numbers();
+        let silent = self.due.epochs.iter().filter(numbers);
+        silent.map(|epoch| epoch.bursts.len() as u64).sum()
+    }
+
+    /// Fewest accesses that the card may count for missing items.
+    fn fewest(&self, missing: &[&Item]) -> u64 {
+        let (mut merge, mut epoch, mut fewest) = (LineMerge::new(self.memory), usize::MAX, 0);
+        for item in missing {
+            if epoch != item.epoch {
+                fewest += u64::from(merge.close().is_some());
+                epoch = item.epoch;
+            }
+            match item.what {
+                What::Burst(burst) if self.chosen(item) == (Mode::Line, Granularity::Line) => {
+                    fewest += u64::from(merge.join(burst).is_some());
+                }
+                What::Burst(_) => fewest += 1,
+                What::Other(other) => {
+                    fewest += u64::from(merge.close().is_some()) + u64::from(is_window(&other));
+                }
+            }
+        }
+        fewest + u64::from(merge.close().is_some())
+    }
+
+    /// A slice counts no more than what happened in its time; its last clock.
+    fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
+        let &Event::Slice { clock, code, partial, reads, writes } = slice else {
+            return Ok(before);
+        };
+        let whole = hmtt_format::config::slice_clocks(code, self.memory.tck_ps);
+        let end = clock.0 + partial.map_or(whole.into(), |length| length.0);
+        if clock.0 < before {
+            return Err(format!("{} begins before {before}", shown(slice)));
+        }
+        let bursts = &self.due.bursts;
+        let from = bursts.partition_point(|burst| burst.access.clock.0 < clock.0);
+        let to = bursts.partition_point(|burst| burst.access.clock.0 <= end);
+        let mut most = [0; 2];
+        for burst in bursts[from..to].iter().filter(|burst| !burst.window) {
+            most[usize::from(burst.access.direction == Direction::Write)] += 1;
+        }
+        if reads > most[0] || writes > most[1] {
+            return Err(format!("{} counts more than {most:?}", shown(slice)));
+        }
+        Ok(end)
+    }
+
+    /// A report says what was in force when one was due, and counts no more than happened by then.
+    fn report(&mut self, report: &Report, clock: u64, end: bool) -> Result<(), String> {
+        let states = |due: &super::due::DueReport| {
+            let in_force = exact::settings(due, report, self.reports).is_ok();
+            let counters = [
+                (report.reads, due.totals.reads),
+                (report.writes, due.totals.writes),
+                (report.faults.into(), due.totals.faults.into()),
+                (report.tags.into(), due.totals.tags.into()),
+            ];
+            due.end == end && in_force && counters.iter().all(|(stated, most)| stated <= most)
+        };
+        let from = self.reports.saturating_sub(1);
+        let due = self.due.reports.get(from..).unwrap_or_default();
+        let found = due.iter().position(states);
+        let found = found.ok_or_else(|| format!("a report at {clock} was not due: {report:?}"))?;
+        self.reports = from + found + 1;
+        Ok(())
+    }
+
+    /// What was recorded and what was lost is what happened.
+    fn total(&self, capture: &Capture) -> Result<(), String> {
+        let exact = |epoch: &super::due::Epoch| {
+            let chosen = epoch.chosen;
+            (chosen.mode, chosen.granularity) != (Mode::Line, Granularity::Line)
+                && (chosen.mode != Mode::Analysis || chosen.slices)
+        };
+        let bursts = self.due.bursts.len() as u64;
+        let all_exact = self.due.epochs.iter().all(exact);
+        let wrong = known::miscounted(self.due, 0..=u64::MAX);
+        let counted = capture.accesses;
+        if counted > bursts + wrong || all_exact && counted.abs_diff(bursts) > wrong {
+            return Err(format!("{counted} accesses recorded or lost, there were {bursts}"));
+        }
+        let last = capture.said.iter().rev().find_map(|said| match said {
+            Said::Report(report, _, true) => Some(report.reads + report.writes),
+            _ => None,
+        });
+        match last {
+            Some(counted) if counted + self.lost.accesses + wrong >= bursts => Ok(()),
+            Some(counted) => Err(format!(
+                "{counted} bursts on the card and {} accesses lost, there were {bursts}",
+                self.lost.accesses
+            )),
+            None => Err("no end frame".into()),
+        }
+    }
+}
+
+fn is_window(event: &Event) -> bool {
+    matches!(event, Event::Tag { source: TagSource::Window(_), .. })
+}

@@ -1,0 +1,221 @@
+//! Slices of a capture without loss against the bursts of each stretch of time.
+//!
+//! Slices lie on a grid since power-on, or since a little after the last command that began a new one:
+//! there the document leaves the phase to the card. Until then they end where those of the old grid do, as
+//! the card says. Any phase that makes all slices right is right, if the new grid begins soon enough.
+
+use hmtt_format::config::{self, slice_clocks};
+use hmtt_format::{Cycles, Direction, Event, MemoryDescription};
+
+use super::capture::{Capture, Said};
+use super::due::{Due, Epoch};
+use super::shown;
+
+/// Clocks that a command takes, and the commands and reports that it waits for, each.
+const COMMAND_CLOCKS: u64 = 300;
+
+/// Compares slices.
+///
+/// # Errors
+/// What differs.
+pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result<(), String> {
+    places(capture, memory.tck_ps)?;
+    let slices = capture.said.iter().filter_map(|said| match said {
+        Said::Slice(event, _) => Some(*event),
+        _ => None,
+    });
+    let sent: Vec<Event> = slices.collect();
+    let mut grid = Grid { due, memory, sent: &sent, phase: Phase::Known(0) };
+    let mut next = 0;
+    for epoch in &due.epochs {
+        if let Some(clock) = epoch.fresh_grid {
+            grid.phase = Phase::Open(clock);
+        }
+        if epoch.chosen.sliced() {
+            next = grid.epoch(epoch, next)?;
+        }
+    }
+    match sent.get(next) {
+        Some(extra) => Err(format!("slice {next} was not due: {}", shown(extra))),
+        None => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Slices begin at this clock modulo their length.
+    Known(u64),
+    /// A new grid begins after a command of this clock.
+    Open(u64),
+}
+
+struct Grid<'a> {
+    due: &'a Due,
+    memory: &'a MemoryDescription,
+    sent: &'a [Event],
+    phase: Phase,
+}
+
+impl Grid<'_> {
+    /// Compares the slices of an epoch, from the `next` sent on; the first one after them.
+    fn epoch(&mut self, epoch: &Epoch, next: usize) -> Result<usize, String> {
+        let length = u64::from(slice_clocks(epoch.chosen.slice_code, self.memory.tck_ps)).max(1);
+        let command = match self.phase {
+            Phase::Known(phase) => {
+                let mut ends = ends(epoch, phase % length, length, 0);
+                if let Some(until) = self.turned_on(epoch.from) {
+                    let sent = self.sent_ends(epoch, next);
+                    ends.retain(|end| *end > until || sent.contains(end));
+                }
+                return self.equal(&self.due(epoch, &ends), next);
+            }
+            Phase::Open(command) => command,
+        };
+        // Where the card may still follow the old grid, and where it must follow the new one.
+        let late = self.carried_out(command) - command;
+        let (old, new) = match length > late {
+            true => (command..=command + late, command + length),
+            false => (command..=command + length + late, command + length + late),
+        };
+        let sent = self.sent_ends(epoch, next);
+        let free: Vec<u64> = sent.iter().copied().filter(|end| old.contains(end)).collect();
+        let fits = |end: &&u64| {
+            let since = end.checked_sub(command + length).filter(|_| !old.contains(*end));
+            since.is_some_and(|since| since % length <= late || length <= late)
+        };
+        let mut error = None;
+        for end in sent.iter().filter(fits).take(4) {
+            let mut ends = ends(epoch, end % length, length, new);
+            ends.extend(&free);
+            ends.sort_unstable();
+            ends.dedup();
+            match self.equal(&self.due(epoch, &ends), next) {
+                Ok(next) => {
+                    self.phase = Phase::Known(end % length);
+                    return Ok(next);
+                }
+                Err(difference) => error = error.or(Some(difference)),
+            }
+        }
+        // No end of the new grid within the epoch is seen.
+        let whole = self.equal(&self.due(epoch, &free), next);
+        whole.map_err(|difference| error.unwrap_or(difference))
+    }
+
+    /// Clocks within an epoch at which slices that were sent begin or end.
+    fn sent_ends(&self, epoch: &Epoch, next: usize) -> Vec<u64> {
+        let extents = self.sent[next..].iter().map(|slice| extent(slice, self.memory.tck_ps));
+        let mut ends: Vec<u64> = extents
+            .take_while(|(from, _)| *from <= epoch.to)
+            .flat_map(|(from, to)| [from, to])
+            .filter(|end| (epoch.from + 1..epoch.to).contains(end))
+            .collect();
+        ends.dedup();
+        ends
+    }
+
+    /// The last clock until which a command that turned slices on may not have been carried out, if one
+    /// came shortly before.
+    fn turned_on(&self, clock: u64) -> Option<u64> {
+        let turns = |register| [config::MODE_FREQUENCY, config::FREQUENCY_ON].contains(&register);
+        let mut before = self.due.commands.iter().filter(|(at, _)| *at <= clock);
+        let last = before.rfind(|(_, register)| turns(*register))?.0;
+        Some(self.carried_out(last)).filter(|until| *until > clock)
+    }
+
+    /// The last clock at which a command, and those that wait before it, have been carried out.
+    fn carried_out(&self, command: u64) -> u64 {
+        let waits =
+            |clock: &u64| (command.saturating_sub(16 * COMMAND_CLOCKS)..=command).contains(clock);
+        let commands = self.due.commands.iter().filter(|(clock, _)| waits(clock)).count();
+        let reports = self.due.reports.iter().filter(|report| waits(&report.clock)).count();
+        command + COMMAND_CLOCKS * (1 + commands + reports) as u64
+    }
+
+    /// Slices of an epoch that end at these clocks, and at its own end.
+    fn due(&self, epoch: &Epoch, ends: &[u64]) -> Vec<Event> {
+        let code = epoch.chosen.slice_code;
+        let whole = u64::from(slice_clocks(code, self.memory.tck_ps)).max(1);
+        let (mut slices, mut from, mut counts) = (Vec::new(), epoch.from, [0u32; 2]);
+        let mut end = |from: u64, to: u64, counts: &mut [u32; 2]| {
+            let [reads, writes] = std::mem::take(counts);
+            let partial = (to - from != whole).then_some(Cycles(to - from));
+            if reads + writes != 0 {
+                slices.push(Event::Slice { clock: Cycles(from), code, partial, reads, writes });
+            }
+        };
+        let mut ends = ends.iter().copied().peekable();
+        for burst in self.due.bursts[epoch.bursts.clone()].iter().filter(|burst| !burst.window) {
+            // The end of a slice comes before an access of its clock, also at the clock of a cut.
+            while let Some(to) = ends.next_if(|to| *to <= burst.access.clock.0) {
+                end(from, to, &mut counts);
+                from = to;
+            }
+            counts[usize::from(burst.access.direction == Direction::Write)] += 1;
+        }
+        let to = ends.next().unwrap_or(epoch.to);
+        end(from, to, &mut counts);
+        slices
+    }
+
+    fn equal(&self, due: &[Event], next: usize) -> Result<usize, String> {
+        for (at, slice) in due.iter().enumerate() {
+            let sent = self.sent.get(next + at);
+            if sent != Some(slice) {
+                let sent = sent.map_or("nothing".into(), shown);
+                return Err(format!("slice {}: due {}, sent {sent}", next + at, shown(slice)));
+            }
+        }
+        Ok(next + due.len())
+    }
+}
+
+/// Clocks within an epoch, from `first` on, at which slices end that begin at `phase` modulo `length`.
+fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
+    let from = (epoch.from + 1).max(first);
+    let next = from + (phase + length - from % length) % length;
+    (next..=epoch.to).step_by(length as usize).collect()
+}
+
+/// First clock of a slice, and the first after it.
+fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
+    match *slice {
+        Event::Slice { clock, code, partial, .. } => {
+            let whole = Cycles(slice_clocks(code, tck_ps).into());
+            (clock.0, clock.0 + partial.unwrap_or(whole).0)
+        }
+        _ => (0, 0),
+    }
+}
+
+/// A slice comes when it has ended, and may come before one access or run within it that was waiting.
+fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
+    let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
+    for said in &capture.said {
+        match said {
+            Said::Slice(slice, _) => {
+                let (_, end) = extent(slice, tck_ps);
+                if reached > end {
+                    return Err(format!("{} comes late: {reached} was recorded", shown(slice)));
+                }
+                (ended, waiting) = (end, 0);
+            }
+            Said::Record(
+                Event::Access(_) | Event::Page { .. } | Event::Tag { .. } | Event::Fault { .. },
+            ) => {
+                let Said::Record(event) = said else { continue };
+                let clock = super::clock(event);
+                waiting += u32::from(clock < ended);
+                if waiting > 1 {
+                    return Err(format!(
+                        "{} comes after a slice that ended at {ended}",
+                        shown(event)
+                    ));
+                }
+                reached = clock;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
