@@ -47,7 +47,8 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
-# Made-up commands against a plain reading of the pins, then made-up inputs (frames, records, traces,
+# Made-up commands against a plain reading of the pins, settings and switches with them against a model of the
+# whole card, then made-up inputs (frames, records, traces,
 # captures, vectors) against plain readings of those, then a hostile program under `hmtt tag`, SECONDS each, and forged
 # memory of tags: make fuzz SECONDS=3600 SEED=1000
 SECONDS = 60

@@ -12,6 +12,7 @@ mod hostile;
 mod loss;
 mod models;
 mod modes;
+mod oracle;
 mod readers;
 mod recording;
 mod saturation;

@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod hostile;
 pub mod load;
 pub mod measure;
+pub mod oracle;
 
 /// The DDR1 vectors.
 pub const DDR1: [&str; 12] = [

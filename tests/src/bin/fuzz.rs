@@ -1,5 +1,5 @@
-//! Made-up commands, legal and illegal, through the card, and made-up inputs through every reader, each
-//! for as long as wanted: `fuzz [SECONDS] [SEED]`.
+//! Made-up commands, legal and illegal, through the card, hostile settings and switches with them, and
+//! made-up inputs through every reader, each for as long as wanted: `fuzz [SECONDS] [SEED]`.
 //!
 //! A case that fails prints its seed and leaves a vector and its memory for `hmtt-sim replay`; an input
 //! that fails is left in `target/fuzz/corpus`, where each run begins with what those before found.
@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 use hmtt_sim::fuzz::memories;
 use hmtt_tests::fuzz::try_case;
 use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
+use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
+/// Of a case with settings: short cases meet more of them.
+const HOSTILE_COMMANDS: usize = 5_000;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
@@ -21,7 +24,9 @@ fn main() -> ExitCode {
         eprintln!("fuzz [SECONDS] [SEED]: two numbers");
         return ExitCode::from(2);
     };
-    let failed = commands(seconds, first).and_then(|()| inputs(seconds, first));
+    let failed = commands(seconds, first)
+        .and_then(|()| whole_cards(seconds, first))
+        .and_then(|()| inputs(seconds, first));
     match failed {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -40,6 +45,31 @@ fn commands(seconds: u64, first: u64) -> Result<(), String> {
     }
     let cases = seed - first;
     println!("seeds {first} to {}: {} commands, all equal", seed - 1, cases * COMMANDS as u64);
+    Ok(())
+}
+
+/// Hostile commands, settings and switches against the model of the whole card.
+fn whole_cards(seconds: u64, first: u64) -> Result<(), String> {
+    let (start, mut seed, mut losing, mut unknown) = (Instant::now(), first, 0, 0);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        match try_seed(seed, HOSTILE_COMMANDS, Path::new("target")) {
+            Ok((_, verdict)) => {
+                losing += u64::from(verdict.lost > 0);
+                unknown += u64::from(verdict.lost_command);
+            }
+            Err(Failure::Missing(what)) => {
+                println!("skipped: settings and switches: {what}");
+                return Ok(());
+            }
+            Err(Failure::Wrong(what)) => return Err(what),
+        }
+        seed += 1;
+    }
+    println!(
+        "seeds {first} to {}: all as the model of the card says; {losing} with losses, {unknown} of \
+         them of commands",
+        seed - 1
+    );
     Ok(())
 }
 

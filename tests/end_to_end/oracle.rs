@@ -1,0 +1,227 @@
+//! Two hundred seeds of hostile commands, settings and switches: the card says what a model of all of it
+//! says, written from the documents. `make fuzz` goes on from there.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use hmtt_format::record::{CountGroup, TagSource, other_count};
+use hmtt_format::{Direction, Event};
+use hmtt_sim::fuzz::memories;
+use hmtt_sim::oracle::capture::{Capture, Loss, Said};
+use hmtt_sim::oracle::case::{Case, Setup};
+use hmtt_tests::oracle::{Failure, capture, try_seed};
+
+const SEEDS: u64 = 200;
+const COMMANDS: usize = 2_500;
+
+/// What the cases of all seeds met.
+#[derive(Default)]
+struct Met {
+    records: u64,
+    losing: u64,
+    lost_commands: u64,
+    dumps: usize,
+    switched: u64,
+    epochs: u64,
+}
+
+/// Tries seeds until there is none left; two threads share them, as many as the machine of the tests has.
+fn try_seeds(next: &AtomicU64, folder: &Path, met: &Mutex<Met>) -> Result<(), Failure> {
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed > SEEDS {
+            return Ok(());
+        }
+        let (case, verdict) = try_seed(seed, COMMANDS, folder)?;
+        let mut met = met.lock().unwrap();
+        met.records += case.due.records.len() as u64;
+        met.losing += u64::from(verdict.lost > 0);
+        met.lost_commands += u64::from(verdict.lost_command);
+        met.dumps += verdict.dumps;
+        met.switched += case.off.len() as u64;
+        met.epochs += case.due.epochs.len() as u64;
+    }
+}
+
+#[test]
+fn two_hundred_seeds_are_as_the_model_of_the_whole_card_says() {
+    let folder = tempfile::tempdir().unwrap().keep();
+    let (next, met) = (AtomicU64::new(1), Mutex::new(Met::default()));
+    let found = thread::scope(|scope| {
+        let run = || try_seeds(&next, &folder, &met);
+        let threads = [scope.spawn(run), scope.spawn(run)];
+        threads.map(|thread| thread.join().expect("a thread"))
+    });
+    for found in found {
+        match found {
+            Ok(()) => {}
+            Err(Failure::Missing(what)) => {
+                return eprintln!("skipped: the model of the card: {what}");
+            }
+            Err(Failure::Wrong(what)) => panic!("{what}"),
+        }
+    }
+    std::fs::remove_dir(&folder).unwrap();
+    let Met { records, losing, lost_commands, dumps, switched, epochs } = met.into_inner().unwrap();
+    println!("{records} records, {losing} cases with losses, {lost_commands} of them of commands");
+    println!("{dumps} dumps, {switched} times switched off, {epochs} settings");
+}
+
+/// Cases of the first seeds that lose nothing, with what the card says of them.
+fn cases(wanted: impl Fn(&Case) -> bool) -> impl Iterator<Item = (Case, Capture)> {
+    let cases = (1..=SEEDS).filter_map(move |seed| {
+        let (memory, setup) = Setup::of(seed);
+        let case = Case::new(&memories::parse(memory), setup, seed, COMMANDS);
+        (setup.takes_all() && wanted(&case)).then_some(case)
+    });
+    cases
+        .map_while(|case| match capture(&case) {
+            Ok(capture) => Some((case, capture)),
+            Err(Failure::Missing(what)) => {
+                eprintln!("skipped: what earlier cards did: {what}");
+                None
+            }
+            Err(Failure::Wrong(what)) => panic!("{what}"),
+        })
+        .filter(|(_, capture)| capture.lost == 0)
+}
+
+/// Requires the model to refuse a capture once `spoil` has done to it what an earlier card did. `spoil`
+/// says whether there was anything to spoil.
+fn is_refused(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Capture) -> bool) {
+    if cases(|_| true).next().is_none() {
+        return;
+    }
+    for (case, capture) in cases(wanted).take(20) {
+        let mut spoilt = capture.clone();
+        if spoil(&case, &mut spoilt) {
+            assert!(case.check(&capture).is_ok());
+            assert!(case.check(&spoilt).is_err(), "the model takes it");
+            return;
+        }
+    }
+    panic!("no case to spoil");
+}
+
+/// Adds the tags within a slice to it.
+fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
+    let Event::Slice { clock, reads, writes, .. } = slice else { return false };
+    let within = |clock: &u64, at: u64| (*clock..end).contains(&at);
+    let mut found = false;
+    for event in &case.due.records {
+        if let Event::Tag { clock: at, source: TagSource::Window(direction), .. } = event
+            && within(&clock.0, at.0)
+        {
+            *(if *direction == Direction::Read { &mut *reads } else { &mut *writes }) += 1;
+            found = true;
+        }
+    }
+    found
+}
+
+/// Slices count the tags within them, in frames with numbers or in those without.
+fn slices_with_tags(unnumbered: bool) {
+    let spoil = |case: &Case, capture: &mut Capture| {
+        let mut found = false;
+        for said in &mut capture.said {
+            if let Said::Slice(slice, none) = said
+                && *none == unnumbered
+                && let Event::Slice { clock, code, partial, .. } = *slice
+            {
+                let whole = hmtt_format::config::slice_clocks(code, case.memory.tck_ps);
+                let length = partial.map_or(whole.into(), |length| length.0);
+                found |= add_tags(case, slice, clock.0 + length);
+            }
+        }
+        found
+    };
+    let has_tags = |case: &Case| {
+        case.due.bursts.iter().any(|burst| burst.window)
+            && case.due.epochs.iter().any(|epoch| epoch.chosen.sliced())
+    };
+    is_refused(has_tags, spoil);
+}
+
+#[test]
+fn slices_that_count_accesses_to_the_tag_window_are_refused() {
+    slices_with_tags(false);
+}
+
+#[test]
+fn frequency_mode_that_counts_tags_twice_is_refused() {
+    slices_with_tags(true);
+}
+
+#[test]
+fn records_lost_to_a_lone_setting_are_refused() {
+    let spoil = |case: &Case, capture: &mut Capture| {
+        let commands = &case.due.commands;
+        let lone = commands.iter().position(|(clock, _)| {
+            commands.iter().filter(|(at, _)| at.abs_diff(*clock) < 10_000).count() == 1
+        });
+        let Some((clock, _)) = lone.map(|at| commands[at]) else { return false };
+        let after = |said: &Said| matches!(said, Said::Record(Event::Access(access)) if access.clock.0 > clock);
+        let Some(at) = capture.said.iter().position(after) else { return false };
+        capture.said[at] = Said::Lost(Loss { records: 1, accesses: 1 });
+        capture.lost = 1;
+        capture.said[at..].iter().any(|said| matches!(said, Said::Record(_)))
+    };
+    is_refused(|case| !case.due.commands.is_empty(), spoil);
+}
+
+#[test]
+fn a_command_that_has_no_effect_after_a_stop_is_refused() {
+    let spoil = |_: &Case, capture: &mut Capture| {
+        let mut before = None;
+        for said in &mut capture.said {
+            let Said::Report(report, _, end) = said else { continue };
+            if *end {
+                before = Some(report.mode);
+            } else if let Some(mode) = before.take().filter(|mode| *mode != report.mode) {
+                report.mode = mode;
+                return true;
+            }
+        }
+        false
+    };
+    is_refused(|case| case.due.reports.iter().filter(|report| report.end).count() > 1, spoil);
+}
+
+#[test]
+fn a_wrong_base_of_the_tag_window_is_refused() {
+    let spoil = |case: &Case, capture: &mut Capture| {
+        let reports = capture.said.iter_mut().filter_map(|said| match said {
+            Said::Report(report, ..) => report.tag_window.as_mut(),
+            _ => None,
+        });
+        reports.map(|base| *base ^= 1 << case.memory.tag_window_log2).count() > 0
+    };
+    is_refused(|case| case.due.epochs.iter().any(|epoch| epoch.chosen.window), spoil);
+}
+
+#[test]
+fn hot_pages_that_are_missing_from_whole_dumps_are_refused() {
+    let spoil = |_: &Case, capture: &mut Capture| {
+        let mut dropped = 0;
+        capture.said.retain_mut(|said| match said {
+            Said::Analysis(Event::HotPage { .. }) => {
+                dropped += 1;
+                false
+            }
+            Said::Analysis(Event::Count {
+                group: CountGroup::Other,
+                index: other_count::CLOSING,
+                value,
+                ..
+            }) => {
+                *value -= std::mem::take(&mut dropped);
+                true
+            }
+            _ => true,
+        });
+        capture.said.iter().any(|said| matches!(said, Said::Analysis(_)))
+    };
+    is_refused(|case| case.due.bursts.iter().any(|burst| burst.analysed), spoil);
+}
