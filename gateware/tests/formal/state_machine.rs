@@ -1,7 +1,9 @@
-//! The DSMU locates nothing in a closed bank.
+//! The DSMU reports every READ and WRITE to an open bank, with its row, and no other.
 
 use gateware::ddr::state_machine::StateMachine;
 use gateware::ddr::{CommandCode, SlotCommand, Verdict};
+use hmtt_format::address_map::Axis;
+use hmtt_format::{FaultKind, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use crate::memories;
@@ -31,7 +33,7 @@ fn width(of: &TypeDescriptor) -> usize {
     }
 }
 
-fn proof() -> Proof {
+fn proof(name: &'static str, memory: &MemoryDescription) -> Proof {
     let (command, command_bits) = fields::<SlotCommand>();
     let (verdict, verdict_bits) = fields::<Verdict>();
     assert_eq!((command_bits as usize, verdict_bits as usize), (SlotCommand::BITS, Verdict::BITS));
@@ -40,13 +42,22 @@ fn proof() -> Proof {
     };
     let TypeKind::Enum(codes) = CommandCode::descriptor().kind else { panic!("an enum") };
     let code = |name: &str| codes.iter().position(|code| code.ends_with(name)).map(|at| at as u64);
-    let verilog = stepped("top", StateMachine::new(&memories::ddr1("")));
     let mut macros = vec![
         ("LATENCY", LATENCY),
         ("COMMAND_BITS", command_bits),
         ("VERDICT_BITS", verdict_bits),
         ("CODE_BITS", CommandCode::BITS as u64),
         ("LAST_CODE", codes.len() as u64 - 1),
+        ("REFRESH_OVERDUE", FaultKind::RefreshOverdue.code().into()),
+        ("RANKS", memory.ranks().into()),
+        ("BANKS", 1 << memory.bits(Axis::Bank)),
+        ("TRCD", memory.trcd_clocks.into()),
+        ("TRP", memory.trp_clocks.into()),
+        ("TRFC", memory.trfc_clocks.into()),
+        ("TXS", memory.txs_clocks.into()),
+        ("TMRD", memory.tmrd_clocks.into()),
+        // Where the mode register sets the length of bursts, their start is looked at by the bits above it.
+        ("BURST_BITS", if memory.burst_from_mode_register { 3 } else { 0 }),
     ];
     let named = [
         ("QUIET", code("Quiet")),
@@ -56,28 +67,36 @@ fn proof() -> Proof {
         ("PRECHARGE", code("Precharge")),
         ("PRECHARGE_ALL", code("PrechargeAll")),
         ("REFRESH", code("Refresh")),
+        ("MODE_REGISTER_SET", code("ModeRegisterSet")),
+        ("ZQ_CALIBRATION", code("ZqCalibration")),
+        ("RESERVED", code("Reserved")),
         ("CODE_AT", at(&command, "code")),
+        ("RANKS_AT", at(&command, "ranks")),
+        ("ASLEEP_AT", at(&command, "asleep")),
+        ("WOKEN_AT", at(&command, "woken")),
         ("BA_AT", at(&command, "ba")),
         ("A_AT", at(&command, "a")),
-        ("RANKS_AT", at(&command, "ranks")),
         ("ACCESS_AT", at(&verdict, "access")),
         ("WRITE_AT", at(&verdict, "write")),
         ("FAULT_AT", at(&verdict, "fault")),
+        ("VERDICT_RANK_AT", at(&verdict, "rank")),
         ("VERDICT_BA_AT", at(&verdict, "ba")),
+        ("VERDICT_A_AT", at(&verdict, "a")),
+        ("ROW_STATE_AT", at(&verdict, "row_state")),
     ];
     macros.extend(named.iter().map(|(name, value)| (*name, value.expect(name))));
     Proof {
-        name: "DSMU",
-        verilog,
-        checker: include_str!("state_machine.v"),
+        name,
+        verilog: stepped("top", StateMachine::new(memory)),
+        checker: concat!(include_str!("rank_books.v"), include_str!("state_machine.v")),
         macros,
         reach: Reach::Ever,
     }
 }
 
 #[test]
-fn accesses_go_to_open_banks_only() {
-    let proof = proof();
+fn reads_and_writes_to_open_banks_are_accesses_and_nothing_else_is() {
+    let proof = proof("DSMU", &memories::ddr1(""));
     proof.holds();
     // Auto-precharge by another pin.
     proof.refutes("command_a[32'ha]", "command_a[32'hb]");
@@ -86,4 +105,11 @@ fn accesses_go_to_open_banks_only() {
     proof.refutes(closing, "single0_1 | auto0_1 | closes0)");
     proof.refutes(closing, "single0_1 | auto0_1 | all0)");
     proof.refutes_macro("LATENCY", LATENCY + 1);
+    proof.refutes_macro("LATENCY", LATENCY - 1);
+    // The row of another bank; a row without its highest bit.
+    proof.refutes("rows$read_address = row_at", "rows$read_address = row_at ^ 6'h1");
+    let written = "rows$write_data = judged$q[(64'he)+:(18)]";
+    proof.refutes(written, &format!("{written} & 18'h1ffff"));
+    // A tRFC, tXS or tMRD that never ends: the accesses after a REFRESH are swallowed.
+    proof.refutes("if (wait0 == 1) busy0", "if (wait0 == 0) busy0");
 }
