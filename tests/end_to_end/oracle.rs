@@ -14,7 +14,7 @@ use hmtt_sim::oracle::case::{Case, Setup};
 use hmtt_tests::oracle::{Failure, capture, try_seed};
 
 const SEEDS: u64 = 200;
-const COMMANDS: usize = 2_500;
+const COMMANDS: usize = 1_500;
 
 /// What the cases of all seeds met.
 #[derive(Default)]

@@ -33,37 +33,23 @@ pub struct Setup {
     pub link_mbps: u32,
 }
 
-/// Memories of 8-byte words in bursts of four and of eight, as those of the densest traffic.
-const DENSE: [&str; 2] = [
-    "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
-     [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n",
-    "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 8\n\
-     [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n",
-];
 /// A memory whose ticks, and so dumps of the analysis, come as soon as they may.
 const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
     tick_clocks = 256\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
-/// FIFOs: as published, and as on the smallest board.
-const FIFOS_LOG2: [u8; 2] = [14, 10];
+/// The FIFO as published.
+const FIFO_LOG2: u8 = 14;
 
 impl Setup {
-    /// The card of a seed and its memory, as the TOML file it would be: every memory of the other
-    /// fuzzer, one with short ticks, and, with a small FIFO at slow links, those of the densest traffic.
+    /// The card of a seed and its memory, as the TOML file it would be: every memory of the other fuzzer,
+    /// and one with short ticks. Small FIFOs and slow links are left to recordings.
     pub fn of(seed: u64) -> (&'static str, Setup) {
-        let [large, small] = FIFOS_LOG2;
-        let whole = Setup { fifo_log2: large, link_mbps: 1000 };
-        let slow = |link_mbps| Setup { fifo_log2: small, link_mbps };
-        match (seed % 10) as usize {
-            6 | 7 => (QUICK, whole),
-            8 => (DENSE[0], slow([1000, 300, 100, 20][(seed / 10 % 4) as usize])),
-            9 => (DENSE[1], slow([300, 100, 20, 6][(seed / 10 % 4) as usize])),
-            at => (memories::ALL[at], whole),
-        }
+        let whole = Setup { fifo_log2: FIFO_LOG2, link_mbps: 1000 };
+        (memories::ALL.get((seed % 10) as usize).unwrap_or(&QUICK), whole)
     }
 
     /// Whether FIFO and link take all that memories of made-up commands bring.
     pub const fn takes_all(&self) -> bool {
-        self.fifo_log2 >= FIFOS_LOG2[0] && self.link_mbps >= 1000
+        self.fifo_log2 >= FIFO_LOG2 && self.link_mbps >= 1000
     }
 }
 

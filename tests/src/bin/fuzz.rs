@@ -15,7 +15,7 @@ use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
 /// Of a case with settings: short cases meet more of them.
-const HOSTILE_COMMANDS: usize = 5_000;
+const HOSTILE_COMMANDS: usize = 1_500;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
