@@ -1,8 +1,8 @@
 //! What cards are known to do wrong and is not repaired: each tolerance goes with its defect.
 //!
-//! 1. With a full event queue, the access that completes a stop, start or reset, or comes at the clock of
-//!    the run switch, is counted on the wrong side of it: as lost though the capture was stopped, or not
-//!    at all. A loss is wrong by one for each start and stop within it.
+//! 1. With a full event queue, the access that completes a command, or comes at the clock of the run
+//!    switch, is counted after it. Beside a stop or start it is counted as lost though the capture was
+//!    stopped, or not at all. A loss is wrong by one for each command, start and stop within it.
 //! 2. If the analysis is turned off while an earlier stop's dump is being made, no other dump follows, and
 //!    what was skipped meanwhile is never told.
 
@@ -12,7 +12,9 @@ use super::due::Due;
 
 /// Accesses by which a loss within these clocks may be wrong.
 pub fn miscounted(due: &Due, clocks: RangeInclusive<u64>) -> u64 {
-    due.reports.iter().filter(|report| clocks.contains(&report.clock)).count() as u64
+    let reports = due.reports.iter().map(|report| report.clock);
+    let commands = due.commands.iter().map(|(clock, _)| *clock);
+    reports.chain(commands).filter(|clock| clocks.contains(clock)).count() as u64
 }
 
 /// Whether skipped accesses may never be told.
