@@ -3,8 +3,8 @@
 //!
 //! The card packs with these constants, the simulator checks with them and the receiver decodes
 //! with them. Nothing here allocates, opens a file or knows a socket; `no_std`, no dependencies
-//! (reading TOML sits behind the `toml` feature).
-#![cfg_attr(not(any(feature = "toml", test)), no_std)]
+//! (reading TOML sits behind the `toml` feature, the file beside a tag log behind `tag-map`).
+#![cfg_attr(not(any(feature = "tag-map", feature = "toml", test)), no_std)]
 
 pub mod account;
 pub mod address_map;
@@ -19,6 +19,8 @@ pub mod info;
 pub mod memory;
 pub mod record;
 pub mod tag_log;
+#[cfg(feature = "tag-map")]
+pub mod tag_map;
 pub mod tally;
 #[cfg(feature = "toml")]
 pub mod toml_memory;

@@ -52,11 +52,4 @@ pub mod report {
     pub(crate) mod gap;
 }
 
-/// The probe's tag maps, from their source.
-#[path = "../../probe/src/tag_map.rs"]
-pub mod tag_map;
-
-// The host's sources find the probe's tag maps here, without all else that the probe is.
-extern crate self as hmtt_probe;
-
 pub use sim::{input, memories};

@@ -11,5 +11,4 @@ pub mod ptrace;
 mod regular;
 pub mod selection;
 pub mod stubs;
-pub mod tag_map;
 pub mod unwind;

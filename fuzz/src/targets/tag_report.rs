@@ -2,10 +2,10 @@
 //! no name makes a line of its own.
 
 use hmtt_format::tag_log::{Chunk, Content, Header};
+use hmtt_format::tag_map::TagMap;
 
 use super::tag_log::log;
 use crate::report::calls::{Calls, Tables};
-use crate::tag_map::TagMap;
 use crate::tags::call_counts::CallCounts;
 use crate::tags::call_tree::{CallTree, Weight};
 use crate::tags::callgrind;

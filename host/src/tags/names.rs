@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use hmtt_probe::tag_map::{TagMap, TaggedBlock, TaggedFunction};
+use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction};
 
 /// Longest name, in characters; of a longer one the beginning. A name is printed with each call of it.
 const MAX_NAME: usize = 4096;

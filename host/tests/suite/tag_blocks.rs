@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hmtt_probe::tag_map::TagMap;
+use hmtt_format::tag_map::TagMap;
 use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use hmtt_format::tag_log::Ending;
+use hmtt_format::tag_map::TagMap;
 use hmtt_probe::elf::Image;
-use hmtt_probe::tag_map::TagMap;
 use serde_json::Value;
 
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use hmtt_format::tag_log::Ending;
-use hmtt_probe::tag_map::TagMap;
+use hmtt_format::tag_map::TagMap;
 
 use crate::scratch;
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};

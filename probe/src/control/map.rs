@@ -1,10 +1,11 @@
 //! A tagged process to what its tags' numbers stand for.
 
-use super::{Collector, Tagged};
-use crate::stubs::tags::CARD_STRIDE;
-use crate::tag_map::{
+use hmtt_format::tag_map::{
     Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, VERSION, Window,
 };
+
+use super::{Collector, Tagged};
+use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
     /// What numbers stand for. `sink`: its name; `window_base`: where the card sees the window, if that is

@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hmtt_format::tag_map::new_id;
 use nix::unistd::Pid;
 use rustix::fs::Timespec;
 use rustix::thread::futex;
@@ -31,7 +32,6 @@ use super::TagError;
 use crate::ptrace::Process;
 use crate::stubs::Few;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
-use crate::tag_map::new_id;
 use backing::Backing;
 pub use clock::tsc;
 use memory::Memory;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hmtt_format::escape;
 use hmtt_format::tag_log::Header;
+use hmtt_format::tag_map::{TagMap, TagMapError};
 use hmtt_host::report::calls::{Calls, Tables};
 use hmtt_host::tags::accesses::log_calls::LogIndex;
 use hmtt_host::tags::call_counts::CallCounts;
@@ -21,7 +22,6 @@ use hmtt_host::tags::names::Names;
 use hmtt_host::tags::stack::Listener;
 use hmtt_host::tags::threads::Threads;
 use hmtt_host::tags::timeline::Timeline;
-use hmtt_probe::tag_map::{TagMap, TagMapError};
 
 use super::format::BUFFER_BYTES;
 use super::output::{create, is_same_file};

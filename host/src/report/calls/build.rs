@@ -154,7 +154,7 @@ fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
 }
 
 fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
-    let block = |block: &hmtt_probe::tag_map::TaggedBlock| Block {
+    let block = |block: &hmtt_format::tag_map::TaggedBlock| Block {
         number: block.number,
         function: names.get(block.function).into_owned(),
         start: format!("{:x}", block.start),

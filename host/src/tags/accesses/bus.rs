@@ -6,7 +6,7 @@
 //! accesses that are not its own.
 
 use hmtt_format::tag_log::TagEvent;
-use hmtt_probe::tag_map::Window;
+use hmtt_format::tag_map::Window;
 
 use super::ledger::Ledger;
 use super::owners::Owners;

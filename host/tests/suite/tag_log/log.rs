@@ -6,7 +6,7 @@ use std::path::Path;
 use hmtt_format::tag_log::{
     Chunk, ClockPair, Content, Ending, HEADER_BYTES, Header, LossReason, TagEvent,
 };
-use hmtt_probe::tag_map::TagMap;
+use hmtt_format::tag_map::TagMap;
 
 /// What a log says.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hmtt_format::tag_log::{ClockPair, Content, Ending, Header, LossReason, Mark, TagEvent};
-use hmtt_probe::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
+use hmtt_format::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
 use serde_json::Value;
 
 use super::Log;

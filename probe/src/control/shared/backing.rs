@@ -12,12 +12,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use hmtt_format::tag_map::new_id;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::control::TagError;
 use crate::ptrace::{FileId, Process, PtraceError, mappings};
-use crate::tag_map::new_id;
 
 /// What the names of all such files begin with; 16 hexadecimal digits follow.
 const PREFIX: &str = "hmtt-tag-";

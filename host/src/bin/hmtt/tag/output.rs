@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use hmtt_format::tag_map::{TagMap, new_id};
 use hmtt_host::files::{Entry, Identity};
 use hmtt_probe::control::{
     CardWindow, LogOutput, LogSummary, MarkOutput, Output, TagError, Tagged,
 };
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
-use hmtt_probe::tag_map::{TagMap, new_id};
 
 use super::files::{Created, Unbegun, check_absent};
 

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use hmtt_format::tag_log::Header;
+use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction};
 use hmtt_host::report::calls::Calls;
 use hmtt_host::tags::accesses::bus::Bus;
 use hmtt_host::tags::call_counts::CallCounts;
 use hmtt_host::tags::call_tree::CallTree;
 use hmtt_host::tags::names::Names;
-use hmtt_probe::tag_map::{Exits, TagMap, TaggedFunction};
 
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};
