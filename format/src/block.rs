@@ -6,6 +6,7 @@
 
 use crate::config::Mode;
 use crate::fault::FaultKind;
+pub use crate::frame::UNIT_NONE;
 use crate::frame::{SYNC_WORDS, Sync};
 use crate::memory::PAGE_LOG2;
 use crate::record::{CountGroup, Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
@@ -253,10 +254,6 @@ impl<I: Iterator<Item = u64>> Block<I> {
         }
     }
 }
-
-/// The sync's log2 unit where neither lines nor pages are recorded: there are no numbers, and slices
-/// count as accesses.
-pub const UNIT_NONE: u8 = 0;
 
 /// log2 of the unit that a mode's numbers count. `line_log2`: of the line or burst in force.
 pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {

@@ -97,6 +97,10 @@ impl PayloadHeader {
     }
 }
 
+/// The sync's log2 unit where neither lines nor pages are recorded: there are no numbers, and slices
+/// count as accesses.
+pub const UNIT_NONE: u8 = 0;
+
 /// What makes a frame readable alone: the state the records before it have led to.
 ///
 /// ```text
@@ -144,7 +148,7 @@ impl Sync {
     /// Whether the frame has no numbers: neither lines nor pages are recorded, and slices count as
     /// accesses.
     pub const fn has_no_numbers(&self) -> bool {
-        self.unit_log2 == crate::block::UNIT_NONE
+        self.unit_log2 == UNIT_NONE
     }
 
     /// Unpacks the first two words of a frame.

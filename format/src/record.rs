@@ -19,6 +19,14 @@ pub use analysis::*;
 pub use half::*;
 pub use word_record::*;
 
+/// Low 48 bits: a clock as frames carry it.
+pub const CLOCK_MASK: u64 = (1 << 48) - 1;
+
+/// The first word of a record of a kind, with the rest of its high half.
+const fn head(kind: u32, rest: u32) -> u64 {
+    ((WORD_ESCAPE | kind << KIND_AT | rest) as u64) << 32
+}
+
 /// A word, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {

@@ -2,8 +2,7 @@
 //!
 //! None of them moves the clock of a frame or counts as an access.
 
-use super::word_record::{CLOCK_MASK, WordRecord, head};
-use super::{KIND_AT, WordError};
+use super::{CLOCK_MASK, head};
 
 /// Kind of an Interval record: opens a dump of the analysis.
 pub const KIND_INTERVAL: u32 = 6;
@@ -106,38 +105,4 @@ pub(super) fn hot_page(dump: u8, page: u32, count: u32, votes: u32) -> [u64; 2] 
     let first = head(KIND_HOT_PAGE, u32::from(dump) << DUMP_AT);
     let page = u64::from(page & ((1 << PAGE_BITS) - 1));
     [first | page, u64::from(count) << 32 | u64::from(votes)]
-}
-
-/// Reads a record whose kind is none of the traces'.
-#[inline]
-pub(super) fn decode(
-    word: u64,
-    mut next: impl FnMut() -> Option<u64>,
-) -> Result<WordRecord, WordError> {
-    let (first, low) = ((word >> 32) as u32, word as u32);
-    Ok(match first >> KIND_AT & 15 {
-        KIND_INTERVAL => WordRecord::Interval {
-            part: (first >> INTERVAL_PART_AT & 63) as u8,
-            clock: word & CLOCK_MASK,
-        },
-        KIND_COUNT => {
-            let code = first >> GROUP_AT & 15;
-            WordRecord::Count {
-                dump: (first >> DUMP_AT) as u8,
-                group: CountGroup::from_code(code).ok_or(WordError::UnknownGroup(code as u8))?,
-                index: (first & ((1 << GROUP_AT) - 1)) as u16,
-                value: low,
-            }
-        }
-        KIND_HOT_PAGE => {
-            let second = next().ok_or(WordError::WordMissing)?;
-            WordRecord::HotPage {
-                dump: (first >> DUMP_AT) as u8,
-                page: low & ((1 << PAGE_BITS) - 1),
-                count: (second >> 32) as u32,
-                votes: second as u32,
-            }
-        }
-        kind => return Err(WordError::UnknownKind(kind as u8)),
-    })
 }

@@ -1,8 +1,11 @@
 //! A record that takes whole words: tag, fault, page run, slice, and those of the analysis.
 
-use super::analysis::CountGroup;
+use super::analysis::{
+    CountGroup, DUMP_AT, GROUP_AT, INTERVAL_PART_AT, KIND_COUNT, KIND_HOT_PAGE, KIND_INTERVAL,
+    PAGE_BITS,
+};
 use super::half::{DELTA_AT, ESCAPE, WRITE_AT};
-use super::{WordError, analysis};
+use super::{CLOCK_MASK, WordError, analysis, head};
 use crate::fault::FaultKind;
 use crate::units::Direction;
 
@@ -164,14 +167,6 @@ pub enum WordRecord {
     },
 }
 
-/// Low 48 bits: a clock as frames carry it.
-pub const CLOCK_MASK: u64 = (1 << 48) - 1;
-
-/// The first word of a record of a kind, with the rest of its high half.
-pub(super) const fn head(kind: u32, rest: u32) -> u64 {
-    ((WORD_ESCAPE | kind << KIND_AT | rest) as u64) << 32
-}
-
 impl WordRecord {
     /// Packs the record into its first and, for longer records, further words.
     pub fn encode(self) -> (u64, [Option<u64>; 2]) {
@@ -279,7 +274,41 @@ impl WordRecord {
                     writes: second as u32,
                 }
             }
-            _ => analysis::decode(word, next)?,
+            _ => decode_analysis(word, next)?,
         })
     }
+}
+
+/// Reads a record whose kind is none of the traces'.
+#[inline]
+fn decode_analysis(
+    word: u64,
+    mut next: impl FnMut() -> Option<u64>,
+) -> Result<WordRecord, WordError> {
+    let (first, low) = ((word >> 32) as u32, word as u32);
+    Ok(match first >> KIND_AT & 15 {
+        KIND_INTERVAL => WordRecord::Interval {
+            part: (first >> INTERVAL_PART_AT & 63) as u8,
+            clock: word & CLOCK_MASK,
+        },
+        KIND_COUNT => {
+            let code = first >> GROUP_AT & 15;
+            WordRecord::Count {
+                dump: (first >> DUMP_AT) as u8,
+                group: CountGroup::from_code(code).ok_or(WordError::UnknownGroup(code as u8))?,
+                index: (first & ((1 << GROUP_AT) - 1)) as u16,
+                value: low,
+            }
+        }
+        KIND_HOT_PAGE => {
+            let second = next().ok_or(WordError::WordMissing)?;
+            WordRecord::HotPage {
+                dump: (first >> DUMP_AT) as u8,
+                page: low & ((1 << PAGE_BITS) - 1),
+                count: (second >> 32) as u32,
+                votes: second as u32,
+            }
+        }
+        kind => return Err(WordError::UnknownKind(kind as u8)),
+    })
 }

@@ -8,13 +8,14 @@
 //! The CRC-32 is that of the 12 bytes before it and the payload. A payload may be longer than is told here:
 //! a later version's has more at its end.
 
-use super::events::{EventDecoder, PREFIX_BYTES};
 use super::{Full, LogError, crc32, u32_at, u64_at};
 
 /// Bytes of a chunk before its payload.
 pub const CHUNK_HEADER_BYTES: usize = 16;
 /// Longest payload: more is damage.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// Bytes before the events of a chunk: the first one's time, their count.
+pub(super) const PREFIX_BYTES: usize = 12;
 const LENGTH_AT: usize = 8;
 const CRC_AT: usize = 12;
 
@@ -78,13 +79,6 @@ pub struct Events<'a> {
     pub count: u32,
     /// As [`EventDecoder`] takes them.
     pub packed: &'a [u8],
-}
-
-impl<'a> Events<'a> {
-    /// One after the other. `is_timed`: as in the log's header.
-    pub fn decode(&self, is_timed: bool) -> EventDecoder<'a> {
-        EventDecoder::new(self, is_timed)
-    }
 }
 
 /// Why events are missing.

@@ -9,7 +9,7 @@
 //! All are varints; in a timed log the ticks since the event before follow each. A distance is that of the
 //! stack pointer from the innermost open frame's ([`super::frames`], [`super::varint::fold`]).
 
-use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, seal};
+use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
 use super::frames::{Frame, Frames};
 use super::varint::{self, fold, unfold};
 use super::{Full, LogError, TagEvent};
@@ -18,8 +18,6 @@ use super::{Full, LogError, TagEvent};
 const KNOWN_EXITS: u64 = 3;
 const EXIT: u64 = KNOWN_EXITS;
 const ENTRIES: u64 = EXIT + 1;
-/// Bytes before the events of a chunk: the first one's time, their count.
-pub(super) const PREFIX_BYTES: usize = 12;
 /// Most bytes of an event: code of 33 bits, number, distance, time of 64.
 pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
 
@@ -137,6 +135,13 @@ pub struct EventDecoder<'a> {
     left: u32,
     tsc: u64,
     frames: Frames,
+}
+
+impl<'a> Events<'a> {
+    /// One after the other. `is_timed`: as in the log's header.
+    pub fn decode(&self, is_timed: bool) -> EventDecoder<'a> {
+        EventDecoder::new(self, is_timed)
+    }
 }
 
 impl<'a> EventDecoder<'a> {
