@@ -5,12 +5,15 @@
 
 mod blocks;
 mod body;
+mod call;
 mod flow;
 mod go;
+mod go_limits;
 mod islands;
 mod leaving;
 mod loops;
 mod marks;
+mod neighbours;
 mod refusal;
 mod region;
 mod rewrite;
@@ -26,16 +29,18 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use crate::elf::{Function, Image, Text};
 
 pub use blocks::{Block, Grain};
-pub use flow::Call;
+pub use call::Call;
 use flow::Flow;
-use islands::Neighbours;
 pub use leaving::Leaving;
+use neighbours::Neighbours;
 pub use refusal::Refusal;
-pub use rewrite::{Jump, Region, Rewrite, SHORT_BYTES};
+pub use rewrite::{Jump, Region, Rewrite};
 pub use sites::{Site, SiteKind};
 
 /// Bytes of a jump to anywhere within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
+/// `jmp rel8`.
+pub const SHORT_BYTES: u64 = 2;
 
 /// What all instructions of a file say.
 #[derive(Debug)]

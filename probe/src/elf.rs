@@ -25,7 +25,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disassembly::{JUMP_BYTES, Refusal};
 use crate::regular;
 pub use go::Go;
 use layout::{File, Layout};
@@ -266,27 +265,6 @@ impl Image {
         let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
         let main = self.functions.iter().find(named).map(|function| function.start);
         main.or_else(|| start::main(self))
-    }
-
-    /// Why the bytes in some range of the instructions are not those in memory; `None` if they are.
-    pub(crate) fn unsettled(&self, range: &Range<u64>) -> Option<Refusal> {
-        let first = |places: &[Range<u64>]| {
-            let place = places.get(places.partition_point(|place| place.end <= range.start))?;
-            (place.start < range.end).then_some(place.start.max(range.start))
-        };
-        let relocated = first(&self.relocated).map(Refusal::Relocated);
-        relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
-    }
-
-    /// Whether the call that ends before an address, and the function it is in, are in memory as they are in the file.
-    pub(crate) fn is_settled_call(&self, next: u64) -> bool {
-        if self.relocated.is_empty() && self.differing.is_empty() {
-            return true;
-        }
-        let call = next.saturating_sub(JUMP_BYTES as u64)..next;
-        let function = self.function_at(call.start);
-        let function = function.map_or(call.clone(), |one| one.start..one.start + one.size);
-        self.unsettled(&call).or_else(|| self.unsettled(&function)).is_none()
     }
 
     /// The number of the first call site that does not end before an address.

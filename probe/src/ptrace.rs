@@ -33,9 +33,9 @@ pub use launch::launch;
 pub use mapped::{MappedError, Memory, code_files, open as open_mapped, program, program_mapping};
 pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{Obstacle, command, obstacle};
-pub(crate) use stop::{detach, go_on, interrupt, listen};
+pub(crate) use stop::{detach, interrupt, listen};
 pub use wait::{SignalNumber, wait_for_end};
-pub(crate) use wait::{Status, is_ours, wait};
+pub(crate) use wait::{Status, go_on, is_ours, wait};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]

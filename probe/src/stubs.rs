@@ -33,12 +33,12 @@ pub use boundary::TagCode;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, is_call};
-use crate::unwind::{Origin, Row};
 pub use few::Few;
 use moved::{Moved, Room, encode};
 use order::{behind, in_order, jumps};
 use rows::Rows;
 pub(crate) use rows::SHARED_SAVED;
+pub use rows::{Origin, Row};
 pub use tags::{Sink, TagPlace, Tags};
 
 /// What stubs begin at multiples of: what processors fetch at once.

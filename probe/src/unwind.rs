@@ -23,6 +23,7 @@ mod symbol_file;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use crate::stubs::{Origin, Row};
 use encoder::Encoder;
 pub use symbol_file::{SymbolFile, frames};
 
@@ -30,44 +31,6 @@ pub use symbol_file::{SymbolFile, frames};
 pub const NODE_BYTES: usize = 64;
 /// Rows of one FDE at most. An unwinder finds the FDE by a binary search, and then reads its rows in turn.
 const ROWS_PER_FDE: usize = 64;
-
-/// Which original instruction a stub's instruction stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The one at this address.
-    At(u64),
-    /// The first instruction of the row is a copy of the one at this address, and the others lie at the same
-    /// distance from theirs.
-    Copy(u64),
-    /// The one to which `r11` leads, as [`crate::stubs`]' shared code has it. So many of its registers are on the stack.
-    Shared(u8),
-}
-
-/// What holds from one address of a stub up to the next row's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Address of the first instruction.
-    pub at: u64,
-    /// The original instruction.
-    pub origin: Origin,
-    /// Bytes by which the stack pointer is lower than the original instruction would find it.
-    pub lowered: u32,
-}
-
-impl Row {
-    /// Whether a row says the same as this one would if it went on up to there.
-    pub(crate) fn goes_on(&self, next: &Row) -> bool {
-        let distance = |row: &Row| match row.origin {
-            Origin::Copy(old) => Some(old.wrapping_sub(row.at)),
-            _ => None,
-        };
-        let same = match (distance(self), distance(next)) {
-            (None, None) => self.origin == next.origin,
-            (one, other) => one == other,
-        };
-        same && self.lowered == next.lowered
-    }
-}
 
 /// Where a table lies, and what it describes.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::patch::Changed;
+use super::changed::Changed;
 use crate::disassembly::Call;
 
 /// Bytes of the distance in a call.

@@ -1,14 +1,15 @@
 //! What can go wrong.
 
+use std::io;
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use super::shared::window::WindowError;
 use crate::elf::ElfError;
 use crate::ptrace::seccomp::Forbidden;
 use crate::ptrace::{MappedError, PtraceError};
 use crate::stubs::StubError;
+use crate::stubs::layout::PAGE_BYTES;
 
 /// Why a process cannot be tagged.
 #[derive(Debug, thiserror::Error)]
@@ -124,4 +125,30 @@ pub enum TagError {
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Why a window cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// Its file cannot be opened.
+    #[error("cannot open {}", .0.display())]
+    Open(PathBuf, #[source] io::Error),
+    /// It does not begin with a page.
+    #[error("{}: a window begins at a multiple of {PAGE_BYTES}, not at {offset}", .path.display())]
+    Offset {
+        /// Its file.
+        path: PathBuf,
+        /// Where it is to begin.
+        offset: u64,
+    },
+    /// It is too small.
+    #[error("{}: {needed} bytes are needed for so many functions, {found} are there", .path.display())]
+    TooSmall {
+        /// Its file.
+        path: PathBuf,
+        /// Bytes that all events need.
+        needed: u64,
+        /// Bytes it has.
+        found: u64,
+    },
 }

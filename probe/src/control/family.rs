@@ -18,8 +18,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::follow::Ending;
-use super::sample::Sampler;
+use super::ending::Ending;
+use super::sampler::Sampler;
 use super::signal_frames::Delivered;
 use super::{Output, Start, TagError, Tagged};
 use crate::ptrace::{

@@ -9,10 +9,11 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
+use super::ending::Ending;
 use super::family::{Family, Keeper};
-use super::sample::{EVERY, Sampler};
+use super::sampler::{EVERY, Sampler};
 use super::{Start, TagError, Tagged};
-use crate::ptrace::{PtraceError, SignalNumber};
+use crate::ptrace::PtraceError;
 
 /// How often threads are looked at when no signal says that something has happened.
 const TICK: Duration = Duration::from_millis(20);
@@ -20,30 +21,6 @@ const TICK: Duration = Duration::from_millis(20);
 /// Most events that are looked at before signals to us are: a program whose threads get signals faster than we look at
 /// them does not keep us from being asked to leave.
 const EVENTS: usize = 64;
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// With this status.
-    Exited(i32),
-    /// By a signal.
-    Signaled(SignalNumber),
-    /// It has become another program.
-    Replaced,
-    /// We were asked to leave it; it goes on without tags.
-    Detached,
-}
-
-impl From<Ending> for hmtt_format::tag_log::Ending {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Exited(status) => Self::Exited(status),
-            Ending::Signaled(signal) => Self::Signaled(signal.0),
-            Ending::Replaced => Self::Replaced,
-            Ending::Detached => Self::Detached,
-        }
-    }
-}
 
 /// Follows one process until it ends, becomes another program, or one of the signals `detach`, which are
 /// blocked, comes. Its threads stand still when this begins, and unless it has ended when it is over. Its

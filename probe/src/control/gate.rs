@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
+use super::described::Described;
 use super::loaded::Loaded;
 use super::patch::{self, Patched, Plan};
 use super::shared::Shared;
-use super::unwind::Described;
 use super::{TagError, Tagged, areas, linker};
 use crate::disassembly::{Grain, Refusal};
 use crate::elf::Function;

@@ -6,17 +6,18 @@ use std::path::PathBuf;
 
 use super::TagError;
 use super::calls;
+use super::changed::Changed;
+use super::described::Described;
 use super::edits::{self, Edit};
 use super::linkage;
 use super::loaded::Loaded;
 use super::shared::Overwritten;
-use super::unwind::Described;
 use crate::disassembly::{Block, Call, Grain, Refusal, Rewrite, bytes_of};
 use crate::elf::Function;
 use crate::ptrace::{Interrupted, Process, PtraceError, mappings};
 use crate::stubs::lookup;
 use crate::stubs::restorer::{Entry, list_bytes};
-use crate::stubs::{Changes, Few, Lookup, Sink, StubError, Stubs, TagCode};
+use crate::stubs::{Few, Lookup, Sink, StubError, Stubs, TagCode};
 
 /// Room for what tags share.
 const SHARED_BYTES: u64 = 1024;
@@ -82,22 +83,6 @@ pub(super) struct Plan {
     sink: Sink,
     /// What a function is to look up, if it is among them.
     pub lookup: Option<Lookup>,
-}
-
-/// A function whose stubs are made.
-pub(super) struct Changed {
-    pub function: Function,
-    number: u32,
-    rewrite: Rewrite,
-    pub changes: Changes,
-}
-
-impl Changed {
-    /// How many numbers it takes: its own and those of its blocks that are seen.
-    fn numbers(&self) -> u32 {
-        let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());
-        1 + seen.count() as u32
-    }
 }
 
 /// Looks at the chosen functions.

@@ -156,7 +156,7 @@ impl Shared {
     ///
     /// # Errors
     /// If it cannot be mapped here.
-    pub(crate) fn over(
+    pub fn over(
         file: &File,
         bytes: u64,
         pid: Pid,

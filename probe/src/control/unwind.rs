@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use super::described::Described;
 use super::gate::{Gate, Purpose};
 use super::loaded::Loaded;
 use super::patch::{self, Planned};
@@ -22,7 +23,7 @@ use crate::elf::Function;
 use crate::ptrace::{PtraceError, code_files, mappings};
 use crate::stubs::lookup::{MAGIC, node};
 use crate::stubs::{Lookup, Sink};
-use crate::unwind::{self, NODE_BYTES, Row};
+use crate::unwind::{self, NODE_BYTES};
 
 /// What unwinders call.
 const FUNCTION: &str = "_dl_find_object";
@@ -32,15 +33,6 @@ const C_LIBRARY: &str = "libc.so";
 const HANDLER_BYTES: u64 = 1 << 20;
 /// Bytes of an address.
 const ADDRESS_BYTES: u64 = 8;
-
-/// Stubs to be described.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Described {
-    /// In ascending order, in addresses of the file.
-    pub rows: Vec<Row>,
-    /// Address behind the last one.
-    pub end: u64,
-}
 
 impl Tagged {
     /// Makes an empty list of tables.

@@ -9,9 +9,10 @@ use std::ops::Range;
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 
+use super::call::Call;
 use super::go;
 use super::marks::Marks;
-use super::{JUMP_BYTES, branch_target, bytes_of, in_parallel, instructions, is_call};
+use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
 use crate::elf::{Image, Text};
 
 /// Longest jump table that is read, in entries.
@@ -35,22 +36,6 @@ pub struct Flow {
     calls: Vec<Call>,
     /// Functions of Go that others call which do not check the stack.
     unchecked: HashSet<u64>,
-}
-
-/// A call that says where it leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Address behind it: its last four bytes are the distance from there.
-    pub next: u64,
-    /// Where it leads.
-    pub target: u64,
-}
-
-impl Call {
-    /// Where its operation code is: prefixes come before.
-    fn start(&self) -> u64 {
-        self.next - JUMP_BYTES as u64
-    }
 }
 
 impl Flow {

@@ -1,6 +1,10 @@
 //! Why something is left as it is.
 
 use std::fmt;
+use std::ops::Range;
+
+use super::JUMP_BYTES;
+use crate::elf::Image;
 
 /// Why there can be no tag at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,5 +79,28 @@ impl fmt::Display for Refusal {
             }
             Refusal::GoBlock => write!(f, "blocks of functions of Go are not tagged"),
         }
+    }
+}
+
+impl Image {
+    /// Why the bytes in some range of the instructions are not those in memory; `None` if they are.
+    pub(crate) fn unsettled(&self, range: &Range<u64>) -> Option<Refusal> {
+        let first = |places: &[Range<u64>]| {
+            let place = places.get(places.partition_point(|place| place.end <= range.start))?;
+            (place.start < range.end).then_some(place.start.max(range.start))
+        };
+        let relocated = first(&self.relocated).map(Refusal::Relocated);
+        relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
+    }
+
+    /// Whether the call that ends before an address, and the function it is in, are in memory as they are in the file.
+    pub(crate) fn is_settled_call(&self, next: u64) -> bool {
+        if self.relocated.is_empty() && self.differing.is_empty() {
+            return true;
+        }
+        let call = next.saturating_sub(JUMP_BYTES as u64)..next;
+        let function = self.function_at(call.start);
+        let function = function.map_or(call.clone(), |one| one.start..one.start + one.size);
+        self.unsettled(&call).or_else(|| self.unsettled(&function)).is_none()
     }
 }

@@ -18,12 +18,10 @@ use super::body::Body;
 use super::flow::Flow;
 use super::leaving::{self, Leaving};
 use super::region::{Ground, Span};
-use super::{JUMP_BYTES, Refusal, branch_target, is_call};
+use super::{JUMP_BYTES, Refusal, SHORT_BYTES, branch_target, is_call};
 use crate::elf::{Function, Image};
 use spans::Spans;
 
-/// `jmp rel8`.
-pub const SHORT_BYTES: u64 = 2;
 /// Small functions are moved whole if they can be: one jump instead of one in and one out.
 const WHOLE: u64 = 320;
 /// How far a region around a place may reach, in instructions.

@@ -70,7 +70,7 @@ const RUNTIME: [&str; 5] = ["runtime.", "runtime/", "internal/", "syscall.", "re
 
 /// A function, as Go's runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GoFunction {
+pub struct GoFunction {
     /// Address of its first instruction.
     pub start: u64,
     /// Where the next one begins.

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::seccomp;
-use super::site::{Return, Site};
+use super::site::{Mask, Return, Site};
 use super::wait::{resume, wait_unless_dead};
 use super::{Process, PtraceError, SignalNumber, Standing, Status};
 
@@ -181,9 +181,6 @@ impl Process {
         }
     }
 }
-
-/// A set of signals as the kernel has it.
-pub(super) type Mask = u64;
 
 /// The signals that a thread does not get for now.
 fn mask(thread: Pid) -> Result<Mask, PtraceError> {

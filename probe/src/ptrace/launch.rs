@@ -10,7 +10,8 @@ use nix::fcntl::OFlag;
 use nix::sys::ptrace;
 use nix::unistd::{ForkResult, execvp, fork, pipe2};
 
-use super::stop::{OPTIONS, wait_for_exec};
+use super::stop::wait_for_exec;
+use super::wait::OPTIONS;
 use super::{Process, PtraceError, inherited, obstacle};
 
 /// Exit status of a child that could not become the program, which nobody sees.

@@ -1,10 +1,13 @@
 //! Reads files of `/proc` in few system calls: their sizes are not known beforehand, and some are read at each signal.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 use nix::unistd::Pid;
+
+use super::PtraceError;
 
 /// Bytes that most of these files have less of.
 const USUAL_BYTES: usize = 16 << 10;
@@ -18,6 +21,14 @@ pub(crate) fn read(thread: Pid, name: &str) -> io::Result<Vec<u8>> {
     // Without the limit, its size would be asked for, which the kernel does not know.
     File::open(format!("/proc/{thread}/{name}"))?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The threads of a process, as far as they have not ended.
+pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let entries = entries.map_err(|_| PtraceError::Ended(pid))?;
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    Ok(entries.flatten().filter_map(number).map(Pid::from_raw).collect())
 }
 
 /// `status` of the thread that was read last, kept open: reading it again is one system call.

@@ -103,7 +103,7 @@ pub(crate) fn log_calls() -> [Call; 3] {
 /// # Errors
 /// [`PtraceError::Ended`]
 pub fn restrained(pid: Pid) -> Result<Option<(Pid, Mode)>, PtraceError> {
-    for thread in super::stop::threads(pid)? {
+    for thread in super::proc::threads(pid)? {
         match mode(thread) {
             Ok(Mode::Off) | Err(PtraceError::Ended(_)) => {}
             Ok(mode) => return Ok(Some((thread, mode))),

@@ -27,9 +27,11 @@ use iced_x86::code_asm::*;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
-use super::inject::Mask;
 use super::seccomp::Call;
 use super::{FileId, Mapping, Process, PtraceError, mapped, mappings};
+
+/// A set of signals as the kernel has it.
+pub(super) type Mask = u64;
 
 /// Room for the code and what it puts back, in bytes.
 const CODE_BYTES: usize = 288;

@@ -12,8 +12,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::stop::{OPTIONS, go_on, threads};
-use super::wait::{is_at_exit, wait_unless_dead_and};
+use super::proc::threads;
+use super::wait::{OPTIONS, go_on, is_at_exit, wait_unless_dead_and};
 use super::{Child, Process, PtraceError, Standing, Status, wait};
 
 /// What has become of a thread that was to be stopped.

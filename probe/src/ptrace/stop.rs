@@ -7,21 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::ptrace::{self, Options};
+use nix::sys::ptrace;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
+use super::proc::threads;
 use super::stand_still::Stopped;
-use super::wait::{is_running, resume};
+use super::wait::{OPTIONS, go_on, is_running, resume};
 use super::{Process, PtraceError, SignalNumber, Standing, Status, obstacle, seccomp, wait};
-
-/// What the kernel tells us of.
-pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
-    .union(Options::PTRACE_O_TRACEFORK)
-    .union(Options::PTRACE_O_TRACEVFORK)
-    .union(Options::PTRACE_O_TRACEEXEC)
-    .union(Options::PTRACE_O_TRACEEXIT)
-    .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// How often, and how long, a process that waits for its child is waited for: a second in all.
 const TRIES: usize = 200;
@@ -47,22 +40,6 @@ pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
             Status::Stopped(_, signal) => go_on(child, Some(signal))?,
             _ => go_on(child, None)?,
         }
-    }
-}
-
-/// The threads of a process, as far as they have not ended.
-pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let entries = entries.map_err(|_| PtraceError::Ended(pid))?;
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    Ok(entries.flatten().filter_map(number).map(Pid::from_raw).collect())
-}
-
-/// Lets a thread go on; one that is no more has gone.
-pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
-    match resume(libc::PTRACE_CONT, thread, signal) {
-        Err(Errno::ESRCH) => Ok(()),
-        other => other.map_err(PtraceError::new(thread, "continue")),
     }
 }
 

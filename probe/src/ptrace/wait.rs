@@ -6,13 +6,24 @@ use std::fmt;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::ptrace::Options;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
+use super::PtraceError;
+
 /// How often others are let run, and then how long, until a thread has stopped.
 const YIELDS: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(50);
+
+/// What the kernel tells us of.
+pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
+    .union(Options::PTRACE_O_TRACEFORK)
+    .union(Options::PTRACE_O_TRACEVFORK)
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACEEXIT)
+    .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// Any signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,4 +187,12 @@ pub(super) fn resume(
     let number = signal.map_or(0, |signal| signal.0);
     // SAFETY: these requests take no memory.
     Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) }).map(drop)
+}
+
+/// Lets a thread go on; one that is no more has gone.
+pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match resume(libc::PTRACE_CONT, thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "continue")),
+    }
 }

@@ -5,8 +5,8 @@ use iced_x86::{
     InstructionBlock, MemoryOperand, Register,
 };
 
+use super::rows::Origin;
 use super::{StubError, TagPlace, Tags};
-use crate::unwind::Origin;
 
 /// Most bytes that one instruction of no meaning can stand for.
 const DECLARED_BYTES: usize = 16;

@@ -7,7 +7,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::super::TagError;
-use super::super::follow::Ending;
+use super::super::ending::Ending;
 use super::{Family, Member};
 use crate::ptrace::{self, Process, PtraceError, Standing, Status, wait};
 

@@ -49,7 +49,7 @@ impl Counts {
     }
 
     /// Counters of no functions yet, in memory whose slots have room for them.
-    pub(crate) fn over(shared: Arc<Shared>, inherited: Option<Inherited>) -> Self {
+    pub fn over(shared: Arc<Shared>, inherited: Option<Inherited>) -> Self {
         let slots = Slots::new(Arc::clone(&shared), inherited);
         Counts { shared, slots, functions: 0, began: Instant::now(), ended: Vec::new() }
     }

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -17,7 +16,7 @@ use nix::unistd::Pid;
 
 use super::backing::take;
 use super::{Shared, slots::set_gs};
-use crate::control::TagError;
+use crate::control::{TagError, WindowError};
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
@@ -41,32 +40,6 @@ impl CardWindow {
     pub fn check(&self) -> Result<(), WindowError> {
         check(self, &open(self)?, CARD_STRIDE).map(drop)
     }
-}
-
-/// Why a window cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum WindowError {
-    /// Its file cannot be opened.
-    #[error("cannot open {}", .0.display())]
-    Open(PathBuf, #[source] io::Error),
-    /// It does not begin with a page.
-    #[error("{}: a window begins at a multiple of {PAGE_BYTES}, not at {offset}", .path.display())]
-    Offset {
-        /// Its file.
-        path: PathBuf,
-        /// Where it is to begin.
-        offset: u64,
-    },
-    /// It is too small.
-    #[error("{}: {needed} bytes are needed for so many functions, {found} are there", .path.display())]
-    TooSmall {
-        /// Its file.
-        path: PathBuf,
-        /// Bytes that all events need.
-        needed: u64,
-        /// Bytes it has.
-        found: u64,
-    },
 }
 
 /// A window that a process has mapped.
