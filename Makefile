@@ -9,7 +9,7 @@ setup:
 # A recorded vector through the simulated card, over a virtual wire, into hmtt-recv, and verified.
 # Needs no root: it runs in network and user namespaces of its own.
 demo: setup
-	@cargo build --quiet -p hmtt-sim -p hmtt-host --bins
+	@cargo build --quiet -p hmtt-sim -p hmtt-host -p hmtt-cli --bins
 	@sh tools/demo.sh
 
 # Debian's compiler comes without clippy.
@@ -39,7 +39,7 @@ bitstream: setup
 # The simulated card, the receiver beside tcpdump and dumpcap, decoding, logs of tags, and tagged programs beside other
 # tools. The receiver's part writes 10 GB to target/bench and removes them.
 bench: setup
-	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-tests --bins
+	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
 	cargo run --quiet --release -p hmtt-tests --bin bench_decode
 	cargo run --quiet --release -p hmtt-tests --bin bench_forged
@@ -57,9 +57,9 @@ fuzz: setup
 	cargo run --quiet --release -p hmtt-tests --bin fuzz -- $(SECONDS) $(SEED)
 	PROPTEST_CASES=100000 cargo test --quiet --release -p hmtt-probe --lib whatever_is
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
-	cargo test --quiet --release -p hmtt-host --test suite a_hostile_program_harms_itself_only
+	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_itself_only
 
 # Programs of Go under tags again and again, RUNS times in each way: make long RUNS=100
 RUNS = 100
 long: setup
-	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-host --test suite tag_go
+	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go

@@ -7,9 +7,11 @@
 mod batch;
 pub mod fallback;
 mod interface;
+mod mapping;
 pub mod privileges;
 pub mod queue;
 pub mod ring;
+mod socket;
 mod standing;
 
 use std::io;
@@ -19,7 +21,7 @@ pub use batch::{Batch, Captured};
 pub use interface::Interface;
 pub use standing::Standing;
 
-use crate::pcapng::InterfaceStatistics;
+use hmtt::pcapng::InterfaceStatistics;
 
 /// Milliseconds after which frames are handed on though more would fit, and requests to stop seen.
 pub const WAIT_MILLIS: u32 = 50;

@@ -20,6 +20,7 @@ mod observer;
 mod outcome;
 mod recorder;
 mod snapshot;
+pub mod summary;
 
 pub use capture_files::{CaptureFiles, FilePlan, Rotation, Target, descriptor, inherited};
 pub use clock_steps::{ClockStep, ClockSteps};

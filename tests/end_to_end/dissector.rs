@@ -10,7 +10,7 @@ use crate::captures::{decode, lines, path, replay};
 
 /// The values of fields that stand side by side in each frame, one row for each record.
 fn rows(fields: &[&str], capture: &Path) -> Vec<Vec<u64>> {
-    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/wireshark/hmtt.lua");
+    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/wireshark/hmtt.lua");
     let mut tshark = Command::new("tshark");
     tshark.args(["-X", &format!("lua_script:{}", path(&plugin)), "-r", path(capture)]);
     tshark.args(["-T", "fields", "-E", "separator=;"]);

@@ -17,5 +17,6 @@ mod readers;
 mod recording;
 mod saturation;
 mod tags;
+mod terminal;
 mod unseen;
 mod wire;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::ring::Block;
+use super::mapping::Block;
 
 /// A frame as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

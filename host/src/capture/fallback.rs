@@ -5,11 +5,11 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
+use hmtt::pcapng::InterfaceStatistics;
 use hmtt_format::frame::{ETHER_TYPE, MAC_HEADER_BYTES, MAX_FRAME_BYTES};
 use pnet_datalink::{Channel, Config, DataLinkReceiver};
 
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
-use crate::pcapng::InterfaceStatistics;
 
 /// Room for one frame and whatever the interface adds to it.
 const READ_BYTES: usize = MAX_FRAME_BYTES + 512;

@@ -10,9 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use hmtt::pcapng::InterfaceStatistics;
+
 use super::standing::Standing;
 use super::{Batch, CaptureError, Source, WAIT_MILLIS};
-use crate::pcapng::InterfaceStatistics;
 
 /// What comes out of the queue.
 #[derive(Debug)]

@@ -23,9 +23,6 @@
 //! the binding are in place; the card's destination is nobody's, so the interface listens
 //! promiscuously.
 
-mod mapping;
-mod socket;
-
 use std::ffi::c_int;
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -33,21 +30,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
+use hmtt::pcapng::InterfaceStatistics;
+use libc::{tpacket_hdr_v1, tpacket3_hdr};
 
 use super::batch::Span;
-pub(super) use mapping::Block;
-use mapping::Mapping;
-use socket::{
+pub use super::mapping::BLOCK_BYTES;
+use super::mapping::{BLOCK_HEADER, Block, Mapping};
+use super::socket::{
     bind, find_interface, get_option, listen_promiscuously, packet_socket, refuse_all, set_option,
     wait,
 };
-
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
-use crate::pcapng::InterfaceStatistics;
 
-/// Bytes of a block; the largest frame is a small part of it, so little is left unused.
-pub const BLOCK_BYTES: usize = 1 << 20;
 /// Smallest ring: the kernel fills one block while we copy another.
 pub const MIN_BLOCKS: usize = 2;
 /// Divides [`BLOCK_BYTES`]; in version 3 frames are packed and this only has to be plausible.
@@ -59,11 +53,8 @@ const PATIENCE: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
 /// The kernel calls a ring readable while its last block is on loan; then this long is slept instead.
 const NAP: Duration = Duration::from_millis(2);
 
-const BLOCK_HEADER: usize = offset_of!(tpacket_block_desc, hdr);
-const BLOCK_STATUS: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, block_status);
 const BLOCK_FRAMES: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, num_pkts);
 const BLOCK_FIRST: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
-const BLOCK_LENGTH: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, blk_len);
 
 /// An open ring.
 pub struct Ring {

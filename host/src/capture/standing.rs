@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hmtt::pcapng::InterfaceStatistics;
+
 use super::CaptureError;
-use crate::pcapng::InterfaceStatistics;
 
 /// How a source is doing.
 #[derive(Debug, Default)]

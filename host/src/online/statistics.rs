@@ -18,8 +18,9 @@ pub use pages::MAX_TRACKED_PAGES;
 
 use std::cmp::Reverse;
 
+use hmtt::decode::Frame;
+
 use super::activity::{Activity, BankUse, HotPage, Seen};
-use crate::decode::Frame;
 
 /// What to state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

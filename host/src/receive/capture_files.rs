@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use hmtt::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 use hmtt_format::escape;
 
 use crate::capture::Captured;
 use crate::files::{Directory, Leftover, LostFiles, Output, Series, Stop, Syncer, WriteError};
-use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 use one::{Closed, Make, begin, begin_single, finish, head, now};
 use target::Resolved;
 pub use target::{Target, descriptor, inherited};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use hmtt::decode::wire::WireCounts;
+use hmtt::decode::{Item, Origin, Wire, earlier_report};
+use hmtt::pcapng::{Description, InterfaceStatistics};
 use hmtt_format::Report;
 use serde::Serialize;
 
 use super::capture_files::Statistics;
 use super::{ClockStep, ClockSteps, Link};
 use crate::capture::{Captured, Standing};
-use crate::decode::wire::WireCounts;
-use crate::decode::{Item, Origin, Wire, earlier_report};
-use crate::pcapng::{Description, InterfaceStatistics};
 
 /// Gaps that the comment of a statistics block lists; the frames tell of all.
 const COMMENTED_GAPS: usize = 50;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime};
 
+use hmtt::pcapng::Description;
 use hmtt_format::frame::END_REPEATS;
 
 use super::capture_files::{CaptureFiles, Statistics};
@@ -16,7 +17,6 @@ use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
 use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
 use crate::files::WriteError;
-use crate::pcapng::Description;
 
 /// Frames that came are in the file after this time, unless the disk is too slow for them.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

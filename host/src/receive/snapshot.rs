@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use hmtt::decode::Counts;
+use hmtt::pcapng::InterfaceStatistics;
 use serde::Serialize;
 
 use super::ClockSteps;
-use crate::decode::Counts;
 use crate::files::LostFiles;
-use crate::pcapng::InterfaceStatistics;
 
 /// What one interface has brought.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -1,74 +1,14 @@
-//! The commands as their users meet them: output, exit codes, complaints.
-//!
-//! Golden files are in `tests/snapshots`; `INSTA_UPDATE=always cargo test -p hmtt-host` blesses them.
+//! What `hmtt-recv` says of itself, what it refuses, and why.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
-use hmtt_format::FaultKind;
-use hmtt_format::record::{PageRun, TagSource, WordRecord};
-use hmtt_host::decode::Item;
 use hmtt_host::files::{DiskFile, Entry};
+use hmtt_test_support::programs::told;
 
-use crate::card::Card;
-use crate::{capture, capture_file, hmtt, scratch, skipped};
-
-/// One of everything, two gaps included.
-fn sample() -> Vec<Vec<u8>> {
-    let mut card = Card::new();
-    card.tag_window = Some(0x1000_0000);
-    let mut frames = vec![card.info(), card.data(6).0];
-    card.data(4);
-    frames.push(card.data(3).0);
-    (card.lost, card.accesses) = (5, card.accesses + 2);
-    let read = TagSource::Window(hmtt_format::Direction::Read);
-    let records = [
-        WordRecord::Tag { delta: 3, source: read, value: 0x20 },
-        WordRecord::Tag { delta: 3, source: TagSource::Mark, value: 0x107 },
-        WordRecord::Fault { delta: 3, kind: FaultKind::RefreshOpen, bank: 1 },
-        WordRecord::Slice { code: 0, partial: None, start: 0, reads: 4, writes: 2 },
-        WordRecord::Slice { code: 0, partial: Some(30), start: 100, reads: 1, writes: 1 },
-    ];
-    frames.push(card.records(&records, 1, 9));
-    card.unit_log2 = 12;
-    let run = PageRun { number: 0x1f, reads: 2, writes: 1, duration: 20 };
-    frames.push(card.records(&[WordRecord::Page { delta: 4, run }], 3, 4));
-    frames.extend([card.end(), card.end(), card.end()]);
-    frames
-}
-
-/// What a command wrote, and how it ended, as one text.
-pub fn told(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    let separator = if stderr.is_empty() { "" } else { "--- standard error\n" };
-    format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
-}
-
-pub fn check(name: &str, told: &str) {
-    insta::with_settings!({
-        snapshot_path => "../snapshots",
-        prepend_module_to_snapshot => false,
-        omit_expression => true,
-        filters => vec![(scratch_pattern().as_str(), "SCRATCH/")],
-    }, { insta::assert_snapshot!(name, told) });
-}
-
-/// The scratch folder as a pattern that matches it literally.
-fn scratch_pattern() -> String {
-    let folder = format!("{}/", env!("CARGO_TARGET_TMPDIR"));
-    folder
-        .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() || letter == '/' {
-                letter.to_string()
-            } else {
-                format!("\\{letter}")
-            }
-        })
-        .collect()
-}
+use crate::live::{Play, SEND_ALL, frames_of, perform, session};
+use crate::online::golden;
+use crate::{scratch, skipped};
 
 fn hmtt_recv(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hmtt-recv"))
@@ -78,111 +18,78 @@ fn hmtt_recv(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+/// Checks that this is wrong usage, and that the complaint has these words.
+fn assert_wrong_usage(output: &Output, words: &str) {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains(words), "{complaint}");
 }
 
 #[test]
 fn help_says_what_there_is() {
-    check("help-hmtt", &told(&hmtt(&["--help"])));
-    check("help-hmtt-decode", &told(&hmtt(&["decode", "--help"])));
-    check("help-hmtt-convert", &told(&hmtt(&["convert", "--help"])));
-    check("help-hmtt-info", &told(&hmtt(&["info", "--help"])));
-    check("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
+    golden("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
 }
 
 #[test]
-fn every_format_states_accesses_and_gaps() {
-    let file = capture_file("sample-decode.pcapng", &sample());
-    for format in ["text", "csv", "jsonl"] {
-        let output = hmtt(&["decode", text(&file), "--format", format]);
-        check(&format!("decode-{format}"), &told(&output));
+fn a_limit_of_nothing_is_wrong_usage_and_says_why() {
+    assert_wrong_usage(&hmtt_recv(&["lo", "-c", "0"]), "after 0 frames nothing is captured");
+    assert_wrong_usage(&hmtt_recv(&["lo", "-c", "many"]), "expected a number of frames");
+    for name in ["duration", "filesize", "files", "packets"] {
+        let condition = format!("{name}:0");
+        for option in ["-a", "-b"] {
+            let refused = hmtt_recv(&["lo", "-w", "x.pcapng", option, &condition]);
+            assert_wrong_usage(&refused, &format!("{condition} is met before the first frame"));
+        }
     }
 }
 
 #[test]
-fn info_is_what_the_capture_says_of_itself() {
-    let file = capture_file("sample-info.pcapng", &sample());
-    check("info", &told(&hmtt(&["info", text(&file)])));
-    check("info-json", &told(&hmtt(&["info", text(&file), "--json"])));
+fn an_interface_is_named_once_whichever_way() {
+    let refused = hmtt_recv(&["-i", "veth0", "veth2", "--interface", "veth2"]);
+    assert_wrong_usage(&refused, "interface veth2 is named twice");
 }
 
 #[test]
-fn a_decoded_capture_is_its_truth_file() {
-    let (frames, truth) = Card::new().session(50, 370);
-    let mut expected = String::from("# clock R|W physical_byte_address_hex\n");
-    truth.iter().for_each(|access| expected += &format!("{access}\n"));
-    let file = capture_file("truth.pcapng", &frames);
-    let written = scratch("truth.txt");
-    let output = hmtt(&["decode", text(&file), "-o", text(&written)]);
-    assert_eq!(told(&output), "--- exit code 0\n");
-    assert!(fs::read_to_string(written).unwrap() == expected);
+fn a_folder_takes_no_capture() {
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for extra in [&[][..], &["-f"], &["-b", "files:2", "-b", "packets:5"]] {
+        let arguments = [&["veth1", "-w", folder], extra].concat();
+        let Some(refused) = perform("folder", &session(1), Play::default(), &arguments) else {
+            return;
+        };
+        assert!(refused.log.contains("is a directory; name a file in it"), "{}", refused.log);
+    }
 }
 
 #[test]
-fn unreadable_captures_are_refused_with_place_and_remedy() {
-    let missing = scratch("missing.pcapng");
-    check("decode-missing", &told(&hmtt(&["decode", text(&missing)])));
-    let foreign = scratch("foreign.pcapng");
-    fs::write(&foreign, [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    check("decode-foreign", &told(&hmtt(&["decode", text(&foreign)])));
-
-    let mut bytes = capture(&Card::new().session(3, 4).0);
-    let third = bytes.len() - 300;
-    bytes[third..].fill(0xff);
-    let damaged = scratch("damaged.pcapng");
-    fs::write(&damaged, bytes).unwrap();
-    check("decode-damaged", &told(&hmtt(&["decode", text(&damaged)])));
+fn a_named_pipe_takes_a_capture_as_a_stream() {
+    let frames = session(300);
+    for (name, extra) in [("pipe", &[][..]), ("pipe-forced", &["-f"]), ("pipe-zstd", &["--zstd"])] {
+        let pipe = scratch(&format!("{name}.fifo"));
+        let read = scratch(&format!("{name}-read.pcapng"));
+        let prepare = format!(
+            "mkfifo '{pipe}'; cat '{pipe}' >'{read}' & reader=$!",
+            pipe = pipe.display(),
+            read = read.display()
+        );
+        let play = Play { prepare: &prepare, play: SEND_ALL, after: "wait $reader" };
+        let arguments = [&["veth1", "--until-end", "-w", pipe.to_str().unwrap()], extra].concat();
+        let Some(received) = perform(name, &frames, play, &arguments) else { return };
+        assert_eq!(received.status, 0, "{}", received.log);
+        assert!(frames_of(&read) == frames, "{}", received.log);
+    }
 }
 
 #[test]
-fn a_capture_whose_writer_was_killed_is_read_to_its_end() {
-    let mut bytes = capture(&Card::new().session(3, 4).0);
-    bytes.truncate(bytes.len() - 500);
-    let file = scratch("killed.pcapng");
-    fs::write(&file, bytes).unwrap();
-    check("decode-killed", &told(&hmtt(&["decode", text(&file)])));
+fn a_named_pipe_takes_no_series() {
+    let pipe = scratch("series.fifo");
+    if !Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+        return skipped("no mkfifo");
+    }
+    let arguments = ["veth1", "-w", pipe.to_str().unwrap(), "-b", "packets:5"];
+    let Some(refused) = perform("series", &session(1), Play::default(), &arguments) else { return };
+    assert!(refused.log.contains("is a named pipe: it takes one capture"), "{}", refused.log);
 }
-
-#[test]
-fn malformed_frames_are_named_and_skipped() {
-    let mut frames = Card::new().session(3, 4).0;
-    frames[2][15] = 200;
-    let file = capture_file("malformed.pcapng", &frames);
-    check("decode-malformed", &told(&hmtt(&["decode", text(&file)])));
-}
-
-#[test]
-fn a_capture_is_never_its_own_output() {
-    let file = capture_file("own-output.pcapng", &sample());
-    let before = fs::read(&file).unwrap();
-    let output = hmtt(&["decode", text(&file), "-f", "-o", text(&file)]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(fs::read(&file).unwrap() == before);
-}
-
-#[test]
-fn decode_overwrites_only_when_it_is_told_to() {
-    let file = capture_file("overwrite.pcapng", &sample());
-    let existing = scratch("overwrite.csv");
-    fs::write(&existing, "precious").unwrap();
-    let refused = hmtt(&["decode", text(&file), "-o", text(&existing)]);
-    let expected = format!("hmtt: {} exists; give -f to overwrite it\n", existing.display());
-    assert_eq!(String::from_utf8(refused.stderr).unwrap(), expected);
-    assert_eq!(refused.status.code(), Some(1));
-    assert_eq!(fs::read_to_string(&existing).unwrap(), "precious");
-    let forced = hmtt(&["decode", text(&file), "-f", "-o", text(&existing)]);
-    assert_eq!(forced.status.code(), Some(3));
-    let printed = hmtt(&["decode", text(&file), "--format", "csv"]).stdout;
-    assert!(fs::read(&existing).unwrap() == printed);
-}
-
-#[test]
-fn a_capture_without_a_card_is_said_to_be_one() {
-    let file = capture_file("no-card.pcapng", &[vec![0xff; 60]]);
-    check("decode-no-card", &told(&hmtt(&["decode", text(&file)])));
-}
-
 #[test]
 fn a_receiver_without_an_interface_says_so() {
     let output = hmtt_recv(&["no-such-interface"]);
@@ -235,49 +142,4 @@ fn a_receiver_without_the_privilege_says_how_to_give_it() {
     }
     let remedy = format!("sudo setcap cap_net_raw+ep {recv}");
     assert!(complaint.contains(&remedy), "{complaint}");
-}
-
-#[test]
-fn items_stay_small() {
-    assert!(size_of::<Item>() <= 96, "{} bytes", size_of::<Item>());
-}
-
-/// Two cards on two links: card 1 on the first, card 2 on the second.
-fn two_links(name: &str) -> std::path::PathBuf {
-    let frames = |counter, accesses| {
-        let mut card = Card { counter, accesses, clock: accesses, ..Card::new() };
-        card.session(2, 2).0
-    };
-    crate::reading::capture_of_links(name, &[frames(0, 0), frames(70, 1000)])
-}
-
-#[test]
-fn cards_on_two_links_are_told_apart() {
-    let file = two_links("two-links.pcapng");
-    for format in ["text", "csv", "jsonl"] {
-        let output = hmtt(&["decode", text(&file), "--format", format]);
-        check(&format!("cards-{format}"), &told(&output));
-    }
-    check("cards-info", &told(&hmtt(&["info", text(&file)])));
-    let info = hmtt(&["info", text(&file), "--json"]);
-    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
-    assert_eq!(info["counts"]["accesses"], 8);
-    for (card, interface, before) in [(0, "veth1", 0), (1, "veth3", 1000)] {
-        let card = &info["cards"][card];
-        assert_eq!(card["interface"], interface);
-        assert_eq!(card["counts"]["accesses"], 4);
-        assert_eq!(card["counts"]["accesses_before_start"], before);
-    }
-}
-
-#[test]
-fn one_card_of_several_can_be_chosen() {
-    let file = two_links("chosen-card.pcapng");
-    let first = hmtt(&["decode", text(&file), "--card", "1"]);
-    let alone = capture_file("chosen-alone.pcapng", &Card::new().session(2, 2).0);
-    assert_eq!(told(&first), told(&hmtt(&["decode", text(&alone)])));
-    let none = hmtt(&["decode", text(&file), "--card", "3"]);
-    assert_eq!(none.status.code(), Some(1));
-    let complaint = String::from_utf8(none.stderr).unwrap();
-    assert_eq!(complaint, "hmtt: there is no card 3; the capture has 2\n");
 }

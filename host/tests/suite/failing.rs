@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hmtt_host::pcapng::PcapngReader;
+use hmtt::pcapng::PcapngReader;
 use serde_json::Value;
 
 use crate::live::{Play, Received, frames_of, perform, receive, session};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use hmtt::pcapng::{InterfaceStatistics, PcapngReader};
 use hmtt_host::capture::Interface;
-use hmtt_host::pcapng::{InterfaceStatistics, PcapngReader};
 use pnet_datalink::{Channel, Config};
 use serde_json::Value;
 

@@ -3,11 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use hmtt_host::decode::earlier_report;
-use serde_json::Value;
+use hmtt::decode::earlier_report;
 
 use crate::live::{Play, Received, SEND_ALL, frames_of, perform, session};
-use crate::{hmtt, scratch};
+use crate::{info, scratch};
 
 /// An empty folder of the test `name`.
 pub fn folder(name: &str) -> PathBuf {
@@ -91,8 +90,7 @@ fn what_a_series_lost_is_counted_once_when_its_files_are_joined() {
     let joined = scratch("joined.pcapng");
     let bytes: Vec<u8> = files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
     std::fs::write(&joined, bytes).unwrap();
-    let told = hmtt(&["info", "--json", joined.to_str().unwrap()]).stdout;
-    let told: Value = serde_json::from_slice(&told).unwrap();
+    let told = info(&joined);
     let statistics = &told["interfaces"][0]["statistics"];
     assert!(statistics["kernel_drops"].as_u64().unwrap() > 1000, "{statistics}");
     for name in ["kernel_drops", "interface_drops", "received"] {

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 
+use hmtt::tags::log_reader::LogReader;
 use hmtt_format::Direction;
 use hmtt_format::config::MARK_FREE_FIRST;
 use hmtt_format::tag_log::Content;
-use hmtt_host::tags::log_reader::LogReader;
 use hmtt_sim::traffic::Traffic;
 use hmtt_tests::run;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hmtt::tags::log_reader::LogReader;
 use hmtt_format::tag_log::Content;
-use hmtt_host::tags::log_reader::LogReader;
 use hmtt_tests::{has, skip, succeed};
 use serde_json::Value;
 

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use hmtt::decode::wire::CardSink;
+use hmtt::decode::{Columns, Item, Origin, Wire};
 use hmtt_format::frame::MAX_FRAME_BYTES;
-use hmtt_host::decode::wire::CardSink;
-use hmtt_host::decode::{Columns, Item, Origin, Wire};
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
 use hmtt_tests::measure::measure;
 use hmtt_tests::{program, vector};

@@ -7,9 +7,9 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use hmtt::decode::{Origin, Wire};
 use hmtt_format::frame::MAX_FRAME_BYTES;
-use hmtt_host::decode::{Origin, Wire};
-use hmtt_tests::forged::{Forger, Forgery};
+use hmtt_test_support::forged::{Forger, Forgery};
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
 
 /// Gaps before: as many as are kept.

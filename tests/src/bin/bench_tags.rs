@@ -7,10 +7,10 @@ use std::mem::zeroed;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use hmtt::tags::call_counts::CallCounts;
+use hmtt::tags::log_reader::LogReader;
+use hmtt::tags::threads::Threads;
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
-use hmtt_host::tags::call_counts::CallCounts;
-use hmtt_host::tags::log_reader::LogReader;
-use hmtt_host::tags::threads::Threads;
 
 const RUNS: usize = 5;
 /// Events that are made once and then come again and again, so that memory holds them.

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt_format::frame::MAX_FRAME_BYTES;
-use hmtt_host::pcapng::{Description, PcapngWriter};
 
 use super::Load;
 

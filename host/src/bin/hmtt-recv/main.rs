@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use hmtt::pcapng::Description;
 use hmtt_format::escape;
 use hmtt_host::arguments::Arguments;
 use hmtt_host::capture::fallback::Fallback;
@@ -19,7 +20,6 @@ use hmtt_host::capture::queue::Queue;
 use hmtt_host::capture::ring::{BLOCK_BYTES, Ring};
 use hmtt_host::capture::{CaptureError, Interface, Source};
 use hmtt_host::files::{Stop, WriteError};
-use hmtt_host::pcapng::Description;
 use hmtt_host::receive::{Capture, CaptureFiles, Outcome, ReceiveError, Setup, Target, descriptor};
 use watch::{Needs, Watch};
 

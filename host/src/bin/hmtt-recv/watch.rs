@@ -12,8 +12,8 @@ use hmtt_host::capture::Batch;
 use hmtt_host::online::metrics::Metrics;
 use hmtt_host::online::tui::{Request, Screen};
 use hmtt_host::online::{Activity, Options, Second, Statistics, status};
+use hmtt_host::receive::summary::write_outcome;
 use hmtt_host::receive::{Capture, Observe, Outcome, Snapshot};
-use hmtt_host::report::capture::write_outcome;
 
 use super::lines::Lines;
 use super::signals::Signals;

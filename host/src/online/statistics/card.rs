@@ -1,5 +1,6 @@
 //! The frames of one card to its counts.
 
+use hmtt::decode::frame::Body;
 use hmtt_format::frame::{FrameKind, MAX_WORDS, SYNC_WORDS, Sync};
 use hmtt_format::memory::MAX_BURST_LOG2;
 use hmtt_format::{PhysAddr, Report};
@@ -8,7 +9,6 @@ use super::banks::{Banks, MAX_UNCOLLECTED, Used};
 use super::block::{Block, Numbers};
 use super::pages::PageTable;
 use super::places::Places;
-use crate::decode::frame::Body;
 use crate::online::activity::{RowUse, Seen};
 
 /// Frames from one collection of the banks to the next.

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use hmtt::pcapng::{Description, PcapngWriter};
+
 use super::Statistics;
 use crate::files::{DiskFile, Ended, Entry, LostFile, Output, Series, WriteError};
-use crate::pcapng::{Description, PcapngWriter};
 
 /// How files are made.
 #[derive(Clone, Copy, Debug)]

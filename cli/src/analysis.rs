@@ -1,0 +1,54 @@
+//! `hmtt analysis`: what the card's analysis found.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use hmtt::report::analysis::Analysis;
+
+use super::capture_file::CaptureFile;
+
+/// Say what the card's analysis found: hot pages with bounds, reuse distances, use of banks
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The capture; - is standard input
+    #[arg(value_name = "FILE.pcapng")]
+    file: PathBuf,
+    /// Print one JSON object a dump
+    #[arg(long)]
+    json: bool,
+    /// Name at most this many hot pages a dump
+    #[arg(long, value_name = "PAGES", default_value_t = 20)]
+    top: usize,
+}
+
+/// Whether the capture has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let mut cards: Vec<Analysis> = Vec::new();
+    let capture = CaptureFile::open(&arguments.file)?;
+    let ending = capture.read(
+        |_| true,
+        |found| {
+            if cards.len() <= found.card {
+                cards.resize_with(found.card + 1, Analysis::default);
+            }
+            if let Some(item) = &found.item {
+                cards[found.card].item(item);
+            }
+        },
+    )?;
+    let dumps = cards.into_iter().flat_map(Analysis::finish);
+    let mut incomplete = false;
+    let mut output = std::io::stdout().lock();
+    for mut dump in dumps {
+        incomplete |= !dump.complete;
+        dump.keep(arguments.top);
+        if arguments.json {
+            serde_json::to_writer(&mut output, &dump)?;
+            writeln!(output)?;
+        } else {
+            write!(output, "{dump}")?;
+        }
+    }
+    Ok(incomplete || ending.has_loss())
+}

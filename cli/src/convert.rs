@@ -1,0 +1,156 @@
+//! `hmtt convert`: a trace from one format to another, with complaints on standard error.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use hmtt::table::csv::CsvReader;
+use hmtt::table::hmtt6::{Hmtt6Reader, Hole};
+use hmtt::table::jsonl::JsonlReader;
+use hmtt::table::parquet::ParquetReader;
+use hmtt::table::{Card, Entry, Reader, Writer};
+
+use super::capture_file::CaptureFile;
+use super::format::{BUFFER_BYTES, Format, readable, writable};
+use super::output::{Outcome, cause, is_same_file, open, write_capture};
+use super::standard::{input, is_standard, name_of_input};
+
+const GIB_LOG2: u32 = 30;
+
+/// Turn a trace into another format: a capture, Parquet, CSV, JSON lines, text, 6-byte records
+#[derive(clap::Args)]
+#[command(
+    after_help = "Formats and their extensions: pcapng (.pcapng, .pcapng.zst, read only), parquet \
+    (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
+    group's published 6-byte records. What a format cannot hold is counted on standard error."
+)]
+pub struct Arguments {
+    /// The trace; - is standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Where to write it; - is standard output
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Format of IN, if its extension does not say
+    #[arg(long, value_parser = readable(), value_name = "FORMAT")]
+    from: Option<Format>,
+    /// Format of OUT, if its extension does not say
+    #[arg(long, value_parser = writable(), value_name = "FORMAT")]
+    to: Option<Format>,
+    /// Overwrite OUT
+    #[arg(short, long)]
+    force: bool,
+    /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
+    #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
+    hole: u64,
+}
+
+fn format_of(path: &Path, option: &str) -> Result<Format> {
+    let no_format = || format!("{}: the extension says no format; give {option}", path.display());
+    Format::of(path).with_context(no_format)
+}
+
+/// Whether the trace has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let Arguments { input, output, from, to, force, hole } = arguments;
+    let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
+    let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
+    let hole = Hole { base: hole << GIB_LOG2 };
+    if is_same_file(input, output) {
+        bail!("{} is the trace itself; choose another output", output.display());
+    }
+    let source = Source::open(input, from, hole)?;
+    if to == Format::Pcapng {
+        bail!("cannot write pcapng: a capture holds a card's frames, which no other format keeps");
+    }
+    let (name, output) = open(Some(output), to, *force)?;
+    let cannot_write = || format!("cannot write to {name}");
+    let writer = to.writer(output, hole).map_err(cause).with_context(cannot_write)?;
+    let Outcome { read, written } = source.convert(writer);
+    let left_out = written.map_err(cause).with_context(cannot_write)?;
+    if !left_out.is_nothing() {
+        eprintln!("hmtt: warning: {name} does not hold: {left_out}");
+    }
+    read
+}
+
+/// The trace to convert.
+enum Source {
+    Capture(Box<CaptureFile>),
+    Table { name: String, reader: Box<dyn Reader>, cards: Vec<(u32, Card)> },
+}
+
+impl Source {
+    fn open(path: &Path, format: Format, hole: Hole) -> Result<Source> {
+        if format == Format::Pcapng {
+            return Ok(Source::Capture(Box::new(CaptureFile::open(path)?)));
+        }
+        let name = name_of_input(path);
+        if is_standard(path) && format == Format::Parquet {
+            bail!("Parquet begins at its end, which standard input does not have; name a file");
+        }
+        let file = if is_standard(path) { input() } else { File::open(path) };
+        let file = file.with_context(|| format!("{name}: cannot open"))?;
+        let buffered = |file| BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut cards = Vec::new();
+        let reader: Box<dyn Reader> = match format {
+            Format::Parquet => {
+                let reader = ParquetReader::new(file).with_context(|| name.clone())?;
+                cards = reader.cards().map(|(number, card)| (number, card.clone())).collect();
+                Box::new(reader)
+            }
+            Format::Csv => Box::new(CsvReader::new(buffered(file)).with_context(|| name.clone())?),
+            Format::Jsonl => Box::new(JsonlReader::new(buffered(file))),
+            Format::Hmtt6 => Box::new(Hmtt6Reader::new(buffered(file), hole)),
+            Format::Pcapng | Format::Text => {
+                bail!("{name}: text is for people and cannot be read back; use csv or jsonl")
+            }
+        };
+        Ok(Source::Table { name, reader, cards })
+    }
+
+    /// Whether the trace has losses comes back.
+    fn convert(self, writer: Box<dyn Writer>) -> Outcome<bool> {
+        match self {
+            Source::Capture(capture) => {
+                let Outcome { read, written } = write_capture(*capture, None, writer);
+                Outcome { read: read.map(|ending| ending.has_loss()), written }
+            }
+            Source::Table { name, reader, cards, .. } => {
+                convert_table(&name, reader, &cards, writer)
+            }
+        }
+    }
+}
+
+fn convert_table(
+    name: &str,
+    mut reader: Box<dyn Reader>,
+    cards: &[(u32, Card)],
+    mut writer: Box<dyn Writer>,
+) -> Outcome<bool> {
+    let mut has_loss = false;
+    cards.iter().for_each(|(number, card)| writer.card(*number, card.clone()));
+    let mut written = Ok(());
+    let mut last = None;
+    let read = loop {
+        match reader.next_row() {
+            Ok(Some(row)) => {
+                has_loss |= matches!(&row.entry, Entry::Gap(gap) if gap.is_loss());
+                if last.replace(row.capture) != Some(row.capture)
+                    && let Some(name) = reader.interface(row.capture)
+                {
+                    writer.interface(row.capture, name);
+                }
+                written = writer.row(&row);
+                if written.is_err() {
+                    break Ok(());
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(anyhow::Error::from(error).context(name.to_owned())),
+        }
+    };
+    Outcome { read: read.map(|()| has_loss), written: written.and_then(|()| writer.finish()) }
+}

@@ -1,0 +1,85 @@
+//! `hmtt decode`: a capture to its accesses, as text, CSV, JSON lines or Parquet.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use hmtt::table::hmtt6::Hole;
+
+use super::capture_file::CaptureFile;
+use super::format::Format;
+use super::output::{Outcome, cause, is_same_file, open, write_capture};
+
+/// Turn a capture into its accesses, every gap stated
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The capture; - is standard input
+    #[arg(value_name = "FILE.pcapng")]
+    file: PathBuf,
+    /// How to write accesses; if it is not said, as the extension of the output has it, or text
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
+    /// Only what this card sent, where there are several; `hmtt info` lists them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    card: Option<u16>,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite FILE
+    #[arg(short, long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FormatName {
+    /// One `clock R|W address` line an access; everything else as # comments
+    Text,
+    /// Comma-separated, with a header line
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// A table for databases
+    Parquet,
+}
+
+impl FormatName {
+    fn format(self) -> Format {
+        match self {
+            FormatName::Text => Format::Text,
+            FormatName::Csv => Format::Csv,
+            FormatName::Jsonl => Format::Jsonl,
+            FormatName::Parquet => Format::Parquet,
+        }
+    }
+
+    /// The format that a file's name says it has, if it is one of these.
+    fn of(path: &Path) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|name| Format::of(path) == Some(name.format()))
+    }
+}
+
+/// Whether the capture has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let capture = CaptureFile::open(&arguments.file)?;
+    let said = || arguments.output.as_deref().and_then(FormatName::of);
+    let format = arguments.format.or_else(said).unwrap_or(FormatName::Text).format();
+    let path = arguments.output.as_deref();
+    if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
+        bail!("{} is the capture itself; choose another output", path.display());
+    }
+    let (name, output) = open(path, format, arguments.force)?;
+    let cannot_write = || format!("cannot write to {name}");
+    let writer =
+        format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+    let chosen = arguments.card.map(|number| usize::from(number) - 1);
+    let Outcome { read, written } = write_capture(capture, chosen, writer);
+    written.map_err(cause).with_context(cannot_write)?;
+    let ending = read?;
+    match arguments.card {
+        None => Ok(ending.has_loss()),
+        Some(number) => match ending.cards.get(usize::from(number) - 1) {
+            Some(card) => Ok(ending.is_cut || card.counts.has_loss()),
+            None => bail!("there is no card {number}; the capture has {}", ending.cards.len()),
+        },
+    }
+}

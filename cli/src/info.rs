@@ -1,0 +1,48 @@
+//! `hmtt info`: what a capture says of itself.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use hmtt::report::info::{Info, Packets};
+
+use super::capture_file::{CaptureFile, Ending};
+
+/// Say what a capture is: card, memory, settings, time covered, gaps
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The capture; - is standard input
+    #[arg(value_name = "FILE.pcapng")]
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whether the capture has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let mut info = Info::default();
+    let mut packets = Packets::default();
+    let ending = CaptureFile::open(&arguments.file)?.count(
+        |packet| {
+            packets.packet(packet);
+            true
+        },
+        |found| {
+            if let Some(item) = &found.item {
+                info.item(found.card, item);
+            }
+        },
+    )?;
+    let has_loss = ending.has_loss();
+    let Ending { counts, cards, interfaces, .. } = ending;
+    let info = info.finish(packets, counts, cards, interfaces);
+    let mut output = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut output, &info)?;
+        writeln!(output)?;
+    } else {
+        write!(output, "{info}")?;
+    }
+    Ok(has_loss)
+}

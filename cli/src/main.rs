@@ -1,0 +1,83 @@
+//! `hmtt`: everything after the capture.
+
+mod analysis;
+mod capture_file;
+mod completions;
+mod convert;
+mod decode;
+mod format;
+mod info;
+mod merge;
+mod output;
+mod standard;
+mod tag;
+mod tag_report;
+mod waiting;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+const EXIT_ERROR: u8 = 1;
+const EXIT_LOSS: u8 = 3;
+
+/// Read captures of an HMTT card
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 nothing lost, 1 error, 2 wrong usage, 3 finished, but something \
+                  between the first frame and the last is missing, or the file is cut."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Decode(decode::Arguments),
+    Info(info::Arguments),
+    Analysis(analysis::Arguments),
+    Convert(convert::Arguments),
+    Merge(merge::Arguments),
+    Tag(Box<tag::Arguments>),
+    Completions(completions::Completions),
+    Man(completions::Man),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Decode(arguments) => decode::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Analysis(arguments) => analysis::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
+        Command::Tag(arguments) => tag::run(&arguments),
+        Command::Completions(arguments) => {
+            completions::complete(&arguments, programs()).map(|()| false)
+        }
+        Command::Man(arguments) => completions::write_man(&arguments, programs()).map(|()| false),
+    };
+    match result {
+        Ok(true) => ExitCode::from(EXIT_LOSS),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // What is wrong with a file may be quoted from it.
+            eprintln!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+/// The programs that completions and man pages are made for.
+fn programs() -> Vec<clap::Command> {
+    let receiver = hmtt_host::arguments::Arguments::command();
+    vec![Arguments::command().name("hmtt"), receiver]
+}
+
+/// A reader such as `head` that has seen enough is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(broken))
+}

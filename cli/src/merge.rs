@@ -1,0 +1,180 @@
+//! `hmtt merge`: captures of several cards to one trace, with the time base of each on standard error.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use hmtt::decode::Item;
+use hmtt::merge::{How, Merge, Options, Strand, TimeBase};
+use hmtt::table::Items;
+use hmtt::table::hmtt6::Hole;
+use hmtt_format::escape;
+use serde_json::json;
+
+use super::format::{Format, writable};
+use super::output::{cause, is_same_file, open};
+use super::standard::is_standard;
+
+/// Put the traces of several cards on one time base and into one order, with the error stated
+#[derive(clap::Args)]
+#[command(
+    after_help = "Sources are the cards of all captures, numbered from 1 in the order of the captures; \
+    the first one's clock is that of the merged trace. Clocks are related by marks that both cards saw; \
+    without any, by the arrival times of frames; or by the offset that is told."
+)]
+pub struct Arguments {
+    /// The captures
+    #[arg(value_name = "FILE.pcapng", required = true)]
+    files: Vec<PathBuf>,
+    /// Write to this file instead of standard output; its extension says the format
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How to write the trace; if it is not said, as the extension of the output has it, or text
+    #[arg(long, value_parser = writable())]
+    format: Option<Format>,
+    /// Overwrite FILE
+    #[arg(short, long)]
+    force: bool,
+    /// Add this to the clocks of a source, whatever marks and arrivals say
+    #[arg(long, value_name = "SOURCE=CLOCKS", value_parser = parse_offset, allow_hyphen_values = true)]
+    offset: Vec<(usize, i64)>,
+    /// Most time between the moments at which two cards see the same mark, in nanoseconds
+    #[arg(long, value_name = "NS", default_value_t = 1000)]
+    skew: u32,
+    /// Most time the quickest frame of a card takes to arrive, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    latency: u32,
+    /// State the time bases as one JSON object, on standard error
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_offset(text: &str) -> Result<(usize, i64)> {
+    let (source, clocks) = text.split_once('=').context("expected SOURCE=CLOCKS")?;
+    let source: usize = source.parse().context("SOURCE is a number")?;
+    let source = source.checked_sub(1).context("sources are numbered from 1")?;
+    Ok((source, clocks.parse().context("CLOCKS is a whole number")?))
+}
+
+/// Whether the trace has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let options = Options {
+        offsets: arguments.offset.clone(),
+        skew_nanos: f64::from(arguments.skew),
+        latency_nanos: f64::from(arguments.latency) * 1e3,
+    };
+    if arguments.files.iter().any(|file| is_standard(file)) {
+        bail!(
+            "captures are read more than once to be merged, and standard input is not; name a file"
+        );
+    }
+    if let Some(output) = &arguments.output
+        && arguments.files.iter().any(|file| is_same_file(file, output))
+    {
+        bail!("{} is one of the captures; choose another output", output.display());
+    }
+    let merge = Merge::survey(&arguments.files, &options)?;
+    let mut warned = Vec::new();
+    for (strand, _) in merge.strands() {
+        if let Some(offset) = strand.truncated_at
+            && !warned.contains(&&strand.file)
+        {
+            warned.push(&strand.file);
+            eprintln!(
+                "hmtt: warning: {}: ends within the block at offset {offset}; read up to there",
+                strand.file.display()
+            );
+        }
+    }
+    if arguments.json {
+        state_json(&merge)?;
+    } else {
+        state(&merge);
+    }
+    write(&merge, arguments)
+}
+
+fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
+    let said = || arguments.output.as_deref().and_then(Format::of);
+    let format = arguments.format.or_else(said).unwrap_or(Format::Text);
+    if format == Format::Pcapng {
+        bail!("cannot write pcapng: a capture holds the frames of cards as they came");
+    }
+    let (name, output) = open(arguments.output.as_deref(), format, arguments.force)?;
+    let cannot_write = || format!("cannot write to {name}");
+    let writer =
+        format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+    let mut items = Items::new(writer);
+    for (number, (strand, _)) in merge.strands().enumerate() {
+        items.interface(number as u32, &strand.to_string());
+    }
+    let is_cut = merge.strands().any(|(strand, _)| strand.truncated_at.is_some());
+    let (mut written, mut has_loss) = (Ok(()), is_cut);
+    let read = merge.run(|strand, item| {
+        has_loss |= match &item {
+            Item::Gap(gap) => gap.is_loss(),
+            Item::Malformed { .. } => true,
+            _ => false,
+        };
+        written = items.item(strand as u32, &item);
+        written.is_ok()
+    });
+    // What could be read is written whole, whatever follows.
+    let left_out =
+        written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
+    read?;
+    if !left_out.is_nothing() {
+        eprintln!("hmtt: warning: {name} does not hold: {left_out}");
+    }
+    Ok(has_loss)
+}
+
+/// One line for each strand.
+fn state(merge: &Merge) {
+    for (number, (strand, base)) in merge.strands().enumerate() {
+        let strand = strand.to_string();
+        eprintln!("{}: {}: {}", number + 1, escape::name(&strand), said(base, merge));
+    }
+}
+
+/// How a clock was related, and how well.
+fn said(base: &TimeBase, merge: &Merge) -> String {
+    let period = merge.strands().next().map_or(1.0, |(first, _)| first.period());
+    let offset = base.offset();
+    match (base.how, base.error) {
+        (How::Reference, _) => format!("the reference; clock 0 becomes {offset:.0}"),
+        (How::Offset { clocks }, _) => {
+            format!("offset {clocks} clocks, as told; its error is not known")
+        }
+        (how, error) => {
+            let by = match how {
+                How::Marks { shared: 1 } => "by 1 shared mark".to_owned(),
+                How::Marks { shared } => format!("by {shared} shared marks"),
+                _ => "by arrival times".to_owned(),
+            };
+            let error = error.unwrap_or_default();
+            let (rate, nanos) = (base.rate(), error * period);
+            format!(
+                "{by}; clock 0 becomes {offset:.0}, {rate:.9} clocks for each; error at most \
+                 {error:.0} clocks ({nanos:.0} ns)"
+            )
+        }
+    }
+}
+
+fn state_json(merge: &Merge) -> Result<()> {
+    let one = |(strand, base): (&Strand, &TimeBase)| {
+        json!({
+            "file": &*strand.file, "interface": strand.interface.as_deref(), "card": strand.card + 1,
+            "source": strand.source + 1, "restarts_before": strand.session,
+            "tck_ps": strand.tck_ps, "first_clock": strand.first, "last_clock": strand.last,
+            "how": base.how, "offset": base.offset(), "rate": base.rate(),
+            "error_clocks": base.error,
+        })
+    };
+    let strands: Vec<_> = merge.strands().map(one).collect();
+    let mut output = io::stderr().lock();
+    serde_json::to_writer(&mut output, &json!({ "strands": strands }))?;
+    writeln!(output)?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Where a trace is to go, and what is to be written there, to its writer.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hmtt::decode::Item;
+use hmtt::table::{Items, LeftOut, TableError, Writer};
+
+use super::capture_file::{CaptureFile, Ending, Found};
+use super::format::Format;
+use super::standard::{self, is_standard};
+
+/// Where a trace goes, and its name for people. An existing file is refused unless `force`; no path, or
+/// `-`, is standard output.
+pub fn open(
+    path: Option<&Path>,
+    format: Format,
+    force: bool,
+) -> Result<(String, Box<dyn Write + Send>)> {
+    let Some(path) = path.filter(|path| !is_standard(path)) else {
+        if format == Format::Parquet && io::stdout().is_terminal() {
+            bail!("Parquet is not for terminals; name a file");
+        }
+        return Ok(("standard output".into(), Box::new(io::stdout())));
+    };
+    Ok((path.display().to_string(), Box::new(create(path, force)?)))
+}
+
+/// Creates a file; an existing one is refused unless `force`.
+pub fn create(path: &Path, force: bool) -> Result<File> {
+    let name = path.display();
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    if force {
+        options.create(true)
+    } else {
+        options.create_new(true)
+    };
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
+            bail!("{name} is a directory; name a file in it")
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{name} exists; give -f to overwrite it")
+        }
+        opened => opened.with_context(|| format!("cannot create {name}")),
+    }
+}
+
+/// What became of a trace. What could be read has been written also where reading failed.
+pub struct Outcome<T> {
+    pub read: Result<T>,
+    pub written: Result<LeftOut, TableError>,
+}
+
+/// Writes a capture, or what it has of one card, which are numbered from 0.
+pub fn write_capture(
+    capture: CaptureFile,
+    chosen: Option<usize>,
+    writer: Box<dyn Writer>,
+) -> Outcome<Ending> {
+    let mut items = Items::new(writer);
+    if let Some(card) = chosen {
+        items.only(card as u32);
+    }
+    let mut written = Ok(());
+    let is_failed = std::cell::Cell::new(false);
+    let read = capture.read(
+        |_| !is_failed.get(),
+        |found| {
+            let is_wanted = chosen.is_none_or(|chosen| chosen == found.card);
+            if is_wanted && !is_failed.get() {
+                written = write(&mut items, &found);
+                is_failed.set(written.is_err());
+            }
+        },
+    );
+    Outcome { read, written: written.and_then(|()| items.finish()) }
+}
+
+fn write(items: &mut Items<'_>, found: &Found<'_>) -> Result<(), TableError> {
+    let card = found.card as u32;
+    if let Some(name) = found.interface.and_then(|interface| interface.name.as_deref()) {
+        items.interface(card, name);
+    }
+    items.accesses(card, found.accesses)?;
+    found.item.as_ref().map_or(Ok(()), |item: &Item| items.item(card, item))
+}
+
+/// The error as what caused it, which tells a broken pipe from others.
+pub fn cause(error: TableError) -> anyhow::Error {
+    match error {
+        TableError::File(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+/// Whether an input is the file that is to be written, links of either sort followed.
+pub fn is_same_file(from: &Path, to: &Path) -> bool {
+    let read = if is_standard(from) {
+        standard::input().and_then(|input| input.metadata())
+    } else {
+        from.metadata()
+    };
+    let identity = |file: Metadata| (file.dev(), file.ino());
+    let (read, written) = (read.map(identity), to.metadata().map(identity));
+    !is_standard(to) && matches!((read, written), (Ok(read), Ok(written)) if read == written)
+}

@@ -1,0 +1,70 @@
+//! A log and a capture that have marks in common to the accesses of each function.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hmtt::merge::strands;
+use hmtt::report::calls::{Calls, Sync};
+use hmtt::tags::accesses::log_calls::{LogCalls, LogIndex};
+use hmtt::tags::accesses::steps::Steps;
+use hmtt::tags::accesses::sync::LogSync;
+use hmtt::tags::accesses::timed::TimedSplit;
+use hmtt_format::tag_log::Header;
+
+use super::super::capture_file::CaptureFile;
+
+/// A log that has been read once.
+pub struct Log<'a> {
+    pub path: &'a Path,
+    pub header: Header,
+    pub index: LogIndex,
+    /// Times of its first event and of its last.
+    pub span: (u64, u64),
+}
+
+/// Adds the accesses of a capture to calls. Whether it lacks something.
+pub fn split(
+    log: Log<'_>,
+    capture: &Path,
+    blocks: impl IntoIterator<Item = u32>,
+    calls: &mut Calls,
+) -> Result<bool> {
+    let (name, trace) = (log.path.display(), capture.display());
+    let Header { is_timed, tsc_hz, .. } = log.header;
+    if !is_timed || tsc_hz == 0 {
+        bail!("{name}: has no times, or does not say how long its ticks are: no trace fits it");
+    }
+    let strands = strands(capture).with_context(|| trace.to_string())?;
+    let sync = LogSync::find(&strands, &log.index.marks, tsc_hz, log.span).with_context(|| {
+        format!("{name} and {trace} have no marks in common that fit one place only; see --marks")
+    })?;
+    let file = File::open(log.path).with_context(|| format!("{name}: cannot open"))?;
+    let log_calls = LogCalls::new(file, log.index, blocks);
+    let mut split = TimedSplit::new(log_calls, sync.clone()).with_context(|| name.to_string())?;
+    let mut steps = Steps::default();
+    let ending = CaptureFile::open(capture)?.read(
+        |_| true,
+        |found| {
+            if found.card != sync.card {
+                return;
+            }
+            let mut step = |clock, step| split.step(clock, step);
+            steps.accesses(&found.accesses, &mut step);
+            found.item.iter().for_each(|item| steps.item(item, &mut step));
+        },
+    )?;
+    split.finish(steps.last).with_context(|| name.to_string())?;
+    let tck_ps = steps.found.tck_ps.unwrap_or(10_000);
+    let told = Sync {
+        shared_marks: sync.shared,
+        only_log: sync.only_log,
+        only_trace: sync.only_trace,
+        error_ns: sync.error * f64::from(tck_ps) / 1e3,
+        beyond_marks: split.beyond_marks,
+        uncertain: split.uncertain,
+        other_sessions: split.other_sessions,
+    };
+    calls.add_trace(&split.ledger, steps.found, 0, Some(told));
+    Ok(ending.has_loss())
+}

@@ -1,0 +1,245 @@
+//! Traces from format to format, and what the conversions refuse.
+
+mod cards;
+mod damage;
+mod database;
+mod records;
+mod samples;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::card::Card;
+use crate::{capture_file, hmtt, scratch, skipped};
+use samples::everything;
+
+/// A fresh path whose name ends in an extension.
+fn output(name: &str, extension: &str) -> PathBuf {
+    scratch(&format!("convert-{name}.{extension}"))
+}
+
+fn convert(from: &Path, to: &Path) -> Output {
+    hmtt(&["convert", text(from), text(to)])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a command complained of.
+fn complaint(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The complaints and exit code of a conversion that is to end without an error.
+fn converted(from: &Path, to: &Path) -> (String, i32) {
+    let output = convert(from, to);
+    let code = output.status.code().unwrap();
+    assert!(code == 0 || code == 3, "{}", complaint(&output));
+    (complaint(&output), code)
+}
+
+/// What `decode` prints.
+fn decoded(capture: &Path, format: &str) -> Vec<u8> {
+    hmtt(&["decode", text(capture), "--format", format]).stdout
+}
+
+fn lines(bytes: &[u8]) -> Vec<&str> {
+    std::str::from_utf8(bytes).unwrap().lines().collect()
+}
+
+/// The kinds that every row format has.
+const KINDS: [&str; 13] = [
+    "access",
+    "tag",
+    "mark",
+    "fault",
+    "page",
+    "slice",
+    "interval",
+    "count",
+    "hot_page",
+    "gap",
+    "restart",
+    "ddr_clock",
+    "no_end",
+];
+
+#[test]
+fn the_sample_has_every_kind_and_gaps_of_every_sort() {
+    let capture = capture_file("convert-kinds.pcapng", &everything());
+    let csv = decoded(&capture, "csv");
+    for kind in KINDS {
+        let starts = |line: &&str| line.starts_with(&format!("{kind},"));
+        assert!(lines(&csv).iter().any(starts), "no {kind}");
+    }
+    let csv = String::from_utf8(csv).unwrap();
+    for sort in ["frames missing", "on the card", "damaged frames", "at start", "an unknown number"]
+    {
+        assert!(csv.contains(sort), "no gap {sort}");
+    }
+    for slice in ["slice,7,,,1,2,,\n", "slice,500,,,3,4,100,\n", ",30,partial\n"] {
+        assert!(csv.contains(slice), "no {slice}");
+    }
+}
+
+#[test]
+fn every_kind_survives_parquet() {
+    let capture = capture_file("convert-all.pcapng", &everything());
+    let parquet = output("all", "parquet");
+    assert_eq!(converted(&capture, &parquet).1, 3, "a trace with gaps");
+    for (format, extension) in [("csv", "csv"), ("jsonl", "jsonl"), ("text", "txt")] {
+        let expected = decoded(&capture, format);
+        for (from, name) in [(&capture, "direct"), (&parquet, "from-parquet")] {
+            let written = output(name, extension);
+            assert_eq!(converted(from, &written).1, 3, "{format}");
+            assert_eq!(lines(&fs::read(written).unwrap()), lines(&expected), "{format}, {name}");
+        }
+    }
+}
+
+#[test]
+fn what_decode_prints_is_read_back() {
+    let capture = capture_file("convert-back.pcapng", &everything());
+    for format in ["csv", "jsonl"] {
+        let printed = output(&format!("printed-{format}"), format);
+        fs::write(&printed, decoded(&capture, format)).unwrap();
+        let (copy, parquet) = (output("copy", format), output(format, "parquet"));
+        let back = output("back", format);
+        converted(&printed, &copy);
+        converted(&printed, &parquet);
+        converted(&parquet, &back);
+        assert!(fs::read(&copy).unwrap() == fs::read(&printed).unwrap(), "{format}");
+        assert!(fs::read(&back).unwrap() == fs::read(&printed).unwrap(), "{format}");
+    }
+}
+
+#[test]
+fn a_parquet_file_is_the_same_whatever_it_was_made_from() {
+    let capture = capture_file("convert-same.pcapng", &everything());
+    let (csv, jsonl) = (output("same", "csv"), output("same", "jsonl"));
+    converted(&capture, &csv);
+    converted(&capture, &jsonl);
+    let first = output("same-1", "parquet");
+    converted(&jsonl, &first);
+    let second = output("same-2", "parquet");
+    converted(&first, &second);
+    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap());
+    // A tag and its access are one row also where they come as two lines.
+    let from_csv = output("same-csv", "parquet");
+    converted(&csv, &from_csv);
+    let back = output("same-back", "csv");
+    converted(&from_csv, &back);
+    assert_eq!(lines(&fs::read(back).unwrap()), lines(&fs::read(csv).unwrap()));
+}
+
+#[test]
+fn a_table_made_by_hand_needs_three_columns_in_any_order() {
+    let csv = output("by-hand", "csv");
+    fs::write(&csv, "Address,note,direction,CLOCK\n0x40,a,R,3\n\"80\",\"b, \"\"c\"\"\",w,5\r\n\n")
+        .unwrap();
+    let written = output("by-hand", "txt");
+    assert_eq!(converted(&csv, &written), (String::new(), 0));
+    let expected = "# clock R|W physical_byte_address_hex\n3 R 40\n5 W 80\n";
+    assert_eq!(fs::read_to_string(written).unwrap(), expected);
+}
+
+#[test]
+fn tables_that_make_no_sense_are_refused_with_place_and_remedy() {
+    let heading = "kind,clock,direction,address,reads,writes,duration,detail\n";
+    for (extension, content, expected) in [
+        ("csv", "", "empty: a CSV file starts with a heading"),
+        ("csv", "clock,address\n1,2\n", "line 1: the heading has no column direction; it must"),
+        ("csv", "clock,direction,address\n1,R\n", "line 2: 2 fields, the heading has 3"),
+        ("csv", "clock,direction,address\n1,X,40\n", "line 2: direction \"X\" is neither R nor W"),
+        ("csv", "clock,direction,address\n+1,R,4\n", "line 2: clock \"+1\" is no decimal number"),
+        ("csv", "clock,direction,address\n1,R,4g\n", "line 2: address \"4g\" is not hexadecimal"),
+        ("csv", "clock,direction,address\n1,\"R,4\n", "line 2: a quoted field does not end"),
+        ("csv", &format!("{heading}gap,4,,,,,,gap\n"), "line 2: detail \"gap\" of a gap: expected"),
+        ("csv", &format!("{heading}card,,,,,,,0\n"), "line 2: no card has number 0"),
+        ("csv", &format!("{heading}card,,,,,,,x\n"), "line 2: detail \"x\" of a card: expected"),
+        ("jsonl", "{\"kind\":\"card\",\"card\":0}\n", "line 1: no card has number 0"),
+        ("csv", &format!("{heading}peak,4,,,,,,\n"), "line 2: no row is of kind \"peak\""),
+        ("jsonl", "{\"kind\":\"access\"}\n", "line 1: missing field `clock`"),
+        ("jsonl", "\n{\"kind\":\"peak\"}\n", "line 2: unknown variant `peak`"),
+        ("trace", "1234567", "offset 6: 1 bytes, a record has 6: the file was cut off"),
+        ("parquet", "PAR1PAR1PAR1", "Parquet file too small"),
+        ("parquet", "clock,direction,address\n1,R,40\n", "Invalid Parquet file"),
+    ] {
+        let input = output("senseless", extension);
+        fs::write(&input, content).unwrap();
+        let result = convert(&input, &output("refused", "txt"));
+        let complaint = complaint(&result);
+        assert_eq!(result.status.code(), Some(1), "{content}");
+        assert!(complaint.contains(expected), "{content}: {complaint}");
+        assert!(complaint.starts_with(&format!("hmtt: {}", input.display())), "{complaint}");
+    }
+}
+
+#[test]
+fn rows_before_what_makes_no_sense_are_written() {
+    let input = output("half", "csv");
+    fs::write(&input, "clock,direction,address\n1,R,40\n2,R\n").unwrap();
+    let written = output("half", "parquet");
+    assert_eq!(convert(&input, &written).status.code(), Some(1));
+    let back = output("half-back", "txt");
+    converted(&written, &back);
+    assert!(fs::read_to_string(back).unwrap().ends_with("\n1 R 40\n"));
+}
+
+#[test]
+fn nothing_is_overwritten_unless_asked_and_the_trace_itself_never() {
+    let input = output("precious", "csv");
+    fs::write(&input, "clock,direction,address\n1,R,40\n").unwrap();
+    let existing = output("existing", "csv");
+    fs::write(&existing, "precious").unwrap();
+    let refused = convert(&input, &existing);
+    assert_eq!(refused.status.code(), Some(1));
+    let expected = format!("hmtt: {} exists; give -f to overwrite it\n", existing.display());
+    assert_eq!(complaint(&refused), expected);
+    assert_eq!(fs::read_to_string(&existing).unwrap(), "precious");
+    assert!(hmtt(&["convert", "-f", text(&input), text(&existing)]).status.success());
+    assert_ne!(fs::read_to_string(&existing).unwrap(), "precious");
+
+    let link = output("link", "csv");
+    fs::hard_link(&input, &link).unwrap();
+    for itself in [&input, &link] {
+        let refused = hmtt(&["convert", "-f", text(&input), text(itself)]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(complaint(&refused).contains("is the trace itself"));
+    }
+    assert_eq!(fs::read_to_string(&input).unwrap(), "clock,direction,address\n1,R,40\n");
+}
+
+#[test]
+fn formats_that_are_not_there_are_said_to_be_so() {
+    let input = output("plain", "csv");
+    fs::write(&input, "clock,direction,address\n1,R,40\n").unwrap();
+    let to = |name: &str| output("nowhere", name);
+    let told = |from: &Path, to: &Path| complaint(&convert(from, to));
+    assert!(told(&input, &to("pcapng")).contains("cannot write pcapng"));
+    assert!(told(&input, &to("data")).contains("the extension says no format; give --to"));
+    let as_text = output("plain", "txt");
+    fs::copy(&input, &as_text).unwrap();
+    assert!(told(&as_text, &to("csv")).contains("cannot be read back; use csv or jsonl"));
+    assert!(!to("csv").exists());
+    let forced = hmtt(&["convert", "--from", "csv", text(&as_text), text(&to("csv"))]);
+    assert!(forced.status.success(), "{}", complaint(&forced));
+}
+
+#[test]
+fn a_full_disk_is_an_error_in_every_format() {
+    if !Path::new("/dev/full").exists() {
+        return skipped("no /dev/full");
+    }
+    let (frames, _) = Card::new().session(10_000, 370);
+    let capture = capture_file("full-disk.pcapng", &frames);
+    for format in ["parquet", "csv", "jsonl", "text", "hmtt6"] {
+        let full = hmtt(&["convert", "-f", "--to", format, text(&capture), "/dev/full"]);
+        assert_eq!(full.status.code(), Some(1), "{format}");
+        let complaint = complaint(&full);
+        assert!(complaint.starts_with("hmtt: cannot write to /dev/full: "), "{complaint}");
+        assert!(complaint.contains("No space left"), "{complaint}");
+    }
+}

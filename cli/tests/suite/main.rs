@@ -1,0 +1,48 @@
+//! The commands from outside: captures, tables, logs and programs in, what they print and write out.
+
+mod built;
+mod callgrind;
+mod command_line;
+mod completions;
+mod convert;
+mod dissector;
+mod escapes;
+mod exit_status;
+mod goes_on;
+mod linear;
+mod merge;
+mod standard;
+mod tag;
+mod tag_auto;
+mod tag_blocks;
+mod tag_contexts;
+mod tag_ends;
+mod tag_follow;
+mod tag_go;
+mod tag_hostile;
+mod tag_kill;
+mod tag_life;
+mod tag_limits;
+mod tag_list;
+mod tag_log;
+mod tag_memory;
+mod tag_namespaces;
+mod tag_real;
+mod tag_report;
+mod tag_signals;
+mod tag_stopped;
+mod tag_symbols;
+mod tag_unwind;
+mod tag_words;
+mod usage;
+
+use std::process::{Command, Output};
+
+pub use hmtt_test_support::captures::{capture, capture_file};
+pub use hmtt_test_support::card;
+pub use hmtt_test_support::files::{scratch, skipped};
+
+/// Runs `hmtt`.
+pub fn hmtt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hmtt")).args(arguments).env_remove("COLUMNS").output().unwrap()
+}

@@ -1,0 +1,33 @@
+//! What the commands refuse, and why they say they do.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::hmtt;
+
+/// Checks that this is wrong usage, and that the complaint has these words.
+fn assert_wrong_usage(output: &Output, words: &str) {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains(words), "{complaint}");
+}
+
+#[test]
+fn formats_are_offered_where_they_can_be_used() {
+    let refused = hmtt(&["convert", "in.csv", "out", "--to", "pcapng"]);
+    assert_wrong_usage(&refused, "[possible values: parquet, csv, jsonl, text, hmtt6]");
+    let refused = hmtt(&["convert", "in", "out.csv", "--from", "text"]);
+    assert_wrong_usage(&refused, "[possible values: pcapng, parquet, csv, jsonl, hmtt6]");
+    let refused = hmtt(&["merge", "in.pcapng", "--format", "pcapng"]);
+    assert_wrong_usage(&refused, "[possible values: parquet, csv, jsonl, text, hmtt6]");
+}
+
+#[test]
+fn man_pages_make_no_folder() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-such-folder/man1");
+    let output = hmtt(&["man", folder.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains(&format!("mkdir -p {}", folder.display())), "{complaint}");
+    assert!(!folder.parent().unwrap().exists());
+}

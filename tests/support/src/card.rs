@@ -1,0 +1,175 @@
+//! A card in software: records to frames, and the truth they stand for.
+
+use hmtt_format::address_map::{Axis, MapBuilder};
+use hmtt_format::config::{self, Granularity, Mode};
+use hmtt_format::frame::{
+    COUNTER_MASK, FrameKind, HEARTBEAT_WORDS, Heartbeat, MAX_FRAME_BYTES, MAX_WORDS, PayloadHeader,
+    SYNC_WORDS, Sync, encode,
+};
+use hmtt_format::info::StaticWords;
+use hmtt_format::record::{Half, WordRecord};
+use hmtt_format::{
+    Access, Cycles, Direction, FORMAT_VERSION, Generation, MemoryDescription, PhysAddr, Report,
+};
+
+/// Most line accesses of a frame.
+pub const MAX_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
+const LINE_LOG2: u8 = 6;
+
+/// What the card counts; public so that tests can bend it.
+#[derive(Clone, Debug, Default)]
+pub struct Card {
+    /// Counter of the next frame.
+    pub counter: u64,
+    /// Its event clock.
+    pub clock: u64,
+    /// Accesses so far.
+    pub accesses: u64,
+    /// Records lost so far.
+    pub lost: u32,
+    /// Base of the tag window, if it is on.
+    pub tag_window: Option<u64>,
+    /// Bytes that a record's number counts, as a power of two.
+    pub unit_log2: u8,
+    /// Bursts that it counts beyond its accesses.
+    pub more_bursts: u64,
+}
+
+impl Card {
+    /// A card that was just switched on.
+    pub fn new() -> Self {
+        Card { unit_log2: LINE_LOG2, ..Card::default() }
+    }
+
+    /// A frame of a kind, with a sync before these words.
+    pub fn frame(&mut self, kind: FrameKind, words: &[u64]) -> Vec<u8> {
+        let Card { clock, unit_log2, accesses, lost, .. } = *self;
+        let sync = Sync { clock, unit_log2, segment: 0, accesses, lost };
+        let words = [&sync.encode()[..], words].concat();
+        let header = PayloadHeader {
+            version: FORMAT_VERSION,
+            kind: kind as u8,
+            words: words.len() as u8,
+            lost: lost as u16,
+        };
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = encode(&mut buffer, self.counter, header, &words);
+        self.counter = (self.counter + 1) & COUNTER_MASK;
+        buffer[..length].to_vec()
+    }
+
+    /// A data frame of `count` line accesses, and what they are.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_ACCESSES`].
+    pub fn data(&mut self, count: u64) -> (Vec<u8>, Vec<Access>) {
+        assert!(count <= MAX_ACCESSES);
+        let mut clock = self.clock;
+        let mut truth = Vec::new();
+        let mut halves: Vec<u32> = (0..count)
+            .map(|index| {
+                let serial = self.accesses + index;
+                let (delta, number) =
+                    (serial as u32 % 7, (serial as u32).wrapping_mul(37) & 0xf_ffff);
+                let direction = Direction::from_bit(serial.is_multiple_of(3));
+                clock += u64::from(delta);
+                let address = PhysAddr(u64::from(number) << LINE_LOG2);
+                truth.push(Access { clock: Cycles(clock), direction, address });
+                Half::Access { direction, delta, number }.encode()
+            })
+            .collect();
+        if !halves.len().is_multiple_of(2) {
+            halves.push(Half::Skip(0).encode());
+        }
+        let words: Vec<u64> =
+            halves.chunks(2).map(|pair| u64::from(pair[0]) << 32 | u64::from(pair[1])).collect();
+        let frame = self.frame(FrameKind::Data, &words);
+        self.clock = clock;
+        self.accesses += count;
+        (frame, truth)
+    }
+
+    /// A data frame of word records, which stand for `accesses` accesses and `clocks` clocks.
+    pub fn records(&mut self, records: &[WordRecord], accesses: u64, clocks: u64) -> Vec<u8> {
+        let words: Vec<u64> = records
+            .iter()
+            .flat_map(|record| {
+                let (first, rest) = record.encode();
+                std::iter::once(first).chain(rest.into_iter().flatten())
+            })
+            .collect();
+        let frame = self.frame(FrameKind::Data, &words);
+        self.clock += clocks;
+        self.accesses += accesses;
+        frame
+    }
+
+    /// A heartbeat.
+    pub fn heartbeat(&mut self, heartbeat: Heartbeat) -> Vec<u8> {
+        let header = PayloadHeader {
+            version: FORMAT_VERSION,
+            kind: FrameKind::Heartbeat as u8,
+            words: HEARTBEAT_WORDS,
+            lost: 0,
+        };
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = encode(&mut buffer, self.counter, header, &heartbeat.encode());
+        self.counter = (self.counter + 1) & COUNTER_MASK;
+        buffer[..length].to_vec()
+    }
+
+    /// A report while the capture runs.
+    pub fn info(&mut self) -> Vec<u8> {
+        self.report(FrameKind::Info)
+    }
+
+    /// The report that ends a session.
+    pub fn end(&mut self) -> Vec<u8> {
+        self.report(FrameKind::End)
+    }
+
+    fn report(&mut self, kind: FrameKind) -> Vec<u8> {
+        let memory = memory();
+        let words = StaticWords::new(&memory);
+        let report = Report {
+            version: FORMAT_VERSION,
+            running: kind == FrameKind::Info,
+            mode: Mode::Line,
+            frequency: false,
+            granularity: Granularity::Line,
+            slice_code: config::DEFAULT_SLICE_CODE,
+            threshold: MAX_WORDS,
+            tag_window: self.tag_window,
+            reads: self.accesses / 2 + self.more_bursts,
+            writes: self.accesses - self.accesses / 2,
+            faults: 1,
+            tags: 2,
+            unreported: 0,
+            burst_length: Some(memory.burst_length),
+            digest: words.as_slice()[0],
+            memory,
+        };
+        self.frame(kind, &[&report.encode_dynamic()[..], words.as_slice()].concat())
+    }
+
+    /// Info, `frames` data frames of `count` accesses, end: a whole session.
+    pub fn session(&mut self, frames: usize, count: u64) -> (Vec<Vec<u8>>, Vec<Access>) {
+        let mut all = vec![self.info()];
+        let mut truth = Vec::new();
+        for _ in 0..frames {
+            let (frame, accesses) = self.data(count);
+            all.push(frame);
+            truth.extend(accesses);
+        }
+        all.push(self.end());
+        (all, truth)
+    }
+}
+
+fn memory() -> MemoryDescription {
+    let mut map = MapBuilder::default();
+    (0..11).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
+    (0..2).for_each(|bit| map.bit(Axis::Bank, bit, 0b101 << (14 + bit)).unwrap());
+    (0..13).for_each(|bit| map.bit(Axis::Row, bit, 1 << (16 + bit)).unwrap());
+    MemoryDescription::new(Generation::Ddr1, map.build().unwrap(), 8, 4, 10_000).unwrap()
+}

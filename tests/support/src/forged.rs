@@ -1,0 +1,171 @@
+//! Frames with a card's addresses that no card sent, as a hostile sender on the wire makes them up.
+//!
+//! Seeded, so that a failure can be repeated. Depends on the wire format only.
+
+use hmtt_format::FORMAT_VERSION;
+use hmtt_format::frame::{
+    ACCESSES_MASK, COUNTER_MASK, FrameKind, Heartbeat, LOST_MASK, MAX_FRAME_BYTES, PayloadHeader,
+    Sync, encode,
+};
+use hmtt_format::record::{CLOCK_MASK, Half};
+
+/// What is forged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgery {
+    /// Everything is random, as in a flood by somebody who knows the format.
+    Random,
+    /// Heartbeats with random counters.
+    Heartbeats,
+    /// Frames of another version, with random counters.
+    Unreadable,
+    /// End frames with random counters and counts.
+    Ends,
+    /// One counter again and again, everything else random.
+    OneCounter,
+    /// The first frames of one session, again and again.
+    Restarts,
+    /// Each a million frames after the one before.
+    Jumps,
+    /// Three frames that go on from each other, then three of another session.
+    Sessions,
+    /// A card of its own, without a fault.
+    Card,
+}
+
+impl Forgery {
+    /// All of them.
+    pub const ALL: [Forgery; 9] = [
+        Forgery::Random,
+        Forgery::Heartbeats,
+        Forgery::Unreadable,
+        Forgery::Ends,
+        Forgery::OneCounter,
+        Forgery::Restarts,
+        Forgery::Jumps,
+        Forgery::Sessions,
+        Forgery::Card,
+    ];
+    /// Those that nothing confirms: no two frames go on from each other.
+    pub const LONE: [Forgery; 5] = [
+        Forgery::Random,
+        Forgery::Heartbeats,
+        Forgery::Unreadable,
+        Forgery::Ends,
+        Forgery::OneCounter,
+    ];
+}
+
+/// Frames of one kind of forgery.
+#[derive(Debug)]
+pub struct Forger {
+    forgery: Forgery,
+    state: u64,
+    sent: u64,
+    counter: u64,
+    sync: Sync,
+}
+
+/// Frames of a session before the next one is begun.
+const SESSION_FRAMES: u64 = 3;
+const RESTART_FRAMES: u64 = 16;
+const JUMP: u64 = 1 << 20;
+
+impl Forger {
+    /// Of a seed that is not 0.
+    pub fn new(forgery: Forgery, seed: u64) -> Self {
+        let sync = Sync { clock: 0, unit_log2: 6, segment: 0, accesses: 0, lost: 0 };
+        let mut forger = Forger { forgery, state: seed, sent: 0, counter: 0, sync };
+        forger.begin_anew();
+        forger
+    }
+
+    /// Marsaglia's xorshift64.
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state
+    }
+
+    fn begin_anew(&mut self) {
+        self.counter = self.random() & COUNTER_MASK;
+        self.sync.clock = self.random() & CLOCK_MASK;
+        self.sync.accesses = self.random() & ACCESSES_MASK;
+        self.sync.lost = self.random() as u32 & LOST_MASK;
+    }
+
+    /// What the next frame states.
+    fn advance(&mut self) {
+        match self.forgery {
+            Forgery::Random | Forgery::Heartbeats | Forgery::Unreadable | Forgery::Ends => {
+                self.begin_anew();
+            }
+            Forgery::OneCounter => {
+                let counter = self.counter;
+                self.begin_anew();
+                self.counter = counter;
+            }
+            Forgery::Restarts => {
+                self.counter = self.sent % RESTART_FRAMES;
+                (self.sync.accesses, self.sync.lost) = (self.counter, 0);
+                self.sync.clock = 100 + self.counter * 100;
+            }
+            Forgery::Jumps => self.go_on(JUMP),
+            Forgery::Sessions if self.sent.is_multiple_of(SESSION_FRAMES) => self.begin_anew(),
+            Forgery::Sessions | Forgery::Card => self.go_on(1),
+        }
+        self.sent += 1;
+    }
+
+    fn go_on(&mut self, frames: u64) {
+        self.counter = (self.counter + frames) & COUNTER_MASK;
+        self.sync.accesses = (self.sync.accesses + frames) & ACCESSES_MASK;
+        self.sync.clock = (self.sync.clock + frames) & CLOCK_MASK;
+    }
+
+    /// Builds the next frame; its length comes back.
+    pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
+        self.advance();
+        let access = Half::Access { direction: hmtt_format::Direction::Read, delta: 1, number: 7 };
+        let halves = u64::from(access.encode()) << 32 | u64::from(Half::Skip(0).encode());
+        let [first, second] = self.sync.encode();
+        let transmit_clocks = self.random() & CLOCK_MASK;
+        let beat = Heartbeat { running: true, losses: 0, transmit_clocks }.encode();
+        let (kind, words) = match self.forgery {
+            Forgery::Heartbeats => (FrameKind::Heartbeat, beat.to_vec()),
+            Forgery::Ends => (FrameKind::End, vec![first, second, halves]),
+            _ => (FrameKind::Data, vec![first, second, halves]),
+        };
+        let other = u8::from(self.forgery == Forgery::Unreadable);
+        let header = PayloadHeader {
+            version: FORMAT_VERSION + other,
+            kind: kind as u8,
+            words: words.len() as u8,
+            lost: self.sync.lost as u16,
+        };
+        encode(buffer, self.counter, header, &words)
+    }
+
+    /// The next frame.
+    pub fn frame(&mut self) -> Vec<u8> {
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        let length = self.next(&mut buffer);
+        buffer[..length].to_vec()
+    }
+}
+
+/// Good frames with forged ones before each: so many by turns.
+///
+/// # Panics
+/// If there are no turns.
+pub fn mix(good: &[Vec<u8>], forger: &mut Forger, turns: &[usize]) -> (Vec<Vec<u8>>, u64) {
+    let (mut wire, mut forged) = (Vec::new(), 0);
+    for (at, frame) in good.iter().enumerate() {
+        // The first frame on a wire is believed, whoever sent it.
+        let count = if at == 0 { 0 } else { turns[at % turns.len()] };
+        wire.extend((0..count).map(|_| forger.frame()));
+        forged += count as u64;
+        wire.push(frame.clone());
+    }
+    (wire, forged)
+}

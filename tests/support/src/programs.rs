@@ -1,0 +1,76 @@
+//! Where the programs are, and how one is run.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Path of one of the programs, built if need be by the cargo that runs the tests, in their profile.
+pub fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test knows its own path");
+        let mut folder = test.parent().expect("in a folder").to_path_buf();
+        if folder.ends_with("deps") {
+            folder.pop();
+        }
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args([
+            "build",
+            "--quiet",
+            "-p",
+            "hmtt-sim",
+            "-p",
+            "hmtt-host",
+            "-p",
+            "hmtt-cli",
+            "--bins",
+        ]);
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        let target = folder.parent().expect("target/PROFILE");
+        cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(cargo.status().expect("cargo runs").success(), "the programs build");
+        folder
+    });
+    folder.join(name)
+}
+
+/// Runs a program to its end.
+pub fn run(name: &str, arguments: &[&str]) -> Output {
+    let path = program(name);
+    Command::new(&path)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs a program that must succeed; its standard output.
+pub fn succeed(name: &str, arguments: &[&str]) -> String {
+    let output = run(name, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {arguments:?}: {}\n{errors}", output.status);
+    String::from_utf8(output.stdout).expect("programs print text")
+}
+
+/// What a command wrote, and how it ended, as one text.
+///
+/// # Panics
+/// If it is no text, or the command was killed.
+pub fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    let separator = if stderr.is_empty() { "" } else { "--- standard error\n" };
+    format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
+}
+
+/// Says, past the test harness's capture, that a test was skipped.
+pub fn skip(test: &str, reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "skipped: {test}: {reason}");
+}
+
+/// Whether a tool is there, asked with `--version`.
+pub fn has(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
+}

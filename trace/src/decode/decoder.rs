@@ -1,0 +1,305 @@
+//! Frames that are in order to the items of their session.
+
+mod records;
+
+use hmtt_format::account::Account;
+use hmtt_format::block::UNIT_NONE;
+use hmtt_format::frame::{
+    ACCESSES_MASK, FrameKind, Heartbeat, LOST_MASK, SYNC_WORDS, Sync, TRANSMIT_CLOCK_NS,
+};
+use hmtt_format::record::CLOCK_MASK;
+use hmtt_format::{Block, Cycles, Event, Report};
+
+use super::clock::LongClock;
+use super::counts::Counts;
+use super::end::{End, FRAME_ACCESSES, is_fine};
+use super::frame::{Body, Frame, Origin};
+use super::gap::Gap;
+use super::item::{DdrClock, Item, Malformation, Sink};
+use super::sequence::Step;
+
+/// Where the frames of a session have led to so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reached {
+    pub clock: Cycles,
+    pub accesses: u64,
+    pub lost: u32,
+    /// The frame that led here.
+    pub origin: Origin,
+    /// Accesses and clock that it stated.
+    entered: (u64, u64),
+}
+
+impl Reached {
+    /// Whether a sync counts less than what came before it: the card was reset, though its frame
+    /// counter went on. Counts are modular, so "less" is "more than half the range ahead".
+    fn is_after(self, sync: Sync) -> bool {
+        sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK > ACCESSES_MASK / 2
+            || sync.lost.wrapping_sub(self.lost) & LOST_MASK > LOST_MASK / 2
+    }
+
+    /// Accesses that the last frame read cannot have had, if a sync counts less than it led to, but not
+    /// less than it stated itself. A card that starts anew states nothing.
+    fn excess(self, sync: Sync) -> Option<u64> {
+        let since = |count: u64| count.wrapping_sub(self.entered.0) & ACCESSES_MASK;
+        let clocks = sync.clock.wrapping_sub(self.entered.1) & CLOCK_MASK;
+        let excess = since(self.accesses).checked_sub(since(sync.accesses))?;
+        let is_first = (sync.accesses, sync.clock) == (0, 0);
+        let possible = !is_first && sync.lost == self.lost && clocks <= CLOCK_MASK / 2;
+        (possible && excess != 0).then_some(excess)
+    }
+}
+
+impl From<Reached> for End {
+    fn from(reached: Reached) -> Self {
+        let Reached { accesses, lost, clock, .. } = reached;
+        End { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }
+    }
+}
+
+/// First clock of the slice a frame of nothing but slices begins with: its sync's clock is older.
+fn first_slice(sync: Sync, body: &Body<'_>) -> Option<Cycles> {
+    if sync.unit_log2 != UNIT_NONE {
+        return None;
+    }
+    match Block::new(body.words()).ok()?.next() {
+        Some(Ok(Event::Slice { clock, .. } | Event::Interval { clock, .. })) => Some(clock),
+        _ => None,
+    }
+}
+
+/// Reads frames that are in order.
+#[derive(Clone, Debug)]
+pub(super) struct Decoder {
+    pub counts: Counts,
+    pub reached: Option<Reached>,
+    clock: LongClock,
+    /// First clock of the last slice: slices do not move the clocks of frames.
+    last_slice: Cycles,
+    /// What is known of a gap whose other side has not been read yet.
+    pub pending: Gap,
+    any_frame: bool,
+    ended: bool,
+    /// The last heartbeat of the session, or what stands for it at its start.
+    pub heartbeat: Heartbeat,
+    /// Bytes a burst moves, by the session's last report.
+    burst_bytes: u64,
+    /// Bursts that the session's records stand for, since its last start.
+    account: Account,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder {
+            counts: Counts::default(),
+            reached: None,
+            clock: LongClock::default(),
+            last_slice: Cycles(0),
+            pending: Gap::default(),
+            any_frame: false,
+            ended: false,
+            heartbeat: POWER_ON,
+            burst_bytes: 0,
+            account: Account::default(),
+        }
+    }
+}
+
+/// A card that was just switched on.
+const POWER_ON: Heartbeat = Heartbeat { running: true, losses: 0, transmit_clocks: 0 };
+
+impl Decoder {
+    /// Goes on from here with counts of its own.
+    pub fn successor(&self) -> Self {
+        Decoder { counts: Counts::default(), ..*self }
+    }
+
+    pub fn step(&mut self, step: Step<'_>, sink: &mut impl Sink) {
+        match step {
+            Step::Missing { first, frames } => {
+                self.pending.frames = self.pending.frames.saturating_add(frames);
+                self.pending.first_frame.get_or_insert(first);
+            }
+            Step::Restart => {
+                self.close_session(sink);
+                self.restart(sink);
+                (self.any_frame, self.ended) = (false, false);
+                (self.heartbeat, self.burst_bytes) = (POWER_ON, 0);
+            }
+            Step::Frame(origin, bytes) => {
+                self.any_frame = true;
+                let Some(frame) = Frame::parse(bytes) else { return };
+                let read = frame
+                    .body
+                    .map_err(Malformation::from)
+                    .and_then(|body| self.body(origin, &body, sink));
+                if let Err(error) = read {
+                    self.leave_out(origin, error, sink);
+                }
+                sink.frame_read(origin);
+            }
+        }
+    }
+
+    /// Takes note of a frame in its place that was not read, or not to its end.
+    pub fn leave_out(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+        self.pending.damaged_frames += 1;
+        self.note_malformed(origin, error, sink);
+    }
+
+    /// Counts a damaged frame.
+    pub fn note_malformed(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+        self.counts.malformed += 1;
+        sink.item(Item::Malformed { origin, error });
+    }
+
+    /// Whether the last frame read may have been damaged so that a sync, which does not go on where it
+    /// led, is right nevertheless.
+    pub fn may_be_misled(&self, sync: Sync) -> bool {
+        self.reached.is_some_and(|reached| {
+            let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;
+            let most = if is_fine(sync) { FRAME_ACCESSES } else { ACCESSES_MASK / 2 };
+            let lost_some = reached.accesses != reached.entered.0 && more <= most;
+            reached.excess(sync).is_some() || lost_some && reached.lost == sync.lost
+        })
+    }
+
+    fn body(
+        &mut self,
+        origin: Origin,
+        body: &Body<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Malformation> {
+        self.counts.words += body.words().len() as u64;
+        if let Some(heartbeat) = body.heartbeat() {
+            self.heartbeat(heartbeat, sink);
+            return Ok(());
+        }
+        let sync = Block::new(body.words())?.sync();
+        self.compare(origin, sync, first_slice(sync, body), sink);
+        let last = self.reached.map(|reached| reached.clock);
+        let (clock, accesses, result) = match body.kind {
+            FrameKind::Data | FrameKind::Heartbeat => {
+                self.ended = false;
+                let (tally, result) = self.records(body, sink)?;
+                let clock = self.clock.extend(tally.clock).max(self.last_slice);
+                (clock, tally.accesses, result)
+            }
+            FrameKind::Info => {
+                let result = self.report(body, sync, false, sink);
+                // A report is sent at once; a record that still waits may carry an older clock.
+                (last.unwrap_or(self.clock.extend(Cycles(sync.clock))), 0, result)
+            }
+            FrameKind::End => {
+                self.ended = true;
+                let result = self.report(body, sync, true, sink);
+                (self.clock.extend(Cycles(sync.clock)).max(self.last_slice), 0, result)
+            }
+        };
+        let entered = self.clock.extend(Cycles(sync.clock)).0;
+        let clocks = self.counts.clocks.get_or_insert((entered, entered));
+        clocks.1 = if body.kind == FrameKind::Data { clock.0 } else { entered };
+        let accesses = sync.accesses.wrapping_add(accesses) & ACCESSES_MASK;
+        let entered = (sync.accesses, sync.clock);
+        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin, entered });
+        result
+    }
+
+    /// States what a heartbeat says of the DDR clock that was not known.
+    fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut impl Sink) {
+        self.counts.heartbeats += 1;
+        let before = std::mem::replace(&mut self.heartbeat, heartbeat);
+        let lost = heartbeat.losses.wrapping_sub(before.losses);
+        if lost != 0 || heartbeat.running != before.running {
+            self.counts.ddr_clock_losses += u64::from(lost);
+            sink.item(Item::DdrClock(DdrClock {
+                running: heartbeat.running,
+                lost,
+                losses: heartbeat.losses,
+                transmit_nanos: heartbeat.transmit_clocks * TRANSMIT_CLOCK_NS,
+            }));
+        }
+    }
+
+    /// States what is missing between what was reached and a sync.
+    fn compare(&mut self, origin: Origin, sync: Sync, slice: Option<Cycles>, sink: &mut impl Sink) {
+        if let Some(reached) = self.reached
+            && let Some(excess) = reached.excess(sync)
+        {
+            self.note_malformed(reached.origin, Malformation::Excess(excess), sink);
+            self.reached = Some(Reached { accesses: sync.accesses, ..reached });
+        } else if self.reached.is_some_and(|reached| reached.is_after(sync)) {
+            self.restart(sink);
+        }
+        let mut gap = std::mem::take(&mut self.pending);
+        let from = self.reached;
+        let (accesses, lost) = from.map_or((0, 0), |reached| (reached.accesses, reached.lost));
+        let accesses = sync.accesses.wrapping_sub(accesses) & ACCESSES_MASK;
+        gap.accesses = Some(accesses);
+        gap.records = sync.lost.wrapping_sub(lost) & LOST_MASK;
+        let entered = self.clock.enter_frame(sync.clock);
+        // A report damaged beyond reading cost no access, and its frame is counted as malformed.
+        if gap.frames != 0 || gap.records != 0 || accesses != 0 {
+            gap.after = from.map(|reached| reached.clock);
+            gap.before = Some(slice.map_or(entered, |slice| self.clock.extend(slice)));
+            gap.after_packet = from.map(|reached| reached.origin.packet);
+            gap.after_time = from.and_then(|reached| reached.origin.time);
+            (gap.before_packet, gap.before_time) = (Some(origin.packet), origin.time);
+            self.gap(gap, sink);
+        }
+    }
+
+    fn gap(&mut self, gap: Gap, sink: &mut impl Sink) {
+        let frames = gap.frames.saturating_add(gap.damaged_frames);
+        self.account.gap(gap.accesses.unwrap_or(0), gap.records, frames);
+        self.counts.gap(gap);
+        sink.item(Item::Gap(Box::new(gap)));
+    }
+
+    fn restart(&mut self, sink: &mut impl Sink) {
+        self.counts.order.restarts += 1;
+        self.reached = None;
+        self.account = Account::default();
+        self.last_slice = Cycles(0);
+        self.clock = LongClock::default();
+        sink.item(Item::Restart);
+    }
+
+    fn report(
+        &mut self,
+        body: &Body<'_>,
+        sync: Sync,
+        end: bool,
+        sink: &mut impl Sink,
+    ) -> Result<(), Malformation> {
+        let words: Vec<u64> = body.words().skip(usize::from(SYNC_WORDS)).collect();
+        let report = Box::new(Report::decode(&words)?);
+        self.note_report(&report);
+        if let Some(balance) = self.account.report(&report, end) {
+            self.counts.balance(balance);
+        }
+        let clock = self.clock.extend(Cycles(sync.clock));
+        sink.item(Item::Report { clock, end, report });
+        Ok(())
+    }
+
+    /// Takes note of what the records to come are of.
+    pub fn note_report(&mut self, report: &Report) {
+        let burst_length = report.burst_length.unwrap_or(report.memory.burst_length);
+        self.burst_bytes = u64::from(burst_length) << report.memory.bus_log2.min(32);
+    }
+
+    pub fn close_session(&mut self, sink: &mut impl Sink) {
+        let mut gap = std::mem::take(&mut self.pending);
+        if gap.frames != 0 || gap.damaged_frames != 0 {
+            gap.after = Some(self.reached.map_or(Cycles(0), |reached| reached.clock));
+            gap.after_packet = self.reached.map(|reached| reached.origin.packet);
+            gap.after_time = self.reached.and_then(|reached| reached.origin.time);
+            self.gap(gap, sink);
+        }
+        self.counts.complete_tail = self.ended;
+        if self.any_frame && !self.ended {
+            sink.item(Item::NoEnd);
+        }
+    }
+}

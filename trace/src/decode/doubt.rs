@@ -1,0 +1,170 @@
+//! Frames in counter order to those that can be true: one whose counts are not what was reached waits
+//! for the frame after it, which says whether something is missing before it or it is damaged.
+//!
+//! A frame states its place twice, by its counter and by what the card had counted. The counts of the
+//! frames around it are the witnesses: where they follow each other without it and neither it the one
+//! before nor the one after it, it is left out, and its accesses are in the gap between the two. So the
+//! counts of the frames that are passed on only go up, and what is decoded and what is named lost add up
+//! to what the card sent, whichever frame was left out.
+//!
+//! Invariant: a frame that states exactly the counts that were reached does not wait.
+
+use std::collections::VecDeque;
+
+use hmtt_format::frame::Sync;
+
+use super::decoder::Decoder;
+use super::end::{End, Kept};
+use super::frame::{Frame, Origin};
+use super::item::{Malformation, Sink};
+use super::sequence::Step;
+
+/// Most steps that wait for a frame that counts: heartbeats say nothing.
+const MAX_WAITING: usize = 64;
+
+/// A step that waits.
+#[derive(Clone, Debug)]
+enum Waiting {
+    Missing { first: u64, frames: u64 },
+    Frame { origin: Origin, bytes: Vec<u8>, kept: Kept },
+}
+
+impl Waiting {
+    fn counts(&self) -> Option<(Sync, End)> {
+        match self {
+            Waiting::Frame { kept, .. } => kept.counts(),
+            Waiting::Missing { .. } => None,
+        }
+    }
+
+    /// Frames it stands for that were not read.
+    fn unseen(&self) -> u64 {
+        match self {
+            Waiting::Missing { frames, .. } => *frames,
+            Waiting::Frame { kept: Kept::Unreadable, .. } => 1,
+            Waiting::Frame { .. } => 0,
+        }
+    }
+}
+
+/// Frames that wait for a witness.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doubt {
+    waiting: VecDeque<Waiting>,
+}
+
+impl Doubt {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Where what waits leads, the last first, and the frames that were not read.
+    pub fn ends(&self) -> impl Iterator<Item = (Option<End>, u64)> {
+        let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
+        self.waiting.iter().rev().map(move |waiting| (end(waiting), waiting.unseen()))
+    }
+
+    /// Takes the next step; what is beyond doubt goes to `decoder`.
+    pub fn step(&mut self, step: Step<'_>, decoder: &mut Decoder, sink: &mut impl Sink) {
+        match step {
+            Step::Restart => {
+                self.finish(decoder, sink);
+                decoder.step(step, sink);
+            }
+            Step::Missing { .. } if self.waiting.is_empty() => decoder.step(step, sink),
+            Step::Missing { first, frames } => {
+                self.waiting.push_back(Waiting::Missing { first, frames });
+            }
+            Step::Frame(origin, bytes) => {
+                let frame = Frame::parse(bytes);
+                let is_doubtful = |frame: &Frame<'_>| is_doubtful(frame, decoder);
+                if self.waiting.is_empty() && !frame.as_ref().is_some_and(is_doubtful) {
+                    return decoder.step(step, sink);
+                }
+                let kept = frame.as_ref().map_or(Kept::Unreadable, Kept::of_frame);
+                self.waiting.push_back(Waiting::Frame { origin, bytes: bytes.to_vec(), kept });
+                self.settle(false, decoder, sink);
+            }
+        }
+    }
+
+    /// Settles what waits: nothing more comes.
+    pub fn finish(&mut self, decoder: &mut Decoder, sink: &mut impl Sink) {
+        self.settle(true, decoder, sink);
+    }
+
+    fn settle(&mut self, all: bool, decoder: &mut Decoder, sink: &mut impl Sink) {
+        while let Some(first) = self.waiting.front() {
+            let last = all || self.waiting.len() > MAX_WAITING;
+            let believed = match first.counts() {
+                Some((sync, end)) => self.verdict(sync, end, last, decoder),
+                None => Some(true),
+            };
+            let Some(believed) = believed else { return };
+            match self.waiting.pop_front() {
+                Some(Waiting::Missing { first, frames }) => {
+                    decoder.step(Step::Missing { first, frames }, sink);
+                }
+                Some(Waiting::Frame { origin, bytes, .. }) if believed => {
+                    decoder.step(Step::Frame(origin, &bytes), sink);
+                }
+                Some(Waiting::Frame { origin, .. }) => {
+                    decoder.leave_out(origin, Malformation::Contradiction, sink);
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Whether to believe the first frame that waits; none if it is too early to say. `last`: it is not,
+    /// whatever is missing.
+    fn verdict(&self, sync: Sync, end: End, last: bool, decoder: &Decoder) -> Option<bool> {
+        let missing = decoder.pending.frames + decoder.pending.damaged_frames;
+        let before = decoder.reached.map(End::from);
+        if before.is_some_and(|before| before.is_exactly(sync)) {
+            return Some(true);
+        }
+        let mut after = self.after_first();
+        let Some((between, next, next_end)) = after.next() else {
+            return last.then(|| {
+                before.is_none_or(|before| before.counts_to(sync, missing).is_some())
+                    || decoder.may_be_misled(sync)
+            });
+        };
+        if between == 0 && end.is_exactly(next) {
+            return Some(true);
+        }
+        let leads_on = end.counts_to(next, between).is_some();
+        let Some(before) = before else {
+            return match (leads_on, after.next()) {
+                (true, _) => Some(true),
+                (false, Some((between, third, _))) => {
+                    Some(between != 0 || !next_end.is_exactly(third))
+                }
+                (false, None) => last.then_some(true),
+            };
+        };
+        let follows = before.counts_to(sync, missing).is_some();
+        let is_needless = before.counts_to(next, missing + 1 + between).is_some();
+        Some(follows && leads_on || !is_needless)
+    }
+
+    /// The frames that count after the first one, each with the frames before it that were not read.
+    fn after_first(&self) -> impl Iterator<Item = (u64, Sync, End)> {
+        let mut unseen = 0;
+        self.waiting.iter().skip(1).filter_map(move |waiting| {
+            unseen += waiting.unseen();
+            let (sync, end) = waiting.counts()?;
+            Some((std::mem::take(&mut unseen), sync, end))
+        })
+    }
+}
+
+/// Whether a frame states other counts than were reached. A card's very first frame states none.
+fn is_doubtful(frame: &Frame<'_>, decoder: &Decoder) -> bool {
+    let Some(sync) = frame.body.ok().and_then(|body| body.sync()) else { return false };
+    match decoder.reached {
+        Some(reached) => !End::from(reached).is_exactly(sync),
+        None => !frame.opens_session() || (sync.accesses, sync.lost) != (0, 0),
+    }
+}

@@ -1,0 +1,280 @@
+//! Frames in the order they arrived to frames in the order they were sent, the missing ones named.
+//!
+//! A frame is passed on at once when it is the next in counter order; one that is ahead waits until
+//! the frames before it have come, or until the counter is [`WINDOW`] further: then those frames are
+//! missing. Counters are compared modulo 2^40, so a wrap to 0 is in order.
+//!
+//! Invariant: every counter between the first frame of a session and the last is passed on exactly
+//! once or named missing exactly once. A session ends where the card starts to count anew.
+
+mod fingerprint;
+mod order;
+mod place;
+
+use std::collections::VecDeque;
+
+use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
+
+pub use super::distance::WINDOW;
+pub(super) use super::distance::{FARTHEST_DETOUR, FIRST_FRAMES};
+use super::end::Kept;
+use super::frame::{Frame, Origin};
+pub(super) use fingerprint::are_alike;
+use fingerprint::fingerprint;
+pub use order::Order;
+pub(super) use place::{FARTHEST_GAP, Place};
+
+/// What the sequencer passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The next frame in order.
+    Frame(Origin, &'a [u8]),
+    /// Frames that did not come.
+    Missing {
+        /// Counter of the first.
+        first: u64,
+        /// How many.
+        frames: u64,
+    },
+    /// The card counts from the start again; nothing is known of the time between.
+    Restart,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    fingerprint: u64,
+    origin: Origin,
+    bytes: Vec<u8>,
+    kept: Kept,
+}
+
+/// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
+#[derive(Clone, Debug, Default)]
+pub struct Sequencer {
+    order: Order,
+    /// A frame of this session has been seen.
+    open: bool,
+    /// The first frame of the session is known: nothing earlier is waited for.
+    started: bool,
+    /// The session's last data frame has been followed by an end frame.
+    ended: bool,
+    next: u64,
+    newest: u64,
+    /// Frames that wait, ascending by their unwrapped counters, which are less than [`WINDOW`] apart.
+    held: VecDeque<(u64, Held)>,
+    /// Counters passed on lately, ascending, with their fingerprints.
+    passed: VecDeque<(u64, u64)>,
+}
+
+impl Sequencer {
+    /// Whether the session's last data frame has been followed by an end frame.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// What happened so far.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// What happened so far, to be put right.
+    pub(super) fn order_mut(&mut self) -> &mut Order {
+        &mut self.order
+    }
+
+    /// Takes the next frame that arrived; `frame` is what `bytes` hold.
+    pub fn push(
+        &mut self,
+        origin: Origin,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        pass: &mut impl FnMut(Step<'_>),
+    ) {
+        let fingerprint = fingerprint(bytes);
+        if !self.open {
+            self.open_session(frame);
+        }
+        match self.place_of(frame, || fingerprint) {
+            Place::Ahead(counter) => self.take(counter, fingerprint, (origin, bytes, frame), pass),
+            Place::Duplicate => self.order.duplicates += 1,
+            Place::Late => {
+                self.order.reordered += 1;
+                self.order.late += 1;
+            }
+            Place::Restart | Place::Taken(_) => {
+                self.restart(pass);
+                self.open_session(frame);
+                self.take(self.next, fingerprint, (origin, bytes, frame), pass);
+            }
+        }
+        match frame.kind() {
+            Some(FrameKind::End) => self.ended = true,
+            Some(FrameKind::Data) => self.ended = false,
+            _ => {}
+        }
+    }
+
+    /// Whether a frame with this counter would be passed on at once, and nothing waits.
+    pub(super) fn is_in_order(&self, counter: u64) -> bool {
+        self.started && self.held.is_empty() && self.next & COUNTER_MASK == counter
+    }
+
+    /// How many counts an unwrapped counter is beyond the newest, or behind the newest.
+    pub(super) fn distance(&self, counter: u64) -> u64 {
+        counter.abs_diff(self.newest)
+    }
+
+    /// What the frames say that wait before an unwrapped counter, the nearest first.
+    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, Kept)> {
+        let before = self.held.range(..self.held_from(counter)).rev();
+        before.map(|(before, held)| (*before, held.kept))
+    }
+
+    /// What the frame says that waits at an unwrapped counter.
+    pub(super) fn held_at(&self, counter: u64) -> Option<Kept> {
+        self.waiting(counter).map(|held| held.kept)
+    }
+
+    /// Place among those that wait of the first frame with this unwrapped counter or a later one.
+    fn held_from(&self, counter: u64) -> usize {
+        self.held.partition_point(|(held, _)| *held < counter)
+    }
+
+    /// The frame that waits at an unwrapped counter.
+    fn waiting(&self, counter: u64) -> Option<&Held> {
+        let (held, frame) = self.held.get(self.held_from(counter))?;
+        (*held == counter).then_some(frame)
+    }
+
+    /// Takes away the frame that waits at an unwrapped counter, which is not its own.
+    pub(super) fn evict(&mut self, counter: u64) -> Option<Origin> {
+        self.waiting(counter)?;
+        self.held.remove(self.held_from(counter)).map(|(_, held)| held.origin)
+    }
+
+    /// The highest unwrapped counter that came.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// The next unwrapped counter to be passed on.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// What the first frame says that waits after an unwrapped counter, and its own counter.
+    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, Kept)> {
+        let (after, held) = self.held.get(self.held_from(counter + 1))?;
+        Some((*after, held.kept))
+    }
+
+    /// Frames that did not come between an unwrapped counter and the nearest before it that did.
+    pub(super) fn missing_before(&self, counter: u64) -> u64 {
+        match self.held_before(counter).next() {
+            Some((before, _)) => counter - before - 1,
+            None => counter.saturating_sub(self.next),
+        }
+    }
+
+    /// Goes on from here with counts of its own, nothing waiting; the next frame has this counter. Of the
+    /// frames that came it knows those that one after it could be a copy of.
+    pub(super) fn successor(&self, counter: u64) -> Self {
+        let oldest = self.unwrapped(counter).saturating_sub(FARTHEST_DETOUR);
+        let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
+        Sequencer {
+            order: Order::default(),
+            held: VecDeque::new(),
+            passed: self.passed.range(from..).copied().collect(),
+            ..*self
+        }
+    }
+
+    /// Passes on what still waits.
+    pub fn finish(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        self.started = true;
+        while !self.held.is_empty() {
+            self.give_up_to_held(pass);
+        }
+    }
+
+    /// Ends the session: the next frame begins another.
+    pub(super) fn restart(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        self.finish(pass);
+        self.order.restarts += 1;
+        pass(Step::Restart);
+        self.open = false;
+    }
+
+    fn open_session(&mut self, first: &Frame<'_>) {
+        self.open = true;
+        self.ended = false;
+        self.next = first_place(first);
+        self.newest = self.next;
+        self.started = first.opens_session();
+        self.passed.clear();
+    }
+
+    fn take(
+        &mut self,
+        counter: u64,
+        fingerprint: u64,
+        (origin, bytes, frame): (Origin, &[u8], &Frame<'_>),
+        pass: &mut impl FnMut(Step<'_>),
+    ) {
+        if counter < self.newest {
+            self.order.reordered += 1;
+        }
+        self.newest = self.newest.max(counter);
+        if self.started && counter == self.next {
+            pass(Step::Frame(origin, bytes));
+            self.passed_on(fingerprint);
+            self.pass_ready(pass);
+            return;
+        }
+        if !self.started {
+            self.next = self.next.min(counter);
+        }
+        let kept = Kept::of_frame(frame);
+        let held = Held { fingerprint, origin, bytes: bytes.to_vec(), kept };
+        self.held.insert(self.held_from(counter), (counter, held));
+        while self.newest >= self.next + WINDOW {
+            self.started = true;
+            self.give_up_to_held(pass);
+        }
+    }
+
+    /// Names the frames before the first one that waits as missing, then passes on from there.
+    fn give_up_to_held(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        let Some(&(counter, _)) = self.held.front() else { return };
+        if counter > self.next {
+            let frames = counter - self.next;
+            self.order.missing = self.order.missing.saturating_add(frames);
+            pass(Step::Missing { first: self.next & COUNTER_MASK, frames });
+            self.next = counter;
+        }
+        self.pass_ready(pass);
+    }
+
+    fn pass_ready(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        while self.held.front().is_some_and(|(counter, _)| *counter == self.next)
+            && let Some((_, held)) = self.held.pop_front()
+        {
+            pass(Step::Frame(held.origin, &held.bytes));
+            self.passed_on(held.fingerprint);
+        }
+    }
+
+    fn passed_on(&mut self, fingerprint: u64) {
+        self.passed.push_back((self.next, fingerprint));
+        self.next += 1;
+        while self.passed.front().is_some_and(|(counter, _)| counter + FARTHEST_DETOUR < self.next)
+        {
+            self.passed.pop_front();
+        }
+    }
+}
+
+/// The unwrapped counter of the first frame of a session.
+fn first_place(frame: &Frame<'_>) -> u64 {
+    frame.counter + (1 << COUNTER_BITS)
+}

@@ -1,0 +1,296 @@
+//! The blocks of a pcapng file to frames with their arrival times.
+//!
+//! Reads a stream block by block and knows the byte offset of each. A file that ends within a block
+//! is read to the block before and said to be truncated; a block that makes no sense is an error.
+//! Enhanced packet blocks, nearly all of a capture, are read here: through the library, which also
+//! makes a vector of each one's options, reading took several times as long. All others go through it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use byteorder_slice::{BigEndian, LittleEndian};
+use pcap_file::pcapng::{Block, PcapNgParser};
+use pcap_file::{Endianness, PcapError};
+
+use super::Interface;
+use super::error::ReadError;
+use super::interface::Interfaces;
+use super::source::{Buffer, MAX_BLOCK_BYTES, Reading, Source};
+
+/// Type and length, which open every block, and the length again, which closes it.
+const MIN_BLOCK_BYTES: usize = 12;
+/// Where a block's length is.
+const LENGTH_AT: usize = 4;
+/// What options end with where they say so.
+const END_OF_OPTIONS: [u8; 4] = [0; 4];
+/// Where a block's own fields begin.
+const FIELDS_AT: usize = 8;
+/// Type of an enhanced packet block.
+const ENHANCED_PACKET: u32 = 6;
+/// Where its data begin: after interface, two words of time and two lengths.
+const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
+/// Where those of a simple packet block begin: after the length on the wire.
+const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
+/// Type of a section header, the same in both byte orders.
+const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
+/// What follows the length of a section header in big-endian sections.
+const BIG_ENDIAN_MAGIC: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
+
+/// A frame in a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Number in the file, from 1.
+    pub number: u64,
+    /// Byte offset of its block, before compression.
+    pub offset: u64,
+    /// Index of its interface in [`PcapngReader::interfaces`]; one that the capture does not describe
+    /// has an index beyond them.
+    pub interface: usize,
+    /// Arrival, since the epoch; none where the file does not say.
+    pub time: Option<Duration>,
+    /// Bytes on the wire.
+    pub original_len: u32,
+    /// Bytes captured.
+    pub bytes: &'a [u8],
+    /// What the capture says of its interfaces so far.
+    pub interfaces: &'a [Interface],
+}
+
+/// Reads one capture.
+pub struct PcapngReader<R> {
+    buffer: Buffer<R>,
+    packets: u64,
+    big_endian: bool,
+    interfaces: Interfaces,
+    truncated: bool,
+}
+
+impl PcapngReader<Source> {
+    /// Opens a file, compressed with zstd or not.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        PcapngReader::open_as(path, Reading::Once)
+    }
+
+    /// Opens a file that is read in a certain way.
+    pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::open(path, reading).map_err(ReadError::Open)?)
+    }
+
+    /// Reads what is open already, such as a pipe, compressed with zstd or not.
+    pub fn stream(file: File) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
+    }
+}
+
+impl<R: Read> PcapngReader<R> {
+    /// Reads the section header.
+    pub fn new(source: R) -> Result<Self, ReadError> {
+        let mut buffer = Buffer::new(source);
+        loop {
+            let more = buffer.fill()?;
+            let bytes = buffer.bytes();
+            if !bytes.starts_with(&SECTION_HEADER) && (bytes.len() >= SECTION_HEADER.len() || !more)
+            {
+                let reason = "it does not begin with a section header".into();
+                return Err(ReadError::NotPcapng { reason });
+            }
+            match PcapNgParser::new(bytes) {
+                Ok((rest, parser)) => {
+                    let length = bytes.len() - rest.len();
+                    buffer.take(length);
+                    return Ok(PcapngReader {
+                        buffer,
+                        packets: 0,
+                        big_endian: matches!(parser.section().endianness, Endianness::Big),
+                        interfaces: Interfaces::default(),
+                        truncated: false,
+                    });
+                }
+                Err(PcapError::IncompleteBuffer) if more && bytes.len() < MAX_BLOCK_BYTES => {}
+                Err(error) => return Err(ReadError::NotPcapng { reason: error.to_string() }),
+            }
+        }
+    }
+
+    /// The next frame; `None` at the end of the file.
+    pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
+        let (offset, found) = loop {
+            let Some(length) = self.whole_block()? else { return Ok(None) };
+            let offset = self.buffer.offset();
+            let begin = self.buffer.take(length);
+            let found = match self.fields() {
+                fields if fields.u32(self.buffer.taken(begin), 0) == ENHANCED_PACKET => {
+                    let found = fields.enhanced_packet(self.buffer.taken(begin));
+                    Some(found.map_err(|reason| damaged(offset, reason))?)
+                }
+                _ => self.block(begin, offset)?,
+            };
+            if let Some(found) = found {
+                break (offset, Found { at: begin + found.at, ..found });
+            }
+        };
+        self.packets += 1;
+        let Found { interface, ticks, original_len, at, length } = found;
+        let interface = self.interfaces.index(interface);
+        let time = ticks.and_then(|ticks| self.interfaces.all().get(interface)?.time(ticks));
+        let bytes = self.buffer.bytes_at(at, length);
+        let (number, interfaces) = (self.packets, self.interfaces.all());
+        Ok(Some(Packet { number, offset, interface, time, original_len, bytes, interfaces }))
+    }
+
+    /// What the capture says of its interfaces; complete once all packets were read. One that has the
+    /// same name in several sections is one.
+    pub fn interfaces(&self) -> &[Interface] {
+        self.interfaces.all()
+    }
+
+    /// The byte offset at which a last, incomplete block begins.
+    pub fn truncated_at(&self) -> Option<u64> {
+        (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
+    }
+
+    fn fields(&self) -> Fields {
+        Fields { big_endian: self.big_endian }
+    }
+
+    /// Makes sure a whole block is in the buffer and returns its length; `None` at the end.
+    fn whole_block(&mut self) -> Result<Option<usize>, ReadError> {
+        loop {
+            let bytes = self.buffer.bytes();
+            let needed = if bytes.len() < MIN_BLOCK_BYTES {
+                MIN_BLOCK_BYTES
+            } else {
+                self.fields().block_length(bytes)
+            };
+            if needed > MAX_BLOCK_BYTES {
+                let reason = format!("it states a length of {needed} bytes");
+                return Err(damaged(self.buffer.offset(), reason));
+            }
+            if bytes.len() >= needed {
+                return Ok(Some(needed));
+            }
+            if !self.buffer.fill()? {
+                self.truncated = !self.buffer.bytes().is_empty();
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Notes what a block says, through the library; if it is a packet, it comes back.
+    fn block(&mut self, begin: usize, offset: u64) -> Result<Option<Found>, ReadError> {
+        let bytes = self.buffer.taken(begin);
+        let ended;
+        let block = match parse(bytes, self.big_endian) {
+            // Options need no end but the block's (draft-ietf-opsawg-pcapng, 3.5), which the library asks for.
+            Err(error) if matches!(error, PcapError::InvalidField(_)) => {
+                ended = with_end(bytes);
+                parse(&ended, self.big_endian).map_err(|_| damaged(offset, error))?
+            }
+            other => other.map_err(|error| damaged(offset, error))?,
+        };
+        match block {
+            Block::SimplePacket(packet) => {
+                // Its data begin after the original length.
+                let at = SIMPLE_DATA_AT;
+                let length = packet.data.len();
+                let original_len = packet.original_len;
+                return Ok(Some(Found { interface: 0, ticks: None, original_len, at, length }));
+            }
+            Block::SectionHeader(header) => {
+                self.big_endian = matches!(header.endianness, Endianness::Big);
+                self.interfaces.section();
+            }
+            Block::InterfaceDescription(description) => {
+                let described = self.interfaces.describe(&description);
+                described.map_err(|reason| damaged(offset, reason))?;
+            }
+            Block::InterfaceStatistics(statistics) => {
+                self.interfaces.note(&statistics, self.big_endian);
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Where a packet is in its block.
+struct Found {
+    interface: usize,
+    ticks: Option<u64>,
+    original_len: u32,
+    at: usize,
+    length: usize,
+}
+
+/// Reads the fields of blocks in the byte order of their section.
+#[derive(Clone, Copy)]
+struct Fields {
+    big_endian: bool,
+}
+
+impl Fields {
+    /// 0 where the block has ended.
+    fn u32(self, block: &[u8], at: usize) -> u32 {
+        let bytes = block.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.first_chunk());
+        let Some(&bytes) = bytes else { return 0 };
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    /// The length that the first bytes of a block state; of a section header, in its own order.
+    fn block_length(self, bytes: &[u8]) -> usize {
+        let is_section = bytes.starts_with(&SECTION_HEADER);
+        let big_endian = match bytes.get(LENGTH_AT + 4..LENGTH_AT + 8) {
+            Some(magic) if is_section => magic == BIG_ENDIAN_MAGIC,
+            _ => self.big_endian,
+        };
+        (Fields { big_endian }.u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
+    }
+
+    /// An enhanced packet block; its options are left out.
+    fn enhanced_packet(self, block: &[u8]) -> Result<Found, &'static str> {
+        let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
+        let length = field(3) as usize;
+        let end = block.len() - size_of::<u32>();
+        if self.u32(block, end) as usize != block.len() {
+            return Err("the lengths at its ends differ");
+        }
+        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|room| length > room) {
+            return Err("it is too short for its packet");
+        }
+        Ok(Found {
+            interface: field(0) as usize,
+            ticks: Some(u64::from(field(1)) << 32 | u64::from(field(2))),
+            original_len: field(4),
+            at: ENHANCED_DATA_AT,
+            length,
+        })
+    }
+}
+
+fn damaged(offset: u64, reason: impl ToString) -> ReadError {
+    ReadError::Damaged { offset, reason: reason.to_string() }
+}
+
+/// Reads a block through the library, whose other parser would keep a copy of every interface's description.
+fn parse(bytes: &[u8], big_endian: bool) -> Result<Block<'_>, PcapError> {
+    let parsed = match big_endian {
+        true => Block::from_slice::<BigEndian>(bytes),
+        false => Block::from_slice::<LittleEndian>(bytes),
+    };
+    Ok(parsed?.1)
+}
+
+/// The same block, which has a type and two lengths at least, with an end behind its options.
+fn with_end(bytes: &[u8]) -> Vec<u8> {
+    let stated = &bytes[LENGTH_AT..FIELDS_AT];
+    let length = (bytes.len() + END_OF_OPTIONS.len()) as u32;
+    // A section header may be in the other byte order.
+    let length = match (bytes.len() as u32).to_le_bytes() == stated {
+        true => length.to_le_bytes(),
+        false => length.to_be_bytes(),
+    };
+    let rest = &bytes[FIELDS_AT..bytes.len() - length.len()];
+    [&bytes[..LENGTH_AT], &length, rest, &END_OF_OPTIONS, &length].concat()
+}

@@ -1,0 +1,70 @@
+//! What a log amounts to, to a profile as callgrind writes it, for `callgrind_annotate` and KCachegrind.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use hmtt_format::escape;
+
+use super::calls::{Calls, Edge, Sum};
+
+/// Writes a profile. Its costs are nanoseconds, or ticks, or if there are no times calls.
+///
+/// # Errors
+/// Those of `output`.
+pub fn write(calls: &Calls, mut output: impl Write) -> io::Result<()> {
+    let event = match (calls.timed, calls.tsc_hz) {
+        (true, 0) => "Ticks",
+        (true, _) => "Nanoseconds",
+        (false, _) => "Calls",
+    };
+    writeln!(
+        output,
+        "# callgrind format\nversion: 1\ncreator: hmtt {}",
+        env!("CARGO_PKG_VERSION")
+    )?;
+    writeln!(output, "pid: {}", calls.pid)?;
+    if let Some(program) = &calls.program {
+        writeln!(output, "cmd: {}", line(program))?;
+    }
+    let costs = calls.functions.iter().map(|function| own(&function.sum));
+    let total = costs.fold(0, u64::saturating_add);
+    writeln!(output, "positions: line\nevents: {event}\nsummary: {total}\n")?;
+    let mut names = BTreeMap::new();
+    let mut objects = BTreeMap::new();
+    for function in &calls.functions {
+        names.insert(function.number, line(&function.name));
+        objects.insert(function.number, line(function.object.as_deref().unwrap_or("???")));
+    }
+    let mut callees = BTreeMap::<u32, Vec<&Edge>>::new();
+    for edge in &calls.edges {
+        if let Some(caller) = edge.numbers.0 {
+            callees.entry(caller).or_default().push(edge);
+        }
+    }
+    for function in &calls.functions {
+        let number = function.number;
+        writeln!(output, "ob={}\nfl=???\nfn={}", objects[&number], names[&number])?;
+        writeln!(output, "0 {}", own(&function.sum))?;
+        for edge in callees.get(&number).into_iter().flatten() {
+            let callee = edge.numbers.1;
+            writeln!(output, "cob={}\ncfi=???\ncfn={}", objects[&callee], names[&callee])?;
+            writeln!(output, "calls={} 0\n0 {}", edge.sum.calls, inclusive(&edge.sum))?;
+        }
+        writeln!(output)?;
+    }
+    writeln!(output, "totals: {total}")
+}
+
+/// A name cannot have a line's end in it.
+fn line(name: &str) -> String {
+    escape::message(name).to_string()
+}
+
+fn own(sum: &Sum) -> u64 {
+    sum.times.self_ns.or(sum.times.self_ticks).unwrap_or(sum.calls)
+}
+
+/// Without times nobody knows what the calls made.
+fn inclusive(sum: &Sum) -> u64 {
+    sum.times.inclusive_ns.or(sum.times.inclusive_ticks).unwrap_or(0)
+}

@@ -1,0 +1,279 @@
+//! A capture to what it says of itself: the card, its memory and settings, the time it covers.
+
+use std::fmt;
+use std::time::Duration;
+
+use hmtt_format::{Report, config, escape};
+use serde::Serialize;
+
+use super::memory::{Memory, row};
+use crate::decode::{CardCounts, Counts, DdrClock, Item, earlier_report};
+use crate::pcapng::{Interface, Packet};
+
+/// How a card is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// Format version.
+    pub version: u8,
+    /// The capture runs.
+    pub running: bool,
+    /// `line`, `page`, `frequency` or `analysis`.
+    pub mode: &'static str,
+    /// `line` or `burst`.
+    pub granularity: &'static str,
+    /// Frequency slices are on.
+    pub slices: bool,
+    /// Length of a slice in microseconds, if its code has one.
+    pub slice_micros: u32,
+    /// Words after which a frame is sent.
+    pub threshold_words: u8,
+    /// Base of the tag window, hexadecimal, when it is on.
+    pub tag_window: Option<String>,
+    /// READ bursts counted by the card.
+    pub reads: u64,
+    /// WRITE bursts counted by the card.
+    pub writes: u64,
+    /// Protocol faults counted by the card.
+    pub faults: u32,
+    /// Tags and marks counted by the card.
+    pub tags: u32,
+    /// Protocol faults the card found no clock to report on, up to 255.
+    pub unreported_faults: u8,
+    /// Burst length in force, in bus words, if it is not each command that says 4 or 8.
+    pub burst_length: Option<u8>,
+}
+
+/// What a capture says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Info {
+    /// Where it was captured.
+    pub interfaces: Vec<Interface>,
+    /// Frames in the file, foreign ones included.
+    pub packets: u64,
+    /// Arrival of the first frame, in seconds since the epoch.
+    pub first_arrival: Option<f64>,
+    /// Seconds from the first frame to the last.
+    pub seconds: Option<f64>,
+    /// Clock at which the first frame of the first card begins.
+    pub first_clock: Option<u64>,
+    /// Clock at which its last frame ends.
+    pub last_clock: Option<u64>,
+    /// What the first card said last.
+    #[serde(flatten)]
+    pub said: Said,
+    /// What the frames of all cards hold, and what is missing.
+    pub counts: Counts,
+    /// Each card.
+    pub cards: Vec<Card>,
+}
+
+/// What a card said of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Said {
+    /// Its settings and counters as of its last report.
+    pub settings: Option<Settings>,
+    /// The memory as of the last report.
+    pub memory: Option<Memory>,
+    /// The last that heartbeats said of the DDR clock, if it was ever lost.
+    pub ddr_clock: Option<DdrClock>,
+}
+
+/// A card in the capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Card {
+    /// Its number, from 1 as cards appear.
+    pub card: usize,
+    /// The interface it is on.
+    pub interface: Option<String>,
+    /// Clock at which its first frame begins.
+    pub first_clock: Option<u64>,
+    /// Clock at which its last frame ends.
+    pub last_clock: Option<u64>,
+    /// What it said last.
+    #[serde(flatten)]
+    pub said: Said,
+    /// What its frames hold, and what is missing.
+    pub counts: Counts,
+}
+
+/// The frames of a capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packets {
+    count: u64,
+    arrivals: Option<(Duration, Duration)>,
+}
+
+impl Packets {
+    /// Takes note of a frame.
+    pub fn packet(&mut self, packet: &Packet<'_>) {
+        self.count += 1;
+        if let Some(time) = packet.time {
+            let (first, last) = self.arrivals.unwrap_or((time, time));
+            self.arrivals = Some((first.min(time), last.max(time)));
+        }
+    }
+}
+
+impl Info {
+    /// Takes note of an item of a card, which are numbered from 0.
+    pub fn item(&mut self, card: usize, item: &Item) {
+        if self.cards.len() <= card {
+            self.cards.resize_with(card + 1, Card::default);
+        }
+        let said = &mut self.cards[card].said;
+        if let Item::DdrClock(ddr_clock) = item {
+            said.ddr_clock = Some(*ddr_clock);
+        }
+        if let Item::Report { report, .. } = item {
+            said.settings = Some(Settings::new(report));
+            said.memory = Some(Memory::new(&report.memory, report.digest));
+        }
+    }
+
+    /// Completes it with what is known at the end of the file.
+    pub fn finish(
+        mut self,
+        packets: Packets,
+        counts: Counts,
+        cards: Vec<CardCounts>,
+        interfaces: Vec<Interface>,
+    ) -> Self {
+        self.packets = packets.count;
+        self.first_arrival = packets.arrivals.map(|(first, _)| first.as_secs_f64());
+        self.seconds = packets.arrivals.map(|(first, last)| (last - first).as_secs_f64());
+        self.cards.resize_with(cards.len(), Card::default);
+        for ((card, found), number) in self.cards.iter_mut().zip(cards).zip(1..) {
+            card.card = number;
+            card.interface =
+                interfaces.get(usize::from(found.link)).and_then(|found| found.name.clone());
+            (card.first_clock, card.last_clock) = found.counts.clocks.unzip();
+            card.counts = found.counts;
+        }
+        if let Some(first) = self.cards.first() {
+            (self.first_clock, self.last_clock) = (first.first_clock, first.last_clock);
+            self.said = first.said.clone();
+        }
+        self.counts = counts;
+        self.interfaces = interfaces;
+        self
+    }
+}
+
+impl Settings {
+    fn new(report: &Report) -> Self {
+        Settings {
+            version: report.version,
+            running: report.running,
+            mode: report.mode.name(),
+            granularity: report.granularity.name(),
+            slices: report.frequency,
+            slice_micros: config::slice_micros(report.slice_code),
+            threshold_words: report.threshold,
+            tag_window: report.tag_window.map(|base| format!("{base:x}")),
+            reads: report.reads,
+            writes: report.writes,
+            faults: report.faults,
+            tags: report.tags,
+            unreported_faults: report.unreported,
+            burst_length: report.burst_length,
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        row(f, "format version", self.version)?;
+        row(f, "mode", format_args!("{}, granularity {}", self.mode, self.granularity))?;
+        let state = if self.slices { "on" } else { "off" };
+        let micros = self.slice_micros;
+        row(f, "frequency slices", format_args!("{state}, {micros} us"))?;
+        row(f, "frame threshold", format_args!("{} words", self.threshold_words))?;
+        row(f, "tag window", self.tag_window.as_deref().unwrap_or("off"))?;
+        row(f, "READ bursts on the card", self.reads)?;
+        row(f, "WRITE bursts on the card", self.writes)?;
+        row(f, "faults on the card", self.faults)?;
+        // The card stops counting there.
+        let at_least = if self.unreported_faults == u8::MAX { "at least " } else { "" };
+        row(f, "faults not reported", format_args!("{at_least}{}", self.unreported_faults))?;
+        row(f, "tags on the card", self.tags)?;
+        match self.burst_length {
+            Some(words) => row(f, "burst length in force", words),
+            None => row(f, "burst length in force", "4 or 8, on the fly"),
+        }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.settings, &self.memory) {
+            (Some(settings), Some(memory)) => write!(f, "{settings}{memory}"),
+            _ => row(f, "card", "no report in this capture"),
+        }
+    }
+}
+
+fn clocks(f: &mut fmt::Formatter<'_>, first: Option<u64>, last: Option<u64>) -> fmt::Result {
+    match first.zip(last) {
+        Some((first, last)) => row(f, "clocks", format_args!("{first} to {last}")),
+        None => Ok(()),
+    }
+}
+
+/// The last word on the DDR clock alone would hide how it came to that.
+fn ddr_clock(f: &mut fmt::Formatter<'_>, said: &Said, counts: &Counts) -> fmt::Result {
+    match said.ddr_clock {
+        Some(last) => {
+            let times = counts.ddr_clock_losses;
+            writeln!(f, "warning: DDR clock lost {times} times; at last: {last}")
+        }
+        None => Ok(()),
+    }
+}
+
+fn counts(f: &mut fmt::Formatter<'_>, counts: &Counts) -> fmt::Result {
+    let mut text = Vec::new();
+    super::summary::write_counts(counts, &mut text).map_err(|_| fmt::Error)?;
+    f.write_str(&String::from_utf8_lossy(&text))
+}
+
+impl fmt::Display for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let interface = escape::name(self.interface.as_deref().unwrap_or("unnamed"));
+        writeln!(f, "\ncard {} on {interface}", self.card)?;
+        clocks(f, self.first_clock, self.last_clock)?;
+        self.said.fmt(f)?;
+        ddr_clock(f, &self.said, &self.counts)?;
+        counts(f, &self.counts)
+    }
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for interface in &self.interfaces {
+            row(f, "interface", escape::name(interface.name.as_deref().unwrap_or("unnamed")))?;
+            let count = |count: Option<u64>| count.map_or("not known".into(), |n| n.to_string());
+            let statistics = interface.statistics.unwrap_or_default();
+            row(f, "dropped by the kernel", count(statistics.kernel_drops))?;
+            row(f, "dropped by the interface", count(statistics.interface_drops))?;
+            for comment in interface.comments.iter().chain(&interface.statistics_comment) {
+                match earlier_report::is_comment(comment) {
+                    true => row(f, "comment", "has the card's last report before this file")?,
+                    false => row(f, "comment", escape::name(comment))?,
+                }
+            }
+        }
+        row(f, "packets", self.packets)?;
+        if let Some(seconds) = self.seconds {
+            row(f, "wall time", format_args!("{seconds:.6} s"))?;
+        }
+        if self.cards.len() > 1 {
+            row(f, "cards", self.cards.len())?;
+            counts(f, &self.counts)?;
+            return self.cards.iter().try_for_each(|card| card.fmt(f));
+        }
+        clocks(f, self.first_clock, self.last_clock)?;
+        self.said.fmt(f)?;
+        ddr_clock(f, &self.said, &self.counts)?;
+        counts(f, &self.counts)
+    }
+}

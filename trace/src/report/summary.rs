@@ -1,0 +1,107 @@
+//! Counts to the summary people read when a capture or a decoding ends.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use hmtt_format::frame::COUNTER_MASK;
+use time::OffsetDateTime;
+
+use crate::decode::{BurstMismatch, Counts, Gap, Place};
+
+/// Gaps that a summary lists one by one.
+const LISTED_GAPS: usize = 20;
+
+/// Writes what a trace holds and what it does not hold.
+pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
+    let order = &counts.order;
+    let rows = [
+        ("frames", counts.frames),
+        ("bytes", counts.bytes),
+        ("words", counts.words),
+        ("records", counts.records),
+        ("accesses", counts.accesses),
+        ("reads", counts.reads),
+        ("writes", counts.writes),
+        ("bytes accessed", counts.access_bytes),
+        ("missing frames", order.missing),
+        ("records lost on the card", counts.card_lost_records),
+        ("accesses lost", counts.lost_accesses),
+        ("duplicate frames", order.duplicates),
+        ("reordered frames", order.reordered),
+        ("frames too late to order", order.late),
+        ("card restarts", order.restarts),
+        ("heartbeats", counts.heartbeats),
+        ("DDR clock losses", counts.ddr_clock_losses),
+        ("foreign frames", counts.foreign),
+        ("malformed frames", counts.malformed),
+    ];
+    for (name, count) in rows {
+        writeln!(output, "{name:<25} {count}")?;
+    }
+    if counts.strays != 0 {
+        writeln!(output, "{:<25} {}", "stray frames", counts.strays)?;
+    }
+    for (name, count) in &counts.faults {
+        writeln!(output, "fault {name:<19} {count}")?;
+    }
+    counts.burst_mismatches.iter().try_for_each(|found| write_mismatch(found, output))?;
+    counts.gaps.iter().take(LISTED_GAPS).try_for_each(|gap| write_gap(gap, output))?;
+    let unlisted = counts.gap_count - counts.gaps.len().min(LISTED_GAPS) as u64;
+    if unlisted != 0 {
+        writeln!(output, "and {unlisted} more gaps")?;
+    }
+    if counts.frames != 0 && !counts.complete_tail {
+        writeln!(output, "no end frame: the tail may be missing")?;
+    }
+    Ok(())
+}
+
+/// The card, or a frame of it, is wrong: what its records stand for is not what it counted.
+fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
+    let BurstMismatch { card, least, most, in_slices } = found;
+    write!(output, "warning: {card} bursts on the card, its records stand for {least}")?;
+    if most != least {
+        write!(output, " to {most}")?;
+    }
+    match in_slices {
+        Some(sliced) => writeln!(output, ", its slices and tags for {sliced}"),
+        None => writeln!(output),
+    }
+}
+
+fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
+    write!(output, "{gap}")?;
+    if let Some(first) = gap.first_frame {
+        match gap.frames {
+            0 | 1 => write!(output, " (frame {first})")?,
+            more => write!(output, " (frames {first} to {})", (first + more - 1) & COUNTER_MASK)?,
+        }
+    }
+    match Place(gap).to_string().as_str() {
+        "" => {}
+        place => write!(output, ", {place}")?,
+    }
+    match gap.after_time.or(gap.before_time).and_then(utc) {
+        Some(time) => writeln!(output, ", {time}"),
+        None => writeln!(output),
+    }
+}
+
+/// `2026-11-22 08:15:00 UTC`; a time that no calendar has is not said.
+pub fn utc(time: Duration) -> Option<String> {
+    let time = OffsetDateTime::from_unix_timestamp(time.as_secs().try_into().ok()?).ok()?;
+    let (hours, minutes, seconds) = time.to_hms();
+    Some(format!("{} {hours:02}:{minutes:02}:{seconds:02} UTC", time.date()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_if_the_calendar_has_it() {
+        let said = utc(Duration::from_secs(1_700_000_000));
+        assert_eq!(said.as_deref(), Some("2023-11-14 22:13:20 UTC"));
+        assert_eq!(utc(Duration::MAX), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! An entry to the members of its JSON object, and back.
+
+use std::time::Duration;
+
+use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use serde::{Deserialize, Serialize};
+
+use crate::decode::{DdrClock, Gap, parse_seconds, seconds};
+use crate::table::Entry;
+use crate::table::context::mark_name;
+use crate::table::row::{fault_named, group_named};
+
+/// The members of each kind of object, in their order.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Object {
+    Access {
+        clock: u64,
+        direction: char,
+        address: String,
+    },
+    Tag {
+        clock: u64,
+        direction: char,
+        offset: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+    },
+    Mark {
+        clock: u64,
+        register: u32,
+        #[serde(default)]
+        name: String,
+    },
+    Fault {
+        clock: u64,
+        fault: String,
+        bank: u8,
+    },
+    Page {
+        clock: u64,
+        address: String,
+        reads: u32,
+        writes: u32,
+        duration: u32,
+    },
+    Slice {
+        clock: u64,
+        length: Option<u64>,
+        partial: bool,
+        reads: u32,
+        writes: u32,
+    },
+    Interval {
+        clock: u64,
+        part: u8,
+    },
+    Count {
+        dump: u8,
+        group: String,
+        index: u16,
+        value: u32,
+    },
+    HotPage {
+        dump: u8,
+        address: String,
+        count: u32,
+        votes: u32,
+    },
+    Gap {
+        frames: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_frame: Option<u64>,
+        records: u32,
+        damaged_frames: u64,
+        accesses: Option<u64>,
+        after: Option<u64>,
+        before: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_packet: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_packet: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_time: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_time: Option<String>,
+    },
+    DdrClock {
+        running: bool,
+        lost: u16,
+        losses: u16,
+        transmit_nanos: u64,
+    },
+    Restart,
+    NoEnd,
+    /// The objects that follow are of this card; before the first such object they are of card 1.
+    Card {
+        card: u64,
+        #[serde(default)]
+        interface: Option<String>,
+    },
+}
+
+impl From<&Entry> for Object {
+    fn from(entry: &Entry) -> Self {
+        let hex = |address: PhysAddr| address.to_string();
+        match *entry {
+            Entry::Access(Access { clock, direction, address }) => Object::Access {
+                clock: clock.0,
+                direction: direction.letter(),
+                address: hex(address),
+            },
+            Entry::Tag { clock, direction, offset, address } => Object::Tag {
+                clock: clock.0,
+                direction: direction.letter(),
+                offset,
+                address: address.map(hex),
+            },
+            Entry::Mark { clock, register } => {
+                Object::Mark { clock: clock.0, register, name: mark_name(register) }
+            }
+            Entry::Fault { clock, kind, bank } => {
+                Object::Fault { clock: clock.0, fault: kind.name().into(), bank }
+            }
+            Entry::Page { clock, address, reads, writes, duration } => {
+                Object::Page { clock: clock.0, address: hex(address), reads, writes, duration }
+            }
+            Entry::Slice { clock, length, partial, reads, writes } => {
+                let length = length.map(|length| length.0);
+                Object::Slice { clock: clock.0, length, partial, reads, writes }
+            }
+            Entry::Interval { clock, part } => Object::Interval { clock: clock.0, part },
+            Entry::Count { dump, group, index, value } => {
+                Object::Count { dump, group: group.name().into(), index, value }
+            }
+            Entry::HotPage { dump, address, count, votes } => {
+                Object::HotPage { dump, address: hex(address), count, votes }
+            }
+            Entry::Gap(gap) => Object::Gap {
+                frames: gap.frames,
+                first_frame: gap.first_frame,
+                records: gap.records,
+                damaged_frames: gap.damaged_frames,
+                accesses: gap.accesses,
+                after: gap.after.map(|clock| clock.0),
+                before: gap.before.map(|clock| clock.0),
+                after_packet: gap.after_packet,
+                before_packet: gap.before_packet,
+                after_time: gap.after_time.map(seconds),
+                before_time: gap.before_time.map(seconds),
+            },
+            Entry::Restart => Object::Restart,
+            Entry::DdrClock(DdrClock { running, lost, losses, transmit_nanos }) => {
+                Object::DdrClock { running, lost, losses, transmit_nanos }
+            }
+            Entry::NoEnd => Object::NoEnd,
+        }
+    }
+}
+
+impl TryFrom<Object> for Entry {
+    type Error = String;
+
+    fn try_from(object: Object) -> Result<Self, String> {
+        Ok(match object {
+            Object::Access { clock, direction: way, address } => Entry::Access(Access {
+                clock: Cycles(clock),
+                direction: direction(way)?,
+                address: hex(&address)?,
+            }),
+            Object::Tag { clock, direction: way, offset, address } => Entry::Tag {
+                clock: Cycles(clock),
+                direction: direction(way)?,
+                offset,
+                address: address.as_deref().map(hex).transpose()?,
+            },
+            Object::Mark { clock, register, .. } => Entry::Mark { clock: Cycles(clock), register },
+            Object::Fault { clock, fault, bank } => Entry::Fault {
+                clock: Cycles(clock),
+                kind: fault_named(&fault).ok_or_else(|| format!("no fault is called {fault}"))?,
+                bank,
+            },
+            Object::Page { clock, address, reads, writes, duration } => Entry::Page {
+                clock: Cycles(clock),
+                address: hex(&address)?,
+                reads,
+                writes,
+                duration,
+            },
+            Object::Slice { clock, length, partial, reads, writes } => {
+                let length = length.map(Cycles);
+                Entry::Slice { clock: Cycles(clock), length, partial, reads, writes }
+            }
+            Object::Interval { clock, part } => Entry::Interval { clock: Cycles(clock), part },
+            Object::Count { dump, group, index, value } => Entry::Count {
+                dump,
+                group: group_named(&group)
+                    .ok_or_else(|| format!("no group of counts is called {group}"))?,
+                index,
+                value,
+            },
+            Object::HotPage { dump, address, count, votes } => {
+                Entry::HotPage { dump, address: hex(&address)?, count, votes }
+            }
+            Object::Gap {
+                frames,
+                first_frame,
+                records,
+                damaged_frames,
+                accesses,
+                after,
+                before,
+                after_packet,
+                before_packet,
+                after_time,
+                before_time,
+            } => Entry::Gap(Gap {
+                frames,
+                first_frame,
+                records,
+                damaged_frames,
+                accesses,
+                after: after.map(Cycles),
+                before: before.map(Cycles),
+                after_packet,
+                before_packet,
+                after_time: time(after_time)?,
+                before_time: time(before_time)?,
+            }),
+            Object::DdrClock { running, lost, losses, transmit_nanos } => {
+                Entry::DdrClock(DdrClock { running, lost, losses, transmit_nanos })
+            }
+            Object::Restart => Entry::Restart,
+            Object::NoEnd => Entry::NoEnd,
+            Object::Card { .. } => return Err("a card is no row".into()),
+        })
+    }
+}
+
+/// `R` or `W`.
+pub(super) fn direction(letter: char) -> Result<Direction, String> {
+    match letter {
+        'R' => Ok(Direction::Read),
+        'W' => Ok(Direction::Write),
+        _ => Err(format!("direction {letter:?} is neither R nor W")),
+    }
+}
+
+/// A hexadecimal address.
+pub(super) fn hex(text: &str) -> Result<PhysAddr, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
+    address.map(PhysAddr).ok_or_else(|| format!("address {text:?} is not hexadecimal"))
+}
+
+/// A time since the epoch.
+fn time(text: Option<String>) -> Result<Option<Duration>, String> {
+    let parsed = |text: String| {
+        parse_seconds(&text).ok_or_else(|| format!("time {text:?} is not SECONDS.NANOSECONDS"))
+    };
+    text.map(parsed).transpose()
+}
+
+/// An entry as an object on one line.
+pub(super) fn object(entry: &Entry) -> String {
+    // Strings and numbers always serialise.
+    serde_json::to_string(&Object::from(entry)).unwrap_or_default()
+}
+
+/// The entry an object stands for.
+pub(super) fn of_object(object: &[u8]) -> Result<Entry, String> {
+    serde_json::from_slice::<Object>(object).map_err(|error| error.to_string())?.try_into()
+}

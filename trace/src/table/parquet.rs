@@ -1,0 +1,187 @@
+//! Rows to a Parquet file, and back.
+//!
+//! | column | type | rows |
+//! |---|---|---|
+//! | capture | uint32 | all; another card or session has another number |
+//! | timestamp | int64 | all; DDR clocks, ascending within a capture |
+//! | kind | string | all |
+//! | is_write | boolean | access, tag |
+//! | address | uint64 | access, page, hot page; tag while the window's base is known |
+//! | reads, writes | uint32 | page, slice |
+//! | duration | uint64 | page, slice of known length; DDR clocks |
+//! | start | int64 | interval, slice, and any whose own clock is not `timestamp` |
+//! | detail | string | those that the columns do not hold: the object of [`super::jsonl`] |
+//!
+//! A row group holds one capture, in the order of the trace. A slice comes after it has ended, so its
+//! own clock, `start`, is not in that order; `timestamp` is the latest clock so far. Rows without a
+//! clock have that of the row before. Invariant: what `sorting_columns` claims is so.
+
+mod checked;
+mod column_chunk;
+mod columns;
+mod encoder;
+mod guard;
+mod pack;
+mod pages;
+mod reader;
+mod row_group;
+mod writer;
+
+use std::sync::{Arc, LazyLock};
+
+use ::parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel,
+};
+use ::parquet::file::metadata::SortingColumn;
+use ::parquet::file::properties::{WriterProperties, WriterPropertiesPtr, WriterVersion};
+use ::parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
+use serde::{Deserialize, Serialize};
+
+use super::Card;
+pub use reader::ParquetReader;
+pub use writer::ParquetWriter;
+
+/// Version of the columns and keys, stated in the file.
+const TABLE_VERSION: &str = "1";
+const KEY_VERSION: &str = "hmtt.table_version";
+const KEY_UNIT: &str = "hmtt.timestamp_unit";
+const KEY_CAPTURES: &str = "hmtt.captures";
+/// Rows of a page: what a reader that looks for few rows decodes at least.
+const PAGE_ROWS: usize = 1 << 17;
+
+/// The columns, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Capture,
+    Timestamp,
+    Kind,
+    IsWrite,
+    Address,
+    Reads,
+    Writes,
+    Duration,
+    Start,
+    Detail,
+}
+
+/// Name, type, whether every row has it, and encoding. Dictionaries cost more time than they save
+/// space but for the kinds, of which a file has a handful.
+const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
+    (
+        "capture",
+        Physical::INT32,
+        Some(Annotation::Unsigned(32)),
+        true,
+        Encoding::DELTA_BINARY_PACKED,
+    ),
+    ("timestamp", Physical::INT64, None, true, Encoding::DELTA_BINARY_PACKED),
+    ("kind", Physical::BYTE_ARRAY, Some(Annotation::Text), true, Encoding::PLAIN),
+    ("is_write", Physical::BOOLEAN, None, false, Encoding::PLAIN),
+    (
+        "address",
+        Physical::INT64,
+        Some(Annotation::Unsigned(64)),
+        false,
+        Encoding::BYTE_STREAM_SPLIT,
+    ),
+    (
+        "reads",
+        Physical::INT32,
+        Some(Annotation::Unsigned(32)),
+        false,
+        Encoding::DELTA_BINARY_PACKED,
+    ),
+    (
+        "writes",
+        Physical::INT32,
+        Some(Annotation::Unsigned(32)),
+        false,
+        Encoding::DELTA_BINARY_PACKED,
+    ),
+    (
+        "duration",
+        Physical::INT64,
+        Some(Annotation::Unsigned(64)),
+        false,
+        Encoding::DELTA_BINARY_PACKED,
+    ),
+    ("start", Physical::INT64, None, false, Encoding::DELTA_BINARY_PACKED),
+    ("detail", Physical::BYTE_ARRAY, Some(Annotation::Text), false, Encoding::PLAIN),
+];
+
+#[derive(Clone, Copy)]
+enum Annotation {
+    Unsigned(i8),
+    Text,
+}
+
+/// A number in the column `capture`, in the file's metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Capture {
+    /// The card it is of, by the number that `hmtt decode` and `hmtt info` give it, from 1.
+    card: u64,
+    /// The interface the card is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    /// What the card said of itself last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    report: Option<Card>,
+}
+
+impl Capture {
+    /// The number in rows.
+    fn index(&self) -> u32 {
+        self.card.saturating_sub(1).try_into().unwrap_or(u32::MAX)
+    }
+}
+
+static SCHEMA: LazyLock<SchemaDescPtr> = LazyLock::new(|| {
+    let field = |(name, physical, annotation, required, _): &(
+        &str,
+        Physical,
+        Option<Annotation>,
+        bool,
+        Encoding,
+    )| {
+        let repetition = if *required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        let logical = annotation.as_ref().map(|annotation| match annotation {
+            Annotation::Unsigned(bits) => LogicalType::Integer(::parquet::basic::IntType {
+                bit_width: *bits,
+                is_signed: false,
+            }),
+            Annotation::Text => LogicalType::String,
+        });
+        Type::primitive_type_builder(name, *physical)
+            .with_repetition(repetition)
+            .with_logical_type(logical)
+            .build()
+            .map(Arc::new)
+    };
+    let fields: Result<Vec<_>, _> = COLUMNS.iter().map(field).collect();
+    let schema =
+        fields.and_then(|fields| Type::group_type_builder("hmtt").with_fields(fields).build());
+    Arc::new(SchemaDescriptor::new(Arc::new(schema.expect("the columns are a schema"))))
+});
+
+/// How columns are encoded.
+fn properties() -> WriterPropertiesPtr {
+    let ascending = |column: Column| SortingColumn {
+        column_idx: column as i32,
+        descending: false,
+        nulls_first: false,
+    };
+    let mut builder = WriterProperties::builder()
+        .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_column_dictionary_enabled(ColumnPath::from("kind"), true)
+        .set_write_batch_size(PAGE_ROWS)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_data_page_size_limit(1 << 24)
+        .set_sorting_columns(Some(vec![ascending(Column::Capture), ascending(Column::Timestamp)]));
+    for (name, _, _, _, encoding) in COLUMNS {
+        builder = builder.set_column_encoding(ColumnPath::from(name), encoding);
+    }
+    Arc::new(builder.build())
+}

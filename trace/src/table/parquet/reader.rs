@@ -1,0 +1,294 @@
+//! A Parquet file back to rows, some thousands at a time.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+use ::parquet::basic::Type as Physical;
+use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use ::parquet::schema::types::ColumnDescPtr;
+use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+
+use super::checked::Checked;
+use super::guard::guarded;
+use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
+use crate::table::members::of_object;
+use crate::table::{Card, Entry, Reader, Row, TableError};
+
+/// Rows decoded at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Longest detail. A dictionary holds a long one once and names it in every row.
+const MAX_DETAIL_BYTES: usize = 4096;
+
+/// Reads Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
+pub struct ParquetReader {
+    file: SerializedFileReader<Checked>,
+    captures: Vec<Capture>,
+    /// By card.
+    interfaces: HashMap<u32, String>,
+    next_group: usize,
+    group: Option<Columns>,
+    row: u64,
+}
+
+impl ParquetReader {
+    /// Reads the file's metadata.
+    pub fn new(file: File) -> Result<Self, TableError> {
+        let length = file.metadata()?.len();
+        let (file, has_metadata) = Checked::new(file);
+        let file = guarded(|| SerializedFileReader::new(file))?;
+        has_metadata.store(true, Ordering::Relaxed);
+        file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
+        let metadata = file.metadata().file_metadata();
+        let pairs = metadata.key_value_metadata();
+        let captures: Vec<Capture> = pairs
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY_CAPTURES))
+            .and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok())
+            .unwrap_or_default();
+        // Of several captures of a card the first.
+        let named = captures
+            .iter()
+            .rev()
+            .filter_map(|capture| Some((capture.index(), capture.interface.clone()?)));
+        let interfaces = named.collect();
+        Ok(ParquetReader { file, captures, interfaces, next_group: 0, group: None, row: 0 })
+    }
+
+    /// What each card said of itself last.
+    pub fn cards(&self) -> impl Iterator<Item = (u32, &Card)> {
+        self.captures.iter().filter_map(|capture| Some((capture.index(), capture.report.as_ref()?)))
+    }
+}
+
+impl Reader for ParquetReader {
+    fn next_row(&mut self) -> Result<Option<Row>, TableError> {
+        loop {
+            if let Some(group) = &mut self.group {
+                let at = self.row;
+                if group.advance()? {
+                    self.row += 1;
+                    let (capture, entry) =
+                        group.row().map_err(|problem| TableError::Row { row: at, problem })?;
+                    let capture =
+                        self.captures.get(capture as usize).map_or(capture, Capture::index);
+                    return Ok(Some(Row { capture, entry }));
+                }
+                self.group = None;
+            }
+            if self.next_group == self.file.num_row_groups() {
+                return Ok(None);
+            }
+            let group = guarded(|| self.file.get_row_group(self.next_group))?;
+            self.group = Some(Columns::new(group.as_ref())?);
+            self.next_group += 1;
+        }
+    }
+
+    fn interface(&self, capture: u32) -> Option<&str> {
+        self.interfaces.get(&capture).map(String::as_str)
+    }
+}
+
+/// The columns of a row group.
+struct Columns {
+    capture: Values<Int32Type>,
+    timestamp: Values<Int64Type>,
+    kind: Values<ByteArrayType>,
+    is_write: Values<BoolType>,
+    address: Values<Int64Type>,
+    reads: Values<Int32Type>,
+    writes: Values<Int32Type>,
+    duration: Values<Int64Type>,
+    start: Values<Int64Type>,
+    detail: Values<ByteArrayType>,
+}
+
+impl Columns {
+    fn new(group: &dyn RowGroupReader) -> Result<Self, TableError> {
+        Ok(Columns {
+            capture: Values::new(group, Column::Capture)?,
+            timestamp: Values::new(group, Column::Timestamp)?,
+            kind: Values::new(group, Column::Kind)?,
+            is_write: Values::new(group, Column::IsWrite)?,
+            address: Values::new(group, Column::Address)?,
+            reads: Values::new(group, Column::Reads)?,
+            writes: Values::new(group, Column::Writes)?,
+            duration: Values::new(group, Column::Duration)?,
+            start: Values::new(group, Column::Start)?,
+            detail: Values::new(group, Column::Detail)?,
+        })
+    }
+
+    /// Goes to the next row; false at the end of the group, which is that of its timestamps.
+    fn advance(&mut self) -> Result<bool, TableError> {
+        let more = self.timestamp.advance()?;
+        self.capture.advance()?;
+        self.kind.advance()?;
+        self.is_write.advance()?;
+        self.address.advance()?;
+        self.reads.advance()?;
+        self.writes.advance()?;
+        self.duration.advance()?;
+        self.start.advance()?;
+        self.detail.advance()?;
+        Ok(more)
+    }
+
+    fn row(&mut self) -> Result<(u32, Entry), String> {
+        let capture = self.capture.get().copied().unwrap_or(0) as u32;
+        if let Some(detail) = self.detail.get() {
+            if detail.len() > MAX_DETAIL_BYTES {
+                return Err(format!("a detail of more than {MAX_DETAIL_BYTES} bytes"));
+            }
+            return Ok((capture, of_object(detail.data())?));
+        }
+        let clock = self.start.get().or(self.timestamp.get()).copied();
+        let clock = u64::try_from(clock.ok_or("no timestamp")?);
+        let clock = Cycles(clock.map_err(|_| "a clock below 0")?);
+        let kind = self.kind.get().map_or(&b"access"[..], ByteArray::data);
+        let lacks = |column: Column| {
+            let kind = String::from_utf8_lossy(kind);
+            format!("a row of kind {kind:?} without {}", COLUMNS[column as usize].0)
+        };
+        let address = || {
+            let address = self.address.get().ok_or_else(|| lacks(Column::Address));
+            address.map(|address| PhysAddr(*address as u64))
+        };
+        let reads =
+            || self.reads.get().map(|reads| *reads as u32).ok_or_else(|| lacks(Column::Reads));
+        let writes =
+            || self.writes.get().map(|writes| *writes as u32).ok_or_else(|| lacks(Column::Writes));
+        let length = self.duration.get().map(|length| Cycles(*length as u64));
+        let entry = match kind {
+            b"access" => {
+                let is_write = *self.is_write.get().ok_or_else(|| lacks(Column::IsWrite))?;
+                let direction = Direction::from_bit(is_write);
+                Entry::Access(Access { clock, direction, address: address()? })
+            }
+            b"page" => {
+                let duration = length.and_then(|length| u32::try_from(length.0).ok());
+                let duration = duration.ok_or_else(|| lacks(Column::Duration))?;
+                Entry::Page {
+                    clock,
+                    address: address()?,
+                    reads: reads()?,
+                    writes: writes()?,
+                    duration,
+                }
+            }
+            b"slice" => {
+                Entry::Slice { clock, length, partial: false, reads: reads()?, writes: writes()? }
+            }
+            b"restart" => Entry::Restart,
+            b"no_end" => Entry::NoEnd,
+            _ => return Err(lacks(Column::Detail)),
+        };
+        Ok((capture, entry))
+    }
+}
+
+/// The values of one column, a batch at a time.
+struct Values<T: DataType> {
+    reader: Option<ColumnReaderImpl<T>>,
+    is_optional: bool,
+    values: Vec<T::T>,
+    levels: Vec<i16>,
+    next_row: usize,
+    next_value: usize,
+    rows: usize,
+    current: Option<usize>,
+}
+
+impl<T: DataType> Values<T> {
+    fn new(group: &dyn RowGroupReader, column: Column) -> Result<Self, TableError> {
+        let (name, physical, ..) = COLUMNS[column as usize];
+        let schema = group.metadata().schema_descr_ptr();
+        let place = schema.columns().iter().position(|found| found.path().string() == name);
+        let Some(place) = place else {
+            // Files of others need not have what only our rarer kinds use.
+            if matches!(column, Column::Timestamp | Column::Address | Column::IsWrite) {
+                return Err(TableError::Schema(format!(
+                    "no column {name}: a table of a trace has at least timestamp, is_write and address"
+                )));
+            }
+            return Ok(Values::over(None, false));
+        };
+        let found = schema.column(place);
+        check(&found, name, physical)?;
+        let is_optional = found.max_def_level() == 1;
+        let pages = guarded(|| group.get_column_page_reader(place))?;
+        let reader = T::get_column_reader(get_column_reader(found, pages));
+        Ok(Values::over(reader, is_optional))
+    }
+
+    fn over(reader: Option<ColumnReaderImpl<T>>, is_optional: bool) -> Self {
+        Values {
+            reader,
+            is_optional,
+            values: Vec::new(),
+            levels: Vec::new(),
+            next_row: 0,
+            next_value: 0,
+            rows: 0,
+            current: None,
+        }
+    }
+
+    /// Goes to the next row; false at the end.
+    fn advance(&mut self) -> Result<bool, TableError> {
+        if self.next_row == self.rows {
+            let Some(reader) = &mut self.reader else { return Ok(false) };
+            self.values.clear();
+            self.levels.clear();
+            let levels = self.is_optional.then_some(&mut self.levels);
+            (self.rows, _, _) =
+                guarded(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
+            (self.next_row, self.next_value) = (0, 0);
+            if self.rows == 0 {
+                self.current = None;
+                return Ok(false);
+            }
+        }
+        let is_present = !self.is_optional || self.levels.get(self.next_row) == Some(&1);
+        self.next_row += 1;
+        self.current = is_present.then_some(self.next_value);
+        self.next_value += usize::from(is_present);
+        Ok(true)
+    }
+
+    /// The value of the row, if it has one.
+    fn get(&self) -> Option<&T::T> {
+        self.values.get(self.current?)
+    }
+}
+
+/// That columns lie within the file: the library takes it for granted.
+fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
+    let is_within = |column: &ColumnChunkMetaData| {
+        let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let end = first.checked_add(column.compressed_size());
+        let end = end.and_then(|end| u64::try_from(end).ok());
+        first >= 0 && column.compressed_size() >= 0 && end.is_some_and(|end| end <= length)
+    };
+    match group.columns().iter().find(|column| !is_within(column)) {
+        None => Ok(()),
+        Some(column) => Err(TableError::Schema(format!(
+            "column {} lies outside the file: the file is damaged",
+            column.column_path()
+        ))),
+    }
+}
+
+fn check(found: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
+    let (physical, nested) = (found.physical_type(), found.max_rep_level() != 0);
+    if physical != expected || nested || found.max_def_level() > 1 {
+        return Err(TableError::Schema(format!(
+            "column {name} is {physical}, a table of a trace has one {expected} in each row"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Rows of one capture to the columns of a row group.
+//!
+//! Accesses are columns as they come; rows of other kinds wait as a list, from which the columns that
+//! only they have are made at the end. Invariant: timestamps ascend.
+
+use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use hmtt_format::{Cycles, Direction};
+
+use crate::decode::Accesses;
+use crate::table::members::object;
+use crate::table::{Entry, TableError};
+
+/// Rows of a full group: 17 MB of accesses.
+const MAX_ROWS: usize = 1 << 20;
+/// Other rows of a full group, which need more memory.
+const MAX_OTHERS: usize = 1 << 18;
+/// Level of a value, and of none, in a column that not every row has.
+const PRESENT: i16 = 1;
+pub(super) const ABSENT: i16 = 0;
+
+/// A row that is not just an access in its time.
+struct Other {
+    /// Its number in the group.
+    at: usize,
+    entry: Entry,
+}
+
+/// Rows of one capture.
+#[derive(Default)]
+pub(super) struct RowGroup {
+    pub timestamps: Vec<i64>,
+    /// Of the rows that have one.
+    pub addresses: Vec<i64>,
+    /// Of the rows that have one.
+    pub is_write: Vec<bool>,
+    others: Vec<Other>,
+    /// The latest clock of the capture so far.
+    latest: i64,
+}
+
+/// The values of a column that not every row has.
+pub(super) struct Sparse<T: DataType> {
+    pub values: Vec<T::T>,
+    pub levels: Vec<i16>,
+}
+
+impl RowGroup {
+    /// Whether it is to be written.
+    pub fn is_full(&self) -> bool {
+        self.timestamps.len() >= MAX_ROWS || self.others.len() >= MAX_OTHERS
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.timestamps.len()
+    }
+
+    /// Whether all rows are accesses in their time.
+    pub fn is_plain(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Goes on in `next`, and returns the rows so far.
+    pub fn replace(&mut self, next: RowGroup) -> RowGroup {
+        let latest = self.latest;
+        std::mem::replace(self, RowGroup { latest, ..next })
+    }
+
+    /// Drops the rows, but not their memory.
+    pub fn clear(&mut self) {
+        self.timestamps.clear();
+        self.addresses.clear();
+        self.is_write.clear();
+        self.others.clear();
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, entry: &Entry) -> Result<(), TableError> {
+        if let Entry::Access(access) = entry {
+            let clock = timestamp(access.clock)?;
+            if clock >= self.latest {
+                self.latest = clock;
+                self.timestamps.push(clock);
+                self.addresses.push(access.address.0 as i64);
+                self.is_write.push(access.direction == Direction::Write);
+                return Ok(());
+            }
+        }
+        self.push_other(entry)
+    }
+
+    fn push_other(&mut self, entry: &Entry) -> Result<(), TableError> {
+        if let Some(clock) = entry.clock() {
+            self.latest = self.latest.max(timestamp(clock)?);
+        }
+        self.others.push(Other { at: self.rows(), entry: *entry });
+        self.timestamps.push(self.latest);
+        match entry {
+            Entry::Access(access) => self.is_write.push(access.direction == Direction::Write),
+            Entry::Tag { direction, .. } => self.is_write.push(*direction == Direction::Write),
+            _ => {}
+        }
+        self.addresses.extend(address(entry));
+        Ok(())
+    }
+
+    /// Adds the first of some accesses, as many as there is room for, and says how many.
+    pub fn extend(&mut self, accesses: Accesses<'_>) -> Result<usize, TableError> {
+        let Accesses { clocks, addresses, writes } = accesses;
+        let room = MAX_ROWS.saturating_sub(self.rows());
+        let count = clocks.len().min(addresses.len()).min(writes.len()).min(room);
+        let (clocks, addresses, writes) = (&clocks[..count], &addresses[..count], &writes[..count]);
+        let first = clocks.first().copied().unwrap_or_default();
+        let is_ascending = first >= self.latest as u64 && clocks.is_sorted();
+        match clocks.last() {
+            Some(&last) if is_ascending && last <= i64::MAX as u64 => {
+                self.latest = last as i64;
+                self.timestamps.extend(clocks.iter().map(|clock| *clock as i64));
+                self.addresses.extend(addresses.iter().map(|address| *address as i64));
+                self.is_write.extend_from_slice(writes);
+            }
+            _ => {
+                let accesses = Accesses { clocks, addresses, writes };
+                accesses.iter().try_for_each(|access| self.push(&Entry::Access(access)))?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The column `kind`.
+    pub fn kinds(&self) -> Vec<ByteArray> {
+        let mut kinds = vec![ByteArray::from("access"); self.rows()];
+        for Other { at, entry } in &self.others {
+            kinds[*at] = ByteArray::from(entry.kind());
+        }
+        kinds
+    }
+
+    /// Which rows have an address.
+    pub fn address_levels(&self) -> Vec<i16> {
+        self.levels_without(|entry| address(entry).is_none())
+    }
+
+    /// Which rows have a direction.
+    pub fn direction_levels(&self) -> Vec<i16> {
+        self.levels_without(|entry| !matches!(entry, Entry::Access(_) | Entry::Tag { .. }))
+    }
+
+    /// The column `reads`.
+    pub fn reads(&self) -> Sparse<Int32Type> {
+        self.sparse(|_, entry| match entry {
+            Entry::Page { reads, .. } | Entry::Slice { reads, .. } => Some(*reads as i32),
+            _ => None,
+        })
+    }
+
+    /// The column `writes`.
+    pub fn writes(&self) -> Sparse<Int32Type> {
+        self.sparse(|_, entry| match entry {
+            Entry::Page { writes, .. } | Entry::Slice { writes, .. } => Some(*writes as i32),
+            _ => None,
+        })
+    }
+
+    /// The column `duration`.
+    pub fn durations(&self) -> Sparse<Int64Type> {
+        self.sparse(|_, entry| match entry {
+            Entry::Page { duration, .. } => Some(i64::from(*duration)),
+            Entry::Slice { length, .. } => length.map(|length| length.0 as i64),
+            _ => None,
+        })
+    }
+
+    /// The column `start`.
+    pub fn starts(&self) -> Sparse<Int64Type> {
+        self.sparse(|at, entry| {
+            let clock = entry.clock()?.0 as i64;
+            let is_own = matches!(entry, Entry::Slice { .. } | Entry::Interval { .. });
+            (is_own || clock != self.timestamps[at]).then_some(clock)
+        })
+    }
+
+    /// The column `detail`.
+    pub fn details(&self) -> Sparse<ByteArrayType> {
+        self.sparse(|_, entry| match entry {
+            Entry::Access(_) | Entry::Page { .. } | Entry::Restart | Entry::NoEnd => None,
+            Entry::Slice { partial: false, .. } => None,
+            _ => Some(ByteArray::from(object(entry).into_bytes())),
+        })
+    }
+
+    fn levels_without(&self, is_absent: impl Fn(&Entry) -> bool) -> Vec<i16> {
+        let mut levels = vec![PRESENT; self.rows()];
+        for Other { at, entry } in &self.others {
+            if is_absent(entry) {
+                levels[*at] = ABSENT;
+            }
+        }
+        levels
+    }
+
+    fn sparse<T: DataType>(&self, value: impl Fn(usize, &Entry) -> Option<T::T>) -> Sparse<T> {
+        let (mut values, mut levels) = (Vec::new(), vec![ABSENT; self.rows()]);
+        for Other { at, entry } in &self.others {
+            if let Some(value) = value(*at, entry) {
+                levels[*at] = PRESENT;
+                values.push(value);
+            }
+        }
+        Sparse { values, levels }
+    }
+}
+
+fn address(entry: &Entry) -> Option<i64> {
+    let address = match entry {
+        Entry::Access(access) => access.address,
+        Entry::Tag { address, .. } => (*address)?,
+        Entry::Page { address, .. } | Entry::HotPage { address, .. } => *address,
+        _ => return None,
+    };
+    Some(address.0 as i64)
+}
+
+fn timestamp(clock: Cycles) -> Result<i64, TableError> {
+    i64::try_from(clock.0).map_err(|_| TableError::Clock(clock.0))
+}

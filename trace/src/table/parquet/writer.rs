@@ -1,0 +1,152 @@
+//! Rows to row groups of a Parquet file, one capture in each.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::writer::SerializedFileWriter;
+
+use super::columns::Columns;
+use super::encoder::Encoder;
+use super::row_group::RowGroup;
+use super::{Capture, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties};
+use crate::decode::Accesses;
+use crate::table::turns::Turns;
+use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
+
+/// Writes Parquet.
+pub struct ParquetWriter<W: Write + Send> {
+    encoder: Encoder<W>,
+    /// Each number in the column `capture`.
+    captures: Vec<Capture>,
+    /// The captures that go on, by card.
+    open: HashMap<u32, Open>,
+    /// Where each card is.
+    turns: Turns,
+}
+
+/// A capture that goes on.
+struct Open {
+    capture: u32,
+    /// It has rows, written ones included.
+    has_rows: bool,
+    group: RowGroup,
+}
+
+impl<W: Write + Send + 'static> ParquetWriter<W> {
+    /// Starts a file. Memory is needed for one row group of each card, and for two more: 17 MB each.
+    pub fn new(output: W) -> Result<Self, TableError> {
+        let properties = properties();
+        let schema = SCHEMA.root_schema_ptr();
+        let file = SerializedFileWriter::new(output, schema, properties.clone())?;
+        let encoder = Encoder::start(file, Columns::new(properties)?)?;
+        Ok(ParquetWriter {
+            encoder,
+            captures: Vec::new(),
+            open: HashMap::new(),
+            turns: Turns::default(),
+        })
+    }
+
+    /// The capture of a card that goes on.
+    fn open(&mut self, card: u32) -> &mut Open {
+        self.open.entry(card).or_insert_with(|| {
+            let capture = self.captures.len() as u32;
+            let card = u64::from(card) + 1;
+            self.captures.push(Capture { card, interface: None, report: None });
+            Open { capture, has_rows: false, group: RowGroup::default() }
+        })
+    }
+
+    fn restart(&mut self, card: u32) -> Result<(), TableError> {
+        if self.open(card).has_rows
+            && let Some(mut open) = self.open.remove(&card)
+        {
+            open.write(&mut self.encoder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn write<W: Write + Send + 'static>(
+        &mut self,
+        encoder: &mut Encoder<W>,
+    ) -> Result<(), TableError> {
+        if self.group.rows() != 0 {
+            encoder.write(self.capture, &mut self.group)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
+    fn row(&mut self, row: &Row) -> Result<(), TableError> {
+        if let Entry::Restart = row.entry {
+            self.restart(row.capture)?;
+        }
+        self.open(row.capture);
+        let ParquetWriter { open, encoder, .. } = self;
+        let Some(open) = open.get_mut(&row.capture) else { return Ok(()) };
+        open.has_rows = true;
+        open.group.push(&row.entry)?;
+        if open.group.is_full() {
+            open.write(encoder)?;
+        }
+        Ok(())
+    }
+
+    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.open(capture);
+        let ParquetWriter { open, encoder, .. } = self;
+        let Some(open) = open.get_mut(&capture) else { return Ok(()) };
+        let mut rest = accesses;
+        loop {
+            let count = open.group.extend(rest)?;
+            open.has_rows |= count != 0;
+            if open.group.is_full() {
+                open.write(encoder)?;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            rest = rest.after(count);
+        }
+    }
+
+    fn card(&mut self, capture: u32, card: Card) {
+        let capture = self.open(capture).capture as usize;
+        self.captures[capture].report = Some(card);
+    }
+
+    fn interface(&mut self, capture: u32, name: &str) {
+        self.turns.interface(capture, name);
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
+        let mut open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        open.sort_by_key(|open| open.capture);
+        open.iter_mut().try_for_each(|open| open.write(&mut self.encoder))?;
+        for capture in &mut self.captures {
+            let interface = self.turns.interface_of(capture.index());
+            capture.interface = interface.map(str::to_owned);
+        }
+        let mut file = self.encoder.finish()?;
+        let captures = serde_json::to_string(&self.captures).map_err(std::io::Error::from)?;
+        let mut state = |key: &str, value: String| {
+            file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        };
+        state(KEY_VERSION, TABLE_VERSION.into());
+        state(KEY_UNIT, "DDR clock".into());
+        if let Some(card) = self.captures.iter().rev().find_map(|capture| capture.report.as_ref()) {
+            state("hmtt.tck_ps", card.tck_ps.to_string());
+            state("hmtt.unit_bytes", card.unit_bytes.to_string());
+            state("hmtt.format_version", card.format_version.to_string());
+            state("hmtt.digest", card.digest.clone());
+        }
+        state(KEY_CAPTURES, captures);
+        file.finish()?;
+        file.inner_mut().flush()?;
+        Ok(LeftOut::default())
+    }
+}

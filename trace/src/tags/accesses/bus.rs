@@ -1,0 +1,199 @@
+//! A trace with tags on the bus to calls, and to the accesses of each function.
+//!
+//! The bus tells neither threads nor stack pointers, so there is one stack: an entry pushes, an exit closes
+//! down to the innermost call of its function. What it closes on the way left without an exit of its own.
+//! Where something is missing nobody knows what is open: all calls are over there, so that no function gets
+//! accesses that are not its own.
+
+use hmtt_format::tag_log::TagEvent;
+use hmtt_format::tag_map::Window;
+
+use super::ledger::Ledger;
+use super::owners::Owners;
+use super::steps::{Step, Steps};
+use crate::decode::{Accesses, Item};
+use crate::tags::hash::FastMap;
+use crate::tags::stack::{Call, DEPTH, Exit, Listener};
+use crate::tags::threads::Threads;
+
+/// Bytes from one event's place to the next one's.
+const STRIDE: u64 = 64;
+/// Stack pointers of a stack that has none: as far apart as those of the smallest frames.
+const FRAME_BYTES: u32 = 16;
+const STACK_TOP: u32 = 0x8000_0000;
+
+/// Calls to whose the accesses between them are.
+#[derive(Debug, Default)]
+pub struct Split {
+    owners: Owners,
+    /// What was split.
+    pub ledger: Ledger,
+}
+
+impl Listener for Split {
+    type Note = ();
+
+    fn enter(&mut self, _caller: Option<()>, number: u32, clock: u64) {
+        let Split { owners, ledger } = self;
+        ledger.advance(clock);
+        owners.call(0, number, true, &mut |change| ledger.change(change));
+    }
+
+    fn pause(&mut self, (): (), number: u32, clock: u64) {
+        let Split { owners, ledger } = self;
+        ledger.advance(clock);
+        owners.call(0, number, false, &mut |change| ledger.change(change));
+    }
+
+    fn resume(&mut self, (): (), number: u32, clock: u64) {
+        self.enter(None, number, clock);
+    }
+
+    fn leave(&mut self, call: &Call<()>) {
+        if !call.is_paused {
+            self.pause((), call.number, call.left);
+        }
+    }
+}
+
+/// Reads a trace.
+pub struct Bus<L: Listener> {
+    /// Its only thread, whose calls are told.
+    pub threads: Threads<(L, Split)>,
+    /// What the trace is.
+    pub steps: Steps,
+    tags: Tags,
+}
+
+/// Places in the window to events of a stack.
+#[derive(Debug, Default)]
+struct Tags {
+    window: Option<Window>,
+    /// Writes to the card's window that are no tags of this map.
+    others: u64,
+    open: Vec<u32>,
+    depths: FastMap<u32, u32>,
+}
+
+impl<L: Listener> Bus<L> {
+    /// Nothing read yet. `blocks`: the numbers that are not of functions.
+    pub fn new(window: Option<Window>, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
+        let mut split = Split::default();
+        split.owners.begin(&mut |change| split.ledger.change(change));
+        let threads = Threads::new(true, blocks, (listener, split));
+        Bus { threads, steps: Steps::default(), tags: Tags { window, ..Tags::default() } }
+    }
+
+    /// Takes accesses.
+    pub fn accesses(&mut self, accesses: &Accesses<'_>) {
+        let Bus { threads, steps, .. } = self;
+        let ledger = &mut threads.listener.1.ledger;
+        steps.accesses(accesses, &mut |clock, step| {
+            ledger.advance(clock);
+            if let Step::Accesses { address, traffic } = step {
+                ledger.access(address, traffic);
+            }
+        });
+    }
+
+    /// Takes an item that came after them.
+    pub fn item(&mut self, item: &Item) {
+        let Bus { threads, steps, tags } = self;
+        let base = steps.window;
+        steps.item(item, &mut |clock, step| match step {
+            Step::Accesses { address, traffic } => {
+                let ledger = &mut threads.listener.1.ledger;
+                ledger.advance(clock);
+                ledger.access(address, traffic);
+            }
+            Step::Tag(offset) => {
+                if let Some(event) = tags.event(clock, base, offset, &threads.blocks) {
+                    threads.event(0, event);
+                }
+            }
+            Step::Gap | Step::Restart => {
+                tags.forget();
+                threads.thread_ended(0, Exit::Abandoned);
+            }
+            Step::Mark(_) => threads.marks += 1,
+        });
+    }
+
+    /// The trace is over. Writes to the window that are not of the map's window come back.
+    pub fn finish(&mut self) -> u64 {
+        self.threads.listener.1.ledger.advance(self.steps.last);
+        self.threads.finish();
+        self.threads.listener.1.ledger.finish();
+        self.tags.others
+    }
+}
+
+impl Tags {
+    /// The event at a place of the card's window, whose base is known if it has reported it.
+    fn event(
+        &mut self,
+        tsc: u64,
+        base: Option<u64>,
+        offset: u64,
+        blocks: &FastMap<u32, u64>,
+    ) -> Option<TagEvent> {
+        let (stride, offset) = match (&self.window, base) {
+            (None, _) => (STRIDE, offset),
+            (Some(window), base) => {
+                let stride = u64::from(window.stride).max(1);
+                // A map that does not say where its window is, is taken at its word: the card's is it.
+                let known = base.filter(|_| window.base != 0).unwrap_or(window.base);
+                let within = known.saturating_add(offset).checked_sub(window.base);
+                match within.filter(|within| *within < window.bytes) {
+                    Some(within) => (stride, within),
+                    None => {
+                        self.others += 1;
+                        return None;
+                    }
+                }
+            }
+        };
+        let event = offset / stride;
+        let number = u32::try_from(event / 2).ok()?;
+        let (is_exit, is_block) = (event % 2 != 0, blocks.contains_key(&number));
+        let sp = if is_block { sp(self.open.len()) } else { self.step(number, is_exit) };
+        Some(TagEvent { tsc, sp, number, is_exit })
+    }
+
+    /// Nothing is open. Clearing the map would take time for all that it ever held.
+    fn forget(&mut self) {
+        self.open.clear();
+        self.depths = FastMap::default();
+    }
+
+    /// The stack pointer that the stack of calls would have.
+    fn step(&mut self, number: u32, is_exit: bool) -> u32 {
+        if !is_exit {
+            if self.open.len() >= DEPTH {
+                self.forget();
+            }
+            self.open.push(number);
+            *self.depths.entry(number).or_default() += 1;
+            return sp(self.open.len());
+        }
+        if !self.depths.contains_key(&number) {
+            // Above none, so that it closes none.
+            return sp(self.open.len()).wrapping_sub(1);
+        }
+        let depth = self.open.iter().rposition(|open| *open == number).unwrap_or_default();
+        for closed in self.open.drain(depth..) {
+            if let Some(times) = self.depths.get_mut(&closed) {
+                *times -= 1;
+                if *times == 0 {
+                    self.depths.remove(&closed);
+                }
+            }
+        }
+        sp(depth + 1)
+    }
+}
+
+/// Of the innermost of so many open calls.
+fn sp(depth: usize) -> u32 {
+    STACK_TOP.wrapping_sub(FRAME_BYTES * depth as u32)
+}

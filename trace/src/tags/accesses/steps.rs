@@ -1,0 +1,178 @@
+//! Items of a card's trace to what is joined with tags: accesses, tags, marks, one after the other.
+//!
+//! Accesses to the configuration registers are software's that talks to the card, and are left out. Clocks
+//! go on across restarts of the card, since the stretch between them is not known.
+
+use hmtt_format::block::Event;
+use hmtt_format::config::{Granularity, REGISTERS_LOG2};
+use hmtt_format::record::TagSource;
+use hmtt_format::{Direction, Report};
+use serde::Serialize;
+
+use super::ledger::Traffic;
+use crate::decode::{Accesses, Item};
+
+/// What happened, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Accesses to a line, burst or page.
+    Accesses {
+        /// Where.
+        address: u64,
+        /// How many.
+        traffic: Traffic,
+    },
+    /// A write to the card's window, at this distance from its base.
+    Tag(u64),
+    /// A mark: its register.
+    Mark(u32),
+    /// Something is missing here, tags too if there are any.
+    Gap,
+    /// The card began anew.
+    Restart,
+}
+
+/// What a trace holds besides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Found {
+    /// Length of a clock in picoseconds, if the card said it.
+    pub tck_ps: Option<u32>,
+    /// Marks.
+    pub marks: u64,
+    /// Reads of the card's window, which no tag makes.
+    pub window_reads: u64,
+    /// Accesses to the configuration registers.
+    pub configuration_accesses: u64,
+    /// Accesses that the card counted only: their addresses are not known.
+    pub counted_only: u64,
+    /// Places where something is missing.
+    pub gaps: u64,
+    /// Accesses and tags that are missing there, as far as that is known.
+    pub lost_accesses: u64,
+    /// Times the card began anew.
+    pub restarts: u64,
+}
+
+/// Reads the trace of one card.
+#[derive(Debug)]
+pub struct Steps {
+    /// What was found besides.
+    pub found: Found,
+    /// Base of the card's window, if it has told.
+    pub window: Option<u64>,
+    unit_bytes: u64,
+    burst_bytes: u64,
+    /// End of the configuration registers.
+    registers: u64,
+    /// Clocks before the last restart.
+    before: u64,
+    /// The last clock.
+    pub last: u64,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        let (found, window) = Default::default();
+        let (unit_bytes, burst_bytes) = (64, 64);
+        let registers = 8 << REGISTERS_LOG2;
+        Steps { found, window, unit_bytes, burst_bytes, registers, before: 0, last: 0 }
+    }
+}
+
+impl Steps {
+    /// Takes accesses.
+    pub fn accesses(&mut self, accesses: &Accesses<'_>, to: &mut impl FnMut(u64, Step)) {
+        for access in accesses.iter() {
+            let (reads, writes) = match access.direction {
+                Direction::Read => (1, 0),
+                Direction::Write => (0, 1),
+            };
+            let bytes = self.unit_bytes;
+            self.some(
+                access.clock.0,
+                access.address.0,
+                Traffic { reads, writes, bytes, clocks: 0 },
+                to,
+            );
+        }
+    }
+
+    /// Takes an item that is no access.
+    pub fn item(&mut self, item: &Item, to: &mut impl FnMut(u64, Step)) {
+        match item {
+            Item::Event(event) => self.event(event, to),
+            Item::Report { report, .. } => self.report(report),
+            Item::Gap(gap) if gap.is_loss() => {
+                self.found.gaps += 1;
+                self.found.lost_accesses += gap.accesses.unwrap_or_default();
+                to(self.last, Step::Gap);
+            }
+            Item::Restart => {
+                self.found.restarts += 1;
+                self.before = self.last;
+                to(self.last, Step::Restart);
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: &Event, to: &mut impl FnMut(u64, Step)) {
+        match *event {
+            Event::Access(access) => {
+                let columns = ([access.clock.0], [access.address.0]);
+                let writes = [access.direction == Direction::Write];
+                let accesses =
+                    Accesses { clocks: &columns.0, addresses: &columns.1, writes: &writes };
+                self.accesses(&accesses, to);
+            }
+            Event::Page { clock, address, reads, writes, .. } => {
+                let (reads, writes) = (u64::from(reads), u64::from(writes));
+                let bytes = (reads + writes) * self.burst_bytes;
+                self.some(clock.0, address.0, Traffic { reads, writes, bytes, clocks: 0 }, to);
+            }
+            Event::Tag { clock, source: TagSource::Window(Direction::Write), value } => {
+                to(self.clock(clock.0), Step::Tag(value.into()));
+            }
+            Event::Tag { source: TagSource::Window(Direction::Read), .. } => {
+                self.found.window_reads += 1;
+            }
+            Event::Tag { clock, source: TagSource::Mark, value } => {
+                self.found.marks += 1;
+                to(self.clock(clock.0), Step::Mark(value));
+            }
+            Event::Slice { reads, writes, .. } => {
+                self.found.counted_only += u64::from(reads) + u64::from(writes);
+            }
+            _ => {}
+        }
+    }
+
+    fn some(&mut self, clock: u64, address: u64, traffic: Traffic, to: &mut impl FnMut(u64, Step)) {
+        let clock = self.clock(clock);
+        if address < self.registers {
+            self.found.configuration_accesses += traffic.accesses();
+            return;
+        }
+        to(clock, Step::Accesses { address, traffic });
+    }
+
+    fn report(&mut self, report: &Report) {
+        let memory = &report.memory;
+        self.found.tck_ps = Some(memory.tck_ps);
+        self.burst_bytes = 1 << memory.burst_log2().min(62);
+        self.unit_bytes = match report.granularity {
+            Granularity::Line => 1 << memory.line_log2.min(62),
+            Granularity::Burst => self.burst_bytes,
+        };
+        let size = 1_u64 << memory.tag_window_log2.min(62);
+        self.window = report.tag_window.map(|base| base & !(size - 1)).or(self.window);
+        self.registers =
+            1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
+    }
+
+    /// A clock that goes on across restarts.
+    fn clock(&mut self, clock: u64) -> u64 {
+        self.last = self.last.max(self.before.saturating_add(clock));
+        self.before.saturating_add(clock)
+    }
+}

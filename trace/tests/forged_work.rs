@@ -1,0 +1,63 @@
+//! What frames that no card sent make the receiver do is bounded, whatever came before: counted in bytes that are
+//! allocated, since time depends on the machine. `bench_forged` measures the time.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hmtt::decode::{Origin, Wire};
+use hmtt_test_support::forged::{Forger, Forgery};
+
+/// Counts what is allocated.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are those that are needed.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Gaps before: more than are kept.
+const GAPS: usize = 11_000;
+const FRAMES: usize = 20_000;
+/// Most bytes that a forged frame of 60 bytes causes to be allocated, on the average.
+const MOST: usize = 1500;
+
+fn check(wire: &mut Wire, frames: &[Vec<u8>]) {
+    for (at, frame) in (1..).zip(frames) {
+        let origin = Origin { packet: at, ..Origin::default() };
+        wire.count(origin, frame, &mut |_, _| {});
+    }
+}
+
+/// A wire whose card has lost a frame before each.
+fn wire_with_gaps() -> Wire {
+    let (mut wire, mut card) = (Wire::default(), Forger::new(Forgery::Card, 3));
+    let frames: Vec<_> = (0..2 * GAPS).map(|_| card.frame()).step_by(2).collect();
+    check(&mut wire, &frames);
+    wire
+}
+
+#[test]
+fn a_forged_frame_allocates_little_whatever_came_before() {
+    let found = Forgery::ALL.map(|forgery| {
+        let (mut wire, mut forger) = (wire_with_gaps(), Forger::new(forgery, 1));
+        let forged: Vec<_> = (0..FRAMES).map(|_| forger.frame()).collect();
+        let before = ALLOCATED.load(Ordering::Relaxed);
+        check(&mut wire, &forged);
+        (forgery, (ALLOCATED.load(Ordering::Relaxed) - before) / FRAMES)
+    });
+    assert!(found.iter().all(|(_, bytes)| *bytes <= MOST), "bytes a frame: {found:?}");
+}

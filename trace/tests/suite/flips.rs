@@ -1,0 +1,238 @@
+//! One bit of one frame turns over, whichever: what is decoded and what is named lost are still what the
+//! card sent.
+//!
+//! Guaranteed, with good frames before and after: `accesses + lost_accesses` are the card's own count, but
+//! for accesses that altered records of the damaged frame stand for, and those are told
+//! ([`Malformation::Excess`]); of all other frames nothing is decoded that was not sent. The records of the
+//! damaged frame itself may be read with the wrong clock, address, direction or kind.
+
+use std::collections::HashSet;
+
+use hmtt::decode::{Counts, Item, Malformation, Origin, Wire, decode_frames};
+use hmtt_format::frame::{Heartbeat, WORDS_AT};
+use hmtt_format::record::{TagSource, WordRecord};
+use hmtt_format::{Access, Direction, Event};
+use proptest::prelude::*;
+
+use crate::card::Card;
+
+/// Bits of everything before the records: MAC header, payload header, sync.
+const HEADERS: usize = (WORDS_AT + 16) * 8;
+
+/// A frame that the card sends, or what it loses.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Data(u64),
+    /// Nothing that counts as an access.
+    Marks,
+    Info,
+    Beat,
+    /// Records lost on the card, and the accesses among them.
+    Lost(u32, u64),
+}
+
+/// What a card sent, and the accesses of each frame.
+struct Session {
+    frames: Vec<Vec<u8>>,
+    truth: Vec<Vec<Access>>,
+    /// The card's count before the first frame, and after the last.
+    counted: (u64, u64),
+}
+
+impl Session {
+    fn new(mut card: Card, sent: &[Sent]) -> Self {
+        let start = card.accesses;
+        let (mut frames, mut truth) = (Vec::new(), Vec::new());
+        for sent in sent {
+            let (frame, accesses) = match *sent {
+                Sent::Data(count) => card.data(count),
+                Sent::Marks => (marks(&mut card), Vec::new()),
+                Sent::Info => (card.info(), Vec::new()),
+                Sent::Beat => (beat(&mut card), Vec::new()),
+                Sent::Lost(records, accesses) => {
+                    card.lost += records;
+                    card.accesses += accesses;
+                    continue;
+                }
+            };
+            frames.push(frame);
+            truth.push(accesses);
+        }
+        for _ in 0..3 {
+            frames.push(card.end());
+            truth.push(Vec::new());
+        }
+        Session { frames, truth, counted: (start, card.accesses) }
+    }
+
+    /// Loses frames on the wire, but for the end frames.
+    fn without(mut self, lost: &[bool]) -> Self {
+        let records = self.frames.len() - 3;
+        let lost = |at: usize| at < records && lost.get(at) == Some(&true);
+        let kept: Vec<usize> = (0..self.frames.len()).filter(|at| !lost(*at)).collect();
+        self.frames = kept.iter().map(|at| self.frames[*at].clone()).collect();
+        self.truth = kept.iter().map(|at| self.truth[*at].clone()).collect();
+        self
+    }
+
+    /// What is wrong with what is read if a bit of a frame is flipped.
+    fn check(&self, at: usize, bit: usize) -> Result<Counts, String> {
+        let mut frames = self.frames.clone();
+        frames[at][bit / 8] ^= 0x80 >> (bit % 8);
+        let (items, counts, cards) = read(&frames);
+        let told = |item: &Item| match item {
+            Item::Malformed { error: Malformation::Excess(excess), .. } => *excess,
+            _ => 0,
+        };
+        let excess: u64 = items.iter().map(told).sum();
+        let sum = counts.accesses + counts.lost_accesses + counts.accesses_before_start;
+        let why = |what: &str| {
+            let Counts { accesses, lost_accesses, accesses_before_start, order, malformed, .. } =
+                &counts;
+            Err(format!(
+                "frame {at} of {} bit {bit}: {what}: sent {:?}, read {accesses}, lost {lost_accesses}, before \
+                 {accesses_before_start}, excess {excess}, malformed {malformed}, {cards} cards, {order:?}",
+                frames.len(),
+                self.counted
+            ))
+        };
+        // Of a last frame nothing tells what kind it was.
+        let own = decode_frames([&frames[at]]).1.accesses;
+        let excess = excess + if at + 1 == frames.len() { own } else { 0 };
+        // A restart says again what was before.
+        let expected = match counts.order.restarts {
+            0 => sum,
+            _ => counts.accesses + counts.lost_accesses + self.counted.0,
+        };
+        if expected != self.counted.1 + excess {
+            return why("sum");
+        }
+        if counts.frames + counts.foreign != frames.len() as u64 {
+            return why("frames");
+        }
+        if !self.is_true(at, &frames[at], &items) {
+            return why("invented");
+        }
+        Ok(counts)
+    }
+
+    /// Whether all accesses decoded, but for those of the damaged frame, were sent, in this order.
+    fn is_true(&self, at: usize, damaged: &[u8], items: &[Item]) -> bool {
+        let place = |access: &Access| (access.address, access.direction == Direction::Write);
+        let own: HashSet<_> = accesses(&decode_frames([damaged]).0).iter().map(place).collect();
+        let others = self.truth.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut others = others.flat_map(|(_, truth)| truth);
+        let decoded = accesses(items);
+        let mut decoded = decoded.iter().filter(|access| !own.contains(&place(access)));
+        decoded.all(|access| others.any(|other| other == access))
+    }
+}
+
+fn accesses(items: &[Item]) -> Vec<Access> {
+    let access = |item: &Item| match item {
+        Item::Event(Event::Access(access)) => Some(*access),
+        _ => None,
+    };
+    items.iter().filter_map(access).collect()
+}
+
+fn read(frames: &[Vec<u8>]) -> (Vec<Item>, Counts, usize) {
+    let (mut wire, mut items) = (Wire::default(), Vec::new());
+    let mut sink = |_, item| items.push(item);
+    for (frame, packet) in frames.iter().zip(1..) {
+        wire.push(Origin { packet, ..Origin::default() }, frame, &mut sink);
+    }
+    let counts = wire.finish(&mut sink);
+    (items, counts.sum(), counts.cards.len())
+}
+
+fn marks(card: &mut Card) -> Vec<u8> {
+    let mark = WordRecord::Tag { delta: 1, source: TagSource::Mark, value: 0x60 };
+    card.records(&[mark; 5], 0, 5)
+}
+
+fn beat(card: &mut Card) -> Vec<u8> {
+    let transmit_clocks = 1_000_000 + card.counter;
+    card.heartbeat(Heartbeat { running: true, losses: 0, transmit_clocks })
+}
+
+/// A card that has been on for a while.
+fn card() -> Card {
+    Card { counter: 1000, accesses: 5000, clock: 1 << 30, lost: 3, ..Card::new() }
+}
+
+const MIXED: [Sent; 14] = [
+    Sent::Info,
+    Sent::Data(20),
+    Sent::Data(1),
+    Sent::Marks,
+    Sent::Data(31),
+    Sent::Beat,
+    Sent::Data(17),
+    Sent::Info,
+    Sent::Marks,
+    Sent::Lost(4, 3),
+    Sent::Data(40),
+    Sent::Data(9),
+    Sent::Info,
+    Sent::Data(12),
+];
+
+#[test]
+fn every_bit_of_every_kind_of_frame_may_flip() {
+    let mut bad = Vec::new();
+    for start in [card(), Card::new()] {
+        let session = Session::new(start, &MIXED);
+        for at in 0..session.frames.len() {
+            for bit in 0..session.frames[at].len() * 8 {
+                bad.extend(session.check(at, bit).err());
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{} of them:\n{}", bad.len(), bad.join("\n"));
+}
+
+#[test]
+fn every_bit_of_a_long_sessions_frames_may_flip() {
+    let session = Session::new(card(), &[&[Sent::Info][..], &[Sent::Data(7); 200]].concat());
+    let mut bad = Vec::new();
+    for at in [0, 1, 2, 100, 140, 197, 199, 200, 201, 202, 203] {
+        for bit in 0..session.frames[at].len() * 8 {
+            bad.extend(session.check(at, bit).err());
+        }
+    }
+    assert!(bad.is_empty(), "{} of them:\n{}", bad.len(), bad.join("\n"));
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    prop_oneof![
+        8 => (1..60u64).prop_map(Sent::Data),
+        2 => Just(Sent::Marks),
+        1 => Just(Sent::Info),
+        1 => Just(Sent::Beat),
+        1 => (1..5u32).prop_flat_map(|lost| (Just(lost), 0..=u64::from(lost)))
+            .prop_map(|(lost, accesses)| Sent::Lost(lost, accesses)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_bit_of_a_lossy_captures_frame_may_flip(
+        sent in prop::collection::vec(sent(), 6..150),
+        lost in prop::collection::vec(prop::bool::weighted(0.1), 150),
+        at: prop::sample::Index,
+        bit in 0..HEADERS,
+        kept in 0..20u64,
+    ) {
+        let mut start = card();
+        start.counter += kept;
+        let all: Vec<Sent> = [&[Sent::Info, Sent::Data(5)][..], &sent].concat();
+        let lost = [&[false, false][..], &lost].concat();
+        let session = Session::new(start, &all).without(&lost);
+        // A good frame before and one after.
+        let at = 1 + at.index(session.frames.len() - 2);
+        if let Err(what) = session.check(at, bit) {
+            return Err(TestCaseError::fail(what));
+        }
+    }
+}

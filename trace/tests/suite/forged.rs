@@ -1,0 +1,265 @@
+//! Frames that no card sent, on the wire of one that sends: nothing of the card's trace changes, they are
+//! counted, and they cost no more time and memory than any other frame.
+
+use std::collections::HashSet;
+
+use hmtt::decode::wire::WireCounts;
+use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
+use hmtt_format::Event;
+use hmtt_test_support::forged::{Forger, Forgery, mix};
+use proptest::prelude::*;
+
+use crate::card::Card;
+
+fn origin(packet: usize) -> Origin {
+    Origin { packet: packet as u64, ..Origin::default() }
+}
+
+/// The items of each card.
+fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, WireCounts) {
+    let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
+    let mut sink = |card: usize, item: Item| {
+        if items.len() <= card {
+            items.resize(card + 1, Vec::new());
+        }
+        items[card].push(item);
+    };
+    for (at, frame) in frames.iter().enumerate() {
+        wire.push(origin(at + 1), frame, &mut sink);
+    }
+    let counts = wire.finish(&mut sink);
+    (items, counts)
+}
+
+/// Items and counts without the numbers of packets, which forged frames raise.
+fn bare(items: &[Item], counts: &Counts) -> (Vec<Item>, Counts) {
+    let bare = |item: &Item| match item {
+        Item::Gap(gap) => {
+            let mut gap = gap.clone();
+            (gap.after_packet, gap.before_packet) = (None, None);
+            Item::Gap(gap)
+        }
+        Item::Malformed { error, .. } => {
+            Item::Malformed { origin: Origin::default(), error: *error }
+        }
+        other => other.clone(),
+    };
+    let mut counts = counts.clone();
+    counts.gaps.iter_mut().for_each(|gap| (gap.after_packet, gap.before_packet) = (None, None));
+    (items.iter().map(bare).collect(), counts)
+}
+
+fn card(counter: u64) -> Card {
+    Card { counter, accesses: counter * 20, clock: counter * 1000, ..Card::new() }
+}
+
+/// A session of which some frames are lost, in order: `lost` in 1000, then whole stretches.
+fn lossy(card: &mut Card, frames: usize, lost: &[bool], stretch: Option<usize>) -> Vec<Vec<u8>> {
+    let (all, _) = card.session(frames, 20);
+    let gone = |at: usize| {
+        let alone = lost.get(at % lost.len().max(1)) == Some(&true);
+        at > 3
+            && at + 3 < frames
+            && (alone || stretch.is_some_and(|from| at >= from && at < from + 100))
+    };
+    all.into_iter().enumerate().filter(|(at, _)| !gone(*at)).map(|(_, frame)| frame).collect()
+}
+
+fn lone() -> impl Strategy<Value = Forgery> {
+    prop::sample::select(Forgery::LONE.to_vec())
+}
+
+proptest! {
+    #[test]
+    fn frames_that_nothing_confirms_change_nothing(
+        forgery in lone(),
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        frames in 20usize..300,
+        lost in prop::collection::vec(prop::bool::weighted(0.05), 1..80),
+        stretch in prop::option::of(5usize..200),
+        turns in prop::collection::vec(prop_oneof![4 => 0usize..4, 1 => 0usize..40], 1..30),
+    ) {
+        let good = lossy(&mut card(start), frames, &lost, stretch);
+        let (wire, forged) = mix(&good, &mut Forger::new(forgery, seed), &turns);
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!((counts.cards.len(), counts.strays, counts.foreign), (1, forged, forged));
+        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+    }
+
+    /// So too where it is the only one, wherever it comes.
+    #[test]
+    fn one_frame_that_nothing_confirms_changes_nothing(
+        forgery in lone(),
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        at in 1usize..40,
+        has_ended: bool,
+    ) {
+        let (mut good, _) = card(start).session(40, 20);
+        if !has_ended {
+            good.truncate(36);
+        }
+        let at = at.min(good.len());
+        let mut wire = good.clone();
+        wire.insert(at, Forger::new(forgery, seed).frame());
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!((counts.cards.len(), counts.strays), (1, 1));
+        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        let mut told = Wire::default();
+        wire.iter().enumerate().for_each(|(at, frame)| told.push(origin(at), frame, &mut |_, _| {}));
+        prop_assert_eq!(told.has_ended(), has_ended);
+    }
+
+    /// What goes on from itself is a card for all that anybody can tell. It is told apart.
+    #[test]
+    fn forged_cards_change_nothing_of_a_card(
+        forgery in prop::sample::select(vec![Forgery::Card, Forgery::Jumps]),
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        turns in prop::collection::vec(1usize..4, 1..30),
+    ) {
+        let (good, _) = card(start).session(400, 20);
+        let (wire, forged) = mix(&good, &mut Forger::new(forgery, seed), &turns);
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
+        prop_assert_eq!(others + counts.foreign, forged);
+    }
+}
+
+fn sessions_of_nobody(seed: u64, start: u64, turns: &[usize]) -> Result<(), TestCaseError> {
+    let (good, truth) = card(start).session(400, 20);
+    let (wire, forged) = mix(&good, &mut Forger::new(Forgery::Sessions, seed), turns);
+    let (items, counts) = read(&wire);
+    let sum = counts.sum();
+    prop_assert_eq!(sum.frames + sum.foreign, wire.len() as u64);
+    prop_assert!(counts.strays <= forged);
+    let access = |item: &Item| match item {
+        Item::Event(Event::Access(access)) => Some((access.clock, access.address)),
+        _ => None,
+    };
+    let read: HashSet<_> = items.iter().flatten().filter_map(access).collect();
+    let missing = truth.iter().find(|truth| !read.contains(&(truth.clock, truth.address)));
+    prop_assert_eq!(missing, None);
+    Ok(())
+}
+
+proptest! {
+    /// Frames of a session that ends right away may be taken for a card's after a long gap when nothing
+    /// more comes of the card; all its accesses are read.
+    #[test]
+    fn short_sessions_of_nobody_cost_a_card_no_access(
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        turns in prop::collection::vec(1usize..4, 1..30),
+    ) {
+        sessions_of_nobody(seed, start, &turns)?;
+    }
+}
+
+proptest! {
+    /// A long string of frames that go on from each other, near a card's counter and counts: a card of its own as
+    /// long as the true one sends a frame now and then.
+    #[test]
+    fn a_forged_string_beside_a_card_that_goes_on_takes_nothing_of_it(
+        start in 1u64 << 20..1 << 36,
+        ahead in prop_oneof![64i64..2000, -2000i64..-64, 2000i64..1 << 20, -(1 << 20)..-2000i64],
+        accesses in -100_000i64..100_000,
+        clock in -100_000i64..100_000,
+        restarts: bool,
+        turns in prop::collection::vec(prop_oneof![1usize..4, 1usize..50], 1..30),
+    ) {
+        let (good, _) = card(start).session(200, 20);
+        let mut other = card(start);
+        other.counter = other.counter.wrapping_add_signed(ahead);
+        other.accesses = other.accesses.wrapping_add_signed(accesses);
+        other.clock = other.clock.wrapping_add_signed(clock);
+        let mut forger = if restarts { Card::new() } else { other };
+        let (mut wire, mut forged) = (Vec::new(), 0);
+        for (at, frame) in good.iter().enumerate() {
+            wire.push(frame.clone());
+            // First the card is known.
+            let count = if at < 8 { 0 } else { turns[at % turns.len()] };
+            wire.extend((0..count).map(|_| forger.data(7).0));
+            forged += count as u64;
+        }
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
+        prop_assert_eq!(others + counts.foreign, forged);
+    }
+
+    /// While the card is silent the string is what a restart of it would be, and takes its number. When it goes on
+    /// it has another number; counts, and all that was sent, are whole.
+    #[test]
+    fn a_forged_string_while_a_card_is_silent_takes_its_number_and_no_access(
+        seed in 1u64..,
+        start in 0u64..1 << 36,
+        at in 10usize..190,
+        length in 65usize..400,
+    ) {
+        let (good, _) = card(start).session(200, 20);
+        let mut forger = Forger::new(Forgery::Card, seed);
+        let string: Vec<_> = (0..length).map(|_| forger.frame()).collect();
+        let wire = [&good[..at], &string[..], &good[at..]].concat();
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        prop_assert_eq!(counts.cards.len(), 2);
+        prop_assert_eq!(counts.cards[0].frames, length as u64);
+        let (before, _) = decode_frames(&good[..at]);
+        // But for the note that a session has no end.
+        let before = before.len() - 1;
+        let found = [&items[0][..before], &items[1][..]].concat();
+        prop_assert_eq!(bare(&found, &counts.cards[1]), bare(&alone, &alone_counts));
+    }
+}
+
+/// A card that sends one frame while forged ones fill all places to wait, again and again.
+#[test]
+fn a_slow_card_beside_a_flood_keeps_its_trace() {
+    let (good, _) = card(1000).session(60, 20);
+    for forgery in Forgery::LONE {
+        let (wire, forged) = mix(&good, &mut Forger::new(forgery, 77), &[700]);
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        assert_eq!((counts.cards.len(), counts.strays), (1, forged), "{forgery:?}");
+        let found = bare(&items[0], &counts.cards[0]);
+        assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?}");
+    }
+}
+
+#[test]
+fn a_card_that_restarts_beside_a_flood_is_followed() {
+    let (first, _) = card(5000).session(100, 20);
+    let (second, _) = Card::new().session(100, 30);
+    let good = [&first[..80], &second[..]].concat();
+    for (forgery, turn) in Forgery::LONE.into_iter().flat_map(|it| [(it, 2), (it, 50)]) {
+        let (wire, forged) = mix(&good, &mut Forger::new(forgery, 5), &[turn]);
+        let (items, counts) = read(&wire);
+        let (alone, alone_counts) = decode_frames(&good);
+        assert_eq!((counts.cards.len(), counts.strays), (1, forged), "{forgery:?} {turn}");
+        let found = bare(&items[0], &counts.cards[0]);
+        assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?} {turn}");
+    }
+}
+
+/// A card whose cable was out for long after it had ended: as much is lost as it has counted meanwhile.
+#[test]
+fn a_long_gap_after_the_end_is_lost_not_another_card() {
+    for lost in [1u64 << 20, 1 << 24] {
+        let mut card = card(1000);
+        let (mut wire, _) = card.session(50, 20);
+        card.counter += lost;
+        card.accesses += lost * 5;
+        wire.extend(card.session(50, 20).0);
+        let (_, counts) = read(&wire);
+        let order = counts.cards[0].order;
+        let told = (counts.cards.len(), order.missing, counts.sum().lost_accesses);
+        assert_eq!(told, (1, lost, lost * 5));
+    }
+}

@@ -1,0 +1,20 @@
+//! The library from outside: frames, captures, tables and logs in, traces and reports out.
+
+mod damage;
+mod flips;
+mod forged;
+mod gaps;
+mod hostile;
+mod merge;
+mod modes;
+mod order;
+mod reading;
+mod reading_ahead;
+mod rows;
+mod tag_report;
+mod wire;
+mod wireshark;
+
+pub use hmtt_test_support::captures::{capture, capture_file};
+pub use hmtt_test_support::card;
+pub use hmtt_test_support::files::{scratch, skipped};

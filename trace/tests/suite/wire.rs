@@ -1,0 +1,287 @@
+//! Two cards on one wire are two traces, each as if it had the wire to itself; and one card is one
+//! trace, also if it restarts.
+
+use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
+use hmtt_format::frame::{FrameKind, Heartbeat};
+use proptest::prelude::*;
+
+use crate::card::Card;
+
+/// The items and counts of each card found among frames.
+fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
+    let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
+    let mut sink = |card: usize, item: Item| {
+        if items.len() <= card {
+            items.resize(card + 1, Vec::new());
+        }
+        items[card].push(item);
+    };
+    for (frame, packet) in frames.iter().zip(1..) {
+        wire.push(Origin { packet, ..Origin::default() }, frame.as_ref(), &mut sink);
+    }
+    let counts = wire.finish(&mut sink);
+    items.resize(counts.cards.len(), Vec::new());
+    items.into_iter().zip(counts.cards).collect()
+}
+
+/// What a wire makes of frames that are one card's, the foreign ones counted.
+pub fn on_a_wire(frames: &[impl AsRef<[u8]>]) -> (Vec<Item>, Counts) {
+    let mut cards = cards(frames);
+    assert!(cards.len() <= 1, "{} cards on a wire with one", cards.len());
+    cards.pop().unwrap_or_default()
+}
+
+/// Items without what is known of packets: their numbers differ between a wire and a card alone.
+fn bare(items: Vec<Item>) -> Vec<Item> {
+    let bare = |item| match item {
+        Item::Gap(mut gap) => {
+            (gap.after_packet, gap.before_packet) = (None, None);
+            Item::Gap(gap)
+        }
+        Item::Malformed { error, .. } => Item::Malformed { origin: Origin::default(), error },
+        other => other,
+    };
+    items.into_iter().map(bare).collect()
+}
+
+fn bare_counts(mut counts: Counts) -> Counts {
+    counts.gaps.iter_mut().for_each(|gap| (gap.after_packet, gap.before_packet) = (None, None));
+    counts
+}
+
+/// The frames of a wire are those of `parts`, each a card's; whatever order the cards have.
+fn assert_apart(wire: &[Vec<u8>], parts: &[Vec<Vec<u8>>]) {
+    let mut found: Vec<_> =
+        cards(wire).into_iter().map(|(items, counts)| (bare(items), bare_counts(counts))).collect();
+    assert_eq!(found.len(), parts.len(), "cards found: {:?}", totals(&found));
+    for part in parts {
+        let (items, counts) = decode_frames(part);
+        let expected = (bare(items), bare_counts(counts));
+        let at = found.iter().position(|found| *found == expected);
+        let at = at.unwrap_or_else(|| panic!("{:?} is not in {:?}", expected.1, totals(&found)));
+        found.remove(at);
+    }
+}
+
+fn totals(found: &[(Vec<Item>, Counts)]) -> Vec<&Counts> {
+    found.iter().map(|(_, counts)| counts).collect()
+}
+
+/// A card that has counted this much.
+fn card(counter: u64, accesses: u64, clock: u64) -> Card {
+    Card { counter, accesses, clock, ..Card::new() }
+}
+
+/// Frames of both, `first` from one, then in turns of the given lengths.
+fn interleave(one: &[Vec<u8>], other: &[Vec<u8>], turns: &[(usize, usize)]) -> Vec<Vec<u8>> {
+    let (mut one, mut other) = (one.iter(), other.iter());
+    let mut wire = Vec::new();
+    for (of_one, of_other) in turns.iter().cycle() {
+        if one.len() == 0 && other.len() == 0 {
+            break;
+        }
+        wire.extend(one.by_ref().take(*of_one).cloned());
+        wire.extend(other.by_ref().take(*of_other).cloned());
+    }
+    wire
+}
+
+#[test]
+fn two_cards_are_two_traces() {
+    let (one, _) = card(1000, 5_000_000, 9_000_000_000).session(300, 100);
+    let (other, _) = card(70_000, 1_000, 77).session(200, 370);
+    for turns in [&[(1, 1)][..], &[(3, 1), (1, 4)], &[(60, 1)], &[(1, 60)], &[(50, 50)]] {
+        assert_apart(&interleave(&one, &other, turns), &[one.clone(), other.clone()]);
+        assert_apart(&interleave(&other, &one, turns), &[one.clone(), other.clone()]);
+    }
+}
+
+#[test]
+fn cards_switched_on_together_are_told_apart_by_their_counts() {
+    let mut second = Card::new();
+    // The window makes its reports differ: two copies of one report are one report.
+    second.tag_window = Some(0x1000_0000);
+    let (one, _) = Card::new().session(100, 300);
+    let (other, _) = second.session(100, 299);
+    assert_apart(&interleave(&one, &other, &[(1, 1)]), &[one.clone(), other.clone()]);
+    assert_apart(&interleave(&one, &other, &[(2, 1), (1, 2)]), &[one.clone(), other.clone()]);
+    let (mut one_lossy, mut other_lossy) = (one, other);
+    one_lossy.drain(40..43);
+    other_lossy.drain(38..45);
+    let parts = [one_lossy.clone(), other_lossy.clone()];
+    assert_apart(&interleave(&one_lossy, &other_lossy, &[(1, 1)]), &parts);
+}
+
+#[test]
+fn a_card_that_appears_later_is_no_restart() {
+    let (one, _) = card(5000, 5_000_000, 9_000_000_000).session(300, 100);
+    let (other, _) = Card::new().session(100, 50);
+    let late = interleave(&one[100..], &other, &[(1, 1)]);
+    assert_apart(&[&one[..100], &late].concat(), &[one, other]);
+}
+
+#[test]
+fn three_cards_are_three_traces() {
+    let sessions: Vec<Vec<Vec<u8>>> = [(7, 0, 0), (100_000, 88, 123_456), (50, 1 << 30, 1 << 40)]
+        .into_iter()
+        .map(|(counter, accesses, clock)| card(counter, accesses, clock).session(150, 200).0)
+        .collect();
+    let two = interleave(&sessions[0], &sessions[1], &[(1, 2)]);
+    assert_apart(&interleave(&two, &sessions[2], &[(2, 1), (1, 1)]), &sessions);
+}
+
+/// One frame a second against 80,000: it seems to restart until it goes on.
+#[test]
+fn a_slow_card_that_seemed_to_restart_goes_on() {
+    let (slow, _) = card(500, 90_000, 4_000_000).session(4, 40);
+    for start in [card(0, 0, 0), card(90_000, 1 << 35, 1 << 45)] {
+        let (fast, truth) = start.clone().session(1000, 370);
+        let wire = interleave(&slow, &fast, &[(1, 300)]);
+        let found = cards(&wire);
+        assert_eq!(found.len(), 2);
+        let (_, alone) = decode_frames(&slow);
+        let (_, fast_alone) = decode_frames(&fast);
+        let counts: Vec<Counts> =
+            found.iter().map(|(_, counts)| bare_counts(counts.clone())).collect();
+        assert_eq!(counts, [bare_counts(fast_alone), bare_counts(alone)]);
+        let items: usize = found.iter().map(|(items, _)| accesses(items)).sum();
+        assert_eq!(items, truth.len() + 160, "every access of both is somewhere");
+    }
+}
+
+fn accesses(items: &[Item]) -> usize {
+    let access = |item: &&Item| matches!(item, Item::Event(hmtt_format::Event::Access(_)));
+    items.iter().filter(access).count()
+}
+
+#[test]
+fn a_restart_and_a_long_gap_are_no_second_card() {
+    let mut card = Card::new();
+    let (mut frames, _) = card.session(400, 30);
+    frames.drain(150..300);
+    let (again, _) = Card::new().session(300, 7);
+    let wire = [&frames[..], &again].concat();
+    let (items, counts) = on_a_wire(&wire);
+    assert_eq!((items, counts.clone()), decode_frames(&wire));
+    assert_eq!((counts.order.restarts, counts.order.missing), (1, 150));
+}
+
+#[test]
+fn heartbeats_and_frames_that_cannot_be_read_stay_with_their_card() {
+    let beat = |clocks| Heartbeat { running: true, losses: 0, transmit_clocks: clocks };
+    let make = |mut card: Card, clocks: u64| {
+        let mut frames = vec![card.info()];
+        for round in 0..20 {
+            frames.push(card.data(50).0);
+            frames.push(card.heartbeat(beat(clocks + round * 125_000_000)));
+        }
+        frames[7][14] ^= 0xf0;
+        frames.push(card.end());
+        frames
+    };
+    let one = make(card(300, 0, 0), 1 << 30);
+    let other = make(card(9000, 1 << 20, 1 << 20), 1 << 36);
+    assert_apart(&interleave(&one, &other, &[(1, 1)]), &[one.clone(), other.clone()]);
+}
+
+#[test]
+fn a_frame_whose_counts_are_damaged_is_no_card() {
+    let mut card = card(300, 1 << 20, 1 << 20);
+    let (mut frames, _) = card.session(3000, 50);
+    // The count of accesses in the sync.
+    frames[50][26 + 3] ^= 0x10;
+    let mut cards = cards(&frames);
+    assert_eq!(cards.len(), 1);
+    let counts = cards.remove(0).1;
+    assert_eq!((counts.order.restarts, counts.order.missing, counts.order.late), (0, 1, 1));
+    assert_eq!((counts.accesses, counts.lost_accesses), (2999 * 50, 50));
+}
+
+#[test]
+fn cards_and_frames_that_wait_are_bounded() {
+    let mut wire = Wire::default();
+    for serial in 0..3000u64 {
+        let mut one = card(serial * 100_000, serial << 20, serial << 30);
+        let frame = one.frame(FrameKind::Data, &[]);
+        wire.push(Origin::default(), &frame, &mut |_, _| {});
+    }
+    assert!(wire.cards().len() <= hmtt::decode::wire::MAX_CARDS);
+    let counts = wire.finish(&mut |_, _| {}).sum();
+    assert_eq!(counts.frames, 3000);
+}
+
+/// What the wire does to one frame.
+#[derive(Clone, Copy, Debug)]
+struct Fate {
+    dropped: bool,
+    delay: u64,
+    copied: bool,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let delay = prop_oneof![9 => Just(0), 1 => 1..6u64];
+    (prop::bool::weighted(0.05), delay, prop::bool::weighted(0.05))
+        .prop_map(|(dropped, delay, copied)| Fate { dropped, delay, copied })
+}
+
+/// Frames as they arrive: some dropped, late or twice.
+fn damage(frames: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
+    let mut arrivals: Vec<(u64, &Vec<u8>)> = Vec::new();
+    for ((frame, fate), at) in frames.iter().zip(fates.iter().cycle()).zip(0..) {
+        if !fate.dropped {
+            arrivals.push((at + fate.delay, frame));
+            arrivals.extend(fate.copied.then_some((at + fate.delay + 1, frame)));
+        }
+    }
+    arrivals.sort_by_key(|(time, _)| *time);
+    arrivals.into_iter().map(|(_, frame)| frame.clone()).collect()
+}
+
+/// Far enough apart that no loss makes one look like the other.
+fn starts() -> impl Strategy<Value = (Card, Card)> {
+    let start = |base: u64| {
+        (0..1u64 << 20, 0..1u64 << 30, 0..1u64 << 40).prop_map(move |(counter, accesses, clock)| {
+            card(counter + (base << 30), accesses + (base << 32), clock + (base << 44))
+        })
+    };
+    (start(0), start(1))
+}
+
+proptest! {
+    #[test]
+    fn interleaved_cards_are_what_they_are_alone(
+        (mut one, mut other) in starts(),
+        sizes in (20usize..150, 20usize..150, 1u64..370, 1u64..370),
+        fates in (prop::collection::vec(fate(), 50..60), prop::collection::vec(fate(), 50..60)),
+        turns in prop::collection::vec((1usize..6, 1usize..6), 1..20),
+    ) {
+        let one = damage(&one.session(sizes.0, sizes.2).0, &fates.0);
+        let other = damage(&other.session(sizes.1, sizes.3).0, &fates.1);
+        assert_apart(&interleave(&one, &other, &turns), &[one, other]);
+    }
+
+    #[test]
+    fn a_card_alone_is_one_card_through_losses_and_restarts(
+        sessions in prop::collection::vec((20usize..150, 1u64..90), 1..4),
+        fates in prop::collection::vec(fate(), 50..60),
+        start in 0u64..1 << 30,
+    ) {
+        let mut frames = Vec::new();
+        for (index, (size, accesses)) in sessions.into_iter().enumerate() {
+            let mut card = card(if index == 0 { start } else { 0 }, 0, 0);
+            // Sessions of the same accesses in each frame may go on from each other by chance.
+            let (session, _) = card.session(size, 4 * accesses + index as u64);
+            // Nothing tells a frame that overtakes a restart from one of the session before.
+            frames.extend_from_slice(&session[..6]);
+            frames.extend(damage(&session[6..], &fates));
+        }
+        let (items, counts) = on_a_wire(&frames);
+        prop_assert_eq!(counts.frames, frames.len() as u64);
+        prop_assert_eq!((items, counts), decode_frames(&frames));
+    }
+}
+
+#[test]
+fn items_stay_small() {
+    assert!(size_of::<Item>() <= 96, "{} bytes", size_of::<Item>());
+}
