@@ -4,12 +4,11 @@
 mod expected;
 mod take;
 
-use hmtt_format::frame::{COUNTER_MASK, FrameKind, Heartbeat};
-use hmtt_format::record::WordRecord;
-
-use crate::card::{Card, MAX_ACCESSES};
 pub use expected::Expected;
 use expected::Sent;
+use hmtt_format::frame::{COUNTER_MASK, FrameKind, Heartbeat};
+use hmtt_format::record::WordRecord;
+use hmtt_test_support::card::{Card, MAX_ACCESSES};
 pub(crate) use take::Bytes;
 
 /// Most frames of a script: more take longer and meet nothing new.

@@ -6,29 +6,21 @@ mod stubs;
 mod tables;
 mod tag_log;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
+use hmtt::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 use hmtt_format::frame::WORDS_AT;
 use hmtt_format::record::WordRecord;
-use std::io::{BufRead, BufReader};
+use hmtt_sim::fuzz::memories;
+use hmtt_test_support::card::Card;
 
-use crate::card::Card;
-use crate::memories;
-use crate::pcapng::{Description, InterfaceStatistics, PcapngWriter};
+use crate::targets::vector::{PIN_MAP, PINS, VCD, VECTOR};
 
 /// The environment variable that names the folder the seeds go to.
 pub const FOLDER: &str = "HMTT_FUZZ_SEEDS";
-/// First byte of an input of the target `vector` that is a vector.
-pub const VECTOR: u8 = b'v';
-/// Of one that is a VCD.
-pub const VCD: u8 = b'w';
-/// Of one that is a pin map; others are memory descriptions.
-pub const PINS: u8 = b'p';
-/// The pin map of VCDs.
-pub const PIN_MAP: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\n\
-    we_n='we'\nba=['ba0','ba1']\na='a'\n";
 const WAVES: &str = "$timescale 1ps $end $scope module p $end\n\
     $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
     $var wire 1 $ ras $end $var wire 1 % cas $end $var wire 1 & we $end\n\

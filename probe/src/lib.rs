@@ -7,6 +7,8 @@
 pub mod control;
 pub mod disassembly;
 pub mod elf;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod ptrace;
 mod regular;
 pub mod selection;

@@ -7,9 +7,14 @@
 //! case        both      -> equal, or the first difference
 //! ```
 
+#[cfg(feature = "card")]
 pub mod case;
+#[cfg(feature = "card")]
 pub mod configuration;
+#[cfg(feature = "card")]
 pub mod generator;
 pub mod memories;
+#[cfg(feature = "card")]
 pub mod pin_reader;
+#[cfg(feature = "card")]
 pub mod reference;

@@ -13,19 +13,35 @@
 //!
 //! `replay` joins them. Both engines see the same edges in the same order, so what they produce is
 //! byte-identical; nothing in the output tells which one ran, or when.
+//!
+//! Without the feature `card`, which is on by default, there is only what reads recordings: [`input`] and
+//! [`fuzz::memories`].
 
+#[cfg(feature = "card")]
 pub mod decode;
+#[cfg(feature = "card")]
 pub mod engine;
 pub mod fuzz;
+#[cfg(feature = "card")]
 pub mod gmii;
 pub mod input;
+#[cfg(feature = "card")]
 pub mod line_merge;
+#[cfg(feature = "card")]
 pub mod oracle;
+#[cfg(feature = "card")]
 pub mod output;
+#[cfg(feature = "card")]
 pub mod replay;
+#[cfg(feature = "card")]
 pub mod saturation;
+#[cfg(feature = "card")]
 pub mod schedule;
+#[cfg(feature = "card")]
 pub mod stimulus;
+#[cfg(feature = "card")]
 pub mod summary;
+#[cfg(feature = "card")]
 pub mod traffic;
+#[cfg(feature = "card")]
 pub mod truth;

@@ -1,6 +1,6 @@
 //! What one card sent and what of it arrived to the counts that must come out.
 
-use crate::decode::Counts;
+use hmtt::decode::Counts;
 
 /// A frame that a card sent.
 pub struct Sent {

@@ -1,10 +1,10 @@
 //! Rows of every kind to tables in every format.
 
+use hmtt::decode::{DdrClock, Gap};
+use hmtt::table::{Entry, Row};
 use hmtt_format::record::CountGroup;
 use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
 
-use crate::decode::{DdrClock, Gap};
-use crate::table::{Entry, Row};
 use crate::targets::parquet;
 use crate::targets::table::{CSV, JSONL, RECORDS, csv, jsonl};
 

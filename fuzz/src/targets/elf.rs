@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use crate::elf::Image;
+use hmtt_probe::elf::Image;
 
 /// Reads a program and looks at each of its ranges.
 pub fn check(bytes: &[u8]) {

@@ -1,10 +1,9 @@
 //! Any bytes to a frame of a card, an unreadable one or none, as the document has it.
 
+use hmtt::decode::Frame;
+use hmtt::decode::frame::Body;
 use hmtt_format::Report;
 use hmtt_format::info::StaticWords;
-
-use crate::decode::Frame;
-use crate::decode::frame::Body;
 
 /// What the document says of the words of a frame: kind and words; none if it cannot be read.
 type Plain = Option<(u8, Vec<u64>)>;

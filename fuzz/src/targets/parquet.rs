@@ -3,10 +3,9 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
+use hmtt::table::parquet::{ParquetReader, ParquetWriter};
+use hmtt::table::{Reader, Row, Writer};
 use rustix::fs::{MemfdFlags, memfd_create};
-
-use crate::table::parquet::{ParquetReader, ParquetWriter};
-use crate::table::{Reader, Row, Writer};
 
 /// Most rows read: a few bytes can stand for any number of equal ones.
 const MAX_ROWS: usize = 1 << 12;

@@ -2,9 +2,8 @@
 
 use std::io::Read;
 
+use hmtt::pcapng::PcapngReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
-
-use crate::pcapng::PcapngReader;
 
 /// Bytes that come a few at a time.
 struct Few<'a>(&'a [u8]);

@@ -1,8 +1,8 @@
 //! Any words to the records that a plain reading finds, up to the first bad one, however they are read.
 
+use hmtt::decode::Columns;
 use hmtt_format::{Access, Block, BlockError, Cycles, Event, Tally};
 
-use crate::decode::Columns;
 use crate::plain::{self, Reading};
 
 /// Most words of a frame: beyond them an error's index means nothing.

@@ -6,13 +6,14 @@
 
 mod program;
 mod same;
+mod tags;
 mod text;
 mod unwound;
 mod walk;
 
-use crate::disassembly::{Disassembly, Known, Rewrite};
-use crate::elf::Function;
-use crate::stubs::{Changes, Stubs};
+use hmtt_probe::disassembly::{Disassembly, Known, Rewrite};
+use hmtt_probe::elf::Function;
+use hmtt_probe::stubs::{Changes, Stubs};
 pub(crate) use program::DATA;
 use program::Program;
 use walk::Walk;

@@ -1,9 +1,9 @@
 //! Any table to rows, which come back from every format that they are written in, or a refusal.
 
-use crate::table::csv::{Csv, CsvReader};
-use crate::table::hmtt6::{Hmtt6Reader, Hole, RECORD_BYTES, Record};
-use crate::table::jsonl::{Jsonl, JsonlReader};
-use crate::table::{Entry, Reader, Row, Writer};
+use hmtt::table::csv::{Csv, CsvReader};
+use hmtt::table::hmtt6::{Hmtt6Reader, Hole, RECORD_BYTES, Record};
+use hmtt::table::jsonl::{Jsonl, JsonlReader};
+use hmtt::table::{Entry, Reader, Row, Writer};
 
 /// First byte of an input that is comma-separated values.
 pub const CSV: u8 = b'c';

@@ -3,11 +3,10 @@
 //! A fuzzer does not find checksums, so an input is a script: flags, then of each chunk its kind, its thread,
 //! the length of its payload and that.
 
+use hmtt::tags::call_counts::CallCounts;
+use hmtt::tags::log_reader::LogReader;
+use hmtt::tags::threads::Threads;
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, LogError, TagEvent};
-
-use crate::tags::call_counts::CallCounts;
-use crate::tags::log_reader::LogReader;
-use crate::tags::threads::Threads;
 
 /// Reads a log a few bytes at a time.
 struct Few<'a>(&'a [u8]);

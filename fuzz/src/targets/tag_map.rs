@@ -4,10 +4,9 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
+use hmtt::tags::names::Names;
 use hmtt_format::tag_map::TagMap;
 use rustix::fs::{MemfdFlags, memfd_create};
-
-use crate::tags::names::Names;
 
 /// Reads a map; what is read is what its JSON says.
 pub fn check(bytes: &[u8]) {

@@ -1,18 +1,18 @@
 //! Any log, with names that forge lines, to all that `hmtt tag report` makes of it: what it says adds up, and
 //! no name makes a line of its own.
 
+use hmtt::report::callgrind;
+use hmtt::report::calls::{Calls, Tables};
+use hmtt::tags::call_counts::CallCounts;
+use hmtt::tags::call_tree::{CallTree, Weight};
+use hmtt::tags::log_reader::LogReader;
+use hmtt::tags::names::Names;
+use hmtt::tags::threads::Threads;
+use hmtt::tags::timeline::Timeline;
 use hmtt_format::tag_log::{Chunk, Content, Header};
 use hmtt_format::tag_map::TagMap;
 
 use super::tag_log::log;
-use crate::report::calls::{Calls, Tables};
-use crate::tags::call_counts::CallCounts;
-use crate::tags::call_tree::{CallTree, Weight};
-use crate::tags::callgrind;
-use crate::tags::log_reader::LogReader;
-use crate::tags::names::Names;
-use crate::tags::threads::Threads;
-use crate::tags::timeline::Timeline;
 
 /// A name with a line's end and a sequence that terminals obey.
 const NAME: &str = "f\n             1  forged\u{1b}[2J;";

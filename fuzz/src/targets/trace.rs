@@ -1,7 +1,8 @@
 //! Any frames to traces in which each is counted once; what one card sends and the wire loses adds up.
 
-use crate::decode::wire::WireCounts;
-use crate::decode::{CardSink, Columns, Counts, Item, Origin, Wire, decode_frames};
+use hmtt::decode::wire::WireCounts;
+use hmtt::decode::{CardSink, Columns, Counts, Item, Origin, Wire, decode_frames};
+
 use crate::script::{Expected, Script};
 
 /// Decodes a script's frames in every way there is.

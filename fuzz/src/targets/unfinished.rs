@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_probe::stubs::layout::{LogShape, WhenFull};
+use hmtt_probe::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
+use hmtt_probe::stubs::{Sink, TagPlace, Tags};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
-
-use crate::stubs::layout::{LogShape, WhenFull};
-use crate::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
-use crate::stubs::{Sink, TagPlace, Tags};
 
 const AT: u64 = 0x40_0000;
 const SHARED: u64 = 0x50_0000;
@@ -54,9 +53,8 @@ pub fn check(bytes: &[u8]) {
 
 /// Registers come from the input.
 fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
-    let [one, other] = [0, 8].map(|at| {
-        u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes"))
-    });
+    let [one, other] =
+        [0, 8].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes")));
     let mut state =
         State { rip: AT, rsp: one, rax: other, rdx: one, r11: other, rflags: one, gs: other };
     let code = &code[..code.len().min(REST_BYTES)];
@@ -79,15 +77,8 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let found = found.expect("a tag looks for its place") + 1;
     let r11 = CHUNK + 0x1000 + record % shape.capacity() * shape.record_bytes();
     let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
-    let start = State {
-        rip: all[found].ip(),
-        rsp: STACK - down,
-        rax: 1,
-        rdx: 2,
-        r11,
-        rflags: 0,
-        gs: SLOT,
-    };
+    let start =
+        State { rip: all[found].ip(), rsp: STACK - down, rax: 1, rdx: 2, r11, rflags: 0, gs: SLOT };
     let mut memory = Bytes::default();
     memory.write(SLOT, &r11.to_le_bytes());
     memory.write(start.rsp - 8, &3u64.to_le_bytes());

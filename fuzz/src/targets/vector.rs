@@ -5,14 +5,21 @@ use std::path::Path;
 
 use hmtt_format::info::StaticWords;
 use hmtt_format::{MemoryDescription, toml_memory};
+use hmtt_sim::fuzz::memories;
+use hmtt_sim::input::lines::{Lines, decompress};
+use hmtt_sim::input::pin_map::PinMap;
+use hmtt_sim::input::vector::VectorReader;
+use hmtt_sim::input::{Span, vcd};
 
-use crate::input::lines::{Lines, decompress};
-use crate::input::pin_map::PinMap;
-use crate::input::vector::VectorReader;
-use crate::input::{Span, vcd};
-use crate::memories;
-use crate::seeds::{PINS, VCD, VECTOR};
-
+/// First byte of an input that is a vector.
+pub const VECTOR: u8 = b'v';
+/// Of one that is a VCD.
+pub const VCD: u8 = b'w';
+/// Of one that is a pin map; others are memory descriptions.
+pub const PINS: u8 = b'p';
+/// The pin map of VCDs.
+pub const PIN_MAP: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\n\
+    we_n='we'\nba=['ba0','ba1']\na='a'\n";
 /// Most spans read: a compressed file of nothing but clocks has no end.
 const MAX_SPANS: usize = 1 << 16;
 
@@ -50,7 +57,7 @@ fn vector(bytes: &[u8]) {
 fn vcd(bytes: &[u8]) {
     let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
     let memory = memories::parse(memories::ALL[0]);
-    let pins = PinMap::parse(crate::seeds::PIN_MAP).expect("a pin map");
+    let pins = PinMap::parse(PIN_MAP).expect("a pin map");
     let Ok(recording) = vcd::open(Path::new("x"), reader, Some(memory), Some(pins)) else { return };
     if let Some(read) = spans(recording.spans) {
         assert!(read > 0);

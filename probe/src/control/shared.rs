@@ -174,7 +174,7 @@ impl Shared {
     }
 
     /// Takes note of where the process has mapped it.
-    pub(crate) fn place(&mut self, start: u64, shape: Shape) {
+    pub fn place(&mut self, start: u64, shape: Shape) {
         let before = start + before_slots(self.patches);
         self.start = start;
         self.slots_at = before.next_multiple_of(shape.alignment) - start;

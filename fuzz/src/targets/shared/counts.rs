@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hmtt_probe::control::ThreadCounts;
+use hmtt_probe::fuzzing::Counts;
+use hmtt_probe::fuzzing::{Inherited, SLOTS, Shape};
+use hmtt_probe::stubs::layout::PAGE_BYTES;
 use nix::unistd::Pid;
 
 use super::plain::{Plausible, plausible};
 use super::tracee::{Tracee, value};
-use crate::control::ThreadCounts;
-use crate::control::shared::counts::Counts;
-use crate::control::shared::{Inherited, SLOTS, Shape};
 use crate::script::Bytes;
-use crate::stubs::layout::PAGE_BYTES;
 
 /// More functions than fit into a page.
 const FUNCTIONS: u64 = 600;

@@ -5,14 +5,14 @@ use std::io::{Read, Seek};
 use std::sync::atomic::Ordering;
 
 use hmtt_format::tag_log::{Chunk, Content, Ending, HEADER_BYTES, Header};
+use hmtt_probe::fuzzing::Drain;
+use hmtt_probe::fuzzing::Writer;
+use hmtt_probe::fuzzing::{Shape, Shared};
+use hmtt_probe::stubs::layout::{LogShape, WhenFull, chunk, slot};
 
 use super::plain::{Plain, Said, say};
 use super::tracee::{Tracee, file, value};
-use crate::control::shared::drain::Drain;
-use crate::control::shared::writer::Writer;
-use crate::control::shared::{Shape, Shared};
 use crate::script::Bytes;
-use crate::stubs::layout::{LogShape, WhenFull, chunk, slot};
 
 /// The first slot is nobody's.
 const THREADS: u64 = 2;

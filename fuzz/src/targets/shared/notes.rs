@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use hmtt_probe::fuzzing::Records;
+use hmtt_probe::ptrace::{FileId, Mapping, Process};
+use hmtt_probe::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use nix::unistd::Pid;
 
 use super::tracee::value;
-use crate::control::abandoned::records::Records;
-use crate::ptrace::{FileId, Mapping, Process};
 use crate::script::Bytes;
-use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
 const NAME: &str = "/memfd:hmtt-tag-0123456789abcdef (deleted)";
 const COOKIE: u64 = 0x1234_5678_9abc_def0;
@@ -92,7 +92,7 @@ pub(super) fn check(mut script: Bytes) {
 
 impl Bench {
     fn new() -> Bench {
-        let process = Process::of(Pid::this()).expect("it is this one");
+        let process = hmtt_probe::fuzzing::process(Pid::this()).expect("it is this one");
         Bench { memory: Pages::new(), text: Pages::new(), area: Pages::new(), process }
     }
 

@@ -1,9 +1,9 @@
-//! A plain reading of a thread's chunks, from the description of the memory ([`crate::stubs::layout`]).
+//! A plain reading of a thread's chunks, from the description of the memory ([`hmtt_probe::stubs::layout`]).
 
 use hmtt_format::tag_log::{LossReason, TagEvent};
+use hmtt_probe::stubs::layout::{LogShape, chunk, slot};
 
 use super::tracee::Tracee;
-use crate::stubs::layout::{LogShape, chunk, slot};
 
 /// What a thread can have counted in no time, and in a day.
 const AT_ONCE: u64 = 1 << 20;

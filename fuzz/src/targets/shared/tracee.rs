@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use hmtt_probe::fuzzing::{Shape, Shared};
+use hmtt_probe::stubs::layout::{PAGE_BYTES, PATCH_BYTES, header};
 use nix::unistd::Pid;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::control::shared::{Shape, Shared};
 use crate::script::Bytes;
-use crate::stubs::layout::{PAGE_BYTES, PATCH_BYTES, header};
 
 /// Where the process has the memory.
 const START: u64 = 1 << 40;

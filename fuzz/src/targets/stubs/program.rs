@@ -14,14 +14,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use hmtt_probe::disassembly::Grain;
+use hmtt_probe::elf::{Function, Go, Image, Text};
+use hmtt_probe::fuzzing::GoFunction;
+use hmtt_probe::stubs::Sink;
+use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
-use crate::disassembly::Grain;
-use crate::elf::go::GoFunction;
-use crate::elf::{Function, Go, Image, Text};
 use crate::script::Bytes;
-use crate::stubs::Sink;
-use crate::stubs::layout::{LogShape, WhenFull};
 
 /// Where programs are, in their own address space. The last is as near to the end of it as a file can claim.
 const BASES: [u64; 4] = [0x40_1000, 0x1000, 0x7fff_fff0_0000, 0xffff_ffff_ffff_0000];
@@ -126,23 +126,7 @@ fn image(start: u64, code: &[u8], table: &[u64]) -> Image {
     let entry = |to: &u64| (to.wrapping_sub(at) as u32).to_le_bytes();
     let table: Vec<u8> = table.iter().flat_map(entry).collect();
     let text = |start, bytes: &[u8]| Text { start, offset: 0, bytes: bytes.to_vec() };
-    Image {
-        path: "made up".into(),
-        functions: Vec::new(),
-        fragments: Vec::new(),
-        text: vec![text(start, code)],
-        data: vec![text(at, &table)],
-        reached: Vec::new(),
-        landing_pads: Vec::new(),
-        call_sites: Vec::new(),
-        entry: start,
-        relocatable: false,
-        dynamic: false,
-        relocated: Vec::new(),
-        differing: Vec::new(),
-        origin: Default::default(),
-        go: None,
-    }
+    hmtt_probe::fuzzing::image(start, vec![text(start, code)], vec![text(at, &table)])
 }
 
 /// Divides the code into functions, parts of functions that lie apart, and what is neither.
@@ -194,7 +178,7 @@ fn go(functions: &[Function]) -> Go {
         name: if Some(one.start) == last { "runtime.morestack".into() } else { one.name.clone() },
         is_special: false,
     };
-    Go { functions: functions.iter().map(known).collect(), resumed: Vec::new() }
+    hmtt_probe::fuzzing::go(functions.iter().map(known).collect())
 }
 
 /// All instructions, and the functions and parts that are not all instructions.

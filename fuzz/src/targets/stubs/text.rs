@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use hmtt_probe::disassembly::{Call, JUMP_BYTES, Jump, Region};
 use iced_x86::{Instruction, Mnemonic};
 
 use super::Tagged;
 use super::program::Program;
-use crate::disassembly::{Call, JUMP_BYTES, Jump, Region};
 
 /// Bytes of the distance in a branch.
 const DISTANCE_BYTES: u64 = 4;

@@ -1,10 +1,10 @@
 //! Unwind rows of stubs, and their table as gimli reads it.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
+use hmtt_probe::stubs::Stubs;
+use hmtt_probe::unwind::{Origin, Place, Row, room, table};
 
 use super::program::Program;
-use crate::stubs::Stubs;
-use crate::unwind::{Origin, Place, Row, room, table};
 
 /// Where tables are, from the end of the stubs on.
 const DISTANCE: u64 = 1 << 16;

@@ -5,19 +5,17 @@
 //! sides, and tags passed over on one, since they change nothing but where control is. Also judged: that each entry
 //! and each block that is seen has its tag, once, wherever control comes from.
 
-mod tags;
-
 use std::collections::{HashMap, HashSet};
 
+use hmtt_probe::fuzzing::is_call;
+use hmtt_probe::stubs::Stubs;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 use super::program::Program;
+use super::tags::{self, Tags};
 use super::text::Text;
 use super::unwound::Rows;
 use super::{Tagged, same};
-use crate::disassembly::is_call;
-use crate::stubs::Stubs;
-use tags::Tags;
 
 /// An address of the original program, one of the changed program, and whether all tags from there on are known.
 type Pair = (u64, u64, bool);

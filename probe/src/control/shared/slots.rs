@@ -48,7 +48,7 @@ impl Slots {
     }
 
     /// Makes a slot a thread's; `None` if all are taken.
-    pub(crate) fn hand_out(&mut self, thread: Pid) -> Option<u64> {
+    pub fn hand_out(&mut self, thread: Pid) -> Option<u64> {
         let slot = self.unused()?;
         self.of.insert(thread, slot);
         Some(slot)

@@ -38,6 +38,7 @@ pub struct LogSummary {
     pub tsc_hz: u64,
 }
 
+/// Writes a log.
 #[derive(Debug)]
 pub struct Writer {
     file: File,

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use hmtt_probe::stubs::{Sink, TagCode};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-use super::super::Tagged;
-use super::super::program::Program;
-use crate::stubs::{Sink, TagCode};
+use super::Tagged;
+use super::program::Program;
 
 /// Bytes of a counter, and of a card's event.
 const COUNTER_BYTES: u64 = 8;

@@ -1,1 +1,0 @@
-../../host/src/capture_reader.rs

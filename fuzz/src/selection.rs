@@ -1,1 +1,0 @@
-../../probe/src/selection.rs

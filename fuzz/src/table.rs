@@ -1,1 +1,0 @@
-../../host/src/table.rs

@@ -1,1 +1,0 @@
-../../probe/src/unwind.rs
