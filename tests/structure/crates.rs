@@ -1,0 +1,103 @@
+//! Which crates use which, as cargo resolves them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each crate of ours may use of ours, tests aside; ARCHITECTURE.md has the same.
+const ALLOWED: [(&str, &[&str]); 9] = [
+    ("hmtt-format", &[]),
+    ("gateware", &["hmtt-format"]),
+    ("hmtt-sim", &["hmtt-format", "gateware"]),
+    ("hmtt", &["hmtt-format"]),
+    ("hmtt-host", &["hmtt-format", "hmtt"]),
+    ("hmtt-probe", &["hmtt-format"]),
+    ("hmtt-cli", &["hmtt-format", "hmtt", "hmtt-host", "hmtt-probe"]),
+    ("hmtt-test-support", &["hmtt-format", "hmtt"]),
+    ("hmtt-tests", &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-test-support"]),
+];
+
+/// What the receiver, the only program that needs a privilege, is made of.
+const RECEIVER: [&str; 16] = [
+    "anyhow",
+    "clap",
+    "hmtt",
+    "hmtt-format",
+    "libc",
+    "nix",
+    "pnet_datalink",
+    "prometheus",
+    "ratatui",
+    "rustix",
+    "serde",
+    "serde_json",
+    "signal-hook",
+    "thiserror",
+    "time",
+    "zstd",
+];
+
+/// What the receiver must not be made of, however it came in.
+const HEAVY: [&str; 8] =
+    ["csv", "gimli", "hmtt-probe", "iced-x86", "inferno", "object", "parquet", "rust-hdl"];
+
+fn cargo(arguments: &[&str]) -> String {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .output()
+        .expect("cargo runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo {arguments:?}: {complaint}");
+    String::from_utf8(output.stdout).expect("cargo prints text")
+}
+
+/// Names of the packages that a program is made of, to a depth.
+fn tree(package: &str, depth: &[&str]) -> BTreeSet<String> {
+    let own = ["tree", "--offline", "-e", "normal", "--prefix", "none", "-p", package];
+    let names = cargo(&[&own[..], &["--format", "{p}"], depth].concat());
+    let names = names.lines().filter_map(|line| line.split(' ').next());
+    names.filter(|name| *name != package && !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn crates_use_what_they_may() {
+    let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&metadata).expect("cargo prints JSON");
+    let packages = metadata["packages"].as_array().expect("there are packages");
+    let name = |value: &Value| value["name"].as_str().expect("it has a name").to_owned();
+    let ours: BTreeSet<String> = packages.iter().map(name).collect();
+    let mut used = BTreeMap::new();
+    for package in packages {
+        let all = package["dependencies"].as_array().expect("there is a list");
+        let normal = all.iter().filter(|one| one["kind"].is_null()).map(name);
+        used.insert(name(package), normal.filter(|one| ours.contains(one)).collect());
+    }
+    let allowed: BTreeMap<String, BTreeSet<String>> = ALLOWED
+        .iter()
+        .map(|(name, used)| (name.to_string(), used.iter().map(ToString::to_string).collect()))
+        .collect();
+    assert_eq!(used, allowed);
+}
+
+#[test]
+fn the_receiver_is_made_of_little() {
+    let direct = tree("hmtt-host", &["--depth", "1"]);
+    println!("hmtt-host uses: {direct:?}");
+    assert_eq!(direct, RECEIVER.iter().map(ToString::to_string).collect());
+    let all = tree("hmtt-host", &[]);
+    println!("which use {} crates: {all:?}", all.len());
+    let heavy: Vec<&str> = HEAVY.into_iter().filter(|name| all.contains(*name)).collect();
+    assert!(heavy.is_empty(), "{heavy:?}");
+    // They are found where they are.
+    let all = tree("hmtt-cli", &[]);
+    let missed: Vec<&str> = HEAVY.into_iter().filter(|name| !all.contains(*name)).collect();
+    assert_eq!(missed, ["rust-hdl"]);
+}
+
+#[test]
+fn the_format_needs_nothing_but_its_features_do() {
+    assert_eq!(tree("hmtt-format", &["--no-default-features"]), BTreeSet::new());
+}

@@ -1,0 +1,149 @@
+//! Circles of modules: of the modules in one module, none may need another one that needs it, be it by way of others.
+//!
+//! A module and those in it are one to its neighbours, and may name each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::source::Crate;
+
+/// The crates, by their first files.
+const CRATES: [&str; 13] = [
+    "cli/src/main.rs",
+    "format/src/lib.rs",
+    "fuzz/src/lib.rs",
+    "gateware/src/lib.rs",
+    "gateware/src/main.rs",
+    "host/src/bin/hmtt-recv/main.rs",
+    "host/src/lib.rs",
+    "probe/src/lib.rs",
+    "sim/src/bin/hmtt-sim/main.rs",
+    "sim/src/lib.rs",
+    "tests/src/lib.rs",
+    "tests/support/src/lib.rs",
+    "trace/src/lib.rs",
+];
+
+/// Circles that there are, each with the reason why it is still there. One that is gone has to go from here too.
+const KNOWN: [(&str, &[&str]); 2] = [
+    // The plan says which kind of record is due, and the kinds are defined where records are made.
+    ("gateware/src/lib.rs", &["config", "statistics"]),
+    // What waits is made of what the traces define, and they hold it.
+    ("gateware/src/lib.rs", &["statistics::traces", "statistics::waiting_record"]),
+];
+
+/// The modules of a module that are in a circle, with the modules that name each other.
+struct Circle {
+    members: Vec<String>,
+    because: BTreeSet<String>,
+}
+
+/// All circles of a crate.
+fn circles(of: &Crate) -> Vec<Circle> {
+    // Of the modules in a module: which names which, and who says so.
+    let mut edges: BTreeMap<&[String], Edges> = BTreeMap::new();
+    for (number, module) in of.modules.iter().enumerate() {
+        for path in &module.paths {
+            let Some(target) = of.target(number, path) else { continue };
+            let (one, other) = (&module.path, &of.modules[target].path);
+            let shared = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+            let (Some(from), Some(to)) = (one.get(shared), other.get(shared)) else { continue };
+            let because = format!("{} names {}", one.join("::"), path.join("::"));
+            let inside = edges.entry(&one[..shared]).or_default();
+            inside.entry(from).or_default().entry(to).or_default().insert(because);
+        }
+    }
+    edges.into_iter().flat_map(|(place, edges)| circles_in(place, &edges)).collect()
+}
+
+/// Of each module, by name, the ones that it names, and who says so.
+type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<String>>>;
+
+/// What a module needs, be it by way of others.
+fn needed<'a>(edges: &Edges<'a>, by: &'a str) -> BTreeSet<&'a str> {
+    let (mut all, mut next) = (BTreeSet::new(), vec![by]);
+    while let Some(one) = next.pop() {
+        let named = edges.get(one).into_iter().flat_map(BTreeMap::keys).copied();
+        next.extend(named.filter(|name| all.insert(*name)));
+    }
+    all
+}
+
+fn circles_in(place: &[String], edges: &Edges) -> Vec<Circle> {
+    let needed: BTreeMap<&str, BTreeSet<&str>> =
+        edges.keys().map(|one| (*one, needed(edges, one))).collect();
+    let need_each_other = |one: &str, other: &str| {
+        let needs = |one, other| needed.get(one).is_some_and(|all| all.contains(other));
+        needs(one, other) && needs(other, one)
+    };
+    let mut found: Vec<Circle> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for one in edges.keys() {
+        let members: BTreeSet<&str> =
+            edges.keys().copied().filter(|other| need_each_other(one, other)).collect();
+        if members.is_empty() || !seen.insert(one) {
+            continue;
+        }
+        seen.extend(members.iter().copied());
+        let because = members
+            .iter()
+            .flat_map(|one| edges[one].iter().filter(|(other, _)| members.contains(**other)))
+            .flat_map(|(_, because)| because.iter().cloned())
+            .collect();
+        let name = |member: &&str| [place, &[member.to_string()]].concat().join("::");
+        found.push(Circle { members: members.iter().map(name).collect(), because });
+    }
+    found
+}
+
+#[test]
+fn no_modules_need_each_other() {
+    let mut known: Vec<(&str, Vec<String>)> = KNOWN
+        .iter()
+        .map(|(root, members)| (*root, members.iter().map(ToString::to_string).collect()))
+        .collect();
+    let mut wrong = Vec::new();
+    for root in CRATES {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(root);
+        for circle in circles(&Crate::read(&file)) {
+            let found = (root, circle.members);
+            match known.iter().position(|one| *one == found) {
+                Some(place) => drop(known.remove(place)),
+                None => wrong.push(format!("{found:?}: {:#?}", circle.because)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(known, [], "these circles are gone");
+}
+
+/// The members of the circles of a crate of one file.
+fn members(text: &str) -> Vec<Vec<String>> {
+    circles(&Crate::parse(text)).into_iter().map(|circle| circle.members).collect()
+}
+
+const NONE: [[&str; 0]; 0] = [];
+
+#[test]
+fn circles_are_found_whichever_way_they_are_written() {
+    let twice = |one: &str, other: &str| {
+        members(&format!("mod a {{ pub mod c {{ {one} }} }} mod b {{ {other} pub struct B; }}"))
+    };
+    let both = vec![vec!["a".to_owned(), "b".to_owned()]];
+    assert_eq!(twice("use crate::b::B;", "use crate::a::c;"), both);
+    assert_eq!(twice("use super::super::b::{self, B as D};", "fn f() { super::a::c::g() }"), both);
+    assert_eq!(twice("use crate::b; fn f() -> b::B {}", "pub(crate) use crate::a::*;"), both);
+    assert_eq!(twice("use crate::b::B;", "#[cfg(test)] mod tests { use crate::a; }"), NONE);
+    assert_eq!(twice("use crate::b::B;", "/* crate::a */ // crate::a\n"), NONE);
+    assert_eq!(twice("use crate::b::B;", "const T: &str = r#\"crate::a \"#;"), NONE);
+    assert_eq!(twice("use crate::b::B;", "use std::a::c;"), NONE);
+    // By way of what a third one hands on, and of a name that the crate hands on.
+    let third = "mod a { use crate::b; } mod b { pub use super::c::C; } mod c { use crate::A; }";
+    assert_eq!(members(&format!("pub use a::A; {third}")), [["a", "b", "c"]]);
+    // A module and those in it are one.
+    assert_eq!(members("mod a { use b::B; mod b { use super::A; } }"), NONE);
+    assert_eq!(
+        members("mod a { mod b { use super::c; } mod c { use super::b; } }"),
+        [["a::b", "a::c"]]
+    );
+}
