@@ -107,7 +107,8 @@ fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
         whole &= *dump.number.get_or_insert(number) == number;
         match *event {
             Event::HotPage { address, count, votes, .. } => {
-                if dump.pages.insert(address.0 >> PAGE_LOG2, (count, votes)).is_some() {
+                let earlier = dump.pages.insert(address.0 >> PAGE_LOG2, (count, votes));
+                if earlier.is_some() {
                     return Err(format!("page {address} twice in a dump"));
                 }
             }
@@ -118,7 +119,8 @@ fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
                 whole &= value == dump.records;
             }
             Event::Count { group, index, value, .. } => {
-                if dump.counts.insert((group, index), value.into()).is_some() {
+                let earlier = dump.counts.insert((group, index), value.into());
+                if earlier.is_some() {
                     return Err(format!("{} {index} twice in a dump", group.name()));
                 }
             }

@@ -35,7 +35,6 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
         tx_period_ps: schedule::tx_period_of(arguments.link_mbps),
         compiling: report::compiling(arguments.quiet || arguments.json),
         vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
-        ..Options::default()
     };
     let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
     let progress = Progress::new(recording.clocks, arguments.quiet);
