@@ -193,7 +193,7 @@ impl Sequencer {
     pub fn finish(&mut self, pass: &mut impl FnMut(Step<'_>)) {
         self.started = true;
         while !self.held.is_empty() {
-            self.give_up_to_held(pass);
+            self.give_up_to(u64::MAX, pass);
         }
     }
 
@@ -237,15 +237,17 @@ impl Sequencer {
         let kept = Kept::of_frame(frame);
         let held = Held { fingerprint, origin, bytes: bytes.to_vec(), kept };
         self.held.insert(self.held_from(counter), (counter, held));
-        while self.newest >= self.next + WINDOW {
+        while !self.held.is_empty() && self.newest >= self.next + WINDOW {
             self.started = true;
-            self.give_up_to_held(pass);
+            self.give_up_to(self.newest - WINDOW + 1, pass);
         }
     }
 
-    /// Names the frames before the first one that waits as missing, then passes on from there.
-    fn give_up_to_held(&mut self, pass: &mut impl FnMut(Step<'_>)) {
-        let Some(&(counter, _)) = self.held.front() else { return };
+    /// Names the frames before the first one that waits as missing, but none from an unwrapped counter on, then
+    /// passes on from there.
+    fn give_up_to(&mut self, limit: u64, pass: &mut impl FnMut(Step<'_>)) {
+        let Some(&(held, _)) = self.held.front() else { return };
+        let counter = held.min(limit);
         if counter > self.next {
             let frames = counter - self.next;
             self.order.missing = self.order.missing.saturating_add(frames);

@@ -154,3 +154,13 @@ fn a_frame_beyond_the_window_is_missing_and_late() {
     assert_eq!(missing, BTreeSet::from([57]));
     assert_eq!(order, Order { missing: 1, reordered: 1, late: 1, ..Order::default() });
 }
+
+#[test]
+fn a_late_frame_is_put_in_order_behind_a_gap_longer_than_the_window() {
+    // 2 to 42 are lost, 43 comes 23 places late, behind a frame more than the window from 1.
+    let arrivals = [0, 1, 44, 67, 43, 68];
+    let (passed, missing, order) = sequence(0, &arrivals);
+    assert_eq!(passed, [0, 1, 43, 44, 67, 68]);
+    assert_eq!(missing, (2..43).chain(45..67).collect());
+    assert_eq!(order, Order { missing: 63, reordered: 1, ..Order::default() });
+}
