@@ -215,6 +215,7 @@ impl<const N: usize> Logic for Card<N> {
 
         self.analysis.observed.next = self.traces.observed.val();
         self.analysis.settings.next = self.config_unit.settings.val();
+        self.analysis.running.next = self.config_unit.running.val();
         self.analysis.steering.next = self.config_unit.steering.val();
         self.analysis.now.next = self.timekeeper.now.val();
         self.analysis.flowing.next = self.config_unit.flowing.val();

@@ -22,6 +22,8 @@ pub struct Analysis {
     pub observed: Signal<In, Observed>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
+    /// The capture runs.
+    pub running: Signal<In, Bit>,
     /// What the configuration unit asks.
     pub steering: Signal<In, Steering>,
     /// Clock of the slot.
@@ -70,6 +72,7 @@ impl Analysis {
             clock: Default::default(),
             observed: Default::default(),
             settings: Default::default(),
+            running: Default::default(),
             steering: Default::default(),
             now: Default::default(),
             flowing: Default::default(),
@@ -104,7 +107,8 @@ impl Logic for Analysis {
         self.wanted.next =
             self.settings.val().analysis | (self.settings.val().mode == self.analysis_mode.val());
         self.on.d.next = self.wanted.val();
-        self.dump_unit.turns_off.next = self.on.q.val() & !self.wanted.val();
+        // While the capture is stopped there is nothing to dump, and nobody would close the block.
+        self.dump_unit.turns_off.next = self.on.q.val() & !self.wanted.val() & self.running.val();
         self.skips.next = self.dump_unit.frozen.val() & !self.dump_unit.flush.val();
         self.access.next = self.observed.val().access & self.on.q.val();
         self.runs.access.next = self.access.val();

@@ -50,7 +50,7 @@ inputs!(Traces: item, advance, settings, running, steering);
 inputs!(Timekeeper: passes, gap, set, set_to);
 inputs!(TotalsCounter: observed, unreported, burst);
 inputs!(Frequency: offer, write, passes, gap, restart, now, slice_last);
-inputs!(Analysis: observed, settings, steering, now, flowing, taken, held, word);
+inputs!(Analysis: observed, settings, running, steering, now, flowing, taken, held, word);
 inputs!(
     OtherWords: kind, index, settings, slices, running, totals, slice_partial, slice_first,
     slice_reads, slice_writes, slice_length, analysis_high, analysis_low

@@ -59,6 +59,7 @@ impl Bench {
     pub fn new(memory: &MemoryDescription) -> Self {
         let mut analysis = settled(Analysis::new(memory));
         analysis.settings.next = Settings { analysis: true, ..Default::default() };
+        analysis.running.next = true;
         analysis.flowing.next = true;
         let mut bench = Self { analysis, busy: 0, told: Vec::new() };
         bench.clock();

@@ -254,6 +254,25 @@ fn turning_the_analysis_off_dumps_everything() {
     assert_eq!((dump.part, dump.hot), (ALL_PARTS, vec![(7, 10, 10)]));
 }
 
+/// Turns the analysis off; part and accesses, counted or skipped, of each dump until nothing is left.
+fn turned_off(bench: &mut Bench) -> Vec<(u8, u32)> {
+    bench.analysis.settings.next = Settings::default();
+    bench.idle(2);
+    while !bench.is_dumped() {
+        bench.clock();
+    }
+    let votes = |dump: &Dump| dump.hot.iter().map(|(_, _, votes)| votes).sum::<u32>();
+    let told = |dump: &Dump| (dump.part, dump.skipped() + votes(dump));
+    bench.take_apart().iter().map(told).collect()
+}
+
+#[test]
+fn nothing_is_dumped_when_the_analysis_is_turned_off_while_the_capture_is_stopped() {
+    let mut bench = Bench::new(&memories::ddr1(""));
+    bench.analysis.running.next = false;
+    assert_eq!(turned_off(&mut bench), []);
+}
+
 #[test]
 fn a_dump_asked_for_while_another_is_made_comes_after_it() {
     let mut bench = Bench::new(&memories::ddr1(""));
