@@ -1,14 +1,15 @@
 //! Tables to records: one dump after the other, each clearing what it sent.
 //!
 //! Every [`super::DUMP_TICKS`] ticks one of the 16 parts of the table of hot pages is dumped, with the
-//! first part the counters as well; when the capture stops or the analysis is turned off, everything is. A
-//! dump opens with an Interval and closes with the number of its records; empty buckets and counts of
-//! 0 are not sent.
+//! first part the counters as well; when the capture stops, or the analysis is turned off while it runs,
+//! everything is. A dump opens with an Interval and closes with the number of its records; empty buckets
+//! and counts of 0 are not sent.
 //!
 //! The traces go on meanwhile: a record is handed on when they hand on none, and each entry is taken out
 //! of its table, which empties it, between two accesses. What would come into a part that is half dumped
 //! is counted as skipped; while everything is dumped, whatever comes is. Those counts are taken before the
-//! tables, so that what is skipped during a dump is told by the next one.
+//! tables, so that what is skipped during a dump is told by the next one. One more follows when the
+//! analysis is turned off while everything is dumped and accesses came meanwhile.
 //!
 //! ```text
 //! clock    _/0\_/1\_/2\_/3\_ ... _/n\_ ...
@@ -59,8 +60,10 @@ pub struct DumpUnit {
     pub dump: Signal<In, Bit>,
     /// Everything.
     pub all: Signal<In, Bit>,
-    /// The analysis is being turned off.
+    /// The analysis is being turned off while the capture runs.
     pub turns_off: Signal<In, Bit>,
+    /// An access comes to be analysed.
+    pub access: Signal<In, Bit>,
     /// A tick passes.
     pub tick: Signal<In, Bit>,
     /// It is time for a dump, and none is under way.
@@ -146,6 +149,8 @@ pub struct DumpUnit {
     ticks: DFF<Bits<16>>,
     is_due: DFF<Bit>,
     all_due: DFF<Bit>,
+    /// Accesses came since the dump began; what it tells may not hold them.
+    untold: DFF<Bit>,
     waited: DFF<Bits<4>>,
     first_high: DFF<Bits<32>>,
     first_low: DFF<Bits<32>>,
@@ -200,6 +205,7 @@ impl DumpUnit {
             dump: Default::default(),
             all: Default::default(),
             turns_off: Default::default(),
+            access: Default::default(),
             tick: Default::default(),
             due: Default::default(),
             dumped: Default::default(),
@@ -248,6 +254,7 @@ impl DumpUnit {
             ticks: Default::default(),
             is_due: Default::default(),
             all_due: Default::default(),
+            untold: Default::default(),
             waited: Default::default(),
             first_high: Default::default(),
             first_low: Default::default(),
@@ -287,7 +294,7 @@ impl Logic for DumpUnit {
     fn update(&mut self) {
         dff_setup!(
             self, clock, state, what, at, whole, number, records, part, turned, ticks, is_due,
-            all_due, waited, first_high, first_low
+            all_due, untold, waited, first_high, first_low
         );
         self.busy.next = self.state.q.val() != State::Idle;
         self.all_under_way.next = self.busy.val() & self.whole.q.val();
@@ -475,7 +482,14 @@ impl Logic for DumpUnit {
                 self.state.d.next = State::Idle;
             }
         }
-        if (self.dump.val() & self.all.val()) | (self.turns_off.val() & !self.all_under_way.val()) {
+        if self.access.val() {
+            self.untold.d.next = true;
+        } else if self.state.q.val() == State::Idle {
+            self.untold.d.next = false;
+        }
+        if (self.dump.val() & self.all.val())
+            | (self.turns_off.val() & (!self.all_under_way.val() | self.untold.q.val()))
+        {
             self.all_due.d.next = true;
         }
 

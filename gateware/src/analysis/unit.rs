@@ -112,6 +112,7 @@ impl Logic for Analysis {
         self.skips.next = self.dump_unit.frozen.val() & !self.dump_unit.flush.val();
         self.access.next = self.observed.val().access & self.on.q.val();
         self.runs.access.next = self.access.val();
+        self.dump_unit.access.next = self.access.val();
         self.runs.page.next = self.observed.val().page;
         self.runs.flush.next = self.dump_unit.flush.val();
         self.runs.forget.next = self.dump_unit.forget.val();

@@ -274,6 +274,23 @@ fn nothing_is_dumped_when_the_analysis_is_turned_off_while_the_capture_is_stoppe
 }
 
 #[test]
+fn what_a_whole_dump_skips_before_the_analysis_is_turned_off_is_told() {
+    for accesses in [0, 10] {
+        let mut bench = Bench::new(&memories::ddr1(""));
+        bench.access(seen(7), 6);
+        bench.ask(true);
+        // The dump has taken the counts of skipped accesses by then.
+        bench.idle(100);
+        (0..accesses).for_each(|_| bench.access(seen(9), 3));
+        let dumps = turned_off(&mut bench);
+        match accesses {
+            0 => assert_eq!(dumps, [(ALL_PARTS, 1)]),
+            _ => assert_eq!(dumps, [(ALL_PARTS, 1), (ALL_PARTS, accesses)]),
+        }
+    }
+}
+
+#[test]
 fn a_dump_asked_for_while_another_is_made_comes_after_it() {
     let mut bench = Bench::new(&memories::ddr1(""));
     bench.access(seen(0), 6);
