@@ -1,7 +1,9 @@
 //! Events to items, one a clock while they flow.
 //!
 //! Of an event that steers the card the time it came at passes first, with the count of what was missed
-//! before it; what else it holds follows when it has been carried out. A completed mark becomes an item
+//! before it; what else it holds follows when it has been carried out. A command that the queue kept
+//! without the access that completes it is such an event: the access is counted as missed just before the
+//! command, which comes after it. A completed mark becomes an item
 //! here, too, and so does the loss of a command in the event queue: a fault, once the capture runs.
 //!
 //! ```text
@@ -107,8 +109,10 @@ impl Logic for EventIntake {
         // A command is carried out before anything that comes after the access that completed it.
         self.owes.next = self.lost.q.val() & self.running.val();
         self.may_tell.next = self.telling.q.val();
-        self.telling.d.next =
-            self.owes.val() & (!self.steered.q.val() | (self.left_kind.q.val() == ItemKind::Time));
+        self.telling.d.next = self.owes.val()
+            & (!self.steered.q.val()
+                | (self.left_kind.q.val() == ItemKind::Time)
+                | (self.left_kind.q.val() == ItemKind::Overrun));
         self.taken.next = self.flows.val()
             & self.event_valid.val()
             & self.advance.val()
@@ -122,6 +126,9 @@ impl Logic for EventIntake {
         }
         if self.slot_event.val().fault {
             self.event_kind.next = ItemKind::Fault;
+        }
+        if self.slot_event.val().command & !self.slot_event.val().access {
+            self.event_kind.next = ItemKind::Overrun;
         }
         if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
@@ -186,6 +193,10 @@ impl Logic for EventIntake {
                 self.made.d.next.kind = self.left_kind.q.val();
                 self.made.d.next.command = self.left_command.q.val();
                 self.made.d.next.gap = bits::<16>(0);
+                if self.left_kind.q.val() == ItemKind::Overrun {
+                    self.made.d.next.low = bits::<32>(1);
+                    self.made.d.next.high = bits::<8>(0);
+                }
             }
             self.steered.d.next = false;
         }

@@ -7,7 +7,8 @@
 //! is room. So it is told before the run switch goes off. Should slices take all but the last of those
 //! places too, they end no more: the slice goes on, and its record states its length. Completed commands
 //! are kept like slices, with or without the access that completes them; one that finds no place is lost,
-//! and the next count says so. An event leaves with the number of clocks since the one before it, so that
+//! and the next count says so. The access of a command that is kept without it is in no count: it comes
+//! between what steers on its clock and its command, so whoever takes the command counts it. An event leaves with the number of clocks since the one before it, so that
 //! nobody behind needs a clock of its own.
 //!
 //! ```text
@@ -196,6 +197,8 @@ impl Logic for EventQueue {
         self.entry.d.next.command = self.keeps_command.val();
         self.register_low.next = self.register.val();
         if self.counts.val() {
+            // The count before it passes first, then its own access.
+            self.entry.d.next.steers = self.slot_event.val().steers | self.keeps_command.val();
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
             self.entry.d.next.write = self.register_low.val().get_bit(8);
@@ -221,8 +224,10 @@ impl Logic for EventQueue {
                 self.entry.d.next.high = self.missed_faults.q.val() | self.command_lost.val();
             }
         }
-        self.missed_access.next =
-            self.counts.val() & self.push.val() & self.slot_event.val().access;
+        self.missed_access.next = self.counts.val()
+            & self.push.val()
+            & self.slot_event.val().access
+            & !self.keeps_command.val();
         self.missed_fault.next = self.counts.val() & self.push.val() & self.slot_event.val().fault;
         if self.missed_access.val() {
             self.missed.d.next = self.missed.q.val() + 1;
@@ -230,7 +235,8 @@ impl Logic for EventQueue {
         if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // An access or a fault beside an event that steers comes after it.
+        // An access or a fault beside an event that steers comes after it; the access of a command that is
+        // kept is not among them.
         if self.misses.q.val() & self.store.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);

@@ -80,7 +80,7 @@ pub struct SlotEvent {
     pub high: Bits<8>,
     /// Clocks since the event before; the first: since clock 0.
     pub gap: Bits<16>,
-    /// Any of `run_change`, `slice` and `tick`.
+    /// Any of `run_change`, `slice` and `tick`, or a command that is kept without its access.
     pub steers: Bit,
     /// The run switch changed to `run`.
     pub run_change: Bit,
@@ -100,7 +100,8 @@ pub struct SlotEvent {
     /// The access is a WRITE.
     pub write: Bit,
     /// The access completes a command, whose register its address names. If the access itself did not fit
-    /// the queue, `write`, `row_state` and `bank` hold the register, high bits first.
+    /// the queue, `write`, `row_state` and `bank` hold the register, high bits first, and the access is in no
+    /// overrun.
     pub command: Bit,
     /// [`Verdict::row_state`] of the access.
     pub row_state: Bits<2>,

@@ -114,6 +114,8 @@ impl Bench {
                 ItemKind::Mark => {
                     acts.push(Act::Item(item.kind, false, value & 0xffff_ffff));
                 }
+                // It is no access: no direction.
+                ItemKind::Overrun => acts.push(Act::Item(item.kind, false, value)),
                 kind => acts.push(Act::Item(kind, item.write, value)),
             }
         }
@@ -156,7 +158,8 @@ fn event(rng: &mut Rng, register: u16, gap: u64) -> SlotEvent {
         ..Default::default()
     };
     event.overrun = what == 0;
-    event.command = (event.access && in_registers || event.overrun) && chance(rng, 25);
+    let without_access = !event.access && !event.fault;
+    event.command = (event.access && in_registers || without_access) && chance(rng, 25);
     event
 }
 
@@ -194,6 +197,7 @@ fn it_does_what_the_plain_unit_does() {
             }
             event.run = run;
             event.steers = event.run_change || event.slice || event.tick;
+            event.steers |= event.command && !event.access;
             if chance(rng, 15) {
                 register = random_register(rng);
             }

@@ -117,7 +117,7 @@ impl Model {
         let value = event.high.to_u64() << 32 | event.low.to_u64();
         // What was missed came before whatever steers.
         if event.overrun {
-            self.act(Act::Item(ItemKind::Overrun, event.write, value));
+            self.act(Act::Item(ItemKind::Overrun, false, value));
             self.lost |= value >> 32 & COMMAND_LOST != 0;
             self.tell_loss();
         }
@@ -141,9 +141,13 @@ impl Model {
         let kind = match event {
             SlotEvent { fault: true, .. } => ItemKind::Fault,
             SlotEvent { access: true, .. } => ItemKind::Access,
+            // The access that completes a command did not fit the queue.
+            SlotEvent { command: true, .. } => ItemKind::Overrun,
             _ => ItemKind::Time,
         };
-        if kind != ItemKind::Time {
+        if kind == ItemKind::Overrun {
+            self.act(Act::Item(kind, false, 1));
+        } else if kind != ItemKind::Time {
             self.act(Act::Item(kind, event.write, value));
         }
         self.tell_loss();

@@ -120,6 +120,7 @@ impl Bench {
                     | popped.row_state.to_u64() << 6
                     | popped.bank.to_u64();
                 assert!(!command || bits == register(event), "{popped:?}");
+                expected.steers |= command;
             }
             assert!(event.command || !command);
             if let Some(unended) = self.slices_go_on.as_mut().filter(|_| !popped.slice) {
@@ -129,6 +130,10 @@ impl Bench {
             assert_eq!((clock, *popped), (at, expected));
             assert!(event.access >= access && event.fault >= fault);
             missed = [0, 1].map(|kind| kept(event)[kind] - kept(popped)[kind]);
+            // Whoever takes the command counts its access.
+            let alone = u64::from(command && !access);
+            missed[0] -= alone;
+            missing += alone;
         }
         assert_eq!((missed, pushed.next()), ([0; 2], None), "nothing is left over");
         missing
@@ -243,6 +248,25 @@ fn the_count_is_told_by_what_steers_while_the_queue_is_crowded() {
     // What came on the clock of the run switch came after it.
     let before = 400 - stored(&bench);
     assert_eq!([0, 1].map(|at| told[at].low.to_u64()), [before, 21]);
+}
+
+#[test]
+fn the_access_of_a_command_is_counted_between_what_steers_on_its_clock_and_the_command() {
+    let access = SlotEvent { access: true, ..Default::default() };
+    let mut bench = Bench::new();
+    (0..300).for_each(|_| bench.clock(Some(access), false));
+    bench.clock(Some(SlotEvent { command: true, ..access }), false);
+    bench.clock(Some(SlotEvent { command: true, tick: true, steers: true, ..access }), false);
+    (0..5).for_each(|_| bench.clock(Some(access), false));
+    (0..300).for_each(|_| bench.clock(None, true));
+    bench.check();
+    // A command says by itself that its access is missing: no count holds it.
+    let told = bench.popped.iter().map(|(_, event)| event).filter(|event| !event.access);
+    let told: Vec<_> = told.map(|event| (event.command, event.steers, event.overrun)).collect();
+    assert_eq!(told, [(true, true, true), (true, true, false), (false, false, true)]);
+    let counts = bench.popped.iter().map(|(_, event)| event).filter(|event| event.overrun);
+    let counts: Vec<u64> = counts.map(|event| event.low.to_u64()).collect();
+    assert_eq!(counts, [300 - stored(&bench), 5]);
 }
 
 /// Accesses that came out.
