@@ -7,7 +7,6 @@
 //! capture           the card's frames      -> what they say, losses among it
 //! exact, slices     without loss: all as due, record by record, counter by counter
 //! losses            with losses: all true, nothing lost silently, and the counts add up
-//! known             tolerances for defects of cards that are not repaired
 //! analysis          bounds contain the truth; what is counted and skipped adds up
 //! traffic, case     seed -> hostile commands, switch and settings -> verdict
 //! ```
@@ -25,7 +24,6 @@ pub mod capture;
 pub mod case;
 pub mod due;
 pub mod exact;
-pub mod known;
 pub mod losses;
 pub mod model;
 pub mod runs;

@@ -15,8 +15,6 @@ use hmtt_tests::oracle::{Failure, capture, try_seed};
 
 const SEEDS: u64 = 200;
 const COMMANDS: usize = 1_500;
-/// Seeds on which the card sends nothing after a start, and it is not known yet which of both is wrong.
-const UNRESOLVED: [u64; 2] = [110, 177];
 
 /// What the cases of all seeds met.
 #[derive(Default)]
@@ -35,10 +33,6 @@ fn try_seeds(next: &AtomicU64, folder: &Path, met: &Mutex<Met>) -> Result<(), Fa
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed > SEEDS {
             return Ok(());
-        }
-        if UNRESOLVED.contains(&seed) {
-            println!("skipped: seed {seed} is unresolved");
-            continue;
         }
         let (case, verdict) = try_seed(seed, COMMANDS, folder)?;
         let mut met = met.lock().unwrap();

@@ -12,7 +12,7 @@ use hmtt_format::{Access, Direction, Event, MemoryDescription, PhysAddr, Report}
 
 use super::capture::{Capture, Loss, Said};
 use super::due::{Due, Item, What};
-use super::{exact, known, shown};
+use super::{exact, shown};
 use crate::line_merge::LineMerge;
 
 /// Compares.
@@ -199,11 +199,7 @@ impl Check<'_> {
         let least = self.fewest(missing);
         // Accesses without a record of their own may have been lost with their slices.
         let silent = (to - self.next) as u64 - missing.len() as u64;
-        let items = &self.due.items;
-        let from = self.next.checked_sub(1).map_or(0, |last| items[last].clock);
-        let until = items.get(to).map_or(u64::MAX, |next| next.clock);
-        let wrong = known::miscounted(self.due, from..=until);
-        let (least, most) = (least.saturating_sub(wrong), most + self.joined + wrong);
+        let most = most + self.joined;
         if loss.accesses < least || loss.accesses > most + silent + self.silent_before() {
             let stated = loss.accesses;
             return Err(format!("{stated} accesses lost, {least} to {most} are missing"));
@@ -213,8 +209,7 @@ impl Check<'_> {
             let burst = (chosen.mode, chosen.granularity) == (Mode::Line, Granularity::Burst);
             burst && !chosen.sliced() && !chosen.analysed()
         };
-        if self.due.epochs.iter().all(plain) && loss.records.abs_diff(missing.len() as u64) > wrong
-        {
+        if self.due.epochs.iter().all(plain) && loss.records != missing.len() as u64 {
             return Err(format!("{} records lost, {} are missing", loss.records, missing.len()));
         }
         Ok(())
@@ -300,9 +295,8 @@ impl Check<'_> {
         };
         let bursts = self.due.bursts.len() as u64;
         let all_exact = self.due.epochs.iter().all(exact);
-        let wrong = known::miscounted(self.due, 0..=u64::MAX);
         let counted = capture.accesses;
-        if counted > bursts + wrong || all_exact && counted.abs_diff(bursts) > wrong {
+        if counted > bursts || all_exact && counted != bursts {
             return Err(format!("{counted} accesses recorded or lost, there were {bursts}"));
         }
         let last = capture.said.iter().rev().find_map(|said| match said {
@@ -310,7 +304,7 @@ impl Check<'_> {
             _ => None,
         });
         match last {
-            Some(counted) if counted + self.lost.accesses + wrong >= bursts => Ok(()),
+            Some(counted) if counted + self.lost.accesses >= bursts => Ok(()),
             Some(counted) => Err(format!(
                 "{counted} bursts on the card and {} accesses lost, there were {bursts}",
                 self.lost.accesses
