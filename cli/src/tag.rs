@@ -19,10 +19,10 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use hmtt_format::escape;
 use hmtt_probe::control::{
-    Left, Output, PerfMap, Refused, Restored, Start, TagError, Tagged, ThreadCounts, follow,
-    program_image,
+    Output, PerfMap, Refused, RemainingMemory, Restored, Start, TagError, Tagged, ThreadCounts,
+    follow, program_image,
 };
-use hmtt_probe::disassembly::Grain;
+use hmtt_probe::disassembly::Granularity;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
@@ -141,9 +141,9 @@ impl Which {
     fn selection(&self) -> Result<Selection> {
         let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
         let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
-        let loops = self.loops.iter().map(|rule| (Grain::Loops, rule.as_str()));
-        let blocks = self.blocks.iter().map(|rule| (Grain::Blocks, rule.as_str()));
-        Ok(Selection::parse(include.chain(exclude))?.finer(loops.chain(blocks))?)
+        let loops = self.loops.iter().map(|rule| (Granularity::Loops, rule.as_str()));
+        let blocks = self.blocks.iter().map(|rule| (Granularity::Blocks, rule.as_str()));
+        Ok(Selection::parse(include.chain(exclude))?.with_granularity(loops.chain(blocks))?)
     }
 }
 
@@ -169,7 +169,7 @@ impl How {
         ptrace::ignore_file_size_signal();
         let (output, to) = self.to.open()?;
         let unbegun = to.unbegun();
-        if self.budget.is_some() && !output.tells_calls() {
+        if self.budget.is_some() && !output.counts_calls() {
             return Err(TagError::NoBudget.into());
         }
         Ok(Ready { selection, output, to, signals, unbegun })
@@ -184,7 +184,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Run(arguments) => {
             let ready = arguments.how.ready()?;
             let mut process = ptrace::launch(&arguments.program)?;
-            process.treatment.force = arguments.how.force;
+            process.risk_policy.force = arguments.how.force;
             let pid = process.pid;
             let start = if arguments.initializers { Start::Now } else { Start::Main };
             let ran = tag(process, &arguments.how, [start; 2], ready);
@@ -336,8 +336,8 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
 
 /// Says where the program has overwritten jumps, which it keeps, and what of the tags' memory stays for good.
 fn tell_restored(restored: &Restored, whose: &str) {
-    if let Left::Forbidden(_) = restored.left {
-        eprintln!("hmtt: warning: {whose}{}", restored.left);
+    if let RemainingMemory::Forbidden(_) = restored.remaining {
+        eprintln!("hmtt: warning: {whose}{}", restored.remaining);
     }
     for (function, address) in restored.overwritten.iter().take(NAMED) {
         let function = escape::name(function);
@@ -360,7 +360,7 @@ fn tell_notices(tagged: &Tagged) {
 
 /// Says which functions are not tagged any more.
 fn tell_taken_out(tagged: &Tagged, whose: &str) {
-    for (out, function) in tagged.taken_out() {
+    for (out, function) in tagged.removed_functions() {
         eprintln!(
             "hmtt: {whose}{} was taken out: called {:.0} times a second of processor time",
             escape::name(&function.name),

@@ -1,32 +1,35 @@
-//! A process and chosen functions to a process that says when it enters them, and back.
+//! Controls a process through ptrace and puts tags into chosen functions of it, while it runs.
 //!
-//! Every entry of a function goes through its first instruction, so a jump there misses none: calls,
-//! calls through pointers, tail calls, calls from code nobody knows. Invariant: text is changed only
-//! while all threads stand still, and a thread that stands in what is changed is moved to where the same
-//! instruction is then.
+//! A tag is code that runs when a function is entered or left. The first instruction of a function is overwritten with
+//! a jump to a stub, which holds the tag and the moved instruction. Every entry executes the first instruction, so the
+//! jump misses none: direct calls, calls through pointers, tail calls, calls from code that was never disassembled.
+//!
+//! Data flow: [`crate::disassembly`] decides what can be moved, [`crate::stubs`] generates the stubs, [`crate::ptrace`]
+//! stops threads and writes memory. This module connects them: [`Tagged`] is one process with its tags, [`follow()`]
+//! and [`follow_all`] run it, and `collector` reads what the tags write.
+//!
+//! Invariant: instructions are changed only while all threads of the process are stopped, and a thread whose
+//! instruction pointer is at a changed instruction is moved to where that instruction is then.
 
 pub(crate) mod abandoned;
 mod areas;
-mod begin;
 mod boundaries;
+mod breakpoint;
 mod budget;
-mod calls;
-mod changed;
+mod changed_function;
 mod child;
 mod code;
 mod collector;
-mod compare;
-mod described;
+mod comparison;
+mod conflicts;
+mod direct_calls;
 mod edits;
 mod ending;
 mod error;
-mod family;
-mod follow;
-mod gate;
+mod event_loop;
 mod goroutines;
 mod gs;
-mod home;
-mod leave;
+mod insertion;
 mod libraries;
 mod linkage;
 mod linker;
@@ -34,16 +37,19 @@ mod loaded;
 mod map;
 mod patch;
 mod perf_map;
+mod process_tree;
+mod removal;
 mod restorers;
 mod sample;
 mod sampler;
 pub(crate) mod shared;
 mod signal_frames;
 mod stub_names;
+mod stub_rows;
 mod symbols;
+mod thread_return;
 mod unfinished;
 mod unwind;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,29 +58,30 @@ use std::sync::Arc;
 
 use nix::unistd::Pid;
 
-use crate::disassembly::{Block, Disassembly, Grain, Known, Refusal, Rewrite};
+use crate::disassembly::{Block, Disassembly, FileIndex, Granularity, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{self, Mapping, Memory, Process};
 use crate::selection::Selection;
 use crate::stubs::Sink;
 
-pub use abandoned::{Abandoned, controller};
+pub use abandoned::{AbandonedTags, controller};
+use breakpoint::Breakpoint;
 use budget::Budget;
-pub use budget::TakenOut;
+pub use budget::RemovedFunction;
 use collector::Collector;
 pub use collector::Output;
+use conflicts::ConflictWatch;
 pub use ending::Ending;
 pub use error::{TagError, WindowError};
-pub use family::Keeper;
-pub use follow::{follow, follow_all};
-use gate::Gate;
-pub use leave::Left;
+pub use event_loop::{follow, follow_all};
 use libraries::Library;
-use loaded::Loaded;
+use loaded::LoadedFile;
 pub use loaded::bias;
-use patch::Patched;
+use patch::PatchedFunction;
 pub use patch::Refused;
 pub use perf_map::{PerfMap, PerfMapError};
+pub use process_tree::TraceObserver;
+pub use removal::RemainingMemory;
 use restorers::Restorers;
 pub use sample::{Sampled, sample};
 pub use sampler::Samples;
@@ -84,44 +91,49 @@ pub use shared::marks::MarkOutput;
 pub use shared::window::CardWindow;
 pub use shared::writer::LogSummary;
 pub use symbols::symbol_file;
-use watch::Watch;
 
-/// Functions of a program, each with what would be changed, or why it cannot be tagged.
+/// Every function of a program, with the changes that tagging it would make, or the reason why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
     let functions: Vec<&Function> = image.functions.iter().collect();
-    let rewrites = Disassembly::new(image, &Known::of(image)).rewrites(&functions, true);
+    let rewrites = Disassembly::new(image, &FileIndex::new(image)).rewrites(&functions, true);
     functions.into_iter().zip(rewrites).collect()
 }
 
-/// Compares an image with the memory of a process that has it loaded: functions that differ are refused from then on.
-/// `bias`: as [`bias`] has it. Whether it was compared comes back: not while tags are in the process.
+/// Compares an image with the memory of a process that has loaded it, and refuses functions that differ.
+///
+/// `bias`: as returned by [`bias`]. Returns whether the comparison was made: it is not made while tags are in the
+/// process, because their jumps differ from the file.
 pub fn compare(image: &mut Image, bias: u64, mapped: &[Mapping], memory: &Memory) -> bool {
     if abandoned::is_tagged(mapped) {
         return false;
     }
     let read = |address, bytes: &mut [u8]| memory.read(address, bytes);
-    image.differing = compare::differences(image, bias, &loaded::ALL, std::iter::empty(), read);
+    image.differing = comparison::differences(image, bias, &loaded::ALL, std::iter::empty(), read);
     true
 }
 
-/// The functions of a program of which loops or blocks are chosen, as they are changed with all that are chosen.
+/// The functions of a program whose loops or blocks are chosen, each with the changes that tagging all chosen functions
+/// would make to it, or the reason why it cannot be tagged.
 pub fn finer_verdicts<'a>(
     image: &'a Image,
     selection: &Selection,
 ) -> Vec<(&'a Function, Result<Rewrite, Refusal>)> {
     let chosen = image.functions.iter();
-    let chosen = chosen.filter_map(|one| Some((one, selection.grain(one, None)?)));
-    let chosen: Vec<(&Function, Grain)> = chosen.collect();
-    let rewrites = Disassembly::new(image, &Known::of(image)).finer_rewrites(&chosen, true);
+    let chosen = chosen.filter_map(|one| Some((one, selection.granularity(one, None)?)));
+    let chosen: Vec<(&Function, Granularity)> = chosen.collect();
+    let rewrites =
+        Disassembly::new(image, &FileIndex::new(image)).rewrites_with_granularity(&chosen, true);
     let all = chosen.into_iter().zip(rewrites);
-    let finer = all.filter(|((_, grain), _)| *grain != Grain::Function);
+    let finer = all.filter(|((_, granularity), _)| *granularity != Granularity::Function);
     finer.map(|((function, _), rewrite)| (function, rewrite)).collect()
 }
 
-/// The program of a process: the very file that it runs, in whichever mount namespace, and under whichever name now.
+/// Reads the program file of a process: the file that it executes, even if that is in another mount namespace or was
+/// renamed.
 ///
 /// # Errors
-/// [`TagError::Ptrace`] if there is none or it may not be opened, [`TagError::Program`] if it is damaged.
+/// [`TagError::Ptrace`] if the process has no program or its file cannot be opened, [`TagError::Program`] if the file
+/// is damaged.
 pub fn program_image(pid: Pid, selection: &Selection) -> Result<Image, TagError> {
     let (file, path) = ptrace::program(pid)?;
     let mut image = Image::from_file(file, &path)?;
@@ -135,70 +147,71 @@ pub fn program_image(pid: Pid, selection: &Selection) -> Result<Image, TagError>
 #[derive(Debug)]
 pub struct Tagged {
     process: Process,
-    patched: Vec<Patched>,
-    /// Functions that were chosen and are not patched, with the reason.
+    patched: Vec<PatchedFunction>,
+    /// Functions that were chosen and are not tagged, with the reason.
     pub refused: Vec<Refused>,
     collector: Collector,
-    program: Arc<Loaded>,
+    program: Arc<LoadedFile>,
     selection: Selection,
     sink: Sink,
-    gates: Vec<Gate>,
-    /// Where instructions were changed since it is tagged, sorted.
+    breakpoints: Vec<Breakpoint>,
+    /// Addresses of instructions that were changed since the process was tagged, ascending.
     jumps: Vec<u64>,
-    /// Libraries whose functions were to be chosen from and that could not be read, with the reason.
+    /// Libraries with chosen functions that could not be read, with the reason.
     pub unread: Vec<(PathBuf, String)>,
     libraries: BTreeMap<libraries::Key, Library>,
-    /// Memory for stubs.
+    /// Memory areas that hold stubs.
     areas: Vec<Range<u64>>,
-    /// Where the list of unwind tables is in memory.
+    /// Address of the list of unwind tables in the process.
     list: u64,
-    /// Stubs in it that unwinders can look up, in the order in which they were added.
-    described: Vec<Range<u64>>,
-    /// Their unwind tables.
+    /// Stubs that unwinders can look up in that list, in the order in which they were added.
+    described_code: Vec<Range<u64>>,
+    /// Memory of the unwind tables.
     tables: Vec<Range<u64>>,
     budget: Option<Budget>,
-    taken_out: Vec<TakenOut>,
+    removed: Vec<RemovedFunction>,
     overwritten: Vec<(String, u64)>,
     is_changed: bool,
-    /// Functions that may be tagged, at most.
-    at_most: usize,
+    /// Most functions and blocks that may be tagged.
+    max_functions: usize,
     restorers: Restorers,
-    /// Processes with the same memory, and the thread of each that waits until it has its own.
-    lodgers: BTreeMap<Pid, Option<Pid>>,
-    watch: Watch,
-    /// What whoever asked for tags should know: what could not be done later, and why.
+    /// Processes that share the tracee's memory (`vfork`), each with the parent thread that waits until the process has
+    /// memory of its own.
+    memory_sharers: BTreeMap<Pid, Option<Pid>>,
+    watch: ConflictWatch,
+    /// Messages for the user: what could not be done while the process ran, and why.
     pub notices: Vec<String>,
 }
 
-/// What a process is like that was let go.
+/// State of a process that was detached.
 #[derive(Debug)]
 pub struct Restored {
-    /// What is left of our memory in it.
-    pub left: Left,
-    /// Functions, and addresses in memory, where the program has overwritten a jump of ours. What it has written
-    /// stays.
+    /// Memory of the tags that remains in the process.
+    pub remaining: RemainingMemory,
+    /// Functions and addresses where the program has overwritten a jump of a tag. These addresses keep the program's
+    /// bytes.
     pub overwritten: Vec<(String, u64)>,
 }
 
-/// When tags are put in.
+/// When tags are inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At once.
+    /// Immediately.
     Now,
-    /// When a program that has just been launched gets to its `main`.
+    /// When a program that was just launched reaches its `main`.
     Main,
 }
 
-/// Functions of libraries that may be tagged, at most.
+/// Most functions of libraries that may be tagged.
 const LIBRARY_FUNCTIONS: usize = 1 << 17;
-/// Blocks of theirs, at most.
+/// Most blocks of library functions that may be tagged.
 const LIBRARY_BLOCKS: usize = 1 << 20;
 
 impl Tagged {
-    /// Tags the chosen functions of a process whose threads all stand still; they still do.
+    /// Tags the chosen functions of a process. All its threads must be stopped, and remain stopped.
     ///
     /// # Errors
-    /// [`TagError`]; its functions are as they were.
+    /// [`TagError`]; the functions of the process are unchanged then.
     pub fn new(
         process: Process,
         image: Image,
@@ -206,23 +219,23 @@ impl Tagged {
         output: Output,
         start: Start,
     ) -> Result<Self, TagError> {
-        let mut process = Abandoned::find(process)?.make_way()?;
-        let program = Arc::new(Loaded::find_program(&process, image)?);
+        let mut process = AbandonedTags::find(process)?.take_over()?;
+        let program = Arc::new(LoadedFile::find_program(&process, image)?);
         let sink = output.sink();
-        selection.note(&program.image.functions, None);
+        selection.record_matches(&program.image.functions, None);
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
-        let at_most = chosen + more + blocks_at_most(&program.image, &selection);
+        let max_functions = chosen + more + max_blocks(&program.image, &selection);
         process.check_filters()?;
-        // Before its libraries are there: a program that is launched is still at its first instruction.
+        // The libraries of a launched program are not loaded yet: it is still at its first instruction.
         gs::check(&process, sink)?;
-        let room = (chosen, at_most);
-        let collector = match Collector::new(&mut process, None, output, room) {
+        let sizes = (chosen, max_functions);
+        let collector = match Collector::new(&mut process, None, output, sizes) {
             Ok(collector) => collector,
             Err(error) => {
-                // What was begun is found by its name.
-                let _ = Abandoned::find(process).and_then(Abandoned::restore);
+                // The name of the shared memory identifies what was already added.
+                let _ = AbandonedTags::find(process).and_then(AbandonedTags::restore);
                 return Err(error);
             }
         };
@@ -234,28 +247,28 @@ impl Tagged {
             program,
             selection,
             sink,
-            gates: Vec::new(),
+            breakpoints: Vec::new(),
             jumps: Vec::new(),
             unread: Vec::new(),
             libraries: BTreeMap::new(),
             areas: Vec::new(),
             list: 0,
-            described: Vec::new(),
+            described_code: Vec::new(),
             tables: Vec::new(),
             budget: None,
-            taken_out: Vec::new(),
+            removed: Vec::new(),
             overwritten: Vec::new(),
             is_changed: false,
-            at_most,
+            max_functions,
             restorers: Restorers::new(),
-            lodgers: BTreeMap::new(),
-            watch: Watch::default(),
+            memory_sharers: BTreeMap::new(),
+            watch: ConflictWatch::default(),
             notices: Vec::new(),
         };
         match tagged.start(start) {
             Ok(()) => Ok(tagged),
             Err(error) => {
-                // What cannot be undone cannot have been done.
+                // What cannot be undone was not done either, so this error is not reported.
                 let _ = tagged.undo();
                 Err(error)
             }
@@ -264,136 +277,137 @@ impl Tagged {
 
     fn start(&mut self, start: Start) -> Result<(), TagError> {
         self.check_log()?;
-        self.make_list()?;
-        self.enter_threads()?;
+        self.make_table_list()?;
+        self.add_threads()?;
         if start == Start::Now || !self.wait_for_main()? {
-            self.begin()?;
+            self.insert_tags()?;
         }
         Ok(())
     }
 
-    /// Takes all jumps out of it, or of a copy of it. The addresses come back at which the program has put something
-    /// else.
-    fn take_out(&self, process: &Process) -> Result<Vec<u64>, TagError> {
+    /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at which the program
+    /// has written something else.
+    fn remove_jumps(&self, process: &Process) -> Result<Vec<u64>, TagError> {
         let mut others = patch::restore(process, &self.patched)?;
-        for gate in &self.gates {
-            others.extend(patch::restore(process, std::slice::from_ref(&gate.patched))?);
+        for breakpoint in &self.breakpoints {
+            others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
         }
-        // Last: frames may lead to what jumps overwrite.
-        others.extend(self.restorers.take_out(process)?);
+        // The restorers are last: signal frames may return to instructions that the jumps overwrite.
+        others.extend(self.restorers.remove_jumps(process)?);
         Ok(others)
     }
 
-    /// Takes all jumps out, and threads out of stubs, as far as that can be; all threads are stopped. The addresses come
-    /// back at which the program has put something else.
-    fn leave_original(&mut self) -> Result<Vec<u64>, TagError> {
-        let others = self.take_out(&self.process)?;
-        // What the program has copied of a gate leads to where nobody looks.
-        self.collector.shared().give_up();
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. All threads must be stopped. Returns
+    /// the addresses at which the program has written something else.
+    fn restore_code(&mut self) -> Result<Vec<u64>, TagError> {
+        let others = self.remove_jumps(&self.process)?;
+        // A copy of a breakpoint that the program has made must not wait for this controller.
+        self.collector.shared().release_breakpoints();
         self.process.restorers.clear();
-        self.leave_stubs(|_| true)?;
+        self.move_out_of_stubs(|_| true)?;
         if others.is_empty() {
-            self.areas.extend(self.gates.drain(..).map(|gate| gate.stubs));
+            self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));
         }
-        home::go_home(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
-        // One that has left the code in which it gets no signals may have one now.
-        self.leave_stubs(|_| true)?;
+        thread_return::return_threads(&mut self.process, &self.patched.iter().collect::<Vec<_>>())?;
+        // A thread that has left code in which it receives no signals can receive one now.
+        self.move_out_of_stubs(|_| true)?;
         Ok(others)
     }
 
-    /// Takes all tags out, and what they needed. What is left of ours in its memory.
-    fn undo(&mut self) -> Result<Left, TagError> {
-        if self.is_plain() && self.areas.is_empty() {
-            return Ok(Left::Nothing);
+    /// Removes all tags and their memory. Returns the memory that remains.
+    fn undo(&mut self) -> Result<RemainingMemory, TagError> {
+        if self.is_untagged() && self.areas.is_empty() {
+            return Ok(RemainingMemory::Nothing);
         }
-        let others = self.leave_original()?;
+        let others = self.restore_code()?;
         if !others.is_empty() {
-            self.note_overwritten(others);
-            // The program may have copied a jump of ours to somewhere else: stubs stay.
-            return Ok(Left::InUse);
+            self.record_overwritten(others);
+            // The program may have copied a jump to somewhere else: stubs stay.
+            return Ok(RemainingMemory::InUse);
         }
-        self.leave_memory()
+        self.unmap_memory()
     }
 
-    /// Takes the memory of tags that are out away. What is left of it.
-    fn leave_memory(&mut self) -> Result<Left, TagError> {
+    /// Unmaps the memory of tags whose jumps are removed. Returns the memory that remains.
+    fn unmap_memory(&mut self) -> Result<RemainingMemory, TagError> {
         if self.is_unwinding()? {
-            return Ok(Left::InUse);
+            return Ok(RemainingMemory::InUse);
         }
         let shared = [self.collector.memory()];
-        leave::leave(&mut self.process, &self.areas, &shared)
+        removal::unmap(&mut self.process, &self.areas, &shared)
     }
 
-    /// Number of the process.
+    /// Process ID.
     pub fn pid(&self) -> Pid {
         self.process.pid
     }
 
-    /// The file of its program.
+    /// Path of the program file.
     pub fn program(&self) -> &Path {
         &self.program.image.path
     }
 
-    /// Gives all threads what their tags need.
-    fn enter_threads(&mut self) -> Result<(), TagError> {
+    /// Gives all threads the registers that their tags need.
+    fn add_threads(&mut self) -> Result<(), TagError> {
         let threads: Vec<Pid> = self.process.threads.keys().copied().collect();
-        threads.into_iter().try_for_each(|thread| self.enter(thread))
+        threads.into_iter().try_for_each(|thread| self.add_thread(thread))
     }
 
-    /// Gives it to a thread that stands still.
-    fn enter(&mut self, thread: Pid) -> Result<(), TagError> {
-        if self.is_plain() {
+    /// Gives a stopped thread the registers that its tags need.
+    fn add_thread(&mut self, thread: Pid) -> Result<(), TagError> {
+        if self.is_untagged() {
             return Ok(());
         }
-        self.collector.enter(&self.process, thread)
+        self.collector.add_thread(&self.process, thread)
     }
 
-    /// The functions that are tagged.
+    /// Functions that are tagged.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
         self.patched.iter().map(|patched| &patched.function)
     }
 
-    /// Blocks that are tagged, with their numbers, which are places in [`ThreadCounts::entries`], the files and
-    /// the functions they are of.
+    /// Blocks that are tagged: number (index in [`ThreadCounts::entries`]), file, function, block.
     pub fn blocks(&self) -> impl Iterator<Item = (u32, &Path, &Function, &Block)> {
         self.numbered_blocks().map(|(number, patched, block)| {
             (number, patched.object.as_path(), &patched.function, block)
         })
     }
 
-    fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &Patched, &Block)> {
+    fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &PatchedFunction, &Block)> {
         self.patched.iter().flat_map(|patched| {
             let numbers = patched.number + 1..;
             numbers.zip(&patched.blocks).map(move |(number, block)| (number, patched, block))
         })
     }
 
-    /// Whether more than calls of some functions was to be seen.
+    /// Whether loops or blocks of some functions were chosen, not only calls.
     pub fn is_finer(&self) -> bool {
-        self.selection.is_finer(false)
+        self.selection.has_granularity_rules(false)
     }
 
-    /// Blocks that were chosen and are not tagged, of functions that are.
+    /// Blocks of tagged functions that were chosen and are not tagged.
     pub fn refused_blocks(&self) -> impl Iterator<Item = (&Function, &Block)> {
         self.patched
             .iter()
             .flat_map(|one| one.refused_blocks.iter().map(move |block| (&one.function, block)))
     }
 
-    /// The functions that are tagged, each with its number, which is its place in [`ThreadCounts::entries`], and
-    /// the file it is of.
+    /// Functions that are tagged: number (index in [`ThreadCounts::entries`]), file, function.
     pub fn objects(&self) -> impl Iterator<Item = (u32, &Path, &Function)> {
         self.patched
             .iter()
             .map(|patched| (patched.number, patched.object.as_path(), &patched.function))
     }
 
-    /// What each thread has counted.
+    /// Counters of each thread.
     pub fn counts(&self) -> Vec<ThreadCounts> {
         self.collector.counts()
     }
 
-    /// Ends the log, if there is one, of a process that has ended or whose threads all stand still.
+    /// Ends the log, if there is one. The process has ended, or all its threads are stopped.
+    ///
+    /// # Errors
+    /// [`TagError::Log`] if the log cannot be written.
     pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
         if ending == Ending::Detached {
             self.finish_tags();
@@ -404,30 +418,34 @@ impl Tagged {
         }
     }
 
-    /// Takes all tags out of a process whose threads all stand still, and lets it go.
+    /// Removes all tags from a process whose threads are all stopped, and detaches from it.
     ///
     /// # Errors
-    /// [`TagError`]
+    /// [`TagError`] if the tags cannot be removed or the process cannot be detached.
     pub fn restore(mut self) -> Result<Restored, TagError> {
         let undone = self.undo();
-        self.let_children_go();
-        let left = undone?;
+        self.detach_children();
+        let remaining = undone?;
         self.process.detach()?;
-        Ok(Restored { left, overwritten: self.overwritten })
+        Ok(Restored { remaining, overwritten: self.overwritten })
     }
 
-    /// Takes note of jumps in whose place the program has put something else.
-    fn note_overwritten(&mut self, addresses: Vec<u64>) {
+    /// Records jumps that the program has overwritten.
+    fn record_overwritten(&mut self, addresses: Vec<u64>) {
         for address in addresses {
-            let gates = self.gates.iter().map(|gate| &gate.patched);
-            let mut all = self.patched.iter().chain(gates);
-            let has = |one: &&Patched| one.edits().iter().any(|edit| edit.address == address);
+            let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
+            let mut all = self.patched.iter().chain(breakpoints);
+            let has =
+                |one: &&PatchedFunction| one.edits().iter().any(|edit| edit.address == address);
             let name = all.find(has).map_or_else(String::new, |one| one.function.name.clone());
             self.overwritten.push((name, address));
         }
     }
 
-    /// Lets a process go that has become another program.
+    /// Detaches from a process that has executed another program, and returns its ID.
+    ///
+    /// # Errors
+    /// [`TagError::Ptrace`] if the process cannot be detached.
     pub fn release(self) -> Result<Pid, TagError> {
         let pid = self.process.pid;
         self.process.detach()?;
@@ -435,13 +453,17 @@ impl Tagged {
     }
 }
 
-/// How many blocks may be tagged at most: a block has a byte. Memory is taken only where there are some.
-fn blocks_at_most(image: &Image, selection: &Selection) -> usize {
-    let is_finer =
-        |one: &&Function| selection.grain(one, None).is_some_and(|grain| grain != Grain::Function);
+/// Most blocks that may be tagged: every byte of code may begin a block. Memory is allocated only for blocks that
+/// exist.
+fn max_blocks(image: &Image, selection: &Selection) -> usize {
+    let is_finer = |one: &&Function| {
+        selection
+            .granularity(one, None)
+            .is_some_and(|granularity| granularity != Granularity::Function)
+    };
     let finer = image.functions.iter().filter(is_finer);
     let apart = image.fragments.iter().map(|part| (part.end - part.start) as usize).sum::<usize>();
     let own = finer.map(|one| one.size as usize).sum::<usize>();
     let own = if own == 0 { 0 } else { own + apart };
-    own + if selection.is_finer(true) { LIBRARY_BLOCKS } else { 0 }
+    own + if selection.has_granularity_rules(true) { LIBRARY_BLOCKS } else { 0 }
 }

@@ -1,19 +1,22 @@
-//! Functions to the instructions that jumps to stubs can take the place of, at their entries and exits.
+//! Decides which instructions of a function are replaced by jumps to stubs, at its entry and its
+//! exits.
 //!
-//! A jump takes [`JUMP_BYTES`]. Whole instructions make room for it: they are moved to a stub. Invariant:
-//! control arrives at what is overwritten at its first byte only, and no return address lies in it.
+//! A jump takes [`JUMP_BYTES`]. Whole instructions are moved to a stub to make space for it. The
+//! result is a [`Rewrite`] for each function, from which [`crate::stubs`] generates code.
+//! Invariant: control arrives at overwritten bytes at the first byte only, and no return address
+//! lies within them. A function for which this cannot be shown is refused ([`Refusal`]).
 
+mod address_set;
 mod blocks;
 mod body;
 mod call;
-mod flow;
+mod code_index;
+mod exit_site;
 mod go;
 mod go_limits;
+mod island_allocator;
 mod islands;
-mod leaving;
 mod loops;
-mod marks;
-mod neighbours;
 mod refusal;
 mod region;
 mod rewrite;
@@ -28,139 +31,153 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
-pub use blocks::{Block, Grain};
+pub use blocks::{Block, Granularity};
 pub use call::Call;
-use flow::Flow;
-pub use leaving::Leaving;
-use neighbours::Neighbours;
+use code_index::CodeIndex;
+pub use exit_site::ExitKind;
+use island_allocator::IslandAllocator;
 pub use refusal::Refusal;
 pub use rewrite::{Jump, Region, Rewrite};
 pub use sites::{Site, SiteKind};
 
-/// Bytes of a jump to anywhere within 2 GiB.
+/// Bytes of a jump that reaches any target within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
-/// `jmp rel8`.
+/// Bytes of `jmp rel8`.
 pub const SHORT_BYTES: u64 = 2;
 
-/// What all instructions of a file say.
+/// Index of all instructions of a file, which planning a rewrite needs.
 #[derive(Debug)]
-pub struct Known {
-    flow: Flow,
-    /// Parts that lie apart, by the first address of their function.
+pub struct FileIndex {
+    code_index: CodeIndex,
+    /// Address ranges of the separate parts of functions (`.cold`), by the start of their function.
     parts: HashMap<u64, Vec<Range<u64>>>,
 }
 
-impl Known {
-    /// Reads all instructions of all functions.
-    pub fn of(image: &Image) -> Self {
-        let flow = Flow::of(image);
+impl FileIndex {
+    /// Decodes all instructions of all functions.
+    pub fn new(image: &Image) -> Self {
+        let code_index = CodeIndex::new(image);
         let mut parts: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
-        for (part, function) in flow.owners() {
-            let range = flow::fragment_at(image, part).cloned();
+        for (part, function) in code_index.owners() {
+            let range = code_index::fragment_at(image, part).cloned();
             parts.entry(function).or_default().extend(range);
         }
-        Known { flow, parts }
+        FileIndex { code_index, parts }
     }
 }
 
-/// A file, and what is known of its instructions.
+/// A file together with the index of its instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Disassembly<'a> {
     image: &'a Image,
-    known: &'a Known,
+    index: &'a FileIndex,
 }
 
 impl<'a> Disassembly<'a> {
-    /// `known`: of this file.
-    pub fn new(image: &'a Image, known: &'a Known) -> Self {
-        Disassembly { image, known }
+    /// Combines an image with its index; `index` must have been made from the same image.
+    pub fn new(image: &'a Image, index: &'a FileIndex) -> Self {
+        Disassembly { image, index }
     }
 
-    /// Places that lead to functions, by address.
+    /// Instructions that call functions or jump to other functions, by address.
     pub fn sites(&self) -> Vec<Site> {
-        sites::of(self.image)
+        sites::find(self.image)
     }
 
-    /// Calls that say where they lead.
+    /// Calls with a direct target.
     pub fn calls(&self) -> &[Call] {
-        self.known.flow.calls()
+        self.index.code_index.calls()
     }
 
-    /// What must be changed in functions so that their entries can be seen, and their exits if asked; for
-    /// each, or why its entries cannot be seen.
+    /// Plans, for each function, the changes that let tags see its entry, and its exits if `exits`
+    /// is set; or the reason why its entry cannot be tagged.
+    ///
+    /// # Errors
+    /// [`Refusal`] for each function whose entry cannot be tagged.
     pub fn rewrites(&self, functions: &[&Function], exits: bool) -> Vec<Result<Rewrite, Refusal>> {
-        let functions: Vec<_> = functions.iter().map(|one| (*one, Grain::Function)).collect();
-        self.finer_rewrites(&functions, exits)
+        let functions: Vec<_> = functions.iter().map(|one| (*one, Granularity::Function)).collect();
+        self.rewrites_with_granularity(&functions, exits)
     }
 
-    /// The same, and so that loops or blocks can be seen.
-    pub fn finer_rewrites(
+    /// Like [`Disassembly::rewrites`], with tags for loops or blocks where a function's granularity
+    /// asks for them.
+    ///
+    /// # Errors
+    /// [`Refusal`] for each function whose entry cannot be tagged.
+    pub fn rewrites_with_granularity(
         &self,
-        functions: &[(&Function, Grain)],
+        functions: &[(&Function, Granularity)],
         exits: bool,
     ) -> Vec<Result<Rewrite, Refusal>> {
-        let (image, flow) = (self.image, &self.known.flow);
-        let mut neighbours =
-            Neighbours { image, flow, free: Vec::new(), taken: BTreeMap::new(), last: None };
-        let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
-        let rewrite = |(function, grain): &(&Function, Grain)| {
-            let parts = self.known.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
-            rewrite::of(image, flow, function, parts, exits, *grain)
+        let (image, code_index) = (self.image, &self.index.code_index);
+        let mut allocator = IslandAllocator {
+            image,
+            code_index,
+            free: Vec::new(),
+            taken: BTreeMap::new(),
+            last: None,
         };
-        let some =
-            |functions: &[(&Function, Grain)]| functions.iter().map(rewrite).collect::<Vec<_>>();
-        // What is free only if a function is tagged that may be refused yet.
-        let mut unsure: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
+        let rewrite = |(function, granularity): &(&Function, Granularity)| {
+            let parts = self.index.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
+            rewrite::plan(image, code_index, function, parts, exits, *granularity)
+        };
+        let some = |functions: &[(&Function, Granularity)]| {
+            functions.iter().map(rewrite).collect::<Vec<_>>()
+        };
+        // Free bytes of functions that may still be refused: usable only if the function is
+        // rewritten.
+        let mut uncertain: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
         for rewrite in in_parallel(functions, some).into_iter().flatten() {
             let number = all.len();
             all.push(rewrite.map(|(rewrite, free)| {
-                let lacks = |region: &Region| region.entry && region.jump == Jump::Missing;
-                match rewrite.regions.iter().any(lacks) {
-                    true => unsure.push((number, free)),
-                    false => neighbours.free.extend(free),
+                let lacks_island = |region: &Region| region.entry && region.jump == Jump::Missing;
+                match rewrite.regions.iter().any(lacks_island) {
+                    true => uncertain.push((number, free)),
+                    false => allocator.free.extend(free),
                 }
                 let regions = rewrite.regions.iter();
-                neighbours
+                allocator
                     .taken
-                    .extend(regions.clone().map(|region| (region.start(), region.room)));
+                    .extend(regions.clone().map(|region| (region.start(), region.limit)));
                 let islands = regions.filter_map(|region| match region.jump {
                     Jump::Island(island) => Some((island, island + JUMP_BYTES as u64)),
                     _ => None,
                 });
-                neighbours.taken.extend(islands);
+                allocator.taken.extend(islands);
                 let branches = rewrite.redirects.iter();
-                neighbours.taken.extend(branches.map(|branch| (branch.ip(), branch.next_ip())));
+                allocator.taken.extend(branches.map(|branch| (branch.ip(), branch.next_ip())));
                 rewrite
             }));
         }
-        neighbours.free.sort_by_key(|range| range.start);
+        allocator.free.sort_by_key(|range| range.start);
         let mut more = Vec::new();
-        for (number, free) in unsure {
-            complete(&mut all[number], &mut neighbours);
+        for (number, free) in uncertain {
+            complete(&mut all[number], &mut allocator);
             if all[number].is_ok() {
                 more.extend(free);
             }
         }
-        neighbours.free.extend(more);
-        neighbours.free.sort_by_key(|range| range.start);
-        all.iter_mut().for_each(|rewrite| complete(rewrite, &mut neighbours));
+        allocator.free.extend(more);
+        allocator.free.sort_by_key(|range| range.start);
+        all.iter_mut().for_each(|rewrite| complete(rewrite, &mut allocator));
         all
     }
 }
 
-/// Finds the islands that a function lacks. It is refused if there is none for its entry; done once more, nothing is
-/// changed.
-fn complete(rewrite: &mut Result<Rewrite, Refusal>, neighbours: &mut Neighbours<'_>) {
+/// Finds the islands that a rewrite lacks. A function is refused if there is none for its entry.
+/// Calling it again changes nothing.
+fn complete(rewrite: &mut Result<Rewrite, Refusal>, allocator: &mut IslandAllocator<'_>) {
     let Ok(found) = rewrite else { return };
     let had_all = found.regions.iter().all(|region| region.jump != Jump::Missing);
-    match neighbours.complete(found) {
+    match allocator.complete(found) {
         Ok(()) => refuse_uncovered(found, had_all),
         Err(refusal) => *rewrite = Err(refusal),
     }
 }
 
-/// Takes note of blocks whose region did not come about. Unless all did (`has_all`), branches to detours may be
-/// where they were.
+/// Marks blocks as refused that no region covers. If regions were dropped (not `has_all`), detours
+/// do not count: the branches to them may have been in such a region.
 fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
     if rewrite.blocks.is_empty() {
         return;
@@ -172,24 +189,25 @@ fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
     for block in rewrite.blocks.iter_mut().filter(|block| !moved.contains(&block.start)) {
         block.refusal.get_or_insert(Refusal::TooShort);
     }
-    // Ways out that no region was made for may be in one that was made for a block.
+    // An exit site without a region of its own may be in the region of a block.
     rewrite.hidden.retain(|(address, _)| !moved.contains(address));
 }
 
-/// Fewest items that are worth a thread.
+/// Fewest items for which starting a thread is worthwhile.
 const WORTH: usize = 256;
-/// Most threads.
+/// Largest number of threads.
 const THREADS: usize = 8;
 
-/// Does something with all items, in as many pieces as there are processors; the results are in order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], something: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+/// Applies a function to all items, split into as many pieces as there are processors. Results are
+/// in order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], process: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let pieces = processors.min(THREADS).min(items.len() / WORTH).max(1);
     let mut pieces = items.chunks(items.len().div_ceil(pieces).max(1));
     let Some(first) = pieces.next() else { return Vec::new() };
     std::thread::scope(|scope| {
-        let others: Vec<_> = pieces.map(|piece| scope.spawn(|| something(piece))).collect();
-        let mut results = vec![something(first)];
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(|| process(piece))).collect();
+        let mut results = vec![process(first)];
         let join = |other: std::thread::ScopedJoinHandle<'_, R>| {
             other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -198,14 +216,14 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], something: impl Fn(&[T]) -> R + Sy
     })
 }
 
-/// The instructions in some bytes, up to the first that is none.
+/// Decodes instructions, up to the first invalid one.
 pub(crate) fn instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
     Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
         .into_iter()
         .take_while(|instruction| !instruction.is_invalid())
 }
 
-/// Where a branch leads that is no call and that says so.
+/// Target of a direct branch that is not a call.
 fn branch_target(instruction: &Instruction) -> Option<u64> {
     let branches = matches!(
         instruction.flow_control(),
@@ -214,7 +232,7 @@ fn branch_target(instruction: &Instruction) -> Option<u64> {
     branches.then(|| instruction.near_branch_target()).filter(|target| *target != 0)
 }
 
-/// Whether an instruction pushes the address behind it.
+/// Whether an instruction pushes a return address.
 pub(crate) fn is_call(instruction: &Instruction) -> bool {
     instruction.is_call_near()
         || instruction.is_call_near_indirect()
@@ -222,22 +240,22 @@ pub(crate) fn is_call(instruction: &Instruction) -> bool {
         || instruction.is_call_far_indirect()
 }
 
-/// Whether the next instruction may follow it.
-pub(crate) fn goes_on(instruction: &Instruction) -> bool {
+/// Whether control can continue with the next instruction.
+pub(crate) fn falls_through(instruction: &Instruction) -> bool {
     !matches!(
         instruction.flow_control(),
         FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
     )
 }
 
-/// Some bytes of the text, if it has them all.
+/// Bytes of the text at an address; `None` unless all of them are in one segment.
 pub(crate) fn bytes_of(image: &Image, start: u64, size: u64) -> Option<&[u8]> {
     let text = text_of(image, start)?;
     let at = usize::try_from(start - text.start).ok()?;
     text.bytes.get(at..at.checked_add(usize::try_from(size).ok()?)?)
 }
 
-/// The segment an address is in.
+/// The executable segment that contains an address.
 fn text_of(image: &Image, address: u64) -> Option<&Text> {
     let after = image.text.partition_point(|text| text.start <= address);
     let text = image.text.get(after.checked_sub(1)?)?;

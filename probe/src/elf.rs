@@ -1,21 +1,22 @@
-//! ELF files to their functions.
+//! Reads ELF files and finds their functions.
 //!
-//! A file's bytes become its segments (`layout`), symbols (`symbols`, of a separate file as well:
-//! `debug_file`) and unwind ranges (`frames`); those become functions (`functions`), which get names
-//! (`names`). Functions never overlap and lie in executable segments. Refused: what is no x86-64 program
-//! or library, and what claims more than it holds.
+//! The file's bytes become segments (`layout`), symbols (`symbols`; those of a separate file:
+//! `debug_file`) and unwind ranges (`frames`). From these, functions are assembled (`functions`)
+//! and named (`names`). Invariant: functions do not overlap and lie in executable segments.
+//! Rejected: files that are not x86-64 programs or libraries, and files whose headers claim more
+//! bytes than there are.
 
 mod debug_file;
+mod entry_point;
 mod exported;
 mod frames;
 mod functions;
 pub(crate) mod go;
+mod indirect_targets;
 mod layout;
 mod names;
-mod reached;
 pub(crate) mod script;
 mod sources;
-mod start;
 mod symbols;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,60 +26,61 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::regular;
+use crate::regular_file;
 pub use go::Go;
 use layout::{File, Layout};
 
-/// Whether a file has unwind information for the instruction at an offset; not if it cannot be read.
+/// Whether a file has unwind information for the instruction at a file offset; `false` if it cannot
+/// be read.
 pub(crate) fn has_unwind_information(file: &OpenFile, offset: u64) -> bool {
-    let Ok(bytes) = regular::contents(file) else { return false };
+    let Ok(bytes) = regular_file::contents(file) else { return false };
     let Ok(file) = File::parse(&*bytes) else { return false };
-    let Ok(layout) = Layout::of(&file) else { return false };
+    let Ok(layout) = Layout::read(&file) else { return false };
     let holds = |text: &&Text| {
         offset.checked_sub(text.offset).is_some_and(|at| at < text.bytes.len() as u64)
     };
     let Some(text) = layout.text.iter().find(holds) else { return false };
     let address = text.start + (offset - text.offset);
-    frames::of(&file, &layout).iter().any(|frame| frame.range.contains(&address))
+    frames::read(&file, &layout).iter().any(|frame| frame.range.contains(&address))
 }
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{path}: cannot read")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be read.
         #[source]
         source: std::io::Error,
     },
-    /// It is no x86-64 program or library.
+    /// The file is not an x86-64 program or library.
     #[error("{path}: not a 64-bit x86-64 ELF program or library: {reason}")]
     NotElf {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
 }
 
-/// A function: some instructions that are called by name.
+/// A function: a range of instructions that is called by its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name as the source has it: demangled.
+    /// Demangled name, as in the source.
     pub name: String,
-    /// All its symbols, as the file has them, the one that named it first; none in a stripped file.
+    /// All symbols at its start, the one that named it first; empty in a stripped file.
     pub symbols: Vec<String>,
     /// Address of its first instruction, in the file's own address space.
     pub start: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether the symbol is an indirect function's: this is its resolver, which the dynamic linker
-    /// calls once to learn which function is meant.
+    /// Whether the symbol is that of an indirect function. The instructions are then its resolver,
+    /// which the dynamic linker calls once to choose an implementation.
     pub ifunc: bool,
-    /// The file that its source is in, if that was looked for ([`Image::find_sources`]) and is known.
+    /// Source file, if that was searched for ([`Image::find_sources`]) and found.
     pub source: Option<String>,
 }
 
@@ -87,60 +89,63 @@ pub struct Function {
 pub struct Text {
     /// Address of the first byte, in the file's own address space.
     pub start: u64,
-    /// Where that is in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// The bytes.
+    /// Content.
     pub bytes: Vec<u8>,
 }
 
-/// The open file that an image was read from, to be read again: its path may lead to another one by then.
+/// The open file that an image was read from, to be read again: its path may lead to another file
+/// by then.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin(Option<Arc<OpenFile>>);
+pub(crate) struct BackingFile(Option<Arc<OpenFile>>);
 
-impl PartialEq for Origin {
-    /// Images are compared by what they say.
+impl PartialEq for BackingFile {
+    /// Always true: images are compared by their content.
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Origin {}
+impl Eq for BackingFile {}
 
-/// What a file says of itself.
+/// A parsed file: functions, code and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its functions by address; none overlaps another. The linker's stubs (`.plt`) are none. Without
-    /// symbols they are named `fn_` and their address, the one at the entry point `_start`; then code
-    /// that has no unwind information is missing.
+    /// Functions by address; none overlaps another. The linker's stubs (`.plt`) are left out.
+    /// Without symbols, functions are named `fn_` and their address, the one at the entry point
+    /// `_start`; code without unwind information is missing then.
     pub functions: Vec<Function>,
-    /// Instructions that are reached by jumps from functions: `.cold` parts, what lies behind a function
-    /// inside another one, and unwind ranges that begin with a frame already set up. By address; none
-    /// overlaps another or a function.
+    /// Separate parts of functions, which are reached by jumps: `.cold` parts, code of a function
+    /// beyond another one within it, and unwind ranges that begin with a frame already set up. By
+    /// address; none overlaps another or a function.
     pub fragments: Vec<Range<u64>>,
-    /// Executable segments by address.
+    /// Executable segments, by address.
     pub text: Vec<Text>,
-    /// What is loaded and not executable, as far as the file has it, by address.
+    /// Loaded segments that are not executable, without uninitialized data, by address.
     pub data: Vec<Text>,
-    /// Addresses of instructions that data hold, ascending: pointers, relocations.
-    pub reached: Vec<u64>,
-    /// Where the unwinder goes on, ascending.
+    /// Addresses of instructions that pointers and relocations in data contain, ascending.
+    pub indirect_targets: Vec<u64>,
+    /// Landing pads, where the unwinder continues after an exception, ascending.
     pub landing_pads: Vec<u64>,
-    /// Instructions from which the unwinder goes on at a landing pad, and that; by address.
+    /// Ranges of instructions with a landing pad, and its address; by address.
     pub call_sites: Vec<(Range<u64>, u64)>,
-    /// Where the program starts.
+    /// Entry point.
     pub entry: u64,
-    /// Whether it is loaded wherever the kernel or the linker likes.
+    /// Whether the file can be loaded at any address.
     pub relocatable: bool,
-    /// Whether it names a dynamic linker: dynamic programs do, libraries mostly do not.
+    /// Whether it names a dynamic linker. Dynamic programs do; libraries mostly do not.
     pub dynamic: bool,
-    /// Places in the instructions that the dynamic linker changes when it loads the file (text relocations), ascending.
+    /// Places in the instructions that the dynamic linker changes when it loads the file (text
+    /// relocations), ascending.
     pub relocated: Vec<Range<u64>>,
-    /// Places in the instructions that differ in the memory of a process, ascending; none unless that was compared.
+    /// Places in the instructions that differ in the memory of a process, ascending; empty unless
+    /// they were compared.
     pub differing: Vec<Range<u64>>,
-    pub(crate) origin: Origin,
-    /// What Go's runtime knows of it, if it is a program of Go.
+    pub(crate) backing_file: BackingFile,
+    /// The Go runtime's function table, if it is a Go program.
     pub go: Option<Go>,
 }
 
@@ -148,59 +153,60 @@ impl Image {
     /// Reads a file, and the symbols of its separate debug file if there is one.
     ///
     /// # Errors
-    /// [`ElfError`]; a hostile file is no worse than a damaged one.
+    /// [`ElfError`]; a hostile file has no other effect than a damaged one.
     pub fn read(path: &Path) -> Result<Image, ElfError> {
         let read = |source| ElfError::Read { path: path.into(), source };
-        let file = regular::open(path).map_err(read)?;
+        let file = regular_file::open(path).map_err(read)?;
         Image::from_file(file, path)
     }
 
-    /// Reads an open file, and the symbols of its separate debug file if there is one; `path` is what the file is
-    /// called, which may lead to another one.
+    /// Reads an open file, and the symbols of its separate debug file if there is one. `path`: the
+    /// file's path, for messages and for finding the debug file; it may lead to another file.
     ///
     /// # Errors
-    /// [`ElfError`]; a hostile file is no worse than a damaged one.
+    /// [`ElfError`]; a hostile file has no other effect than a damaged one.
     pub fn from_file(file: OpenFile, path: &Path) -> Result<Image, ElfError> {
         let read = |source| ElfError::Read { path: path.into(), source };
-        let bytes = regular::contents(&file).map_err(read)?;
+        let bytes = regular_file::contents(&file).map_err(read)?;
         let mut image = Image::from_bytes(&bytes, path, Some(Path::new(debug_file::ROOT)))?;
-        image.origin = Origin(Some(Arc::new(file)));
+        image.backing_file = BackingFile(Some(Arc::new(file)));
         Ok(image)
     }
 
-    /// Reads a file's bytes, and nothing else; `path` is what they are called.
+    /// Parses the bytes of a file, and no debug file. `path`: the file's path, for messages.
     ///
     /// # Errors
-    /// [`ElfError::NotElf`]
+    /// [`ElfError::NotElf`] if the bytes are not an x86-64 program or library.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Image, ElfError> {
         Image::from_bytes(bytes, path, None)
     }
 
-    /// With separate debug files beside the file and below `debug_root`, or without.
+    /// Parses the bytes of a file. Separate debug files are searched for beside the file and below
+    /// `debug_root`, if that is given.
     fn from_bytes(bytes: &[u8], path: &Path, debug_root: Option<&Path>) -> Result<Image, ElfError> {
         let not_elf = |reason| ElfError::NotElf { path: path.into(), reason };
         if let Some(reason) = foreign(bytes) {
             return Err(not_elf(reason));
         }
         let file = File::parse(bytes).map_err(|error| not_elf(error.to_string()))?;
-        let layout = Layout::of(&file).map_err(not_elf)?;
-        let mut symbols = symbols::of(&file).map_err(not_elf)?;
+        let layout = Layout::read(&file).map_err(not_elf)?;
+        let mut symbols = symbols::read(&file).map_err(not_elf)?;
         if let Some(root) = debug_root {
             symbols.extend(debug_file::symbols(&file, path, root));
         }
-        let go = go::of(&file, &layout);
+        let go = go::read(&file, &layout);
         let unnamed = go.as_ref().map(|go| go.symbols(&layout, &symbols));
         symbols.extend(unnamed.into_iter().flatten());
-        let frames = frames::of(&file, &layout);
+        let frames = frames::read(&file, &layout);
         let (functions, fragments) = functions::assemble(&layout, symbols, &frames);
         let tables: Vec<(u64, u64)> = frames
             .iter()
             .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
             .collect();
-        let reached = reached::of(&file, &layout);
-        let relocated = reached::relocated(&file, &layout);
-        let call_sites = reached::call_sites(&layout.data, &tables).map_err(not_elf)?;
-        let landing_pads = reached::landing_pads(&call_sites);
+        let indirect_targets = indirect_targets::read(&file, &layout);
+        let relocated = indirect_targets::relocated(&file, &layout);
+        let call_sites = indirect_targets::call_sites(&layout.data, &tables).map_err(not_elf)?;
+        let landing_pads = indirect_targets::landing_pads(&call_sites);
         let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
         let path = path.into();
         Ok(Image {
@@ -209,7 +215,7 @@ impl Image {
             fragments,
             text,
             data,
-            reached,
+            indirect_targets,
             landing_pads,
             call_sites,
             entry,
@@ -217,29 +223,29 @@ impl Image {
             dynamic,
             relocated,
             differing: Vec::new(),
-            origin: Origin::default(),
+            backing_file: BackingFile::default(),
             go,
         })
     }
 
-    /// Finds out which source file each function is of, from the line tables of the file or of its
-    /// separate debug file.
+    /// Finds the source file of each function, in the line tables of the file or its separate debug
+    /// file.
     ///
     /// # Errors
-    /// [`ElfError`] if the file cannot be read any more.
+    /// [`ElfError`] if the file can no longer be read.
     pub fn find_sources(&mut self) -> Result<(), ElfError> {
-        let found = self.in_line_tables(|file| sources::of(file, &self.functions))?;
+        let found = self.in_line_tables(|file| sources::find(file, &self.functions))?;
         for (function, source) in self.functions.iter_mut().zip(found) {
             function.source = source;
         }
         Ok(())
     }
 
-    /// The source file and line of each address, from the line tables of the file or of its separate debug
-    /// file; nothing if there are none.
+    /// Finds the source file and line of each address, in the line tables of the file or its
+    /// separate debug file; an empty list if there are none.
     ///
     /// # Errors
-    /// [`ElfError`] if the file cannot be read any more.
+    /// [`ElfError`] if the file can no longer be read.
     pub fn find_lines(&self, addresses: &[u64]) -> Result<Vec<Option<String>>, ElfError> {
         self.in_line_tables(|file| sources::lines(file, addresses))
     }
@@ -248,9 +254,9 @@ impl Image {
         let path = &self.path;
         let read = |source| ElfError::Read { path: path.clone(), source };
         let not_elf = |reason| ElfError::NotElf { path: path.clone(), reason };
-        let bytes = match &self.origin.0 {
-            Some(file) => regular::contents(file),
-            None => regular::read(path),
+        let bytes = match &self.backing_file.0 {
+            Some(file) => regular_file::contents(file),
+            None => regular_file::read(path),
         };
         let bytes = bytes.map_err(read)?;
         let file = File::parse(&*bytes).map_err(|error| not_elf(error.to_string()))?;
@@ -259,20 +265,20 @@ impl Image {
         Ok(find(&file).or_else(separate).unwrap_or_default())
     }
 
-    /// Address of a program's `main`: of the symbol, or, without one, what the code at the entry point
-    /// passes to the C library first.
+    /// Address of a program's `main`: that of the symbol, or, without one, what the code at the
+    /// entry point passes to the C library.
     pub fn main(&self) -> Option<u64> {
         let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
         let main = self.functions.iter().find(named).map(|function| function.start);
-        main.or_else(|| start::main(self))
+        main.or_else(|| entry_point::main(self))
     }
 
-    /// The number of the first call site that does not end before an address.
+    /// Index of the first call site that does not end before an address.
     pub(crate) fn call_sites_from(&self, address: u64) -> usize {
         self.call_sites.partition_point(|(site, _)| site.end <= address)
     }
 
-    /// The function that has an address.
+    /// The function that contains an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let after = self.functions.partition_point(|function| function.start <= address);
         let function = self.functions.get(after.checked_sub(1)?)?;
@@ -280,15 +286,15 @@ impl Image {
     }
 }
 
-/// Where an ELF file says how wide its addresses are, and what it says then (ELF, "ELF Identification").
+/// Position and value of the ELF class for 32-bit files (ELF, "ELF Identification").
 const CLASS: usize = 4;
 const CLASS_32: u8 = 1;
 
-/// What kind of file some bytes are, if that is a well-known other one.
+/// Describes a file of a well-known other kind; `None` for other files.
 fn foreign(bytes: &[u8]) -> Option<String> {
     if let Some(interpreter) = script::interpreter(bytes) {
         return Some(format!(
-            "it is a script, which {interpreter} runs: that is the program with functions"
+            "it is a script for {interpreter}, which is the program with functions"
         ));
     }
     let is_elf = bytes.starts_with(b"\x7fELF");

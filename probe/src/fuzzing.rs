@@ -8,7 +8,7 @@ pub use crate::control::abandoned::records::Records;
 pub use crate::control::shared::counts::Counts;
 pub use crate::control::shared::drain::Drain;
 pub use crate::control::shared::writer::Writer;
-pub use crate::control::shared::{Inherited, SLOTS, Shape, Shared};
+pub use crate::control::shared::{InheritedMemory, SLOTS, Shared, SlotLayout};
 use crate::disassembly;
 pub use crate::elf::go::GoFunction;
 use crate::elf::{Go, Image, Text};
@@ -22,7 +22,7 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
         fragments: Vec::new(),
         text,
         data,
-        reached: Vec::new(),
+        indirect_targets: Vec::new(),
         landing_pads: Vec::new(),
         call_sites: Vec::new(),
         entry,
@@ -30,14 +30,14 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
         dynamic: false,
         relocated: Vec::new(),
         differing: Vec::new(),
-        origin: Default::default(),
+        backing_file: Default::default(),
         go: None,
     }
 }
 
 /// What a file of Go says of its functions.
 pub fn go(functions: Vec<GoFunction>) -> Go {
-    Go { functions, resumed: Vec::new() }
+    Go { functions, recovery_points: Vec::new() }
 }
 
 /// A process as one that is traced, of which only the memory is there.
@@ -45,7 +45,7 @@ pub fn go(functions: Vec<GoFunction>) -> Go {
 /// # Errors
 /// [`PtraceError::System`] if its memory cannot be opened.
 pub fn process(pid: Pid) -> Result<Process, PtraceError> {
-    Process::of(pid)
+    Process::from_traced(pid)
 }
 
 /// Whether an instruction is a call.

@@ -1,8 +1,9 @@
-//! Running x86-64 programs to programs that say which function they are in.
+//! Adds tags to running x86-64 programs, so that a memory trace can be attributed to functions.
 //!
-//! Four rooms, as in HMTT_FBI: [`control`] drives, [`elf`] knows the functions, [`disassembly`] knows
-//! their instructions, [`ptrace`] stops, reads and writes a live process. [`stubs`] is the code that is
-//! put into it.
+//! [`elf`] finds the functions of a program file, [`selection`] chooses among them, and
+//! [`disassembly`] decides which of their instructions can be replaced by jumps. [`stubs`]
+//! generates the code that the jumps lead to, and [`unwind`] its unwind tables. [`ptrace`] stops a
+//! live process and reads and writes it. [`control`] uses all of these to add and remove the tags.
 
 pub mod control;
 pub mod disassembly;
@@ -10,7 +11,7 @@ pub mod elf;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod ptrace;
-mod regular;
+mod regular_file;
 pub mod selection;
 pub mod stubs;
 pub mod unwind;

@@ -1,6 +1,7 @@
-//! A live process to threads that stand still, whose registers and memory can be read and written.
+//! Stops the threads of a live process, and reads and writes their registers and memory.
 //!
-//! All of it is from one thread of ours: the kernel knows a tracer by its thread.
+//! Everything is done through ptrace(2) and `/proc`. All calls must be made by one thread of the
+//! controller, because the kernel identifies a tracer by its thread.
 
 mod delivery;
 mod handlers;
@@ -12,9 +13,9 @@ mod maps;
 mod obstacle;
 pub(crate) mod proc;
 pub mod seccomp;
-mod site;
-mod stand_still;
 mod stop;
+mod stop_thread;
+mod syscall_site;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 
 pub(crate) use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
-pub use handlers::Interrupted;
+pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use launch::launch;
 pub use mapped::{MappedError, Memory, code_files, open as open_mapped, program, program_mapping};
@@ -35,68 +36,69 @@ pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{Obstacle, command, obstacle};
 pub(crate) use stop::{detach, interrupt, listen};
 pub use wait::{SignalNumber, wait_for_end};
-pub(crate) use wait::{Status, go_on, is_ours, wait};
+pub(crate) use wait::{Status, is_waitable, resume, wait};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum PtraceError {
-    /// A step failed.
+    /// A system call or the access to a file of `/proc` failed.
     #[error("process {pid}: cannot {operation}")]
     System {
-        /// Which.
+        /// The process.
         pid: Pid,
         /// What was tried.
         operation: &'static str,
-        /// Why not.
+        /// Why it failed.
         #[source]
         source: io::Error,
     },
     /// The program cannot be started.
     #[error("cannot run {program}")]
     Launch {
-        /// Which.
+        /// The program.
         program: String,
-        /// Why not.
+        /// Why it failed.
         #[source]
         source: io::Error,
     },
-    /// It is none that we can trace.
+    /// The process cannot be traced.
     #[error("process {pid}: {obstacle}")]
     Refused {
-        /// Which.
+        /// The process.
         pid: Pid,
-        /// Why not.
+        /// Why it cannot be traced.
         obstacle: Obstacle,
     },
-    /// It ended meanwhile.
+    /// The process ended before the operation was complete.
     #[error("process {0} has ended")]
     Ended(Pid),
-    /// Seccomp restrains its system calls.
-    #[error("process {pid}: {mode} restrains its thread {thread}: a system call made for tags might kill it{}",
+    /// Seccomp restricts the system calls of the process.
+    #[error("process {pid}: {mode} restricts its thread {thread}: a system call made for tags might kill it{}",
         if *.mode == seccomp::Mode::Strict { "" } else { "; --force makes those that its filters allow" })]
-    Restrained {
-        /// Which.
+    Restricted {
+        /// The process.
         pid: Pid,
-        /// The first of its threads for which that is so.
+        /// The first of its threads that is restricted.
         thread: Pid,
-        /// How.
+        /// The thread's seccomp mode.
         mode: seccomp::Mode,
     },
-    /// A system call that is needed might harm it.
+    /// A necessary system call might harm the process.
     #[error("process {pid}: cannot {operation}: system call {number} is not made: {why}")]
     Forbidden {
-        /// Which.
+        /// The process.
         pid: Pid,
-        /// What was to be done.
+        /// What the system call is for.
         operation: &'static str,
-        /// The system call, by its number.
+        /// Number of the system call.
         number: libc::c_long,
-        /// Why not.
+        /// Why the call is not made.
         why: seccomp::Forbidden,
     },
 }
 
 impl PtraceError {
+    /// Makes the error for a failed operation: [`PtraceError::Ended`] for `ESRCH`.
     pub(crate) fn new(pid: Pid, operation: &'static str) -> impl Fn(Errno) -> PtraceError {
         move |error| match error {
             Errno::ESRCH => PtraceError::Ended(pid),
@@ -106,7 +108,7 @@ impl PtraceError {
 }
 
 impl PtraceError {
-    /// An error of beginning to trace a process.
+    /// Makes the error for a failed attempt to trace a process.
     pub(crate) fn refused(pid: Pid, error: Errno) -> PtraceError {
         match obstacle::refused(pid, error) {
             Some(obstacle) => PtraceError::Refused { pid, obstacle },
@@ -115,22 +117,26 @@ impl PtraceError {
     }
 }
 
-/// A child that begins, and waits for us.
+/// A child process at its first stop, which has not executed an instruction yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Its number.
+    /// Process number of the child.
     pub pid: Pid,
-    /// The thread that has started it.
+    /// The thread that started it.
     pub parent: Pid,
-    /// Its memory is its parent's.
+    /// Whether it shares its parent's memory.
     pub shares_memory: bool,
-    /// Its parent waits until it has memory of its own, or ends.
+    /// Whether its parent is blocked until it has memory of its own, or ends.
     pub is_waited_for: bool,
 }
 
 impl Child {
-    /// The child that a thread that stands at this event has started; `None` at other events.
-    pub(crate) fn of(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
+    /// The child that a thread stopped at this ptrace event has started; `None` at other events.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the thread was killed meanwhile; otherwise
+    /// [`PtraceError::System`].
+    pub(crate) fn from_event(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
         let is_waited_for = event == libc::PTRACE_EVENT_VFORK;
         let events = [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
         if !events.contains(&event) {
@@ -138,111 +144,120 @@ impl Child {
         }
         let failed = PtraceError::new(thread, "find its child");
         let pid = ptrace::getevent(thread).map_err(&failed)?;
-        // One that was killed meanwhile stands where it ends, and the number is its status.
+        // If the thread was killed meanwhile, it is at its exit event, and the message is its
+        // status.
         if ptrace::getsiginfo(thread).map_err(&failed)?.si_code >> 8 != event {
             return Err(PtraceError::Ended(thread));
         }
         let pid = Pid::from_raw(pid as i32);
-        // What is cloned may be a thread, or a process that sends another signal than usual when it ends.
+        // `clone` may have started a thread, or a process that sends another signal than usual when
+        // it ends.
         if event == libc::PTRACE_EVENT_CLONE && thread_group(pid) != Some(pid) {
             return Ok(None);
         }
-        let shares_memory = have_one_memory(thread, pid).unwrap_or(is_waited_for);
+        let shares_memory = share_memory(thread, pid).unwrap_or(is_waited_for);
         Ok(Some(Child { pid, parent: thread, shares_memory, is_waited_for }))
     }
 }
 
-/// The process that a thread is of; `None` if it has ended.
+/// The process that a thread belongs to; `None` if the thread has ended.
 pub(crate) fn thread_group(thread: Pid) -> Option<Pid> {
     status_number(thread, "Tgid:")
 }
 
-/// The process that has started one, or has taken it in.
+/// The parent of a process, or the process that has adopted it.
 pub(crate) fn parent(pid: Pid) -> Option<Pid> {
     status_number(pid, "PPid:")
 }
 
-/// The process that traces one; 0 if nobody does, `None` if there is no such process.
+/// The tracer of a process; 0 if it has none, `None` if there is no such process.
 pub(crate) fn tracer(pid: Pid) -> Option<Pid> {
     status_number(pid, "TracerPid:")
 }
 
-/// A number that the kernel tells of a thread (proc(5)).
+/// A number in the `status` file of a thread (proc(5)).
 fn status_number(thread: Pid, name: &str) -> Option<Pid> {
     let text = proc::read_text(thread, "status").ok()?;
     let numbers = text.lines().find_map(|line| line.strip_prefix(name))?;
     numbers.split_whitespace().next()?.parse().ok().map(Pid::from_raw)
 }
 
-/// Whether two processes share their memory; `None` if the kernel does not tell.
-fn have_one_memory(one: Pid, other: Pid) -> Option<bool> {
+/// Whether two processes share their memory; `None` if the kernel does not report it.
+fn share_memory(one: Pid, other: Pid) -> Option<bool> {
     /// `KCMP_VM` (kcmp(2)).
     const MEMORY: libc::c_int = 1;
-    // SAFETY: the kernel compares, and changes nothing.
+    // SAFETY: the kernel compares two processes, and changes nothing.
     let order =
         unsafe { libc::syscall(libc::SYS_kcmp, one.as_raw(), other.as_raw(), MEMORY, 0, 0) };
     (order >= 0).then_some(order == 0)
 }
 
-/// How a thread stands still.
+/// The state in which a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum StopState {
     /// Between two instructions.
-    Free,
-    /// So, and it gets this signal when it goes on.
-    Signal(SignalNumber),
-    /// Between two instructions, for as long as its process is stopped as by a shell.
-    Halted,
-    /// Within a system call, whose result is still to come.
-    InCall,
+    AtInstruction,
+    /// Between two instructions; this signal is to be delivered when the thread is resumed.
+    PendingSignal(SignalNumber),
+    /// In a group-stop (ptrace(2)): between two instructions, until its process gets `SIGCONT`.
+    GroupStop,
+    /// Within a system call that has not returned.
+    InSyscall,
 }
 
-impl Standing {
-    /// What it gets when it goes on.
+impl StopState {
+    /// The signal that is to be delivered when the thread is resumed.
     pub fn signal(self) -> Option<SignalNumber> {
         match self {
-            Standing::Signal(signal) => Some(signal),
+            StopState::PendingSignal(signal) => Some(signal),
             _ => None,
         }
     }
 }
 
-/// What is accepted of a process that might be harmed by being tagged.
+/// Accepted risks for a process that may be harmed by being tagged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Treatment {
-    /// Whether it is tagged though it has seccomp filters, or may use `gs`.
+pub struct RiskPolicy {
+    /// Whether the process is tagged although it has seccomp filters, or may use `gs`.
     pub force: bool,
-    /// How many seccomp filters it may have that are those of our own process, and need not be read.
+    /// Number of seccomp filters that the process has inherited from this one; these need not be
+    /// read.
     known_filters: Option<u32>,
 }
 
-/// A process that is traced; its threads stand still or are waited for by whoever follows it.
+/// A traced process. Each of its threads is stopped, or its events are waited for by the user of
+/// this type.
 #[derive(Debug)]
 pub struct Process {
-    /// Its number.
+    /// Process number.
     pub pid: Pid,
-    /// Its threads that stand still.
-    pub threads: BTreeMap<Pid, Standing>,
-    /// Children that began while it was being stopped, and wait for us.
+    /// Stopped threads.
+    pub threads: BTreeMap<Pid, StopState>,
+    /// Children that were started while the process was being stopped; they are at their first
+    /// stop.
     pub forked: Vec<Child>,
-    /// What has happened to threads while all were being stopped, for whoever follows the process: each
-    /// event once, before those that are still to be waited for.
-    pub(crate) heard: Vec<Status>,
-    /// What `gs` held in threads that ended while all were being stopped, until somebody judges it.
+    /// Events of threads that arrived while the process was being stopped. The user of this type
+    /// must handle each once, before it waits for later ones.
+    pub(crate) queued_events: Vec<Status>,
+    /// `gs` of threads that ended while the process was being stopped, until it is evaluated.
     pub(crate) last_gs: Vec<(Pid, u64)>,
-    /// What is accepted of it.
-    pub treatment: Treatment,
-    /// Where it makes system calls for us, once that is known.
-    site: Option<site::Site>,
-    /// Code that signal handlers return to and that was changed, so that it is not known by its bytes.
+    /// Risks that are accepted for this process.
+    pub risk_policy: RiskPolicy,
+    /// Where injected system calls are made, once that is known.
+    site: Option<syscall_site::SyscallSite>,
+    /// Addresses of restorers that were changed, so that their bytes no longer identify them.
     pub(crate) restorers: Vec<u64>,
     memory: File,
     status: proc::StatusFile,
 }
 
 impl Process {
-    /// A process that is traced already, of one thread that stands still.
-    pub(crate) fn of(pid: Pid) -> Result<Self, PtraceError> {
+    /// Takes over a process that is already traced, with one thread, which is stopped between two
+    /// instructions.
+    ///
+    /// # Errors
+    /// [`PtraceError::System`] if the memory of the process cannot be opened.
+    pub(crate) fn from_traced(pid: Pid) -> Result<Self, PtraceError> {
         let path = format!("/proc/{pid}/mem");
         let memory = File::options().read(true).write(true).open(path);
         let memory = memory.map_err(|source| PtraceError::System {
@@ -252,11 +267,11 @@ impl Process {
         })?;
         Ok(Process {
             pid,
-            threads: BTreeMap::from([(pid, Standing::Free)]),
+            threads: BTreeMap::from([(pid, StopState::AtInstruction)]),
             forked: Vec::new(),
-            heard: Vec::new(),
+            queued_events: Vec::new(),
             last_gs: Vec::new(),
-            treatment: Treatment::default(),
+            risk_policy: RiskPolicy::default(),
             site: None,
             restorers: Vec::new(),
             memory,
@@ -264,22 +279,26 @@ impl Process {
         })
     }
 
-    /// Takes as many seccomp filters as our own process has for those of our own process: it is a child of ours
-    /// that has added none.
-    pub(crate) fn inherits_filters(&mut self) {
-        self.treatment.known_filters = match seccomp::mode(Pid::this()) {
+    /// Accepts as many seccomp filters as this process has: the process is a child of this one, and
+    /// has added none.
+    pub(crate) fn accept_inherited_filters(&mut self) {
+        self.risk_policy.known_filters = match seccomp::mode(Pid::this()) {
             Ok(seccomp::Mode::Filter(count)) => count,
             _ => None,
         };
     }
 
-    /// Whether all stopped threads may make system calls; or why one may not.
+    /// Checks whether all stopped threads may make system calls. The inner error is the reason why
+    /// one may not.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the state of a thread cannot be read.
     pub(crate) fn may_call(
         &self,
         calls: &[seccomp::Call],
     ) -> Result<Result<(), seccomp::Forbidden>, PtraceError> {
         for thread in self.threads.keys() {
-            let checked = seccomp::check(*thread, calls, self.treatment.known_filters)?;
+            let checked = seccomp::check(*thread, calls, self.risk_policy.known_filters)?;
             if checked.is_err() {
                 return Ok(checked);
             }
@@ -287,31 +306,39 @@ impl Process {
         Ok(Ok(()))
     }
 
-    /// Refuses a process whose system calls seccomp restrains, unless that was accepted.
+    /// Refuses a process whose system calls seccomp restricts, unless that was accepted.
     ///
     /// # Errors
-    /// [`PtraceError::Restrained`]
+    /// [`PtraceError::Restricted`] if a thread is restricted, and that was not accepted.
     pub fn check_filters(&self) -> Result<(), PtraceError> {
-        match seccomp::restrained(self.pid)? {
+        match seccomp::restricted(self.pid)? {
             Some((_, seccomp::Mode::Filter(count)))
-                if count.is_some() && count == self.treatment.known_filters =>
+                if count.is_some() && count == self.risk_policy.known_filters =>
             {
                 Ok(())
             }
-            Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.treatment.force => {
-                Err(PtraceError::Restrained { pid: self.pid, thread, mode })
+            Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.risk_policy.force => {
+                Err(PtraceError::Restricted { pid: self.pid, thread, mode })
             }
             _ => Ok(()),
         }
     }
 
     /// Reads memory.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
+    /// are mapped.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), PtraceError> {
         let read = self.memory.read_exact_at(bytes, address);
         read.map_err(|source| self.failed("read its memory", source))
     }
 
-    /// Writes memory, whatever its protection.
+    /// Writes memory, regardless of its protection.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
+    /// are mapped.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), PtraceError> {
         let written = self.memory.write_all_at(bytes, address);
         written.map_err(|source| self.failed("write its memory", source))
@@ -319,18 +346,24 @@ impl Process {
 
     fn failed(&self, operation: &'static str, source: io::Error) -> PtraceError {
         match source.kind() {
-            // Memory of a process that is no more has no bytes.
+            // The memory of an ended process is empty.
             io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => PtraceError::Ended(self.pid),
             _ => PtraceError::System { pid: self.pid, operation, source },
         }
     }
 
-    /// Registers of a thread that stands still.
+    /// Reads the registers of a stopped thread.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
     pub fn registers(&self, thread: Pid) -> Result<libc::user_regs_struct, PtraceError> {
         ptrace::getregs(thread).map_err(PtraceError::new(thread, "read its registers"))
     }
 
-    /// Sets them.
+    /// Sets the registers of a stopped thread.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
     pub fn set_registers(
         &self,
         thread: Pid,

@@ -1,21 +1,20 @@
-//! Rules to the functions they choose.
+//! Selects functions by rules.
 //!
-//! Rules are tried in order and the last one that matches a function decides. Without a rule that
-//! includes, everything is included that no rule excludes. Rules are written so:
+//! The last rule that matches a function decides. If no rule includes, all functions are included
+//! that no rule excludes. Syntax of rules:
 //!
 //! | rule | matches |
 //! |---|---|
-//! | `NAME`, `name=NAME` | the function of that name or symbol |
-//! | `glob=PATTERN` | names or symbols that a glob matches as a whole; `NAME` with `*` or `?` is one too |
-//! | `regex=PATTERN` | names or symbols that have a match in them |
-//! | `size>=N`, `size<N`, `>=N`, `<N` | functions of at least, of less than N bytes |
-//! | `list=FILE` | names or symbols of a file: one a line; `#` and what follows is left out where it begins a line or comes after a space |
+//! | `NAME`, `name=NAME` | the function with that name or symbol |
+//! | `glob=PATTERN` | functions whose whole name or symbol matches a glob; a `NAME` with `*` or `?` is a glob too |
+//! | `regex=PATTERN` | functions whose name or symbol contains a match of a regular expression |
+//! | `size>=N`, `size<N`, `>=N`, `<N` | functions of at least, or of less than N bytes |
+//! | `list=FILE` | functions whose name or symbol is a line of a file; a `#` at the start of a line or after a space begins a comment |
+//! | `source=FILE` | functions whose source file matches a glob, by its name or its whole path |
+//! | `library=FILE`, `library=FILE/RULE` | functions of libraries whose file name matches a glob; those that a rule matches |
 //!
-//! | `source=FILE` | functions whose source file a glob matches, its name or its whole path |
-//! | `library=FILE`, `library=FILE/RULE` | functions of libraries whose file names a glob matches; those that a rule matches |
-//!
-//! C++ names have parameters: `f(int)`, which `glob=f(*` matches. Functions of libraries are included by
-//! rules that say `library=` only; they are excluded by any.
+//! C++ names include parameters: `f(int)`, which `glob=f(*` matches. Functions of libraries are
+//! included only by `library=` rules; any rule can exclude them.
 
 mod rule;
 #[cfg(test)]
@@ -30,162 +29,172 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rule::Rule;
 pub use unmatched::{Unmatched, near_misses};
 
-use crate::disassembly::Grain;
+use crate::disassembly::Granularity;
 use crate::elf::Function;
 
-/// What a rule does with the functions it matches.
+/// Effect of a rule on the functions it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It chooses them.
+    /// Selects the functions.
     Include,
-    /// It leaves them out.
+    /// Leaves the functions out.
     Exclude,
 }
 
-/// What is wrong with a rule.
+/// Why a rule is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectionError {
-    /// It matches nothing.
+    /// The pattern is empty.
     #[error("rule `{rule}`: there is nothing to match")]
     Empty {
         /// The rule.
         rule: String,
     },
-    /// No glob.
-    #[error("rule `{rule}`: no glob")]
+    /// The pattern is not a valid glob.
+    #[error("rule `{rule}`: not a valid glob")]
     Glob {
         /// The rule.
         rule: String,
-        /// Why.
+        /// Why the glob is not valid.
         #[source]
         source: Box<globset::Error>,
     },
-    /// No regular expression.
-    #[error("rule `{rule}`: no regular expression")]
+    /// The pattern is not a valid regular expression.
+    #[error("rule `{rule}`: not a valid regular expression")]
     Regex {
         /// The rule.
         rule: String,
-        /// Why.
+        /// Why the expression is not valid.
         #[source]
         source: Box<regex::Error>,
     },
-    /// No size.
+    /// The size is not a number.
     #[error("rule `{rule}`: no number of bytes after `>=` or `<`")]
     Size {
         /// The rule.
         rule: String,
     },
-    /// No list.
+    /// The list cannot be read.
     #[error("rule `{rule}`: cannot read {path}")]
     List {
         /// The rule.
         rule: String,
-        /// The file.
+        /// The file of names.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be read.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A rule, as it was given, and whether it has matched anything; all copies know that.
+/// A rule with its text. Copies share the information whether it has matched anything.
 #[derive(Clone, Debug)]
-struct Named {
+struct TrackedRule {
     text: String,
     rule: Rule,
-    is_hit: Arc<AtomicBool>,
+    has_matched: Arc<AtomicBool>,
 }
 
-impl Named {
-    fn parse(text: &str) -> Result<Named, SelectionError> {
-        let (rule, is_hit) = (Rule::parse(text)?, Arc::default());
-        Ok(Named { text: text.into(), rule, is_hit })
+impl TrackedRule {
+    fn parse(text: &str) -> Result<TrackedRule, SelectionError> {
+        let (rule, has_matched) = (Rule::parse(text)?, Arc::default());
+        Ok(TrackedRule { text: text.into(), rule, has_matched })
     }
 
-    fn is_hit(&self) -> bool {
-        self.is_hit.load(Ordering::Relaxed)
+    fn has_matched(&self) -> bool {
+        self.has_matched.load(Ordering::Relaxed)
     }
 
-    fn hit(&self) {
-        self.is_hit.store(true, Ordering::Relaxed);
+    fn set_matched(&self) {
+        self.has_matched.store(true, Ordering::Relaxed);
     }
 }
 
-/// Which functions are meant; all of them by default.
+/// A selection of functions; the default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    rules: Vec<(Effect, Named)>,
-    /// Of which functions more is to be seen; the last that matches decides.
-    finer: Vec<(Grain, Named)>,
-    /// Only these of the program, by their first addresses.
+    rules: Vec<(Effect, TrackedRule)>,
+    /// Rules that set the granularity of functions; the last that matches decides.
+    granularity_rules: Vec<(Granularity, TrackedRule)>,
+    /// If set, only these functions of the program are selected, by their starts.
     only: Option<BTreeSet<u64>>,
 }
 
 impl Selection {
-    /// Reads rules, in the order in which they apply, and the files they name.
+    /// Parses rules, in the order in which they apply, and reads the files that they name.
     ///
     /// # Errors
-    /// [`SelectionError`] for the first rule that is wrong.
+    /// [`SelectionError`] for the first rule that is not valid.
     pub fn parse<'a>(
         rules: impl IntoIterator<Item = (Effect, &'a str)>,
     ) -> Result<Selection, SelectionError> {
-        let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, Named::parse(rule)?)));
-        Ok(Selection { rules: rules.collect::<Result<_, _>>()?, finer: Vec::new(), only: None })
+        let rules = rules.into_iter().map(|(effect, rule)| Ok((effect, TrackedRule::parse(rule)?)));
+        Ok(Selection {
+            rules: rules.collect::<Result<_, _>>()?,
+            granularity_rules: Vec::new(),
+            only: None,
+        })
     }
 
-    /// Keeps, of the program's functions that are chosen, those that begin at these addresses of its file.
+    /// Restricts the selected functions of the program to those that start at these addresses of
+    /// its file.
     pub fn only(self, starts: BTreeSet<u64>) -> Selection {
         Selection { only: Some(starts), ..self }
     }
 
-    /// Chooses functions of which more is to be seen, among those that are chosen. Where several rules match,
-    /// the last decides.
+    /// Adds rules that set the granularity of selected functions. If several match, the last
+    /// decides.
     ///
     /// # Errors
-    /// [`SelectionError`] for the first rule that is wrong.
-    pub fn finer<'a>(
+    /// [`SelectionError`] for the first rule that is not valid.
+    pub fn with_granularity<'a>(
         mut self,
-        rules: impl IntoIterator<Item = (Grain, &'a str)>,
+        rules: impl IntoIterator<Item = (Granularity, &'a str)>,
     ) -> Result<Selection, SelectionError> {
-        let rules = rules.into_iter().map(|(grain, rule)| Ok((grain, Named::parse(rule)?)));
-        self.finer = rules.collect::<Result<_, _>>()?;
+        let rules = rules
+            .into_iter()
+            .map(|(granularity, rule)| Ok((granularity, TrackedRule::parse(rule)?)));
+        self.granularity_rules = rules.collect::<Result<_, _>>()?;
         Ok(self)
     }
 
-    /// What is to be seen of a function, if it is chosen. `library`: as for [`Selection::matches`].
-    pub fn grain(&self, function: &Function, library: Option<&str>) -> Option<Grain> {
-        let mut finer = self.finer.iter().rev();
+    /// Granularity of a function; `None` if it is not selected. `library`: as for
+    /// [`Selection::matches`].
+    pub fn granularity(&self, function: &Function, library: Option<&str>) -> Option<Granularity> {
+        let mut finer = self.granularity_rules.iter().rev();
         let mut finer = || finer.find(|(_, named)| named.rule.matches(function, library));
         self.matches(function, library)
-            .then(|| finer().map_or(Grain::Function, |(grain, _)| *grain))
+            .then(|| finer().map_or(Granularity::Function, |(granularity, _)| *granularity))
     }
 
-    /// Whether more than calls is to be seen of some functions; of libraries, if that is asked.
-    pub fn is_finer(&self, libraries: bool) -> bool {
-        !self.finer.is_empty() && (!libraries || self.has_libraries())
+    /// Whether some functions may have a granularity other than calls; with `libraries`, functions
+    /// of libraries.
+    pub fn has_granularity_rules(&self, libraries: bool) -> bool {
+        !self.granularity_rules.is_empty() && (!libraries || self.has_libraries())
     }
 
-    /// Whether a function is chosen. `library`: the name of the file, if it is not the program.
+    /// Whether a function is selected. `library`: file name of its library, `None` for the program.
     pub fn matches(&self, function: &Function, library: Option<&str>) -> bool {
         let is_kept = |starts: &BTreeSet<u64>| starts.contains(&function.start);
         if library.is_none() && !self.only.as_ref().is_none_or(is_kept) {
             return false;
         }
-        let counts = |(effect, named): &&(Effect, Named)| {
+        let counts = |(effect, named): &&(Effect, TrackedRule)| {
             *effect == Effect::Exclude || library.is_none() || named.rule.is_of_library()
         };
         let rules = self.rules.iter().rev().filter(counts);
         let last = rules.into_iter().find(|(_, named)| named.rule.matches(function, library));
         match last {
             Some((effect, _)) => *effect == Effect::Include,
-            // A library is asked for; the program is meant unless something else is.
+            // Libraries must be included explicitly; the program is included unless a rule includes
+            // something else.
             None => {
                 library.is_none() && self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude)
             }
         }
     }
 
-    /// Whether functions of a library of this file name may be chosen.
+    /// Whether functions of a library with this file name may be selected.
     pub fn wants(&self, file: &str) -> bool {
         self.rules.iter().any(|(effect, named)| {
             *effect == Effect::Include
@@ -193,16 +202,16 @@ impl Selection {
         })
     }
 
-    /// Whether rules need to know source files ([`crate::elf::Image::find_sources`]).
+    /// Whether rules depend on source files ([`crate::elf::Image::find_sources`]).
     pub fn has_sources(&self) -> bool {
         let rules = self.rules.iter().map(|(_, named)| &named.rule);
-        let mut rules = rules.chain(self.finer.iter().map(|(_, named)| &named.rule));
+        let mut rules = rules.chain(self.granularity_rules.iter().map(|(_, named)| &named.rule));
         rules.any(Rule::needs_sources)
     }
 
-    /// Whether functions of libraries are chosen.
+    /// Whether functions of libraries are selected.
     pub fn has_libraries(&self) -> bool {
-        let chooses = |(effect, named): &(Effect, Named)| {
+        let chooses = |(effect, named): &(Effect, TrackedRule)| {
             *effect == Effect::Include && named.rule.is_of_library()
         };
         self.rules.iter().any(chooses)

@@ -1,4 +1,4 @@
-//! Moved instructions to stubs: tag the entry, do what stood there, tag the exit, or go on behind it.
+//! Generates the stubs: copies of moved instructions, with tags before function entries and exits.
 //!
 //! ```text
 //! function   jmp stub | ...the rest                 stub   entry tag
@@ -6,25 +6,29 @@
 //!            ...      | jmp stub                    stub   moved instructions, exit tag, ret
 //! ```
 //!
-//! `gs` is a register that programs on Linux leave alone: each thread's holds the address of its own
-//! counters or records. What a stub does beside what it must is in [`tags`]. Stubs hold no calls, so nothing ever
-//! returns into one: a moved call pushes the return address it would have pushed, and jumps. Addresses are those of
-//! the file; how far it is moved when it is loaded matters only where an address is a value.
+//! Input is a [`Rewrite`] for each function; output is the code of all stubs, the [`Changes`] of
+//! each function and the rows of an unwind table. What a tag does is in [`tags`]. Tags address
+//! memory by the `gs` register, which programs on Linux leave unused: each thread's `gs` holds the
+//! address of its own counters or records.
+//!
+//! Invariant: stubs contain no calls, so that no return address points into a stub. A moved call
+//! becomes a push of the original return address and a jump. Addresses are those of the file; the
+//! load bias matters only where an address is used as a value.
 
 pub(crate) mod boundary;
-mod few;
-mod gate;
+mod breakpoint;
+pub(crate) mod chunk_switch;
+mod inline_bytes;
 pub mod layout;
 pub mod lookup;
-mod moved;
+mod moved_code;
 mod order;
 pub(crate) mod restorer;
 mod rows;
-pub(crate) mod switch;
 pub mod tags;
 #[cfg(test)]
 mod tests;
-pub mod unfinished;
+pub mod unfinished_tag;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,104 +36,106 @@ use std::ops::Range;
 pub use boundary::TagCode;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
-use crate::disassembly::{JUMP_BYTES, Jump, Leaving, Region, Rewrite, SHORT_BYTES, is_call};
-pub use few::Few;
-use moved::{Moved, Room, encode};
-use order::{behind, in_order, jumps};
+use crate::disassembly::{ExitKind, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES, is_call};
+pub use inline_bytes::InlineBytes;
+use moved_code::{MovedCode, TagSpace, encode};
+use order::{continuation, in_order, jumps};
 use rows::Rows;
 pub(crate) use rows::SHARED_SAVED;
 pub use rows::{Origin, Row};
 pub use tags::{Sink, TagPlace, Tags};
 
-/// What stubs begin at multiples of: what processors fetch at once.
+/// Alignment of stubs in bytes: what processors fetch at once.
 const ALIGNMENT: usize = 16;
-/// `jmp rel32`, `jmp rel8`.
+/// First bytes of `jmp rel32` and `jmp rel8`.
 const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
 /// Bytes of `push qword [rip+disp32]`.
 const PUSH_BYTES: usize = 6;
-/// Room beside that for moved instructions themselves, for each of them, those that lead elsewhere, and a stub:
-/// more than ever needed.
+/// Bytes to reserve in addition to the moved instructions themselves: for each instruction, for
+/// each branch, and for each stub. More than is ever needed.
 const SLACK_BYTES: u64 = 2;
 const BRANCH_BYTES: u64 = 32;
 const STUB_BYTES: u64 = 48;
 
-/// Why a stub cannot be made.
+/// Why a stub cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[error("its instructions cannot be moved to {at:x}: {reason}")]
 pub struct StubError {
-    /// Where to.
+    /// Address of the stub.
     pub at: u64,
     /// What is wrong.
     pub reason: String,
 }
 
-/// What a function is changed to.
+/// The changes of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Bytes to be put at addresses.
-    pub edits: Vec<(u64, Few)>,
-    /// The stub of its entry.
+    /// Bytes to be written, by address.
+    pub edits: Vec<(u64, InlineBytes)>,
+    /// Address of the stub for the function's entry.
     pub entry: u64,
-    /// What regions take: nothing is executed there any more but their first instruction.
+    /// Start and end of each region. Of its bytes only the jump at the start is executed.
     pub regions: Vec<(u64, u64)>,
-    /// Each moved instruction: where it was, and where its counterpart is; ascending.
+    /// Address map of the moved instructions: original address, and address of the copy; ascending.
     pub moved: Vec<(u64, u64)>,
-    /// The code of its tags, and the instruction of the original code that each precedes.
+    /// The code of each tag, with the original instruction that follows it.
     pub tags: Vec<TagCode>,
-    /// Where its stubs are.
+    /// Address range of the function's stubs.
     pub stubs: Range<u64>,
-    /// Whether it looks stubs up.
+    /// Whether the entry's stub searches the unwind tables of stubs ([`lookup`]).
     pub looks_up: bool,
 }
 
-/// Stubs, one behind the other.
+/// Stubs of one file, stored one after the other.
 #[derive(Clone, Debug)]
 pub struct Stubs {
     start: u64,
     bias: u64,
     tags: Tags,
     code: Vec<u8>,
-    /// Rows of unwind tables for cold instructions, and for the stubs behind them.
+    /// Rows of the unwind table for cold instructions, and for the stubs after them.
     cold_rows: Rows,
     rows: Rows,
     lookup: Option<Lookup>,
 }
 
-/// A function that is to look stubs up ([`lookup`]).
+/// A function that is changed to search the unwind tables of stubs ([`lookup`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Its first instruction, in the file.
+    /// Address of its first instruction, in the file.
     pub function: u64,
-    /// Where the list of tables is, in memory.
+    /// Address of the pointer to the first table, in memory.
     pub list: u64,
 }
 
-/// A function whose stubs are being made.
+/// The function whose stubs are being generated.
 struct Context {
     start: u64,
     number: u32,
-    /// The tag of its entry, and that of a branch of its own there.
+    /// The tag of the function's entry, and the exit tag of its own branches to the entry.
     entry: TagPlace,
-    again: TagPlace,
-    /// How many instructions come before the tag of its entry.
+    restart: TagPlace,
+    /// Number of instructions before the tag of the entry.
     check: usize,
-    /// Where jumps lead that leave the function: to stubs with its exit tag.
+    /// Stub with an exit tag for each target of a tail call.
     exits: HashMap<u64, u64>,
-    /// Where branches to detours lead.
+    /// Copy of each detour, by the detour's address.
     detours: HashMap<u64, u64>,
-    /// Where regions begin, and their stubs: other stubs go there at once, not through the jumps.
+    /// Stub of each region, by the region's start. Stubs branch there directly, not through the
+    /// region's jump.
     copies: HashMap<u64, u64>,
-    /// Heads of blocks.
+    /// Tag of each block, by the address of its head.
     heads: HashMap<u64, TagPlace>,
 }
 
 impl Stubs {
-    /// None yet. `start`: where they will be in memory, within 2 GiB of all functions; `bias`: added to
-    /// all addresses of the file; `at_most`: how many tags there will be.
+    /// Makes an empty set of stubs. `start`: their address in memory, within 2 GiB of all
+    /// functions; `bias`: load bias, which is added to all addresses of the file; `at_most`:
+    /// largest number of tags.
     ///
     /// # Errors
-    /// [`StubError`] if what tags share cannot be made.
+    /// [`StubError`] if the code that tags share cannot be generated.
     pub fn new(start: u64, bias: u64, sink: Sink, at_most: usize) -> Result<Self, StubError> {
         let start = start.wrapping_sub(bias);
         let tags = Tags::new(sink, start, at_most)?;
@@ -138,12 +144,12 @@ impl Stubs {
         Ok(Stubs { start, bias, tags, code, cold_rows, rows, lookup: None })
     }
 
-    /// Lets a function look stubs up, when it is added.
+    /// Sets the function whose stub shall search the unwind tables of stubs, before it is added.
     pub fn look_up(&mut self, lookup: Option<Lookup>) {
         self.lookup = lookup;
     }
 
-    /// Where they begin, as an address of the file.
+    /// Address of the stubs, in the file's address space.
     #[cfg(test)]
     pub(crate) fn start(&self) -> u64 {
         self.start
@@ -155,7 +161,7 @@ impl Stubs {
         self.tags.shared().len()
     }
 
-    /// Rows of an unwind table for all of the stubs, and the address behind them. Addresses are the file's.
+    /// Rows of the unwind table for all stubs, and the end address. Addresses are the file's.
     pub fn rows(&self) -> (Vec<Row>, u64) {
         let mut shared = Rows::default();
         if !self.tags.shared().is_empty() {
@@ -165,27 +171,27 @@ impl Stubs {
         (all.concat(), self.end())
     }
 
-    /// What is to be at their start.
+    /// All bytes of the stubs, from their start.
     pub fn code(&self) -> Vec<u8> {
         let prelude = self.tags.prelude();
         let stubs = &self.code[prelude.len()..];
         [&prelude[..], stubs].concat()
     }
 
-    /// How many tags a function's stubs have at most.
+    /// Largest number of tags in a function's stubs.
     pub fn tags(rewrite: &Rewrite) -> usize {
         let regions = rewrite.regions.iter().chain(&rewrite.detours);
-        let in_regions: usize = regions.map(|region| 1 + region.leavings.len()).sum();
-        // A head may be in a region and in a detour.
+        let in_regions: usize = regions.map(|region| 1 + region.exit_sites.len()).sum();
+        // A block's head may be in a region and in a detour.
         in_regions + rewrite.redirects.len() + 2 * rewrite.blocks.len()
     }
 
-    /// Room that a function's stubs need at most, in bytes.
-    pub fn room(rewrite: &Rewrite, sink: Sink) -> u64 {
+    /// Largest size of a function's stubs, in bytes.
+    pub fn max_bytes(rewrite: &Rewrite, sink: Sink) -> u64 {
         let regions = || rewrite.regions.iter().chain(&rewrite.detours);
         let one = |instruction: &Instruction| {
-            let leads = instruction.flow_control() != FlowControl::Next;
-            instruction.len() as u64 + SLACK_BYTES + if leads { BRANCH_BYTES } else { 0 }
+            let is_branch = instruction.flow_control() != FlowControl::Next;
+            instruction.len() as u64 + SLACK_BYTES + if is_branch { BRANCH_BYTES } else { 0 }
         };
         let instructions = regions().flat_map(|region| &region.instructions).map(one);
         let tags = Stubs::tags(rewrite) as u64;
@@ -193,11 +199,11 @@ impl Stubs {
         instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64
     }
 
-    /// Adds a function's stubs. `start`: its own; `number`: of its counter, those of the blocks that are
-    /// seen follow.
+    /// Generates a function's stubs. `start`: address of the function; `number`: its number, which
+    /// those of its tagged blocks follow.
     ///
     /// # Errors
-    /// [`StubError`]; nothing is changed.
+    /// [`StubError`]; the stubs are unchanged then.
     pub fn add(
         &mut self,
         rewrite: &Rewrite,
@@ -206,19 +212,20 @@ impl Stubs {
     ) -> Result<Changes, StubError> {
         let before = (self.code.len(), self.rows.len());
         let (exits, detours, copies) = Default::default();
-        let blocks = (number + 1..).zip(rewrite.seen_blocks());
+        let blocks = (number + 1..).zip(rewrite.tagged_blocks());
         let heads =
             blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
         let heads = heads.collect();
-        let (entry, again) = (TagPlace::entry(number), TagPlace::exit(number));
-        let in_loop = |place: TagPlace| rewrite.again.map_or(place, |flags| place.in_loop(flags));
-        let (entry, again) = (in_loop(entry), in_loop(again));
+        let (entry, restart) = (TagPlace::entry(number), TagPlace::exit(number));
+        let in_loop =
+            |place: TagPlace| rewrite.entry_loop.map_or(place, |flags| place.in_loop(flags));
+        let (entry, restart) = (in_loop(entry), in_loop(restart));
         let check = rewrite.check;
         let mut context =
-            Context { start, number, entry, again, check, exits, detours, copies, heads };
+            Context { start, number, entry, restart, check, exits, detours, copies, heads };
         let mut changes = Changes::default();
         changes.stubs.start = self.end();
-        let added = self.function(rewrite, &mut context, &mut changes);
+        let added = self.add_function(rewrite, &mut context, &mut changes);
         if added.is_err() {
             self.code.truncate(before.0);
             self.rows.truncate(before.1);
@@ -228,7 +235,7 @@ impl Stubs {
         added.map(|()| changes)
     }
 
-    fn function(
+    fn add_function(
         &mut self,
         rewrite: &Rewrite,
         context: &mut Context,
@@ -236,7 +243,7 @@ impl Stubs {
     ) -> Result<(), StubError> {
         for target in jumps(rewrite) {
             if !context.exits.contains_key(&target) {
-                let stub = self.leaving(context, target)?;
+                let stub = self.exit_jump(context, target)?;
                 let end = self.end().wrapping_sub(JUMP_BYTES as u64);
                 changes.tags.push(TagCode { start: stub, end, original: target });
                 context.exits.insert(target, stub);
@@ -244,26 +251,27 @@ impl Stubs {
         }
         for detour in &rewrite.detours {
             self.align();
-            let stub = self.region(detour, false, context, changes)?;
+            let stub = self.add_region(detour, false, context, changes)?;
             context.detours.insert(detour.start(), stub);
         }
         let regions = in_order(rewrite, context.start);
-        let mut runs_on = false;
+        let mut falls_into_next = false;
         for (index, region) in regions.iter().enumerate() {
-            if !runs_on {
+            if !falls_into_next {
                 self.align();
             }
             let next = regions.get(index + 1);
-            runs_on = region.entry && next.is_some_and(|next| behind(region) == Some(next.start()));
-            let stub = self.region(region, runs_on, context, changes)?;
+            falls_into_next =
+                region.entry && next.is_some_and(|next| continuation(region) == Some(next.start()));
+            let stub = self.add_region(region, falls_into_next, context, changes)?;
             context.copies.insert(region.start(), stub);
-            let looking_up = self.looking_up(rewrite, region, context, stub)?;
-            changes.looks_up |= looking_up.is_some();
-            let stub = looking_up.unwrap_or(stub);
+            let lookup_stub = self.lookup_stub(rewrite, region, context, stub)?;
+            changes.looks_up |= lookup_stub.is_some();
+            let stub = lookup_stub.unwrap_or(stub);
             if region.entry {
                 changes.entry = stub;
             }
-            changes.regions.push((region.start(), region.room));
+            changes.regions.push((region.start(), region.limit));
             match region.jump {
                 Jump::Near => {
                     changes.edits.push((region.start(), jump(region.start(), stub).into()))
@@ -290,23 +298,24 @@ impl Stubs {
         self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xcc);
     }
 
-    /// Where the next stub begins.
+    /// Address of the next stub.
     fn end(&self) -> u64 {
         self.start.wrapping_add(self.code.len() as u64)
     }
 
-    /// A jump to another function, or to the same, with an exit tag before it.
-    fn leaving(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
+    /// Generates a jump to another function, or to the start of the same, after an exit tag.
+    /// Returns its address.
+    fn exit_jump(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
         self.align();
         let start = self.end();
         let is_other = target != context.start;
-        let place = if is_other { TagPlace::exit(context.number) } else { context.again };
+        let place = if is_other { TagPlace::exit(context.number) } else { context.restart };
         let code = self.tag(&place, start, target)?;
         let from = start.wrapping_add(code.len() as u64);
         self.rows.push(Row { at: from, origin: Origin::At(target), lowered: 0 });
         let distance = target.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
         if i32::try_from(distance).is_err() {
-            let reason = format!("{target:x}, where it goes on, is too far away");
+            let reason = format!("the jump target {target:x} is too far away");
             return Err(StubError { at: start, reason });
         }
         self.code.extend(code);
@@ -314,7 +323,8 @@ impl Stubs {
         Ok(start)
     }
 
-    /// The code of a tag, whose rows are added. `origin`: the original instruction that comes next.
+    /// Generates the code of a tag and adds its rows. `origin`: the original instruction that
+    /// follows.
     fn tag(&mut self, place: &TagPlace, at: u64, origin: u64) -> Result<Vec<u8>, StubError> {
         if let Some(at) = self.tags.next_cold() {
             let lowered = place.below();
@@ -327,8 +337,9 @@ impl Stubs {
         Ok(code)
     }
 
-    /// What a function that looks stubs up does before the stub of its entry: where that is. `None` for others.
-    fn looking_up(
+    /// Generates the search of unwind tables before the stub of the entry. Returns its address;
+    /// `None` for other functions.
+    fn lookup_stub(
         &mut self,
         rewrite: &Rewrite,
         region: &Region,
@@ -336,8 +347,8 @@ impl Stubs {
         stub: u64,
     ) -> Result<Option<u64>, StubError> {
         let lookup = self.lookup.filter(|one| region.entry && one.function == context.start);
-        // A loop that comes back to the first instruction would lose registers.
-        let Some(lookup) = lookup.filter(|_| rewrite.again.is_none()) else { return Ok(None) };
+        // At the head of a loop the searched registers may be live.
+        let Some(lookup) = lookup.filter(|_| rewrite.entry_loop.is_none()) else { return Ok(None) };
         self.align();
         let at = self.end();
         let code = lookup::code(lookup.list, at, stub);
@@ -346,21 +357,22 @@ impl Stubs {
         Ok(Some(at))
     }
 
-    /// `runs_on`: the stub of what is behind it comes next.
-    fn region(
+    /// Generates the stub of a region. `runs_on`: the stub of the code after the region follows
+    /// directly.
+    fn add_region(
         &mut self,
         region: &Region,
-        runs_on: bool,
+        falls_into_next: bool,
         context: &Context,
         changes: &mut Changes,
     ) -> Result<u64, StubError> {
         let start = self.end();
-        let Moved { instructions, places, tags, constant, origins, .. } =
-            self.moved(region, runs_on, context)?;
+        let MovedCode { instructions, places, tags, constant, origins, .. } =
+            self.collect(region, falls_into_next, context)?;
         let (mut bytes, offsets) = encode(&instructions, start)?;
         let end_of_code = bytes.len() as u32;
         if let Some((value, at)) = constant {
-            // Read by the push, and never reached.
+            // A constant that the push reads; control never reaches it.
             bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
             let push = offsets[at] as usize;
             let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
@@ -370,7 +382,9 @@ impl Stubs {
         let mut tags = tags.into_iter().peekable();
         for (index, origin, lowered) in origins {
             let (Origin::At(address) | Origin::Copy(address)) = origin else { continue };
-            while let Some(Room { place, at, original }) = tags.next_if(|room| room.at < index) {
+            while let Some(TagSpace { place, at, original }) =
+                tags.next_if(|space| space.at < index)
+            {
                 let offset = offsets[at] as usize;
                 let tag = start.wrapping_add(offset as u64);
                 let code = self.tag(&place, tag, address)?;
@@ -381,7 +395,7 @@ impl Stubs {
             let Some(offset) = offsets.get(index) else { continue };
             let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
             let is_one = *offset as usize + length(&bytes[*offset as usize..]) == end as usize;
-            // One that was rewritten as several stands at its first.
+            // An instruction that was rewritten as several is represented by the first of them.
             let origin = if is_one { origin } else { Origin::At(address) };
             self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
         }
@@ -391,24 +405,30 @@ impl Stubs {
         Ok(start)
     }
 
-    fn moved(&self, region: &Region, runs_on: bool, context: &Context) -> Result<Moved, StubError> {
-        let mut moved = Moved { original: region.start(), ..Moved::default() };
-        // Branches to the entry, or to a head, lead to its tag.
-        let is_found = region.entry
+    /// Collects the instructions of a region's stub, with space for its tags.
+    fn collect(
+        &self,
+        region: &Region,
+        falls_into_next: bool,
+        context: &Context,
+    ) -> Result<MovedCode, StubError> {
+        let mut moved = MovedCode { original: region.start(), ..MovedCode::default() };
+        // Branches to the entry, or to the head of a block, lead to its tag.
+        let is_branch_target = region.entry
             && context.check == 0
             && moved.add_tag(&self.tags, context.entry, region.start())?;
         for (index, instruction) in region.instructions.iter().enumerate() {
             moved.original = instruction.ip();
-            // Behind the check of the stack, which is done again when the stack has grown. What branches to the
-            // instruction behind the check does not enter the function.
+            // The entry tag follows the stack check, which is repeated after the stack has grown. A
+            // branch to the instruction after the check does not enter the function.
             if region.entry && index == context.check && index > 0 {
                 moved.add_tag(&self.tags, context.entry, 0)?;
             }
             moved.places.push((instruction.ip(), moved.instructions.len()));
-            let leaving = region.leavings.iter().find(|(at, _)| *at == index);
+            let exit_site = region.exit_sites.iter().find(|(at, _)| *at == index);
             let (mut instruction, head) = (*instruction, context.heads.get(&instruction.ip()));
             let at = instruction.ip();
-            if is_found && index == 0 {
+            if is_branch_target && index == 0 {
                 instruction.set_ip(0);
             }
             if let Some(place) = head
@@ -416,10 +436,10 @@ impl Stubs {
             {
                 instruction.set_ip(0);
             }
-            self.add_moved(&mut moved, instruction, at, leaving.map(|(_, how)| *how), context)?;
+            self.add_moved(&mut moved, instruction, at, exit_site.map(|(_, how)| *how), context)?;
         }
         if region.entry && context.check > 0 && context.check == region.instructions.len() {
-            // All that is moved comes before it.
+            // All moved instructions precede the entry tag.
             moved.original = region.instructions.last().map_or(0, Instruction::next_ip);
             moved.add_tag(&self.tags, context.entry, 0)?;
         }
@@ -428,25 +448,26 @@ impl Stubs {
             let ip = moved.instructions.pop().map_or(0, |call| call.ip());
             moved.origins.pop();
             moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
-        } else if let Some(goes_on_at) = behind(region).filter(|_| !runs_on) {
-            let to = context.copies.get(&goes_on_at).copied().unwrap_or(goes_on_at);
+        } else if let Some(next) = continuation(region).filter(|_| !falls_into_next) {
+            let to = context.copies.get(&next).copied().unwrap_or(next);
             let back = Instruction::with_branch(Code::Jmp_rel32_64, to);
-            moved.push_jump(back.unwrap_or_default(), goes_on_at);
+            moved.push_jump(back.unwrap_or_default(), next);
         }
         Ok(moved)
     }
 
+    /// Adds a copy of an instruction. `at`: its original address.
     fn add_moved(
         &self,
-        moved: &mut Moved,
+        moved: &mut MovedCode,
         mut instruction: Instruction,
         at: u64,
-        leaving: Option<Leaving>,
+        exit_site: Option<ExitKind>,
         context: &Context,
     ) -> Result<(), StubError> {
-        match leaving {
-            Some(Leaving::Return | Leaving::Computed) => {
-                // Branches to the exit lead to its tag.
+        match exit_site {
+            Some(ExitKind::Return | ExitKind::Computed) => {
+                // Branches to the exit site lead to its tag.
                 let place = TagPlace::exit(context.number);
                 if moved.add_tag(&self.tags, place, instruction.ip())? {
                     instruction.set_ip(0);
@@ -454,8 +475,8 @@ impl Stubs {
             }
             _ => {
                 let target = instruction.near_branch_target();
-                // Instructions of a neighbour may be among them, which leave that.
-                let exit = leaving.and_then(|_| context.exits.get(&target));
+                // The region may be in an adjacent function, whose exit this is not.
+                let exit = exit_site.and_then(|_| context.exits.get(&target));
                 let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
                 if let Some(to) = exit.or_else(|| context.detours.get(&target)).or_else(copy) {
                     instruction.set_near_branch64(*to);
@@ -467,12 +488,12 @@ impl Stubs {
     }
 }
 
-/// Bytes of the instruction that some code begins with.
+/// Length in bytes of the first instruction of some code.
 fn length(code: &[u8]) -> usize {
     Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode().len()
 }
 
-/// The bytes of a jump.
+/// Encodes a jump.
 pub(crate) fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)) as u32;
     let mut bytes = [JUMP; JUMP_BYTES];

@@ -1,4 +1,4 @@
-//! A running program with threads that is tagged and let go a thousand times, and notices nothing.
+//! Attaches to a running program with threads and detaches from it, a thousand times: the program must not be affected.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,7 +14,8 @@ use libc::c_int;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::unistd::{Pid, gettid};
 
-/// Threads come and go, signals come, and functions of all kinds are called until somebody says stop.
+/// Program to be tagged: threads begin and end, signals arrive, and functions of all kinds are called, until it reads
+/// from standard input.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -70,25 +71,26 @@ fn start(folder: &Path) -> Option<Child> {
     Some(child.unwrap())
 }
 
-/// The thread that follows the program.
+/// ID of the thread that follows the program.
 static FOLLOWER: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn pass_on(signal: c_int) {
+extern "C" fn forward(signal: c_int) {
     let follower = FOLLOWER.load(Ordering::Relaxed);
-    // SAFETY: signals a thread of ours, which has the signal blocked; the call may be made in handlers.
+    // SAFETY: signals a thread of this process, which has the signal blocked; handlers may make this call.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), follower, signal) };
 }
 
-/// What the kernel says of children is for this thread: the test harness has another that would not have blocked it, and
-/// where one thread has not, it is lost to those that wait for it.
-fn hear_of_children() {
+/// Sends SIGCHLD to this thread. Another thread of the test harness has not blocked the signal, and where one thread
+/// has not blocked it, it is lost for those that wait for it.
+fn route_child_signals() {
     FOLLOWER.store(gettid().as_raw(), Ordering::Relaxed);
-    let action = SigAction::new(SigHandler::Handler(pass_on), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler makes one system call that handlers may make.
+    let action = SigAction::new(SigHandler::Handler(forward), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler makes one system call, which handlers may make.
     unsafe { sigaction(Signal::SIGCHLD, &action) }.unwrap();
 }
 
-/// Tags it, lets it run a little, takes the tags out. How many calls were seen, and whether nothing is left.
+/// Tags a process, lets it run for some time, and removes the tags. Returns the number of calls that were counted, and
+/// whether no memory of tags remains.
 fn cycle(pid: Pid, image: &Image, time: Duration) -> (u64, bool) {
     let process = Process::attach(pid).unwrap();
     let selection = Selection::default();
@@ -99,18 +101,18 @@ fn cycle(pid: Pid, image: &Image, time: Duration) -> (u64, bool) {
     let (process, thread) = (Pid::this().as_raw(), gettid().as_raw());
     let bell = std::thread::spawn(move || {
         std::thread::sleep(time);
-        // SAFETY: signals a thread of ours, which waits for it.
+        // SAFETY: signals a thread of this process, which waits for it.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) }
     });
     let (tagged, ending) = follow(tagged, signals, |_| {}).unwrap();
     assert_eq!(ending, Ending::Detached);
     assert_eq!(bell.join().unwrap(), 0);
     let calls = tagged.counts().iter().flat_map(|thread| thread.entries.clone()).sum();
-    (calls, tagged.restore().unwrap().left.is_nothing())
+    (calls, tagged.restore().unwrap().remaining.is_nothing())
 }
 
 #[test]
-fn a_thousand_times_tagged_and_let_go() {
+fn a_program_survives_a_thousand_attaches_and_detaches() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut child) = start(folder.path()) else { return };
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -128,7 +130,7 @@ fn a_thousand_times_tagged_and_let_go() {
     blocked.add(Signal::SIGUSR1);
     blocked.add(Signal::SIGCHLD);
     blocked.thread_block().unwrap();
-    hear_of_children();
+    route_child_signals();
     let (mut seen, mut left) = (0, 0);
     for number in 0..CYCLES {
         let (calls, is_out) = cycle(pid, &image, Duration::from_micros(300 * (number as u64 % 7)));
@@ -145,8 +147,8 @@ fn a_thousand_times_tagged_and_let_go() {
     assert!(there == image.text[0].bytes);
     let ours = mappings(pid).unwrap();
     let ours = ours.iter().filter(|one| one.path.to_string_lossy().contains("hmtt-tag")).count();
-    assert!(ours <= left, "{ours} mappings of ours, {left} times something had to stay");
-    assert!(left * 10 < CYCLES, "{left} of {CYCLES} times something had to stay");
+    assert!(ours <= left, "{ours} mappings of tags, {left} times memory had to stay");
+    assert!(left * 10 < CYCLES, "{left} of {CYCLES} times memory had to stay");
 
     assert!(seen > 0, "no call was seen in any of {CYCLES} times");
     drop(child.stdin.take());

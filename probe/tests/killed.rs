@@ -1,38 +1,38 @@
-//! A running program whose controller is killed before each of its system calls, one time after the other, and that
-//! notices nothing.
+//! Kills the controller of a running program at many different system calls of the controller: the program must not be
+//! affected.
 
-mod lives;
 mod state;
+mod workload;
 
 use std::path::Path;
 use std::process::Command;
 
-use hmtt_probe::control::{Abandoned, LogOutput, Output, Start, Tagged, follow};
+use hmtt_probe::control::{AbandonedTags, LogOutput, Output, Start, Tagged, follow};
 use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::Process;
 use hmtt_probe::selection::Selection;
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
-use lives::Lives;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use state::State;
+use workload::Workload;
 
-/// Controllers that are killed, for each way of tagging each program.
+/// Number of controllers that are killed, for each way of tagging each program.
 const KILLS: usize = 90;
-/// Calls between two moments at which a controller is killed that follows a program which gets signals: less than one
-/// signal takes, and no divisor of that.
+/// Number of system calls from one moment of killing to the next, for a controller that follows a program which
+/// receives signals: less than one signal takes, and no divisor of that.
 const STEP: usize = 11;
-/// How often it is tried to take everything out.
+/// Most attempts to remove all tags.
 const TRIES: usize = 100;
-/// What a controller says when it cannot tag.
+/// Exit status of a controller that cannot tag.
 const FAILED: i32 = 9;
 
-/// Builds the program; `None` when skipped.
+/// Builds the program; `None` if there is no compiler.
 fn build(folder: &Path) -> Option<Image> {
-    let (source, program) = (folder.join("lives.c"), folder.join("lives"));
-    std::fs::write(&source, lives::SOURCE).unwrap();
+    let (source, program) = (folder.join("workload.c"), folder.join("workload"));
+    std::fs::write(&source, workload::SOURCE).unwrap();
     let mut compiler = Command::new("cc");
     match compiler.args(["-O2", "-pthread", "-o"]).args([&program, &source]).status() {
         Err(error) => {
@@ -51,11 +51,11 @@ fn build(folder: &Path) -> Option<Image> {
 enum Work {
     Count,
     Log,
-    /// Takes out what another one has left.
+    /// Removes the tags that another controller has left.
     Clean,
 }
 
-/// Tags it, for ever.
+/// Tags a process and follows it until this controller is killed.
 fn control(pid: Pid, image: Image, output: Output) -> i32 {
     let tagged = Process::attach(pid)
         .map_err(Into::into)
@@ -65,38 +65,39 @@ fn control(pid: Pid, image: Image, output: Output) -> i32 {
     FAILED
 }
 
-/// Takes out what a killed controller has left.
+/// Removes the tags that a killed controller has left.
 fn clean(pid: Pid) -> i32 {
-    Abandoned::find(Process::attach(pid).unwrap()).unwrap().restore().unwrap();
+    AbandonedTags::find(Process::attach(pid).unwrap()).unwrap().restore().unwrap();
     0
 }
 
-/// The same, until nothing is left: a handler may have to return first.
+/// Removes the tags until no memory of tags remains: a signal handler may have to return first.
 fn clean_all(pid: Pid) {
     let is_clean = || {
-        let abandoned = Abandoned::find(Process::attach(pid).unwrap()).unwrap();
+        let abandoned = AbandonedTags::find(Process::attach(pid).unwrap()).unwrap();
         abandoned.restore().unwrap().is_nothing()
     };
-    assert!((0..TRIES).any(|_| is_clean()), "something stays");
+    assert!((0..TRIES).any(|_| is_clean()), "memory of tags remains");
 }
 
 /// When a controller is killed: at the beginning of one of its system calls.
 #[derive(Clone, Copy)]
 enum Moment {
-    /// This one, counted from 1, or the first by which it waits for what the program does.
+    /// At this system call, counted from 1, or at the first `rt_sigtimedwait`, by which it waits for events of the
+    /// program.
     Beginning(usize),
-    /// So many after that one.
+    /// So many system calls after the first `rt_sigtimedwait`.
     Following(usize),
 }
 
-/// Does something, and is killed at some moment. How many system calls there were.
-fn killed(lives: &Lives, work: Work, moment: Moment) -> usize {
+/// Runs a controller and kills it at some moment. Returns the number of system calls that it has made.
+fn killed(workload: &Workload, work: Work, moment: Moment) -> usize {
     let (is_timed, when_full) = (false, WhenFull::Drop);
     let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
     let file = tempfile::tempfile().unwrap();
     let log = Output::Log(LogOutput { file, shape, map_id: [0; 8], marks: None });
-    let (pid, image) = (lives.pid(), lives.image.clone());
-    // SAFETY: our other thread only waits for this one, and holds no lock.
+    let (pid, image) = (workload.pid(), workload.image.clone());
+    // SAFETY: the other thread of this process only waits for this one, and holds no lock.
     let child = match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             ptrace::traceme().unwrap();
@@ -106,7 +107,7 @@ fn killed(lives: &Lives, work: Work, moment: Moment) -> usize {
                 Work::Log => control(pid, image, log),
                 Work::Clean => clean(pid),
             };
-            // SAFETY: what the parent has registered is not for us.
+            // SAFETY: exit handlers of the parent must not run in the child.
             unsafe { libc::_exit(status) }
         }
         ForkResult::Parent { child } => child,
@@ -148,44 +149,44 @@ fn killed(lives: &Lives, work: Work, moment: Moment) -> usize {
 }
 
 #[test]
-fn a_program_outlives_its_controller_whenever_it_is_killed() {
+fn a_program_survives_its_controller_whenever_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let Some(image) = build(folder.path()) else { return };
     for words in [&[][..], &["computes"]] {
-        let mut lives = Lives::start(image.clone(), words);
-        if let Err(error) = Process::attach(lives.pid()).and_then(Process::detach) {
+        let mut workload = Workload::start(image.clone(), words);
+        if let Err(error) = Process::attach(workload.pid()).and_then(Process::detach) {
             eprintln!("skipped: {error}");
-            lives.end();
+            workload.end();
             return;
         }
-        let before = State::of(lives.pid());
+        let before = State::of(workload.pid());
         for work in [Work::Count, Work::Log] {
-            let calls = killed(&lives, work, Moment::Beginning(usize::MAX));
-            lives.answer(1);
+            let calls = killed(&workload, work, Moment::Beginning(usize::MAX));
+            workload.answer(1);
             for number in 0..KILLS {
                 let last = 1 + number * calls / (KILLS - 1);
-                killed(&lives, work, Moment::Beginning(last));
-                lives.answer(number as u8);
+                killed(&workload, work, Moment::Beginning(last));
+                workload.answer(number as u8);
                 if number % 3 == 1 {
-                    killed(&lives, Work::Clean, Moment::Beginning(1 + number * 7 % 400));
-                    lives.answer(number as u8);
+                    killed(&workload, Work::Clean, Moment::Beginning(1 + number * 7 % 400));
+                    workload.answer(number as u8);
                 }
                 if number % 3 != 0 {
-                    clean(lives.pid());
-                    assert!(lives.is_plain());
-                    lives.answer(!number as u8);
+                    clean(workload.pid());
+                    assert!(workload.has_original_code());
+                    workload.answer(!number as u8);
                 }
             }
             let gets_signals = !words.is_empty();
             for number in (0..KILLS / 3).filter(|_| gets_signals) {
-                killed(&lives, work, Moment::Following(STEP * number));
-                lives.answer(number as u8);
+                killed(&workload, work, Moment::Following(STEP * number));
+                workload.answer(number as u8);
             }
-            clean_all(lives.pid());
-            assert!(lives.is_plain());
-            let after = State::of(lives.pid());
+            clean_all(workload.pid());
+            assert!(workload.has_original_code());
+            let after = State::of(workload.pid());
             assert!(before == after, "{}", before.difference(&after));
         }
-        lives.end();
+        workload.end();
     }
 }

@@ -52,7 +52,7 @@ impl Auto {
                 end::leave(*tagged, ending)?.follow(false);
                 Ok(None)
             }
-            Sampled::Seen(process, samples) => {
+            Sampled::Finished(process, samples) => {
                 let chosen = worth(image, &selection, &samples, count);
                 if chosen.is_empty() {
                     process.detach()?;
@@ -74,7 +74,7 @@ fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) 
         .map(|(function, _)| function)
         .filter(|function| function.size >= LEAST_BYTES && selection.matches(function, None));
     let mut good: Vec<(u64, &Function)> =
-        good.map(|function| (samples.of(function), function)).collect();
+        good.map(|function| (samples.count_in(function), function)).collect();
     good.retain(|(hits, _)| *hits != 0);
     good.sort_by_key(|(hits, function)| (std::cmp::Reverse(*hits), function.start));
     good.truncate(count);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hmtt_probe::control::{Abandoned, controller};
+use hmtt_probe::control::{AbandonedTags, controller};
 use hmtt_probe::ptrace::{Process, command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,7 +18,7 @@ pub fn run(pid: Pid) -> Result<()> {
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
         None => {
-            let abandoned = Abandoned::find(Process::attach(pid)?)?;
+            let abandoned = AbandonedTags::find(Process::attach(pid)?)?;
             let is_nothing = abandoned.is_nothing();
             // What is left of calls that were made for tags is taken out even so.
             let left = abandoned.restore()?;

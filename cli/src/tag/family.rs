@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use hmtt_format::escape;
 use hmtt_probe::control::{
-    Ending, Keeper, LogSummary, Output, Start, TagError, Tagged, follow_all,
+    Ending, LogSummary, Output, Start, TagError, Tagged, TraceObserver, follow_all,
 };
 use hmtt_probe::ptrace::PtraceError;
 use hmtt_probe::selection::Selection;
@@ -180,7 +180,7 @@ impl<'a> Keeping<'a> {
     }
 }
 
-impl Keeper for Keeping<'_> {
+impl TraceObserver for Keeping<'_> {
     fn changed(&mut self, tagged: &Tagged) {
         let map = self.open.get(&tagged.pid()).and_then(|(_, opened)| opened.map.as_ref());
         let saved = map.map_or(Ok(()), |map| map.save(tagged, None));
@@ -219,7 +219,7 @@ impl Keeper for Keeping<'_> {
         eprintln!("hmtt: warning: process {pid}, {program}, goes on untagged: {why}");
     }
 
-    fn unused(&mut self, pid: Pid) {
+    fn output_unused(&mut self, pid: Pid) {
         if let Some((_, opened)) = self.open.remove(&pid) {
             opened.remove();
         }

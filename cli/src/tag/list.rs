@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use hmtt_format::escape;
 use hmtt_probe::control::{bias, compare};
-use hmtt_probe::disassembly::{Disassembly, Known, Refusal, Rewrite, Site, SiteKind};
+use hmtt_probe::disassembly::{Disassembly, FileIndex, Refusal, Rewrite, Site, SiteKind};
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::ptrace::{Mapping, Memory, code_files, open_mapped, program_mapping};
 use hmtt_probe::selection::Selection;
@@ -53,10 +53,10 @@ pub fn run(arguments: &List) -> Result<()> {
     let objects = objects(&arguments.program, &selection)?;
     rules::check(&selection, &objects[0].image)?;
     for Object { image, library, .. } in &objects[1..] {
-        selection.note(&image.functions, library.as_deref());
+        selection.record_matches(&image.functions, library.as_deref());
     }
     rules::warn_of_libraries(&selection);
-    if selection.is_finer(false) {
+    if selection.has_granularity_rules(false) {
         return blocks::list(&objects[0].image, &selection, arguments.json);
     }
     let listings = || objects.iter().map(|object| Listing::of(object, &selection));
@@ -143,7 +143,7 @@ impl<'a> Listing<'a> {
         let library = object.library.as_deref();
         let chosen = image.functions.iter().filter(|one| selection.matches(one, library));
         let chosen: Vec<&Function> = chosen.collect();
-        let known = Known::of(image);
+        let known = FileIndex::new(image);
         let disassembly = Disassembly::new(image, &known);
         let rewrites = disassembly.rewrites(&chosen, true);
         let chosen = chosen.into_iter().zip(rewrites).collect();
@@ -170,7 +170,7 @@ impl<'a> Listing<'a> {
 
     /// Whether data hold the address of a function: it can be called without being named.
     fn is_pointed_at(&self, function: &Function) -> bool {
-        self.object.image.reached.binary_search(&function.start).is_ok()
+        self.object.image.indirect_targets.binary_search(&function.start).is_ok()
     }
 
     fn print(&self, output: &mut impl Write) -> io::Result<()> {

@@ -8,7 +8,7 @@ use hmtt_probe::selection::{Selection, Unmatched, near_misses};
 /// Looks for rules that match no function of the program. Those that include are errors, those that exclude are warned
 /// of; what chooses from libraries is known only when they are there.
 pub fn check(selection: &Selection, image: &Image) -> Result<()> {
-    selection.note(&image.functions, None);
+    selection.record_matches(&image.functions, None);
     let unmatched = selection.unmatched().into_iter().filter(|one| !one.is_of_library);
     for Unmatched { rule, excludes, .. } in unmatched {
         let path = escape::name(&image.path.display().to_string()).to_string();

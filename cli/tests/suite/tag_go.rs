@@ -173,7 +173,7 @@ fn what_the_runtime_looks_at_is_not_tagged() {
     {
         assert_eq!(
             refused(&format!("runtime.{name}")),
-            "Go's runtime looks at its addresses",
+            "Go's runtime depends on its addresses",
             "{name}"
         );
     }

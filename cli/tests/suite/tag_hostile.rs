@@ -179,7 +179,11 @@ fn a_log_drops_what_it_may_not_wait_for() {
     for how in ["k", "t", "e"] {
         let tagged = run_restrained(&program, &options, how);
         assert_eq!(tagged.stdout, b"ready\nrestrained\nend\n", "{how}: {}", errors(&tagged));
-        assert!(errors(&tagged).contains("drop what does not fit"), "{how}: {}", errors(&tagged));
+        assert!(
+            errors(&tagged).contains("drop records that do not fit"),
+            "{how}: {}",
+            errors(&tagged)
+        );
         assert!(errors(&tagged).contains("were dropped"), "{how}: {}", errors(&tagged));
     }
     // Filters that allow it change nothing.

@@ -1,7 +1,7 @@
 //! `hmtt tag attach` killed at any moment, again and again: the program lives on, and can be restored and tagged.
 
-#[path = "../../../probe/tests/lives/mod.rs"]
-mod lives;
+#[path = "../../../probe/tests/workload/mod.rs"]
+mod workload;
 
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hmtt_probe::control::controller;
 use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::Process;
-use lives::Lives;
+use workload::Workload;
 
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
@@ -18,7 +18,7 @@ use crate::{scratch, skipped};
 /// For each way of tagging each program.
 const KILLS: u32 = 40;
 
-impl Lives {
+impl Workload {
     /// Begins to tag it.
     fn attach(&self, sink: &str) -> Child {
         let output = scratch(&format!("tag-lives-{}", self.pid()));
@@ -40,7 +40,7 @@ impl Lives {
         let output = hmtt_tag(&["detach", &self.pid().to_string()]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() || text.contains("has no tags"), "{text}");
-        assert!(self.is_plain());
+        assert!(self.has_original_code());
     }
 }
 
@@ -64,49 +64,49 @@ fn kill(mut tag: Child) {
 
 #[test]
 fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
-    let Some(program) = build("tag-lives", lives::SOURCE, &[]) else { return };
+    let Some(program) = build("tag-lives", workload::SOURCE, &[]) else { return };
     for words in [&[][..], &["computes"]] {
-        let mut lives = Lives::start(Image::read(&program).unwrap(), words);
-        if let Err(error) = Process::attach(lives.pid()).and_then(Process::detach) {
+        let mut workload = Workload::start(Image::read(&program).unwrap(), words);
+        if let Err(error) = Process::attach(workload.pid()).and_then(Process::detach) {
             skipped(error);
-            return lives.end();
+            return workload.end();
         }
         for sink in ["count", "log"] {
-            let mut tag = lives.attach(sink);
-            lives.wait_for(&mut tag);
+            let mut tag = workload.attach(sink);
+            workload.wait_for(&mut tag);
             let start = Instant::now();
-            while lives.is_plain() {
+            while workload.has_original_code() {
                 assert!(tag.try_wait().unwrap().is_none(), "{}", error_of(&mut tag));
             }
             let time = start.elapsed();
             kill(tag);
             for number in 0..KILLS {
-                let mut tag = lives.attach(sink);
+                let mut tag = workload.attach(sink);
                 // Before it begins, while it tags, and long after.
                 if number > 3 {
-                    lives.wait_for(&mut tag);
+                    workload.wait_for(&mut tag);
                 }
                 spin(time * number / (KILLS / 2));
                 kill(tag);
-                lives.answer(number as u8);
+                workload.answer(number as u8);
                 if number % 3 != 0 {
-                    lives.detach();
-                    lives.answer(!number as u8);
+                    workload.detach();
+                    workload.answer(!number as u8);
                 }
             }
-            lives.detach();
+            workload.detach();
         }
         // And once with nobody killed.
-        let counts = scratch("tag-lives.json");
-        let words = ["attach", "-o", counts.to_str().unwrap(), &lives.pid().to_string()];
+        let counts = scratch("tag-workload.json");
+        let words = ["attach", "-o", counts.to_str().unwrap(), &workload.pid().to_string()];
         let tag = hmtt_tag(&words).spawn().unwrap();
-        while lives.is_plain() {
-            lives.answer(0);
+        while workload.has_original_code() {
+            workload.answer(0);
         }
-        lives.answer(1);
-        lives.detach();
+        workload.answer(1);
+        workload.detach();
         assert!(tag.wait_with_output().unwrap().status.success());
         assert!(calls(&counts)["leaf"] > 0);
-        lives.end();
+        workload.end();
     }
 }

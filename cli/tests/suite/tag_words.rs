@@ -226,7 +226,7 @@ fn output_that_cannot_be_created_is_an_error_before_the_program_runs() {
 fn what_is_no_process_that_can_be_tagged_is_named() {
     refused(
         &["attach", "2147483647"],
-        &["process 2147483647", "there is no process of this number"],
+        &["process 2147483647", "there is no process with this number"],
     );
     let mut zombie = Command::new("true").spawn().unwrap();
     let pid = zombie.id().to_string();
@@ -248,7 +248,7 @@ fn what_is_no_process_that_can_be_tagged_is_named() {
     drop(end);
     thread.join().unwrap();
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-        refused(&["attach", "2"], &["it is a thread of the kernel"]);
+        refused(&["attach", "2"], &["it is a kernel thread"]);
     } else {
         crate::skipped("no threads of the kernel are seen here");
     }

@@ -11,7 +11,7 @@ mod text;
 mod unwound;
 mod walk;
 
-use hmtt_probe::disassembly::{Disassembly, Known, Rewrite};
+use hmtt_probe::disassembly::{Disassembly, FileIndex, Rewrite};
 use hmtt_probe::elf::Function;
 use hmtt_probe::stubs::{Changes, Stubs};
 pub(crate) use program::DATA;
@@ -34,15 +34,16 @@ struct Tagged<'a> {
 /// Tags all functions, in each of which it sees what the script says.
 pub fn check(bytes: &[u8]) {
     let Some(program) = Program::of(bytes) else { return };
-    let known = Known::of(&program.image);
+    let known = FileIndex::new(&program.image);
     let disassembly = Disassembly::new(&program.image, &known);
     text::check_calls(&program, disassembly.calls());
     disassembly.sites();
     let mut functions: Vec<&Function> = program.image.functions.iter().collect();
     // Whoever has no stubs after all has changed nothing: the others are looked at once more.
     loop {
-        let chosen: Vec<_> = functions.iter().map(|one| (*one, program.grain(one.start))).collect();
-        let rewrites = disassembly.finer_rewrites(&chosen, program.sink.exits());
+        let chosen: Vec<_> =
+            functions.iter().map(|one| (*one, program.granularity(one.start))).collect();
+        let rewrites = disassembly.rewrites_with_granularity(&chosen, program.sink.exits());
         assert_eq!(rewrites.len(), chosen.len());
         let accepted = functions.iter().copied().zip(rewrites);
         let accepted: Vec<(&Function, Rewrite)> =
@@ -70,7 +71,7 @@ fn add<'a>(
     for (function, rewrite) in accepted {
         let Ok(changes) = stubs.add(rewrite, function.start, next) else { continue };
         let (number, rewrite) = (next, rewrite.clone());
-        next += 1 + rewrite.seen_blocks().count() as u32;
+        next += 1 + rewrite.tagged_blocks().count() as u32;
         tagged.push(Tagged { function, number, rewrite, changes });
     }
     if tagged.len() == accepted.len() {
@@ -82,7 +83,7 @@ fn add<'a>(
 
 /// Memory is linear in the code, and no more than was reserved.
 fn bounds(program: &Program, stubs: &Stubs, tagged: &[Tagged]) {
-    let room: u64 = tagged.iter().map(|one| Stubs::room(&one.rewrite, program.sink)).sum();
+    let room: u64 = tagged.iter().map(|one| Stubs::max_bytes(&one.rewrite, program.sink)).sum();
     let bytes = stubs.code().len() as u64;
     assert!(bytes <= room + SHARED_BYTES, "{bytes} bytes, {room} reserved");
     let regions =

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
-use hmtt_probe::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
+use hmtt_probe::stubs::unfinished_tag::{
+    TagRegisters, ThreadMemory, UNFINISHED_BYTES, UnfinishedTag,
+};
 use hmtt_probe::stubs::{Sink, TagPlace, Tags};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
 
@@ -20,7 +22,7 @@ const TIME: u64 = 0x1122_3344_5566_7788;
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Bytes(BTreeMap<u64, u8>);
 
-impl Memory for Bytes {
+impl ThreadMemory for Bytes {
     fn read(&self, address: u64) -> Option<u64> {
         let byte = |at: u64| self.0.get(&address.wrapping_add(at)).copied().unwrap_or_default();
         Some(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(byte)))
@@ -55,10 +57,17 @@ pub fn check(bytes: &[u8]) {
 fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
     let [one, other] =
         [0, 8].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes")));
-    let mut state =
-        State { rip: AT, rsp: one, rax: other, rdx: one, r11: other, rflags: one, gs: other };
-    let code = &code[..code.len().min(REST_BYTES)];
-    if let Some(rest) = Rest::of(code, &state, shape) {
+    let mut state = TagRegisters {
+        rip: AT,
+        rsp: one,
+        rax: other,
+        rdx: one,
+        r11: other,
+        rflags: one,
+        gs: other,
+    };
+    let code = &code[..code.len().min(UNFINISHED_BYTES)];
+    if let Some(rest) = UnfinishedTag::decode(code, &state, shape) {
         let mut memory = Bytes::default();
         let done = rest.run(&mut state, TIME, &mut memory);
         // Every instruction writes 8 bytes at most.
@@ -77,14 +86,21 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let found = found.expect("a tag looks for its place") + 1;
     let r11 = CHUNK + 0x1000 + record % shape.capacity() * shape.record_bytes();
     let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
-    let start =
-        State { rip: all[found].ip(), rsp: STACK - down, rax: 1, rdx: 2, r11, rflags: 0, gs: SLOT };
+    let start = TagRegisters {
+        rip: all[found].ip(),
+        rsp: STACK - down,
+        rax: 1,
+        rdx: 2,
+        r11,
+        rflags: 0,
+        gs: SLOT,
+    };
     let mut memory = Bytes::default();
     memory.write(SLOT, &r11.to_le_bytes());
     memory.write(start.rsp - 8, &3u64.to_le_bytes());
-    let rest = |state: &State| {
+    let rest = |state: &TagRegisters| {
         let code = &code[(state.rip - AT) as usize..];
-        Rest::of(&code[..code.len().min(REST_BYTES)], state, shape)
+        UnfinishedTag::decode(&code[..code.len().min(UNFINISHED_BYTES)], state, shape)
     };
     let whole = rest(&start).expect("it has found its place");
     let (mut state, mut expected) = (start, memory.clone());

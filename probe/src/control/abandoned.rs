@@ -1,10 +1,11 @@
-//! Finds the tags that a killed controller has left in a process, and takes them out; and who the controller is, if
-//! it lives.
+//! Finds and removes the tags that a killed controller has left in a process, and reports whether a process has a
+//! controller.
 //!
-//! What was overwritten and added is in the memory that the process shares with its controller
-//! ([`crate::stubs::layout`]); [`records`] reads it. The process can have written anything there. Invariant: what is
-//! changed in the process is only what is as that memory says, in mappings that are the process's own; and the work
-//! is bounded by what the process really has mapped, whatever the memory says.
+//! The memory that the process shared with its controller ([`crate::stubs::layout`]) records what was overwritten and
+//! which memory was added; [`records`] reads it. The process may have written anything there.
+//!
+//! Invariant: only places whose contents match the record, in the process's own mappings, are changed. The work is
+//! bounded by what the process has mapped, whatever the memory claims.
 
 pub(crate) mod records;
 
@@ -14,17 +15,17 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::TagError;
-use super::leave::{self, Left};
-use super::shared::backing::is_ours;
+use super::removal::{self, RemainingMemory};
+use super::shared::backing::is_tag_memory;
 use crate::ptrace::{Mapping, Process, PtraceError, mappings, tracer};
 use crate::stubs::layout::header;
 use records::{Place, Records};
 
-/// How long a signal handler that has interrupted a stub is waited for, and how often it is looked.
+/// How long to wait for a signal handler that has interrupted a stub, and the time between checks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The process that traces another one; `None` if nobody does.
+/// ID of the process that traces a process; `None` if no process does.
 ///
 /// # Errors
 /// [`PtraceError::Ended`] if there is no such process.
@@ -33,38 +34,38 @@ pub fn controller(pid: Pid) -> Result<Option<Pid>, PtraceError> {
     Ok(Some(tracer).filter(|tracer| tracer.as_raw() != 0))
 }
 
-/// A process that may still have tags that nobody looks after.
+/// A process that may have tags without a controller.
 #[derive(Debug)]
-pub struct Abandoned {
+pub struct AbandonedTags {
     process: Process,
-    /// Places that are still overwritten, in the order in which they were.
+    /// Places that are still overwritten, in the order in which they were overwritten.
     places: Vec<Place>,
-    /// Memory for stubs.
+    /// Memory areas that hold stubs.
     areas: Vec<Range<u64>>,
-    /// Memory that was shared.
+    /// Memory that was shared with the controller.
     shared: Vec<Range<u64>>,
-    /// Descriptors of it that were not closed.
+    /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
 }
 
-impl Abandoned {
-    /// Finds the tags in a process whose threads all stand still.
+impl AbandonedTags {
+    /// Finds the tags in a process whose threads are all stopped.
     ///
     /// # Errors
-    /// [`TagError::Ptrace`]
+    /// [`TagError::Ptrace`] if the process cannot be read.
     pub fn find(process: Process) -> Result<Self, TagError> {
         let files = descriptors(process.pid);
         let mapped = mappings(process.pid)?;
-        let Records { places, areas, shared, .. } = Records::of(&process, &mapped)?;
-        Ok(Abandoned { process, places, areas, shared, files })
+        let Records { places, areas, shared, .. } = Records::read(&process, &mapped)?;
+        Ok(AbandonedTags { process, places, areas, shared, files })
     }
 
-    /// How many places are overwritten.
+    /// Number of places that are overwritten.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is nothing to be taken out.
+    /// Whether the process has no tags and no memory of tags.
     pub fn is_nothing(&self) -> bool {
         self.places.is_empty()
             && self.areas.is_empty()
@@ -72,52 +73,52 @@ impl Abandoned {
             && self.files.is_empty()
     }
 
-    /// Takes the tags out and lets the process go. Places that are no more, in libraries that have been
-    /// unloaded, are left out; memory that something may still lead to stays, which comes back.
+    /// Removes the tags and detaches from the process. Places in libraries that have been unloaded are left out.
+    /// Returns the memory that remains because a thread may return to it.
     ///
     /// # Errors
-    /// [`TagError::Ptrace`]
-    pub fn restore(mut self) -> Result<Left, TagError> {
-        let left = self.take_out()?;
+    /// [`TagError::Ptrace`] if the process cannot be changed.
+    pub fn restore(mut self) -> Result<RemainingMemory, TagError> {
+        let left = self.remove_tags()?;
         self.process.detach()?;
         Ok(left)
     }
 
-    /// Takes the tags out, with all memory that was added, and gives the process back, whose threads all
-    /// stand still.
+    /// Removes the tags with all their memory, and returns the process, whose threads are all stopped.
     ///
     /// # Errors
-    /// [`TagError::Inside`] if the memory is still needed after a while.
-    pub(super) fn make_way(mut self) -> Result<Process, TagError> {
+    /// [`TagError::StillInUse`] if the memory is still in use after [`PATIENCE`].
+    pub(super) fn take_over(mut self) -> Result<Process, TagError> {
         let start = Instant::now();
         loop {
-            match self.take_out()? {
-                Left::Nothing => return Ok(self.process),
-                Left::Forbidden(error) => return Err(error.into()),
-                Left::InUse if start.elapsed() > PATIENCE => {
-                    return Err(TagError::Inside(self.process.pid));
+            match self.remove_tags()? {
+                RemainingMemory::Nothing => return Ok(self.process),
+                RemainingMemory::Forbidden(error) => return Err(error.into()),
+                RemainingMemory::InUse if start.elapsed() > PATIENCE => {
+                    return Err(TagError::StillInUse(self.process.pid));
                 }
-                Left::InUse => {}
+                RemainingMemory::InUse => {}
             }
-            let (pid, treatment) = (self.process.pid, self.process.treatment);
+            let (pid, risk_policy) = (self.process.pid, self.process.risk_policy);
             self.process.detach()?;
             std::thread::sleep(PAUSE);
             self.process = Process::attach(pid)?;
-            self.process.treatment = treatment;
+            self.process.risk_policy = risk_policy;
         }
     }
 
-    /// Takes the tags out. What is left of their memory.
-    fn take_out(&mut self) -> Result<Left, TagError> {
+    /// Removes the tags. Returns the memory that remains.
+    fn remove_tags(&mut self) -> Result<RemainingMemory, TagError> {
         if !self.places.is_empty() {
             for memory in &self.shared {
-                // Nobody waits for a controller then. Damage is no reason to leave tags in.
+                // From now on no thread waits for a controller. Writing may fail in damaged memory; the tags are
+                // removed even so.
                 for word in [header::DEAD, header::GIVEN_UP] {
                     let _ = self.process.write(memory.start + word, &1u32.to_le_bytes());
                 }
             }
         }
-        // The last that was overwritten is the first to be as it was.
+        // Places are restored in reverse order.
         while let Some(Place { address, original }) = self.places.last() {
             self.process.write(*address, original)?;
             self.places.pop();
@@ -127,34 +128,36 @@ impl Abandoned {
             self.process.clear_sites()?;
         }
         if self.is_nothing() {
-            return Ok(Left::Nothing);
+            return Ok(RemainingMemory::Nothing);
         }
         if !can_call {
-            return Ok(Left::InUse);
+            return Ok(RemainingMemory::InUse);
         }
         for file in &self.files {
             let close = (libc::SYS_close, "close the shared memory's file");
             match self.process.call(close, [*file, 0, 0, 0, 0, 0]) {
-                Err(error @ PtraceError::Forbidden { .. }) => return Ok(Left::Forbidden(error)),
+                Err(error @ PtraceError::Forbidden { .. }) => {
+                    return Ok(RemainingMemory::Forbidden(error));
+                }
                 closed => drop(closed?),
             }
         }
         self.files.clear();
-        leave::leave(&mut self.process, &self.areas, &self.shared)
+        removal::unmap(&mut self.process, &self.areas, &self.shared)
     }
 }
 
-/// Descriptors that a process has of memory to share.
+/// Descriptors of memory shared with tags that a process has open.
 fn descriptors(pid: Pid) -> Vec<u64> {
     let folder = std::fs::read_dir(format!("/proc/{pid}/fd"));
     let is_shared = |entry: &std::fs::DirEntry| {
-        std::fs::read_link(entry.path()).is_ok_and(|path| is_ours(&path))
+        std::fs::read_link(entry.path()).is_ok_and(|path| is_tag_memory(&path))
     };
     let ours = folder.into_iter().flatten().flatten().filter(is_shared);
     ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process has memory that tags need, whoever has put them in.
+/// Whether a process has memory of tags, from any controller.
 pub(super) fn is_tagged(mapped: &[Mapping]) -> bool {
-    mapped.iter().any(|one| is_ours(&one.path))
+    mapped.iter().any(|one| is_tag_memory(&one.path))
 }

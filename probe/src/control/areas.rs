@@ -1,21 +1,21 @@
-//! Maps memory for stubs in a process, so that whoever finds it later knows whose it is.
+//! Maps memory for stubs in a process, and marks it so that a later controller recognises it.
 //!
-//! An area is noted in the shared memory before it is mapped, and its last [`COOKIE_BYTES`] bytes are a cookie that
-//! the header of the shared memory has as well. A later controller takes for ours what is noted and either has the
-//! cookie or, if the controller died before it was written, is still empty.
+//! An area is recorded in the shared memory before it is mapped. Its last [`COOKIE_BYTES`] bytes are a cookie that is
+//! also in the header of the shared memory. A later controller accepts a recorded area if it has the cookie, or if it
+//! is still empty because the controller was killed before it wrote the cookie.
 
 use std::ops::Range;
 
 use super::TagError;
-use super::loaded::{self, Loaded};
+use super::loaded::{self, LoadedFile};
 use super::shared::Shared;
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::{MAGIC, PAGE_BYTES};
 
-/// Bytes of an area that are no room for stubs.
+/// Bytes at the end of an area that hold the cookie.
 pub(super) const COOKIE_BYTES: u64 = 16;
 
-/// What an area of the shared memory with this cookie ends with.
+/// Last bytes of an area, for a cookie of the shared memory.
 pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
     let mut bytes = [0; COOKIE_BYTES as usize];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -23,20 +23,21 @@ pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
     bytes
 }
 
-/// Maps memory for so many bytes of instructions near a program, not writable.
+/// Maps an area for so many bytes of code near a program. The process cannot write to it.
 ///
 /// # Errors
-/// [`TagError::Answer`] if the process does not have it where it says; nothing was written there.
+/// [`TagError::NoFreeRange`] if there is no free memory near the program; [`TagError::Answer`] if the area is not where
+/// the process reports it, nothing was written then.
 pub(super) fn reserve(
     process: &mut Process,
     shared: &Shared,
-    loaded: &Loaded,
+    loaded: &LoadedFile,
     bytes: u64,
 ) -> Result<Range<u64>, TagError> {
     reserve_in(process, shared, |mapped, bytes| loaded.gap(mapped, bytes), bytes)
 }
 
-/// The same near an address.
+/// Maps an area near an address.
 ///
 /// # Errors
 /// As of [`reserve`].
@@ -57,10 +58,10 @@ fn reserve_in(
 ) -> Result<Range<u64>, TagError> {
     let pid = process.pid;
     let bytes = (bytes + COOKIE_BYTES).next_multiple_of(PAGE_BYTES);
-    let no_room = TagError::NoRoom(pid, bytes);
-    let start = gap(&mappings(pid)?, bytes).ok_or(no_room)?;
+    let no_free_range = TagError::NoFreeRange(pid, bytes);
+    let start = gap(&mappings(pid)?, bytes).ok_or(no_free_range)?;
     let area = start..start + bytes;
-    let number = shared.note_area(&area)?;
+    let number = shared.record_area(&area)?;
     let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
     let operation = "map memory for stubs";
@@ -69,14 +70,14 @@ fn reserve_in(
     let mapped = mapped.inspect_err(|_| shared.forget_area(number))?;
     if mapped != start || !mappings(pid)?.iter().any(|one| can_be(one, &area)) {
         shared.forget_area(number);
-        let found = format!("{mapped:x}, where it is not");
+        let found = format!("{mapped:x}, where it is not mapped");
         return Err(TagError::Answer { pid, operation, found });
     }
     process.write(area.end - COOKIE_BYTES, &ending(shared.cookie()))?;
     Ok(area)
 }
 
-/// Whether an area may be in a mapping: of nobody's file, private, and not writable for the process.
+/// Whether an area may be within a mapping: anonymous, private, and not writable for the process.
 pub(super) fn can_be(mapping: &Mapping, area: &Range<u64>) -> bool {
     mapping.executable
         && !mapping.writable

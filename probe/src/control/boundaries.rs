@@ -1,44 +1,44 @@
-//! Finds where a thread in a stub is in the original program: its state at the next [`boundary`], or the one before.
+//! Finds the state of a thread in a stub at the next [`boundary`], or at the one before.
 //!
-//! Reads the thread's stack once, and the code between the start of a tag and the thread. A thread that has left a stub
-//! half, in code that tags share and with all signals blocked, has no boundary.
+//! The thread's stack is read once, and the code from the start of a tag to the thread's position. A thread in code
+//! that tags share, with all signals blocked, has no boundary.
 //!
 //! [`boundary`]: crate::stubs::boundary
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use libc::user_regs_struct;
 
-use super::patch::Patched;
+use super::patch::PatchedFunction;
 use super::{TagError, Tagged};
 use crate::ptrace::Process;
-use crate::stubs::boundary::{Effects, give_back};
-use crate::stubs::unfinished::Memory;
-use crate::stubs::{Sink, switch};
+use crate::stubs::boundary::{Effects, restore_registers};
+use crate::stubs::unfinished_tag::ThreadMemory;
+use crate::stubs::{Sink, chunk_switch};
 
-/// Most steps from where a thread is to a boundary: out of the switch, out of a tag, over jumps.
+/// Most steps from a thread's position to a boundary: out of the chunk switch, out of a tag, over jumps.
 const STEPS: usize = 16;
-/// Bytes of `push qword [rip+disp32]`, of its operation code, and of what it pushes.
+/// Opcode of `push qword [rip+disp32]`, size of the instruction and of the pushed value in bytes.
 const PUSH: [u8; 2] = [0xff, 0x35];
 const PUSH_BYTES: u64 = 6;
 const ADDRESS_BYTES: u64 = 8;
-/// Longest instruction.
+/// Longest instruction, in bytes.
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
-/// Bytes around the stack pointer that tags save registers in, which are read at once: below it and above.
+/// Bytes around the stack pointer that are read at once, where tags save registers: those below it, and all.
 const BELOW: u64 = 128;
 const AROUND: usize = 512;
 
-/// The state of a thread in a stub at a boundary.
+/// State of a thread in a stub at a boundary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Boundary {
-    /// The original registers, but `rip`, which is where the thread goes on.
+    /// The original registers, except `rip`, which is the address of the boundary in the stub.
     pub registers: user_regs_struct,
     /// The original address.
     pub original: u64,
 }
 
-/// The memory of a process, that around a stack pointer read beforehand.
+/// Memory of a process; the part around a stack pointer is read in advance.
 pub(super) struct Stack<'p> {
     process: &'p Process,
     start: u64,
@@ -49,7 +49,7 @@ impl<'p> Stack<'p> {
     pub fn new(process: &'p Process, rsp: u64) -> Self {
         let start = rsp.wrapping_sub(BELOW);
         let mut bytes = vec![0; AROUND];
-        // What is not there is found out word by word.
+        // If a part is not mapped, words are read one by one.
         if process.read(start, &mut bytes).is_err() {
             bytes.clear();
         }
@@ -57,11 +57,12 @@ impl<'p> Stack<'p> {
     }
 }
 
-impl Memory for Stack<'_> {
+impl ThreadMemory for Stack<'_> {
     fn read(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.wrapping_sub(self.start)).ok();
         let word = at.and_then(|at| self.bytes.get(at..)?.first_chunk());
-        word.map(|word| u64::from_le_bytes(*word)).or_else(|| Memory::read(&self.process, address))
+        word.map(|word| u64::from_le_bytes(*word))
+            .or_else(|| ThreadMemory::read(&self.process, address))
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
@@ -69,19 +70,22 @@ impl Memory for Stack<'_> {
         if address < end && self.start < address.wrapping_add(bytes.len() as u64) {
             self.bytes.clear();
         }
-        Memory::write(&mut self.process, address, bytes)
+        ThreadMemory::write(&mut self.process, address, bytes)
     }
 }
 
 impl Tagged {
     /// Whether an address is in memory that was added for tags.
-    pub(super) fn is_ours(&self, address: u64) -> bool {
-        let gates = self.gates.iter().map(|gate| &gate.stubs);
-        self.areas.iter().chain(gates).any(|area| area.contains(&address))
+    pub(super) fn is_tag_memory(&self, address: u64) -> bool {
+        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.stubs);
+        self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
-    pub(super) fn stub_at(&self, address: u64) -> Option<&Patched> {
-        let all = self.patched.iter().chain(self.gates.iter().map(|gate| &gate.patched));
+    pub(super) fn stub_at(&self, address: u64) -> Option<&PatchedFunction> {
+        let all = self
+            .patched
+            .iter()
+            .chain(self.breakpoints.iter().map(|breakpoint| &breakpoint.patched));
         all.into_iter().find(|one| one.stubs.contains(&address))
     }
 
@@ -90,7 +94,7 @@ impl Tagged {
         self.stub_at(address)?.original(address)
     }
 
-    /// The next boundary, or the one before, of a thread in a stub; `None` if none is known.
+    /// The next boundary of a thread in a stub, or the one before; `None` if none is known.
     pub(super) fn boundary(&self, mut registers: user_regs_struct) -> Option<Boundary> {
         for _ in 0..STEPS {
             let rip = registers.rip;
@@ -98,11 +102,11 @@ impl Tagged {
                 registers.rip = restorer.address;
                 return Some(Boundary { registers, original: restorer.address });
             }
-            if !self.is_ours(rip) {
+            if !self.is_tag_memory(rip) {
                 return Some(Boundary { registers, original: rip });
             }
             let Some(patched) = self.stub_at(rip) else {
-                self.leave_shared(&mut registers)?;
+                self.leave_shared_code(&mut registers)?;
                 continue;
             };
             if let Some(original) = patched.original(rip) {
@@ -112,7 +116,7 @@ impl Tagged {
                 self.skip_jump(patched, &mut registers)?;
                 continue;
             };
-            let effects = Effects::of(&self.code(tag.start, rip)?);
+            let effects = Effects::from_code(&self.code(tag.start, rip)?);
             let stack = Stack::new(&self.process, registers.rsp);
             effects.undo(&mut registers, &stack)?;
             registers.rip = if effects.is_done { tag.end } else { tag.start };
@@ -130,29 +134,29 @@ impl Tagged {
         Some(Decoder::with_ip(64, &code, address, DecoderOptions::NONE).decode())
     }
 
-    /// Whether instructions of the program at an address were changed, or have been before.
+    /// Whether the instruction at an address was ever changed by a tag.
     pub(super) fn is_jump(&self, address: u64) -> bool {
         self.jumps.binary_search(&address).is_ok()
     }
 
-    /// Takes note of where instructions are changed.
-    pub(super) fn note_jumps(&mut self, patched: &[Patched]) {
-        let edits = patched.iter().flat_map(Patched::edits);
+    /// Records the addresses of changed instructions.
+    pub(super) fn record_jumps(&mut self, patched: &[PatchedFunction]) {
+        let edits = patched.iter().flat_map(PatchedFunction::edits);
         self.jumps.extend(edits.map(|edit| edit.address));
         self.jumps.sort_unstable();
         self.jumps.dedup();
     }
 
-    /// Where the jump at an address leads.
+    /// Target of the jump at an address.
     pub(super) fn jump_target(&self, address: u64) -> Option<u64> {
         let one = self.instruction(address, address + 5)?;
         (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
             .then(|| one.near_branch_target())
     }
 
-    /// Takes a thread over a jump of the stub's own. Of a moved call, which is a push and a jump, it is taken back
-    /// before the push.
-    fn skip_jump(&self, patched: &Patched, registers: &mut user_regs_struct) -> Option<()> {
+    /// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
+    /// moved back before the push.
+    fn skip_jump(&self, patched: &PatchedFunction, registers: &mut user_regs_struct) -> Option<()> {
         let rip = registers.rip;
         let push = rip.wrapping_sub(PUSH_BYTES);
         if patched.stubs.contains(&push)
@@ -160,7 +164,7 @@ impl Tagged {
             && [*first, *second] == PUSH
         {
             let distance = i32::from_le_bytes(distance.try_into().ok()?);
-            // A push of the program's own reads memory of the program.
+            // A push of the program itself reads memory of the program.
             if patched.stubs.contains(&rip.wrapping_add_signed(distance.into())) {
                 registers.rip = push;
                 registers.rsp = registers.rsp.wrapping_add(ADDRESS_BYTES);
@@ -173,13 +177,13 @@ impl Tagged {
         Some(())
     }
 
-    /// Takes a thread back from code that tags of a log share to the tag it came from. `None` while it has all
-    /// signals blocked.
-    fn leave_shared(&self, registers: &mut user_regs_struct) -> Option<()> {
+    /// Moves a thread from code that the tags of a log share back to the tag that it came from. `None` while all
+    /// signals of the thread are blocked.
+    fn leave_shared_code(&self, registers: &mut user_regs_struct) -> Option<()> {
         let Sink::Log(shape) = self.sink else { return None };
         let rip = registers.rip;
         let area = self.areas.iter().find(|area| area.contains(&rip))?;
-        let code = switch::code(&shape, area.start).ok()?;
+        let code = chunk_switch::code(&shape, area.start).ok()?;
         let at = (rip - area.start) as usize;
         if at >= code.len() {
             let one = self.instruction(rip, area.end)?;
@@ -192,11 +196,11 @@ impl Tagged {
         let calls: Vec<usize> = calls.map(|one| one.ip() as usize).collect();
         if at <= *calls.first()? {
             let stack = Stack::new(&self.process, registers.rsp);
-            Effects::of(&code[..at]).undo(registers, &stack)?;
+            Effects::from_code(&code[..at]).undo(registers, &stack)?;
             registers.rip = registers.r11;
         } else if at > *calls.last()? {
             let stack = Stack::new(&self.process, registers.rsp);
-            give_back(&code[at..], registers, &stack)?;
+            restore_registers(&code[at..], registers, &stack)?;
             registers.orig_rax = NO_CALL;
         } else {
             return None;
@@ -204,18 +208,18 @@ impl Tagged {
         Some(())
     }
 
-    /// Takes threads in stubs to the original code, when the jumps are out; all threads are stopped. `is_left`:
+    /// Moves threads from stubs to the original code after the jumps were removed; all threads are stopped. `is_left`:
     /// whether an address is in a stub that is to be left.
-    pub(super) fn leave_stubs(&self, is_left: impl Fn(u64) -> bool) -> Result<(), TagError> {
-        for (thread, standing) in &self.process.threads {
+    pub(super) fn move_out_of_stubs(&self, is_left: impl Fn(u64) -> bool) -> Result<(), TagError> {
+        for (thread, stop_state) in &self.process.threads {
             let registers = self.process.registers(*thread)?;
-            if !is_left(registers.rip) || !self.is_ours(registers.rip) {
+            if !is_left(registers.rip) || !self.is_tag_memory(registers.rip) {
                 continue;
             }
             let Some(Boundary { registers: at, original: rip }) = self.boundary(registers) else {
                 continue;
             };
-            if let Some(signal) = standing.signal() {
+            if let Some(signal) = stop_state.signal() {
                 self.replace_fault_address(*thread, signal, &registers, rip)?;
             }
             self.process.set_registers(*thread, user_regs_struct { rip, ..at })?;

@@ -1,43 +1,43 @@
-//! Calls of tagged functions to those whose tags cost too much, which are taken out while the process runs.
+//! Removes the tags of functions that cost too much, while the process runs.
 //!
-//! What tags cost is reckoned, not measured: calls of each function in a while, times what a call costs in
-//! the sink, beside the processor time that the process has taken in that while. Functions that are called
-//! most go first: they are small, and a call of theirs tells least.
+//! The cost is estimated, not measured: calls of each function in an interval, times the cost of a call with this
+//! output, compared with the processor time of the process in the interval. The functions with most calls are removed
+//! first: they are small, and a single call of theirs carries least information.
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
-use super::{TagError, Tagged, home, patch};
+use super::{TagError, Tagged, patch, thread_return};
 use crate::ptrace::PtraceError;
 use crate::stubs::Sink;
 
-/// Nanoseconds that the two tags of a call cost, with the jumps: a little more than measured, since the
-/// program's own instructions run less well beside them (docs/benchmarks.md).
+/// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above the measured ones,
+/// because the program's own instructions run less well beside tags (docs/benchmarks.md).
 const COUNT_NS: f64 = 0.7;
 const ORDER_NS: f64 = 3.0;
 const TIME_NS: f64 = 22.0;
-/// Where the share is aimed at when functions are taken out, so that the next ones are not taken at once.
+/// Fraction of the budget that removal aims at, so that functions slightly below it are not removed right afterwards.
 const AIM: f64 = 0.7;
-/// Least processor time that says something, in nanoseconds.
+/// Shortest processor time for an estimate, in nanoseconds.
 const LEAST_NS: f64 = 5e6;
 
-/// What tags may cost.
+/// Limit for the cost of tags.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Of the processor time without them.
+    /// Allowed cost, as a share of the processor time without tags.
     share: f64,
     call_ns: f64,
     clock: ClockId,
-    /// Processor time and calls when the reckoning began.
+    /// Processor time and calls at the start of the interval.
     cpu_ns: f64,
     calls: Vec<u64>,
 }
 
-/// A function that was taken out.
+/// A function whose tags were removed because they cost too much.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TakenOut {
-    /// Which of [`Tagged::functions`].
+pub struct RemovedFunction {
+    /// Index in [`Tagged::functions`].
     pub number: usize,
-    /// How often it was called in a second of processor time, and its blocks began.
+    /// Calls of the function and starts of its blocks, per second of processor time.
     pub calls_per_second: f64,
 }
 
@@ -47,8 +47,8 @@ impl Budget {
         Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
     }
 
-    /// The functions to be taken out now.
-    fn too_much(&mut self, calls: Vec<u64>) -> nix::Result<Vec<TakenOut>> {
+    /// Functions to be removed now.
+    fn over_budget(&mut self, calls: Vec<u64>) -> nix::Result<Vec<RemovedFunction>> {
         let cpu_ns = self.cpu_ns()?;
         let spent = cpu_ns - self.cpu_ns;
         if spent < LEAST_NS {
@@ -60,7 +60,7 @@ impl Budget {
         (self.cpu_ns, self.calls) = (cpu_ns, calls);
         let cost = |calls: u64| calls as f64 * self.call_ns;
         let mut tags: f64 = rates.iter().map(|(calls, _)| cost(*calls)).sum();
-        // The time without tags is what counts.
+        // Processor time without tags.
         let program = (spent - tags).max(spent * 0.1);
         if tags <= self.share * program {
             return Ok(Vec::new());
@@ -72,17 +72,17 @@ impl Budget {
                 break;
             }
             tags -= cost(calls);
-            out.push(TakenOut { number, calls_per_second: calls as f64 * 1e9 / spent });
+            out.push(RemovedFunction { number, calls_per_second: calls as f64 * 1e9 / spent });
         }
         Ok(out)
     }
 }
 
 impl Tagged {
-    /// Keeps what tags cost below a share of the program's processor time.
+    /// Limits the cost of tags to a share of the program's processor time.
     ///
     /// # Errors
-    /// [`TagError::NoBudget`] if the sink does not tell who is called how often.
+    /// [`TagError::NoBudget`] if calls are not counted.
     pub fn set_budget(&mut self, share: f64) -> Result<(), TagError> {
         let call_ns = match self.sink {
             Sink::Count => COUNT_NS,
@@ -100,71 +100,73 @@ impl Tagged {
         Ok(())
     }
 
-    /// What tags may cost.
+    /// The limit, as a share of the processor time without tags.
     pub(super) fn share(&self) -> Option<f64> {
         self.budget.as_ref().map(|budget| budget.share)
     }
 
-    /// The functions to be taken out because tags cost too much; the process runs.
-    pub(super) fn too_much(&mut self) -> Vec<TakenOut> {
-        let is_plain = self.is_plain();
-        let Some(budget) = self.budget.as_mut().filter(|_| !is_plain) else { return Vec::new() };
+    /// Functions to be removed because their tags cost too much; the process runs.
+    pub(super) fn functions_over_budget(&mut self) -> Vec<RemovedFunction> {
+        let is_untagged = self.is_untagged();
+        let Some(budget) = self.budget.as_mut().filter(|_| !is_untagged) else { return Vec::new() };
         let calls = self.collector.calls();
         let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
-        // One that has just ended has no clock any more.
-        let out = budget.too_much(calls).unwrap_or_default();
-        // What unwinders call is needed as long as any tag is.
+        // A process that has just ended has no clock.
+        let out = budget.over_budget(calls).unwrap_or_default();
+        // The function that unwinders call must stay changed as long as any tag exists.
         let stays = |number: usize| self.patched.get(number).is_some_and(|one| one.looks_up);
-        let is_in = |out: &TakenOut| {
-            !stays(out.number) && self.taken_out.iter().all(|one| one.number != out.number)
+        let is_in = |out: &RemovedFunction| {
+            !stays(out.number) && self.removed.iter().all(|one| one.number != out.number)
         };
-        let mut out: Vec<TakenOut> = out.into_iter().filter(is_in).collect();
-        self.add_guests(&mut out);
+        let mut out: Vec<RemovedFunction> = out.into_iter().filter(is_in).collect();
+        self.add_dependents(&mut out);
         out
     }
 
-    /// Takes them out; all threads stand still.
-    pub(super) fn reduce(&mut self, out: Vec<TakenOut>) -> Result<(), TagError> {
-        // A guest is added behind its host, and leaves before.
+    /// Removes the tags of functions; all threads are stopped.
+    pub(super) fn remove_functions(&mut self, out: Vec<RemovedFunction>) -> Result<(), TagError> {
+        // A dependent function is added behind the one it depends on, and removed before it.
         let leaving = out.iter().rev();
         let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
         for one in &leaving {
-            // What the program has overwritten is found again when all tags are taken out.
+            // A jump that the program has overwritten is reported when all tags are removed.
             patch::restore(&self.process, std::slice::from_ref(*one))?;
         }
-        self.leave_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
-        home::go_home(&mut self.process, &leaving)?;
-        self.leave_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
-        self.taken_out.extend(out);
+        self.move_out_of_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        thread_return::return_threads(&mut self.process, &leaving)?;
+        self.move_out_of_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        self.removed.extend(out);
         self.is_changed = true;
         Ok(())
     }
 
-    /// Adds the functions that have jumps where instructions of those that are taken out will be again.
-    fn add_guests(&self, out: &mut Vec<TakenOut>) {
-        let mut looked_at = 0;
-        while let Some(TakenOut { number: host, .. }) = out.get(looked_at).cloned() {
-            looked_at += 1;
+    /// Adds the functions whose jumps are within instructions that will be restored.
+    fn add_dependents(&self, out: &mut Vec<RemovedFunction>) {
+        let mut checked = 0;
+        while let Some(RemovedFunction { number: host, .. }) = out.get(checked).cloned() {
+            checked += 1;
             let Some(host) = self.patched.get(host) else { continue };
             let rate = |number: usize| {
                 let budget = self.budget.as_ref()?;
                 Some(*budget.calls.get(number)? as f64 * 1e9 / budget.cpu_ns)
             };
-            for (number, guest) in self.patched.iter().enumerate() {
-                let is_out = |one: &TakenOut| one.number == number;
-                let stays = !out.iter().chain(&self.taken_out).any(is_out);
-                if stays && !std::ptr::eq(host, guest) && host.hosts(guest) {
+            for (number, dependent) in self.patched.iter().enumerate() {
+                let is_removed = |one: &RemovedFunction| one.number == number;
+                let stays = !out.iter().chain(&self.removed).any(is_removed);
+                if stays && !std::ptr::eq(host, dependent) && host.overlaps_jumps_of(dependent) {
                     let calls_per_second = rate(number).unwrap_or_default();
-                    out.push(TakenOut { number, calls_per_second });
+                    out.push(RemovedFunction { number, calls_per_second });
                 }
             }
         }
     }
 
-    /// Functions whose tags were taken out because they cost too much.
-    pub fn taken_out(&self) -> impl Iterator<Item = (&TakenOut, &crate::elf::Function)> {
-        let function = |one: &TakenOut| self.patched.get(one.number).map(|it| &it.function);
-        self.taken_out.iter().filter_map(move |one| Some((one, function(one)?)))
+    /// Functions whose tags were removed because they cost too much.
+    pub fn removed_functions(
+        &self,
+    ) -> impl Iterator<Item = (&RemovedFunction, &crate::elf::Function)> {
+        let function = |one: &RemovedFunction| self.patched.get(one.number).map(|it| &it.function);
+        self.removed.iter().filter_map(move |one| Some((one, function(one)?)))
     }
 }
 
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_called_go_first_until_the_rest_is_cheap() {
+    fn functions_with_most_calls_are_removed_first_until_the_budget_is_met() {
         let mut spin = 0u64;
         let start = std::time::Instant::now();
         while start.elapsed() < std::time::Duration::from_millis(30) {
@@ -189,10 +191,10 @@ mod tests {
         std::hint::black_box(spin);
         let mut tight = budget(0.05);
         let spent = tight.cpu_ns().unwrap();
-        // A tenth, a hundredth and nothing of the time so far.
+        // The functions cost a hundredth, a tenth and nothing of the time so far.
         let calls = vec![(spent / 1000.0) as u64, (spent / 100.0) as u64, 0];
-        let out = tight.too_much(calls.clone()).unwrap();
+        let out = tight.over_budget(calls.clone()).unwrap();
         assert_eq!(out.iter().map(|one| one.number).collect::<Vec<_>>(), [1]);
-        assert_eq!(budget(0.5).too_much(calls).unwrap(), []);
+        assert_eq!(budget(0.5).over_budget(calls).unwrap(), []);
     }
 }

@@ -1,46 +1,46 @@
-//! A process that begins as the copy of a tagged one to a tagged one of its own.
+//! Gives a child process tags of its own.
 //!
-//! The copy has the jumps and the stubs, and still shares the memory that its parent's tags write to. New
-//! memory takes its place, at the same address: so nothing else in the copy needs to change. Counts begin at
-//! zero, and a call that the parent's thread had entered is the parent's.
+//! The child is a copy of a tagged process: it has the jumps and the stubs, and still shares the memory that its
+//! parent's tags write to. New shared memory replaces that, at the same address, so nothing else in the copy changes.
+//! Counts begin at zero, and a call that the parent's thread has entered belongs to the parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nix::unistd::Pid;
 
+use super::conflicts::ConflictWatch;
 use super::patch;
-use super::shared::Inherited;
-use super::watch::Watch;
+use super::shared::InheritedMemory;
 use super::{Collector, Output, TagError, Tagged};
-use crate::ptrace::{Process, Standing};
+use crate::ptrace::{Process, StopState};
 
 impl Tagged {
-    /// Makes a child of it, which has a copy of its memory and stands still before it does anything, one of
-    /// its own.
+    /// Makes a child a tagged process of its own. The child has a copy of this process's memory and is stopped before
+    /// its first instruction.
     ///
     /// # Errors
-    /// [`TagError`]; the child still has its parent's tags.
+    /// [`TagError`]; the child still has its parent's tags then.
     pub(super) fn child(
         &self,
         pid: Pid,
-        standing: Standing,
+        stop_state: StopState,
         output: Output,
     ) -> Result<Tagged, TagError> {
-        if self.is_plain() {
+        if self.is_untagged() {
             return Err(TagError::GsInUse(pid));
         }
-        let mut process = Process::of(pid)?;
-        process.threads.insert(pid, standing);
+        let mut process = Process::from_traced(pid)?;
+        process.threads.insert(pid, stop_state);
         process.restorers.clone_from(&self.process.restorers);
         let gs = process.registers(pid)?.gs_base;
-        process.treatment = self.process.treatment;
+        process.risk_policy = self.process.risk_policy;
         let (start, cookie) = (self.collector.memory().start, self.collector.shared().cookie());
-        let inherited = Some(Inherited { start, gs, cookie });
+        let inherited = Some(InheritedMemory { start, gs, cookie });
         let program = Arc::clone(&self.program);
         let numbers = self.patched.iter().map(|one| one.numbers() as usize).sum();
-        let room = (numbers, self.at_most);
-        let collector = Collector::new(&mut process, inherited, output, room)?;
+        let sizes = (numbers, self.max_functions);
+        let collector = Collector::new(&mut process, inherited, output, sizes)?;
         let mut child = Tagged {
             process,
             patched: self.patched.clone(),
@@ -49,104 +49,106 @@ impl Tagged {
             program,
             selection: self.selection.clone(),
             sink: self.sink,
-            gates: self.gates.clone(),
+            breakpoints: self.breakpoints.clone(),
             jumps: self.jumps.clone(),
             unread: Vec::new(),
             libraries: self.libraries.clone(),
             areas: self.areas.clone(),
             list: self.list,
-            described: self.described.clone(),
+            described_code: self.described_code.clone(),
             tables: self.tables.clone(),
             budget: None,
-            taken_out: self.taken_out.clone(),
+            removed: self.removed.clone(),
             overwritten: Vec::new(),
             is_changed: true,
-            at_most: self.at_most,
+            max_functions: self.max_functions,
             restorers: self.restorers.clone(),
-            lodgers: BTreeMap::new(),
-            watch: Watch::default(),
+            memory_sharers: BTreeMap::new(),
+            watch: ConflictWatch::default(),
             notices: Vec::new(),
         };
         child.collector.add(numbers)?;
-        let gates = child.gates.iter();
-        let gates = gates.map(|gate| (&gate.stubs, std::slice::from_ref(&gate.patched)));
-        for (stubs, patched) in gates {
-            child.collector.note_area(stubs)?;
-            child.collector.note(&patch::overwritten(patched))?;
+        let breakpoints = child.breakpoints.iter();
+        let breakpoints = breakpoints
+            .map(|breakpoint| (&breakpoint.stubs, std::slice::from_ref(&breakpoint.patched)));
+        for (stubs, patched) in breakpoints {
+            child.collector.record_area(stubs)?;
+            child.collector.record(&patch::overwritten(patched))?;
         }
         for area in &child.areas {
-            child.collector.note_area(area)?;
+            child.collector.record_area(area)?;
         }
-        child.collector.note(&child.restorers.overwritten())?;
-        child.collector.note(&patch::overwritten(&child.patched))?;
+        child.collector.record(&child.restorers.overwritten())?;
+        child.collector.record(&patch::overwritten(&child.patched))?;
         child.check_log()?;
-        child.enter(pid)?;
+        child.add_thread(pid)?;
         if let Some(share) = self.share() {
             child.set_budget(share)?;
         }
         Ok(child)
     }
 
-    /// Makes a child, which has a copy of its memory and stands still, one without tags.
-    pub(super) fn disown(&self, pid: Pid) -> Result<(), TagError> {
-        if self.is_plain() {
+    /// Removes the tags from a child that has a copy of this process's memory and is stopped.
+    pub(super) fn untag_child(&self, pid: Pid) -> Result<(), TagError> {
+        if self.is_untagged() {
             return Ok(());
         }
-        let process = Process::of(pid)?;
-        self.take_out(&process)?;
-        self.collector.disown(&process)
+        let process = Process::from_traced(pid)?;
+        self.remove_jumps(&process)?;
+        self.collector.discard_output_of(&process)
     }
 
-    /// Stops all threads, and those of other processes with the same memory, beside those that stand still
-    /// already. `gone`: what has other memory meanwhile.
+    /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped already. `gone`:
+    /// processes that no longer share the memory.
     pub(super) fn stop(
         &mut self,
-        beside: BTreeMap<Pid, Standing>,
+        beside: BTreeMap<Pid, StopState>,
         gone: &BTreeSet<Pid>,
     ) -> Result<(), TagError> {
-        let waiting = self.lodgers.values().flatten().map(|thread| (*thread, Standing::InCall));
-        let mut standing: BTreeMap<Pid, Standing> = waiting.collect();
-        standing.extend(beside);
-        let lodgers = self.lodgers.keys().filter(|lodger| !gone.contains(lodger));
-        let lodgers: BTreeSet<Pid> = lodgers.copied().collect();
-        let stopped = self.process.stop_beside(standing, &lodgers);
-        self.look_at_ended();
+        let waiting =
+            self.memory_sharers.values().flatten().map(|thread| (*thread, StopState::InSyscall));
+        let mut stop_states: BTreeMap<Pid, StopState> = waiting.collect();
+        stop_states.extend(beside);
+        let memory_sharers = self.memory_sharers.keys().filter(|sharer| !gone.contains(sharer));
+        let memory_sharers: BTreeSet<Pid> = memory_sharers.copied().collect();
+        let stopped = self.process.stop_all_but(stop_states, &memory_sharers);
+        self.check_gs_of_ended();
         stopped?;
-        let stands = |thread: &Pid| self.process.threads.contains_key(thread);
-        for thread in self.collector.threads().iter().filter(|thread| !stands(thread)) {
-            self.collector.leave(*thread);
+        let is_stopped = |thread: &Pid| self.process.threads.contains_key(thread);
+        for thread in self.collector.threads().iter().filter(|thread| !is_stopped(thread)) {
+            self.collector.remove_thread(*thread);
         }
-        if self.has_lost_any() {
+        if self.any_gs_taken() {
             return Ok(());
         }
-        self.enter_new(gone)
+        self.add_new_threads(gone)
     }
 
-    /// Gives threads that have begun what tags need. `gone`: what has other memory.
-    pub(super) fn enter_new(&mut self, gone: &BTreeSet<Pid>) -> Result<(), TagError> {
-        let is_lodger = |thread: &Pid| self.lodgers.contains_key(thread) && !gone.contains(thread);
-        let new = |thread: &&Pid| !self.collector.knows(**thread) && !is_lodger(thread);
+    /// Adds threads that have begun. `gone`: processes that no longer share the memory.
+    pub(super) fn add_new_threads(&mut self, gone: &BTreeSet<Pid>) -> Result<(), TagError> {
+        let is_memory_sharer =
+            |thread: &Pid| self.memory_sharers.contains_key(thread) && !gone.contains(thread);
+        let new = |thread: &&Pid| !self.collector.has_thread(**thread) && !is_memory_sharer(thread);
         let new: Vec<Pid> = self.process.threads.keys().filter(new).copied().collect();
-        new.into_iter().try_for_each(|thread| self.enter(thread))
+        new.into_iter().try_for_each(|thread| self.add_thread(thread))
     }
 
-    /// Lets all threads go on, but those that wait for others anyway.
-    pub(super) fn go_on(&mut self) -> Result<(), TagError> {
-        for thread in self.lodgers.values().flatten() {
+    /// Lets all threads continue except those that wait for a process that shares their memory.
+    pub(super) fn resume(&mut self) -> Result<(), TagError> {
+        for thread in self.memory_sharers.values().flatten() {
             self.process.threads.remove(thread);
         }
-        Ok(self.process.go_on()?)
+        Ok(self.process.resume()?)
     }
 
-    /// Takes note that a process does not have the same memory any more. The thread that waits for that comes
-    /// back.
-    pub(super) fn lodger_left(&mut self, pid: Pid) -> Option<Pid> {
-        self.collector.leave(pid);
+    /// Handles a process that no longer shares the memory. Returns the thread that waits for this.
+    pub(super) fn memory_sharer_left(&mut self, pid: Pid) -> Option<Pid> {
+        self.collector.remove_thread(pid);
         self.process.threads.remove(&pid);
-        for waiting in self.lodgers.values_mut() {
-            // One that waits may have ended.
+        for waiting in self.memory_sharers.values_mut() {
+            // The waiting thread may have ended.
             waiting.take_if(|thread| *thread == pid);
         }
-        self.lodgers.remove(&pid).flatten()
+        self.memory_sharers.remove(&pid).flatten()
     }
 }

@@ -1,7 +1,8 @@
-//! The instructions of files in a process's memory, to be searched: each part of a file once, and no more than a budget.
+//! Enumerates the code of files in a process's memory that is to be searched: each part of a file once, limited by a
+//! budget.
 //!
-//! A program can map one file a thousand times, and files of terabytes that are nearly all holes. So what is searched
-//! are parts of files, at the first place where each is mapped, without the holes of large ones. What a program has
+//! A program can map one file a thousand times, and can map sparse files of terabytes. So parts of files are searched,
+//! each at the first address where it is mapped, without the holes of large sparse files. Code that a program has
 //! written over a hole, or over another mapping of the same part, is not found.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,9 +14,9 @@ use rustix::fs::SeekFrom;
 
 use crate::ptrace::{FileId, Mapping, Process, open_mapped};
 
-/// Bytes that are searched at most: the largest programs have some GiB of instructions, and one takes half a second.
+/// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a second.
 pub(super) const BUDGET: u64 = 4 << 30;
-/// Holes are looked for in what is larger, and passed over if they are.
+/// Ranges that are larger than `LARGE` bytes are checked for holes; holes of at least `HOLE` bytes are skipped.
 const LARGE: u64 = 16 << 20;
 const HOLE: u64 = 1 << 20;
 
@@ -23,19 +24,20 @@ const HOLE: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Part<'m> {
     pub mapping: &'m Mapping,
-    /// Its addresses.
+    /// Addresses of the part.
     pub range: Range<u64>,
 }
 
 impl Part<'_> {
-    /// Where in the file an address of it is.
+    /// Offset in the file of an address of the part.
     pub fn offset(&self, address: u64) -> u64 {
         self.mapping.offset + (address - self.mapping.start)
     }
 }
 
-/// The parts of executable files that mappings have, by address, and whether those are all. `mapped`: all mappings;
-/// `unopened`: whether large files are searched that cannot be opened, so that nobody knows their holes.
+/// Parts of executable files that the wanted mappings have, by address, and whether the budget was enough for all of
+/// them. `mapped`: all mappings of the process; `unopened`: whether large files that cannot be opened are searched,
+/// whose holes are not known.
 pub(super) fn parts<'m>(
     process: &Process,
     mapped: &[Mapping],
@@ -69,7 +71,8 @@ pub(super) fn parts<'m>(
     (all, true)
 }
 
-/// What of a file is no hole, as far as its file system tells. `None` if it cannot be opened.
+/// Data ranges of a file within `offsets`, as far as its file system reports holes. `None` if the file cannot be
+/// opened.
 fn data(
     process: &Process,
     mapping: &Mapping,
@@ -85,11 +88,11 @@ fn data(
 fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     let (mut at, mut bytes) = (offsets.start, 0);
-    // One more than may be searched, so that what is left out is known.
+    // One byte more than the budget, so that the caller notices what is left out.
     while at < offsets.end && bytes <= most {
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(start) => start.max(at),
-            // Nothing but a hole.
+            // The rest is a hole.
             Err(rustix::io::Errno::NXIO) => break,
             Err(_) => offsets.start,
         };
@@ -108,12 +111,12 @@ fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     all
 }
 
-/// Ranges that do not overlap.
+/// Set of addresses, as ranges that do not overlap.
 #[derive(Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Adds one. What of it was not there comes back.
+    /// Adds a range. Returns the parts of it that were not in the set.
     fn add(&mut self, new: Range<u64>) -> Vec<Range<u64>> {
         let before = self.0.range(..new.start).next_back().filter(|(_, end)| **end >= new.start);
         let mut whole = before.map_or(new.start, |(start, _)| *start)..new.end;
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_twice_comes_back_once() {
+    fn a_part_that_is_added_twice_is_returned_once() {
         let mut ranges = Ranges::default();
         let mut add = |start, end| -> Vec<(u64, u64)> {
             ranges.add(start..end).into_iter().map(|one| (one.start, one.end)).collect()
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_mapped_thousands_of_times_is_searched_once_and_no_more_than_a_budget() {
-        let process = Process::of(Pid::this()).unwrap();
+        let process = Process::from_traced(Pid::this()).unwrap();
         const BYTES: u64 = 64 << 20;
         let same: Vec<Mapping> =
             (1..4096).map(|n| mapping(n << 32, BYTES, n % 2 * BYTES / 2, 7)).collect();
@@ -191,7 +194,7 @@ mod tests {
             file.write_all(&[1]).unwrap();
         }
         let data = data_of(&file, &(0..1 << 40), BUDGET);
-        // A file system without holes has data everywhere.
+        // A file system without sparse files reports data everywhere.
         if data.len() > 1 {
             let bytes: u64 = data.iter().map(|one| one.end - one.start).sum();
             assert!(data.len() == 2 && bytes <= 2 << 20, "{data:?}");

@@ -1,4 +1,4 @@
-//! What tags leave to where it goes: one of the ways, chosen once.
+//! Collects what tags write, in one of the ways of [`Output`], which is chosen once.
 
 use std::ops::Range;
 
@@ -9,30 +9,30 @@ use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
-use super::shared::{Inherited, Overwritten, Shape, Shared};
+use super::shared::{InheritedMemory, Overwritten, Shared, SlotLayout};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
-/// Where what tags leave is to go.
+/// Destination of what tags write.
 #[derive(Debug)]
 pub enum Output {
-    /// Nowhere: the cost of the jumps.
+    /// Tags write nothing: this measures the cost of the jumps.
     None,
-    /// Into counters.
+    /// Counters.
     Counts,
-    /// Into a file, through buffers.
+    /// A log file, through buffers.
     Log(LogOutput),
-    /// Past a card.
+    /// A memory window that a card watches.
     Card(CardWindow),
 }
 
 impl Output {
-    /// Whether it tells how often a function is called, while the process runs.
-    pub fn tells_calls(&self) -> bool {
+    /// Whether the number of calls of each function is known while the process runs.
+    pub fn counts_calls(&self) -> bool {
         matches!(self, Output::Counts | Output::Log(_))
     }
 
-    /// What tags are to do.
+    /// The code that tags contain.
     pub fn sink(&self) -> Sink {
         match self {
             Output::None => Sink::None,
@@ -43,7 +43,7 @@ impl Output {
     }
 }
 
-/// Where it goes.
+/// State of the chosen output.
 #[derive(Debug)]
 pub(super) enum Collector {
     None(Shared),
@@ -53,18 +53,20 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Makes ready for so many functions now, and at most so many.
+    /// Prepares for `functions` functions now, and at most `max_functions` later.
     pub fn new(
         process: &mut Process,
-        inherited: Option<Inherited>,
+        inherited: Option<InheritedMemory>,
         output: Output,
-        (functions, at_most): (usize, usize),
+        (functions, max_functions): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing = |process: &mut Process| Shared::new(process, inherited, Shape::NONE, at_most);
+        let nothing = |process: &mut Process| {
+            Shared::new(process, inherited, SlotLayout::NONE, max_functions)
+        };
         Ok(match output {
             Output::None => Collector::None(nothing(process)?),
-            Output::Counts => Collector::Counts(Counts::new(process, inherited, at_most)?),
-            Output::Log(log) => Collector::Log(Log::new(process, inherited, log, at_most)?),
+            Output::Counts => Collector::Counts(Counts::new(process, inherited, max_functions)?),
+            Output::Log(log) => Collector::Log(Log::new(process, inherited, log, max_functions)?),
             Output::Card(window) => {
                 let events = 2 * functions as u64;
                 let shared = nothing(process)?;
@@ -73,7 +75,7 @@ impl Collector {
         })
     }
 
-    /// Makes ready for more functions.
+    /// Prepares for more functions.
     pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         match self {
             Collector::None(_) => Ok(()),
@@ -86,23 +88,23 @@ impl Collector {
         }
     }
 
-    /// Takes note of what is to be overwritten, for a controller that takes it out later.
-    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
-        self.shared().note(overwritten)
+    /// Records bytes that will be overwritten, so that a later controller can restore them.
+    pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        self.shared().record(overwritten)
     }
 
-    /// Takes note of memory that a child has as its parent had it added.
-    pub fn note_area(&self, area: &Range<u64>) -> Result<(), TagError> {
-        self.shared().note_area(area).map(drop)
+    /// Records an area that a child has inherited from its parent.
+    pub fn record_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+        self.shared().record_area(area).map(drop)
     }
 
-    /// Where the process has the memory that threads write to.
+    /// Address range of the memory in the process that threads write to.
     pub fn memory(&self) -> Range<u64> {
         let shared = self.shared();
         shared.start..shared.start + shared.bytes
     }
 
-    /// The memory that all of them have.
+    /// The memory shared with the process, which every output has.
     pub fn shared(&self) -> &Shared {
         match self {
             Collector::None(shared) | Collector::Card(_, shared) => shared,
@@ -111,65 +113,67 @@ impl Collector {
         }
     }
 
-    /// Gives a thread that stands still what its tags need.
-    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+    /// Sets `gs` of a stopped thread as its tags need it.
+    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
         match self {
             Collector::None(_) => Ok(()),
-            Collector::Counts(counts) => counts.slots.enter(process, thread).map(drop),
-            Collector::Log(log) => log.enter(process, thread),
-            Collector::Card(window, _) => window.enter(process, thread),
+            Collector::Counts(counts) => counts.slots.add_thread(process, thread).map(drop),
+            Collector::Log(log) => log.add_thread(process, thread),
+            Collector::Card(window, _) => window.add_thread(process, thread),
         }
     }
 
-    /// Whether a thread has what it needs.
-    pub fn knows(&self, thread: Pid) -> bool {
+    /// Whether a thread was added.
+    pub fn has_thread(&self, thread: Pid) -> bool {
         match self {
             Collector::None(_) => true,
-            Collector::Card(window, _) => window.knows(thread),
-            _ => self.slots().is_some_and(|slots| slots.knows(thread)),
+            Collector::Card(window, _) => window.has_thread(thread),
+            _ => self.slots().is_some_and(|slots| slots.has_thread(thread)),
         }
     }
 
-    /// Threads that have what they need, as far as that is theirs alone.
+    /// Threads that have a slot of their own.
     pub fn threads(&self) -> Vec<Pid> {
         self.slots()
             .map(|slots| slots.iter().map(|(thread, _)| thread).collect())
             .unwrap_or_default()
     }
 
-    /// Whether a thread with this in `gs` writes where it may. New threads have that of who started them.
+    /// Whether tags of a thread with this `gs` write to memory of this output. A new thread has the `gs` of the thread
+    /// that started it.
     pub fn owns(&self, gs: u64) -> bool {
         match self {
             Collector::None(_) => true,
-            Collector::Counts(counts) => counts.shared().holds(gs),
-            Collector::Log(log) => log.shared().holds(gs),
+            Collector::Counts(counts) => counts.shared().contains(gs),
+            Collector::Log(log) => log.shared().contains(gs),
             Collector::Card(window, _) => window.is_at(gs),
         }
     }
 
-    /// Lets tags make system calls, or not: then what does not fit into buffers is dropped.
+    /// Allows or forbids that tags make system calls. If they must not, records that do not fit into buffers are
+    /// dropped.
     pub fn allow_calls(&self, allowed: bool) {
         if let Collector::Log(log) = self {
             log.allow_calls(allowed);
         }
     }
 
-    /// Takes note that a thread has ended.
-    pub fn leave(&mut self, thread: Pid) {
+    /// Handles the end of a thread.
+    pub fn remove_thread(&mut self, thread: Pid) {
         match self {
             Collector::None(_) => {}
-            Collector::Counts(counts) => counts.leave(thread),
-            Collector::Log(log) => log.leave(thread),
-            Collector::Card(window, _) => window.leave(thread),
+            Collector::Counts(counts) => counts.remove_thread(thread),
+            Collector::Log(log) => log.remove_thread(thread),
+            Collector::Card(window, _) => window.remove_thread(thread),
         }
     }
 
-    /// Makes a child that has a copy of our process's registers and memory, and stands still, one that
-    /// leaves no trace, even if it began within a tag.
-    pub fn disown(&self, child: &Process) -> Result<(), TagError> {
+    /// Makes the tags of a child write to a slot that is not read. The child is stopped and has a copy of this
+    /// process's registers and memory; it may be within a tag.
+    pub fn discard_output_of(&self, child: &Process) -> Result<(), TagError> {
         let Some(slots) = self.slots() else { return Ok(()) };
         let registers = child.registers(child.pid)?;
-        let gs_base = slots.of_nobody();
+        let gs_base = slots.discard_address();
         Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
     }
 
@@ -181,7 +185,7 @@ impl Collector {
         }
     }
 
-    /// How often each function was entered so far, as far as that is known.
+    /// Number of entries of each function and block, if known.
     pub fn calls(&self) -> Vec<u64> {
         match self {
             Collector::Counts(counts) => {
@@ -200,7 +204,7 @@ impl Collector {
         }
     }
 
-    /// What each thread has counted.
+    /// Counters of each thread.
     pub fn counts(&self) -> Vec<ThreadCounts> {
         match self {
             Collector::Counts(counts) => counts.read(),

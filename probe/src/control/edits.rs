@@ -1,17 +1,17 @@
-//! Bytes of instructions to others, in an order in which the program is right after each step.
+//! Changes bytes of a process's code, in an order in which the program is correct after each step.
 
 use super::shared::Overwritten;
 use crate::disassembly::{JUMP_BYTES, SHORT_BYTES};
 use crate::ptrace::{Process, PtraceError};
-use crate::stubs::Few;
+use crate::stubs::InlineBytes;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Edits within a page of each other are made at once, so many at most.
+/// Most edits that are made with one write; they are within a page of each other.
 const GROUP: usize = 256;
 
-/// What bytes are changed for, in the order in which that is done: a program is right after each. Branches no
-/// longer lead to what jumps overwrite, then jumps leave bytes free, then islands are there, then what leads
-/// to them.
+/// Purpose of an edit. Edits are inserted in this order, so that the program is correct after each one: branches are
+/// redirected away from bytes that jumps overwrite; jumps leave bytes of the functions unused; islands are written to
+/// these bytes; short jumps lead to the islands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Redirect,
@@ -21,8 +21,8 @@ enum Rank {
 }
 
 impl Rank {
-    /// Of an edit, which is where a region begins or not.
-    fn of(bytes: usize, is_start: bool) -> Rank {
+    /// The rank of an edit. `is_start`: a region begins there.
+    fn new(bytes: usize, is_start: bool) -> Rank {
         match (bytes as u64, is_start) {
             (SHORT_BYTES, _) => Rank::Short,
             (_, true) => Rank::Near,
@@ -32,24 +32,24 @@ impl Rank {
     }
 }
 
-/// Bytes that are changed.
+/// A change of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     rank: Rank,
     pub address: u64,
-    original: Few,
-    new: Few,
+    original: InlineBytes,
+    new: InlineBytes,
 }
 
 impl Edit {
-    /// `is_start`: a region begins there.
-    pub fn new(address: u64, original: Few, new: Few, is_start: bool) -> Self {
-        Edit { rank: Rank::of(new.len(), is_start), address, original, new }
+    /// An edit at an address. `is_start`: a region begins there.
+    pub fn new(address: u64, original: InlineBytes, new: InlineBytes, is_start: bool) -> Self {
+        Edit { rank: Rank::new(new.len(), is_start), address, original, new }
     }
 
-    /// Takes the edit back in a copy of memory that begins at an address, if it is there.
+    /// Undoes the edit in a copy of memory that begins at `start`, if the copy has the new bytes.
     pub fn undo_in(&self, start: u64, memory: &mut [u8]) {
-        // The copy may have its end only, or its beginning.
+        // The copy may begin or end within the edit.
         let skipped = start.saturating_sub(self.address).min(self.new.len() as u64) as usize;
         let Ok(first) = usize::try_from(self.address.saturating_sub(start)) else { return };
         let Some(memory) = memory.get_mut(first..) else { return };
@@ -60,18 +60,18 @@ impl Edit {
         }
     }
 
-    /// What stands there without it.
+    /// Bytes without the edit.
     pub fn original_bytes(&self) -> &[u8] {
         &self.original
     }
 
-    /// What stands there when it is made.
+    /// Bytes with the edit.
     pub fn new_bytes(&self) -> &[u8] {
         &self.new
     }
 }
 
-/// What stands where edits are to be, in the order in which they are made.
+/// Original and new bytes of all edits, in the order in which they are inserted.
 pub(super) fn overwritten<'a>(edits: impl Iterator<Item = &'a Edit>) -> Vec<Overwritten> {
     let mut edits: Vec<&Edit> = edits.collect();
     edits.sort_by_key(|edit| edit.rank);
@@ -80,22 +80,22 @@ pub(super) fn overwritten<'a>(edits: impl Iterator<Item = &'a Edit>) -> Vec<Over
     edits.into_iter().map(overwritten).collect()
 }
 
-/// Makes them.
-pub(super) fn put_in<'a>(
+/// Makes all edits.
+pub(super) fn insert<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
 ) -> Result<(), PtraceError> {
-    change(process, edits, Way::In, |there, edit| there.copy_from_slice(&edit.new))
+    change(process, edits, Direction::Insert, |there, edit| there.copy_from_slice(&edit.new))
 }
 
-/// Unmakes those that are still there. The addresses of those come back in whose place something else is by now: the
-/// program's own doing, which stays.
-pub(super) fn take_out<'a>(
+/// Undoes the edits that are still there. Returns the addresses at which the program has written something else, which
+/// stays.
+pub(super) fn remove<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
 ) -> Result<Vec<u64>, PtraceError> {
     let mut others = Vec::new();
-    change(process, edits, Way::Out, |there, edit| {
+    change(process, edits, Direction::Remove, |there, edit| {
         if *there == *edit.new {
             there.copy_from_slice(&edit.original);
         } else if *there != *edit.original {
@@ -105,35 +105,35 @@ pub(super) fn take_out<'a>(
     Ok(others)
 }
 
-/// Which way edits go. Out: what is not mapped any more is left out.
+/// Whether edits are inserted or removed. Memory that is no longer mapped is skipped when edits are removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    In,
-    Out,
+enum Direction {
+    Insert,
+    Remove,
 }
 
-/// Changes the places of all edits, those near each other at once.
+/// Changes the bytes of all edits; edits close to each other are changed with one write.
 fn change<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
-    way: Way,
+    direction: Direction,
     mut change: impl FnMut(&mut [u8], &Edit),
 ) -> Result<(), PtraceError> {
     let mut edits: Vec<&Edit> = edits.collect();
     edits.sort_unstable_by_key(|edit| (edit.rank, edit.address));
     let mut ranks: Vec<&[&Edit]> = edits.chunk_by(|one, other| one.rank == other.rank).collect();
-    if way == Way::Out {
+    if direction == Direction::Remove {
         ranks.reverse();
     }
     let near = |one: &&Edit, other: &&Edit| other.address - one.address < PAGE_BYTES;
     let groups = ranks.into_iter().flat_map(|rank| rank.chunk_by(near));
-    // A chain of near ones may be long: pages of it.
+    // A chain of close edits may span many pages.
     for group in groups.flat_map(|group| group.chunks(GROUP)) {
         let (first, last) = (group[0], group[group.len() - 1]);
         let end = last.address + last.new.len() as u64;
         let mut bytes = vec![0; (end - first.address) as usize];
         match process.read(first.address, &mut bytes) {
-            Err(_) if way == Way::Out => continue,
+            Err(_) if direction == Direction::Remove => continue,
             read => read?,
         }
         for edit in group {

@@ -1,17 +1,17 @@
-//! How a tagged process has ended.
+//! How following a process has ended.
 
 use crate::ptrace::SignalNumber;
 
-/// How it ended.
+/// How following a process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With this status.
+    /// The process has ended with this status.
     Exited(i32),
-    /// By a signal.
+    /// The process was ended by a signal.
     Signaled(SignalNumber),
-    /// It has become another program.
+    /// The process has executed another program.
     Replaced,
-    /// We were asked to leave it; it goes on without tags.
+    /// The controller was asked to detach; the process continues without tags.
     Detached,
 }
 

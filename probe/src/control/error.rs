@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of tagging a process.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,144 +11,146 @@ use crate::ptrace::{MappedError, PtraceError};
 use crate::stubs::StubError;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Why a process cannot be tagged.
+/// Reason why a process cannot be tagged.
 #[derive(Debug, thiserror::Error)]
 pub enum TagError {
-    /// It cannot be traced.
+    /// The process cannot be traced.
     #[error(transparent)]
     Ptrace(#[from] PtraceError),
-    /// Its program cannot be read.
+    /// The program of the process cannot be read.
     #[error(transparent)]
     Program(#[from] ElfError),
-    /// A file that it has mapped cannot be had.
+    /// A file that the process has mapped cannot be opened.
     #[error(transparent)]
     Mapped(#[from] MappedError),
-    /// What its tags leave has no place to go to.
+    /// The file for the output of the tags cannot be written.
     #[error("cannot write {}", .path.display())]
     Output {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// Its program is not where it should be in its memory.
-    #[error("process {pid}: {path} is not in its memory")]
+    /// The program's file is not mapped in the process.
+    #[error("process {pid}: {path} is not mapped in it")]
     NotLoaded {
-        /// Which.
+        /// Process ID.
         pid: Pid,
-        /// The program.
+        /// Path of the program.
         path: PathBuf,
     },
-    /// There is no room near the program.
-    #[error("process {0}: no room for {1} bytes within reach of its program")]
-    NoRoom(Pid, u64),
-    /// `gs` is in use.
-    #[error("process {0}: it uses the register gs, which tags need; those of --sink none do not")]
+    /// There is no free address range close enough to the program. The second field is the size in bytes.
+    #[error("process {0}: no free address range of {1} bytes close enough to its program")]
+    NoFreeRange(Pid, u64),
+    /// The process has `gs` in use.
+    #[error("process {0}: it uses the register gs, which tags need; --sink none does not need it")]
     GsInUse(Pid),
-    /// A program that sets `gs`.
+    /// A file of the process has an instruction that sets `gs`.
     #[error(
         "process {pid}: {path} sets the register gs, which tags need, at {offset:#x} of the file; --sink none does \
          not need it, and with --force the tags are taken out when gs is found in use"
     )]
     SetsGs {
-        /// Which.
+        /// Process ID.
         pid: Pid,
-        /// Its program, or a library.
+        /// Path of the program or of a library.
         path: PathBuf,
-        /// Where in that file.
+        /// Offset of the instruction in the file, in bytes.
         offset: u64,
     },
-    /// There is too much to be searched.
+    /// The process has more code than can be searched for instructions that set `gs`. The second field is the limit in
+    /// GiB.
     #[error(
-        "process {0}: it has more than {1} GiB of instructions, too many to look for what sets the register gs; \
-         --sink none does not need it, and --force does not look"
+        "process {0}: it has more than {1} GiB of instructions, too much to search for code that sets the register gs; \
+         --sink none does not need it, and --force does not search"
     )]
     TooMuchCode(Pid, u64),
-    /// What a log's tags call is forbidden.
+    /// The process must not make the system calls that the tags of a log make.
     #[error("process {0}: --sink log makes system calls of its own, rt_sigprocmask and futex: {1}")]
     NoLog(Pid, Forbidden),
-    /// A function that must not be passed unnoticed cannot be tagged.
+    /// A breakpoint cannot be set in a function.
     #[error("cannot stop at {name}: {reason}")]
-    NoGate {
-        /// Which.
+    NoBreakpoint {
+        /// Name of the function.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A thread stands in what is to be overwritten, at an instruction that becomes several.
-    #[error("thread {0} stands at {1:x}, where a jump is to be; try again")]
+    /// A thread is at an instruction that is to be overwritten and has no single counterpart in the stub. The second
+    /// field is the address.
+    #[error("thread {0} is at {1:x}, which a jump must overwrite; try again")]
     InTheWay(Pid, u64),
-    /// Tags of earlier are still in use.
+    /// Tags that an earlier controller left are still in use.
     #[error(
-        "process {0}: a signal handler has interrupted tags of earlier and has not returned; try again"
+        "process {0}: a signal handler has interrupted tags of an earlier run and has not returned; try again"
     )]
-    Inside(Pid),
-    /// What tags share cannot be made.
+    StillInUse(Pid),
+    /// The code that tags share cannot be generated.
     #[error(transparent)]
     Stub(#[from] StubError),
-    /// There is no memory to share.
+    /// Memory cannot be shared with the process.
     #[error("process {pid}: cannot share memory with it")]
     Shared {
-        /// Which.
+        /// Process ID.
         pid: Pid,
-        /// Why not.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// The process says something of a system call that is not so.
-    #[error("process {pid}: asked to {operation}, it answered {found}; nothing was written there")]
+    /// The result that the process reports for a system call is false.
+    #[error("process {pid}: asked to {operation}, it reported {found}; nothing was written to it")]
     Answer {
-        /// Which.
+        /// Process ID.
         pid: Pid,
-        /// What it was to do.
+        /// What the process was asked to do.
         operation: &'static str,
-        /// What it did instead.
+        /// What was found instead.
         found: String,
     },
     /// The log cannot be written.
     #[error("cannot write the log")]
     Log {
-        /// Why not.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// The sink does not tell how often a function is called.
-    #[error("a budget needs counts, or a log")]
+    /// The output does not count how often each function is called.
+    #[error("a budget needs counts or a log")]
     NoBudget,
     /// The card's window cannot be used.
     #[error(transparent)]
     Window(#[from] WindowError),
 }
 
-/// An error with what has led to it, in one line.
+/// An error with all its causes, in one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Why a window cannot be used.
+/// Reason why a window cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
-    /// Its file cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot open {}", .0.display())]
     Open(PathBuf, #[source] io::Error),
-    /// It does not begin with a page.
+    /// The window does not begin at a page.
     #[error("{}: a window begins at a multiple of {PAGE_BYTES}, not at {offset}", .path.display())]
     Offset {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it is to begin.
+        /// Offset in bytes.
         offset: u64,
     },
-    /// It is too small.
+    /// The window is too small.
     #[error("{}: {needed} bytes are needed for so many functions, {found} are there", .path.display())]
     TooSmall {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes that all events need.
+        /// Bytes that the events need.
         needed: u64,
-        /// Bytes it has.
+        /// Bytes of the window.
         found: u64,
     },
 }

@@ -1,10 +1,12 @@
-//! A process of Go to where its goroutines go on that were interrupted, and do not run.
+//! Finds the addresses at which interrupted goroutines of a Go process will resume.
 //!
 //! The runtime interrupts a goroutine anywhere: a signal handler makes it call `runtime.asyncPreempt`, which saves all
-//! registers on the goroutine's stack and lets another one run. No thread's registers say where it will go on, so
-//! nothing may be overwritten there but an instruction's first byte. Found are all words of the process's own memory
-//! that are return addresses of the call in `asyncPreempt`, each at a known distance from where the goroutine goes
-//! on. What only looks like one makes a jump impossible somewhere, and does no other harm.
+//! registers on the goroutine's stack and lets another goroutine run. No thread's registers show where the goroutine
+//! will resume, so at that address nothing but the first byte of an instruction may be overwritten.
+//!
+//! Every word of the process's anonymous memory that equals the return address of the call in `asyncPreempt` is taken
+//! for such a stack frame, with the resume address at a fixed distance. A word that is equal by chance only prevents a
+//! jump.
 
 use iced_x86::{Mnemonic, Register};
 
@@ -12,15 +14,15 @@ use crate::disassembly::{bytes_of, instructions, is_call};
 use crate::elf::Image;
 use crate::ptrace::{Mapping, Process, PtraceError, mappings};
 
-/// The function that saves the registers.
+/// Function that saves the registers.
 const SAVER: &str = "runtime.asyncPreempt";
 /// Bytes of an address, and of a word on the stack.
 const WORD: u64 = 8;
-/// How much memory is read at a time.
+/// Bytes of memory that are read at once.
 const PIECE: usize = 1 << 20;
 
-/// The return address of the call, and how far above it on the stack the goroutine's address is.
-fn saved(image: &Image) -> Option<(u64, u64)> {
+/// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the resume address, in bytes.
+fn saved_context(image: &Image) -> Option<(u64, u64)> {
     let start = image.go.as_ref()?.start_of(SAVER)?;
     let bytes = bytes_of(image, start, image.function_at(start)?.size)?;
     let mut depth = WORD;
@@ -38,16 +40,16 @@ fn saved(image: &Image) -> Option<(u64, u64)> {
     None
 }
 
-/// Where in a program, as addresses of its file, goroutines go on that were interrupted; all threads are stopped.
+/// Addresses of the file at which interrupted goroutines of a program will resume; all threads are stopped.
 ///
 /// # Errors
-/// [`PtraceError`] if it cannot be found out what memory the process has.
-pub(super) fn interrupted(
+/// [`PtraceError`] if the mappings of the process cannot be read.
+pub(super) fn resume_addresses(
     process: &Process,
     image: &Image,
     bias: u64,
 ) -> Result<Vec<u64>, PtraceError> {
-    let Some((address, distance)) = saved(image) else { return Ok(Vec::new()) };
+    let Some((address, distance)) = saved_context(image) else { return Ok(Vec::new()) };
     let wanted = address.wrapping_add(bias).to_le_bytes();
     let mut all = Vec::new();
     for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| is_own(one)) {
@@ -59,9 +61,9 @@ pub(super) fn interrupted(
             }
             let words = (at..).step_by(WORD as usize).zip(piece.as_chunks().0);
             for (place, _) in words.filter(|(_, word)| **word == wanted) {
-                let mut goes_on = [0; WORD as usize];
-                if process.read(place.wrapping_add(distance), &mut goes_on).is_ok() {
-                    all.push(u64::from_le_bytes(goes_on).wrapping_sub(bias));
+                let mut resume_at = [0; WORD as usize];
+                if process.read(place.wrapping_add(distance), &mut resume_at).is_ok() {
+                    all.push(u64::from_le_bytes(resume_at).wrapping_sub(bias));
                 }
             }
         }
@@ -69,7 +71,7 @@ pub(super) fn interrupted(
     Ok(all)
 }
 
-/// Whether stacks may be there: memory that is no file's.
+/// Whether a mapping may contain stacks: writable memory without a file.
 fn is_own(mapping: &Mapping) -> bool {
     mapping.writable && !mapping.path.is_absolute()
 }

@@ -1,7 +1,7 @@
-//! Looks through instructions for what sets `gs`: a program that has it will use the register that tags need.
+//! Searches code for instructions that set `gs`: a program that has them may use the register that tags need.
 //!
-//! Found are `wrgsbase`, and `arch_prctl(ARCH_SET_GS)` where the number of the call and of the operation are loaded near
-//! each other. What comes to them in another way is not.
+//! Found are `wrgsbase`, and `arch_prctl(ARCH_SET_GS)` where the numbers of the call and of the operation are loaded
+//! close to each other. A number that is computed or loaded elsewhere is not found.
 
 use memchr::memmem;
 
@@ -9,21 +9,22 @@ use super::{TagError, code};
 use crate::ptrace::{Process, mappings};
 use crate::stubs::Sink;
 
-/// Instructions that are read at once, and how far loads may be from each other, in bytes.
+/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 const NEAR: usize = 64;
-/// Of `wrgsbase`, behind its prefixes.
+/// Opcode of `wrgsbase`, after its prefixes.
 const OPERATION: [u8; 2] = [0x0f, 0xae];
-/// `ARCH_SET_GS` and the number of `arch_prctl`, as loads have them.
+/// `ARCH_SET_GS` and the number of `arch_prctl`, as immediate operands.
 const SET_GS: [u8; 4] = 0x1001u32.to_le_bytes();
 const ARCH_PRCTL: [u8; 4] = (libc::SYS_arch_prctl as u32).to_le_bytes();
 
-/// Refuses a process whose files have instructions that set `gs`, if tags need that and nobody accepts it.
+/// Refuses a process whose files have instructions that set `gs`, if tags need `gs` and the user has not accepted this
+/// with `--force`.
 ///
 /// # Errors
-/// [`TagError::SetsGs`]
+/// [`TagError::SetsGs`] for the first such instruction, [`TagError::TooMuchCode`] if not all code could be searched.
 pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
-    if sink == Sink::None || process.treatment.force {
+    if sink == Sink::None || process.risk_policy.force {
         return Ok(());
     }
     let pid = process.pid;
@@ -37,11 +38,11 @@ pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
         for start in part.range.clone().step_by(BLOCK_BYTES as usize) {
             let end = part.range.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
             bytes.resize((end - start) as usize, 0);
-            // Behind the end of its file there are none.
+            // Pages of the mapping behind the end of its file cannot be read.
             if process.read(start, &mut bytes).is_err() {
                 break;
             }
-            if let Some(at) = setting(&bytes) {
+            if let Some(at) = find_setting(&bytes) {
                 let offset = part.offset(start + at as u64);
                 return Err(TagError::SetsGs { pid, path: part.mapping.path.clone(), offset });
             }
@@ -50,10 +51,10 @@ pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
     Ok(())
 }
 
-/// Where `gs` is set first.
-fn setting(code: &[u8]) -> Option<usize> {
+/// Offset of the first instruction that sets `gs`.
+fn find_setting(code: &[u8]) -> Option<usize> {
     let operations = memmem::find_iter(code, &OPERATION);
-    // What comes before: a prefix, perhaps a second one.
+    // One or two prefix bytes precede the opcode.
     let starts = operations.flat_map(|at| [at.checked_sub(2), at.checked_sub(1)]).flatten();
     let mut wrgsbase = starts.filter(|at| is_wrgsbase(&code[*at..]));
     let mut calls = memmem::find_iter(code, &SET_GS).filter(|at| is_arch_prctl(code, *at));
@@ -70,7 +71,7 @@ fn is_wrgsbase(code: &[u8]) -> bool {
     }
 }
 
-/// `mov register, number` with 32 bits.
+/// Whether a load of a 32-bit immediate operand ends with the bytes at `at`: `mov register, number`.
 fn is_load(code: &[u8], at: usize, number: [u8; 4]) -> bool {
     let is_number = code.get(at..at + 4) == Some(&number[..]);
     let opcode = at.checked_sub(1).map_or(0, |at| code[at]);
@@ -96,7 +97,7 @@ mod tests {
             &[0xf3, 0x0f, 0xae, 0xd9],
         ] {
             let code = [&[0x90; 7], code, &[0xc3]].concat();
-            assert_eq!(setting(&code), Some(7));
+            assert_eq!(find_setting(&code), Some(7));
         }
     }
 
@@ -107,16 +108,16 @@ mod tests {
         let arch_prctl = [0xbf, 158, 0, 0, 0];
         let set_fs = [0xbe, 2, 0x10, 0, 0];
         let long = [0x48, 0xc7, 0xc0, 158, 0, 0, 0];
-        assert_eq!(setting(&[&set_gs[..], &arch_prctl].concat()), Some(1));
-        assert_eq!(setting(&[&long[..], &set_gs].concat()), Some(8));
-        assert_eq!(setting(&[&set_fs[..], &arch_prctl].concat()), None);
+        assert_eq!(find_setting(&[&set_gs[..], &arch_prctl].concat()), Some(1));
+        assert_eq!(find_setting(&[&long[..], &set_gs].concat()), Some(8));
+        assert_eq!(find_setting(&[&set_fs[..], &arch_prctl].concat()), None);
         // malloc(4097), and a call far from it.
-        assert_eq!(setting(&[&other_size[..], &[0x90; 100], &arch_prctl].concat()), None);
+        assert_eq!(find_setting(&[&other_size[..], &[0x90; 100], &arch_prctl].concat()), None);
     }
 
     #[test]
-    fn reading_gs_and_setting_fs_is_not_setting_gs() {
-        // rdgsbase rax; wrfsbase rax; lfence; xsave; and what is cut.
+    fn reading_gs_or_setting_fs_is_not_found() {
+        // rdgsbase rax; wrfsbase rax; lfence; a truncated instruction; no code.
         for code in [
             &[0xf3, 0x48, 0x0f, 0xae, 0xc8][..],
             &[0xf3, 0x48, 0x0f, 0xae, 0xd0],
@@ -124,7 +125,7 @@ mod tests {
             &[0xf3, 0x48, 0x0f, 0xae],
             &[],
         ] {
-            assert_eq!(setting(code), None);
+            assert_eq!(find_setting(code), None);
         }
     }
 }

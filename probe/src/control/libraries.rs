@@ -1,42 +1,43 @@
-//! Libraries of a process to tags in them, each time they are loaded.
+//! Tags the libraries of a process whenever they are loaded.
 //!
-//! A library that was unloaded has lost its jumps. If it comes back to the same place, what its tags would be is found
-//! out anew, and if that is what there already is, the same jumps are put in: stubs, numbers and counts stay those of
-//! the first time. Otherwise it is another library. Stubs of what was unloaded stay, since a thread may be in one.
+//! A library that was unloaded has lost its jumps. If it is loaded again at the same address, its stubs are generated
+//! again and compared with those in memory. If they are the same, only the jumps are inserted again: stubs, numbers and
+//! counts stay. Otherwise it counts as another library. Stubs of an unloaded library stay, because a thread may be in
+//! one.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::breakpoint::Purpose;
 use super::error::chain;
-use super::gate::Purpose;
-use super::loaded::Loaded;
-use super::patch::{self, Patched, Plan, Refused};
+use super::loaded::LoadedFile;
+use super::patch::{self, PatchedFunction, Plan, Refused};
 use super::{TagError, Tagged, areas};
 use crate::elf::Function;
 use crate::ptrace::{FileId, Mapping, PtraceError, code_files};
 
-/// A file, and where its code is.
+/// A file, and the address of its code.
 pub(super) type Key = (Option<FileId>, u64);
 
-/// A library that was looked at.
+/// A library that was processed.
 #[derive(Clone, Debug)]
 pub(super) struct Library {
-    /// Which of [`Tagged::patched`] are its functions.
+    /// Indexes of its functions in [`Tagged::patched`].
     patched: Range<usize>,
-    /// Where its stubs begin.
+    /// Address of its stubs.
     stubs: u64,
-    /// Whether it has been loaded ever since.
+    /// Whether it is still loaded since it was tagged.
     is_loaded: bool,
 }
 
 impl Tagged {
-    /// Tags functions of libraries that were not there before.
+    /// Tags functions of libraries that were loaded since the last call.
     pub(super) fn tag_libraries(&mut self) -> Result<(), TagError> {
         self.change_restorers()?;
-        self.watch_unwinder()?;
-        self.name_objects()?;
+        self.hook_unwinder()?;
+        self.set_link_maps()?;
         let (files, mapped) = code_files(self.process.pid)?;
-        self.note_unloaded(&files);
+        self.record_unloaded(&files);
         for file in files {
             let is_program = file.is_same_file(&self.program.file);
             if is_program || !self.selection.wants(&file.file_name()) {
@@ -47,27 +48,26 @@ impl Tagged {
                 continue;
             }
             self.tag_library(&file, &mapped, key)?;
-            // Also one that cannot be tagged.
+            // Libraries that cannot be tagged are recorded as well.
             let none = Library { patched: 0..0, stubs: 0, is_loaded: true };
             self.libraries.entry(key).or_insert(none).is_loaded = true;
         }
         Ok(())
     }
 
-    /// Takes note of libraries that are gone, or have lost their jumps: those may be elsewhere now, or something else in
-    /// their place.
-    fn note_unloaded(&mut self, files: &[Mapping]) {
+    /// Records which libraries were unloaded or mapped again, and have lost their jumps.
+    fn record_unloaded(&mut self, files: &[Mapping]) {
         let there: BTreeSet<Key> = files.iter().map(|file| (file.file, file.start)).collect();
         for (key, library) in self.libraries.iter_mut().filter(|(_, one)| one.is_loaded) {
             let patched = &mut self.patched[library.patched.clone()];
             let is_there = there.contains(key)
                 && !patched
                     .iter()
-                    .find(|one| !one.is_out)
+                    .find(|one| !one.is_removed)
                     .is_some_and(|one| one.is_original(&self.process));
             if !is_there {
                 library.is_loaded = false;
-                patched.iter_mut().for_each(|one| one.is_out = true);
+                patched.iter_mut().for_each(|one| one.is_removed = true);
             }
         }
     }
@@ -79,7 +79,8 @@ impl Tagged {
         key: Key,
     ) -> Result<(), TagError> {
         let name = file.file_name();
-        let opened = Loaded::open(&self.process, file, mapped, &self.selection, self.own_edits());
+        let opened =
+            LoadedFile::open(&self.process, file, mapped, &self.selection, self.own_edits());
         let before = self.libraries.get(&key).cloned();
         let loaded = match opened {
             Ok(loaded) => loaded,
@@ -91,20 +92,23 @@ impl Tagged {
                 return Ok(());
             }
         };
-        self.selection.note(&loaded.image.functions, Some(&name));
-        // A gate stays what it is.
-        let gated = |function: &Function| {
+        self.selection.record_matches(&loaded.image.functions, Some(&name));
+        // A function with a breakpoint is not tagged.
+        let has_breakpoint = |function: &Function| {
             let there = function.start.wrapping_add(loaded.bias);
-            let mut gates = self.gates.iter().filter(|gate| gate.purpose != Purpose::Unwinder);
-            gates.any(|gate| gate.patched.address() == there)
+            let mut stopping = self
+                .breakpoints
+                .iter()
+                .filter(|breakpoint| breakpoint.purpose != Purpose::Unwinder);
+            stopping.any(|breakpoint| breakpoint.patched.address() == there)
         };
         let chosen = |function: &Function| {
-            let grain = self.selection.grain(function, Some(&name))?;
-            let is_left = gated(function) || self.restorers.is_in(function, loaded.bias);
-            (!is_left).then_some(grain)
+            let granularity = self.selection.granularity(function, Some(&name))?;
+            let is_left = has_breakpoint(function) || self.restorers.is_in(function, loaded.bias);
+            (!is_left).then_some(granularity)
         };
         let mut plan = patch::plan(&loaded, chosen, self.sink);
-        plan.look_through(&self.process, &loaded)?;
+        plan.resolve_calls(&self.process, &loaded)?;
         plan.lookup = self.lookup_in(&loaded);
         if let Some(before) = before.filter(|one| !one.patched.is_empty())
             && self.is_as_before(&before, plan.clone(), &loaded)?
@@ -113,10 +117,10 @@ impl Tagged {
         }
         let refused = loaded.image.functions.iter();
         let refused = refused
-            .filter(|one| gated(one) && self.selection.matches(one, Some(&name)))
+            .filter(|one| has_breakpoint(one) && self.selection.matches(one, Some(&name)))
             .map(|one| Refused {
                 function: one.clone(),
-                reason: "the dynamic linker tells there what it loads".to_owned(),
+                reason: "the dynamic linker reports loaded files there".to_owned(),
                 is_of_process: false,
             });
         let refused: Vec<Refused> = refused.collect();
@@ -128,13 +132,13 @@ impl Tagged {
         &mut self,
         file: &Mapping,
         plan: Plan,
-        loaded: &Loaded,
+        loaded: &LoadedFile,
         key: Key,
     ) -> Result<(), TagError> {
-        let numbers: u32 = self.patched.iter().map(Patched::numbers).sum();
+        let numbers: u32 = self.patched.iter().map(PatchedFunction::numbers).sum();
         let shared = self.collector.shared();
         let path = file.original_path();
-        if numbers as usize + plan.numbers() > self.at_most {
+        if numbers as usize + plan.numbers() > self.max_functions {
             self.notices.push(format!("{} is not tagged: too many functions", path.display()));
             return Ok(());
         }
@@ -154,18 +158,18 @@ impl Tagged {
         added
     }
 
-    /// Whether a library that was loaded once more would get the stubs that there are.
+    /// Whether a library that was loaded again would get the same stubs as before.
     fn is_as_before(
         &self,
         before: &Library,
         plan: Plan,
-        loaded: &Loaded,
+        loaded: &LoadedFile,
     ) -> Result<bool, TagError> {
         let first = self.patched[before.patched.start].number;
         let planned = plan.stubs(before.stubs, first, loaded)?;
         let mut there = vec![0; planned.code.len()];
         let are_there = self.process.read(before.stubs, &mut there).is_ok();
-        let is_same = |(old, new): (&Patched, &Patched)| old.has_edits_of(new);
+        let is_same = |(old, new): (&PatchedFunction, &PatchedFunction)| old.has_edits_of(new);
         let patched = &self.patched[before.patched.clone()];
         Ok(are_there
             && there == planned.code
@@ -173,14 +177,14 @@ impl Tagged {
             && patched.iter().zip(&planned.patched).all(is_same))
     }
 
-    /// Puts the jumps into a library that was loaded once more, but those that were taken out.
-    fn tag_again(&mut self, patched: Range<usize>, loaded: &Loaded) -> Result<(), TagError> {
-        let out: BTreeSet<usize> = self.taken_out.iter().map(|one| one.number).collect();
-        self.name_object(loaded.bias)?;
-        self.look_up_again()?;
+    /// Inserts the jumps into a library that was loaded again, except those that were removed for the budget.
+    fn tag_again(&mut self, patched: Range<usize>, loaded: &LoadedFile) -> Result<(), TagError> {
+        let out: BTreeSet<usize> = self.removed.iter().map(|one| one.number).collect();
+        self.set_link_map(loaded.bias)?;
+        self.restart_handler_returns()?;
         let mut again = Vec::new();
         for number in patched.filter(|number| !out.contains(number)) {
-            self.patched[number].is_out = false;
+            self.patched[number].is_removed = false;
             again.push(self.patched[number].clone());
         }
         patch::tag(&self.process, &again)

@@ -1,26 +1,27 @@
-//! Calls of the procedure linkage table to calls of the functions that they get to, where that is settled.
+//! Resolves calls through the procedure linkage table to the functions that they reach, where the target cannot change.
 //!
-//! An entry of the table jumps to what the dynamic linker has written for it. Where the linker has made that
-//! unwritable (`PT_GNU_RELRO` of a file bound as a whole, ld(1): `-z now -z relro`), it stays.
+//! An entry of the table jumps to the address that the dynamic linker has written to its slot. The address is final if
+//! the linker has made the slot read-only (`PT_GNU_RELRO` of a file that is bound at load time, ld(1): `-z now -z
+//! relro`).
 
 use std::collections::{BTreeSet, HashMap};
 
 use iced_x86::{Code, Instruction};
 
-use super::loaded::Loaded;
+use super::loaded::LoadedFile;
 use crate::disassembly::{Call, bytes_of, instructions};
 use crate::ptrace::{Mapping, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Most bytes of an entry up to its jump's end: `endbr64`, `bnd jmp [rip+disp32]`.
+/// Longest entry up to the end of its jump, in bytes: `endbr64`, `bnd jmp [rip+disp32]`.
 const ENTRY_BYTES: u64 = 11;
-/// Of an address.
+/// Bytes of a slot, which holds an address.
 const SLOT_BYTES: u64 = 8;
 
-/// Lets calls lead to functions of the same file that they get to by an entry of the table.
+/// Replaces the target of calls that go through the table to a function of the same file.
 pub(super) fn resolve(
     process: &Process,
-    loaded: &Loaded,
+    loaded: &LoadedFile,
     calls: &mut [Call],
 ) -> Result<(), PtraceError> {
     let mut slots: HashMap<u64, Option<u64>> = HashMap::new();
@@ -31,19 +32,19 @@ pub(super) fn resolve(
     if slots.is_empty() {
         return Ok(());
     }
-    let settled = settled(process, &slots, loaded.bias)?;
+    let final_targets = final_targets(process, &slots, loaded.bias)?;
     for call in calls.iter_mut() {
         let slot = slots.get(&call.target).copied().flatten();
-        let function = slot.and_then(|slot| settled.get(&slot).copied());
+        let function = slot.and_then(|slot| final_targets.get(&slot).copied());
         call.target = function.unwrap_or(call.target);
     }
     Ok(())
 }
 
-/// Where the file has the address that an entry of the table jumps to; `None` if there is no such entry.
-fn slot(loaded: &Loaded, entry: u64) -> Option<u64> {
+/// Address of the slot that an entry of the table jumps through; `None` if there is no such entry.
+fn slot(loaded: &LoadedFile, entry: u64) -> Option<u64> {
     let image = &loaded.image;
-    let is_settled = image.unsettled(&(entry..entry.saturating_add(ENTRY_BYTES))).is_none();
+    let is_settled = image.memory_difference(&(entry..entry.saturating_add(ENTRY_BYTES))).is_none();
     if !is_settled || image.function_at(entry).is_some() {
         return None;
     }
@@ -54,15 +55,16 @@ fn slot(loaded: &Loaded, entry: u64) -> Option<u64> {
     is_jump.then(|| jump.ip_rel_memory_address())
 }
 
-/// What each slot holds that the process cannot write to, as addresses of the file. What cannot be read is not settled.
-fn settled(
+/// Contents of each slot that the process cannot write to, as addresses of the file. Slots that cannot be read are left
+/// out.
+fn final_targets(
     process: &Process,
     slots: &HashMap<u64, Option<u64>>,
     bias: u64,
 ) -> Result<HashMap<u64, u64>, PtraceError> {
     let slots = slots.values().flatten().map(|slot| slot.wrapping_add(bias));
     let slots: BTreeSet<u64> = slots.collect();
-    let mut settled = HashMap::with_capacity(slots.len());
+    let mut final_targets = HashMap::with_capacity(slots.len());
     for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| !one.writable) {
         let Some(last) = end.checked_sub(SLOT_BYTES) else { continue };
         let own: Vec<u64> = slots.range(*start..=last.max(*start)).copied().collect();
@@ -75,9 +77,9 @@ fn settled(
             for slot in group {
                 let at = (slot - first) as usize;
                 let value = bytes[at..].first_chunk().map_or(0, |value| u64::from_le_bytes(*value));
-                settled.insert(slot.wrapping_sub(bias), value.wrapping_sub(bias));
+                final_targets.insert(slot.wrapping_sub(bias), value.wrapping_sub(bias));
             }
         }
     }
-    Ok(settled)
+    Ok(final_targets)
 }

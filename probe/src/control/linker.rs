@@ -1,8 +1,9 @@
-//! A process to its libraries, and to where its dynamic linker says that it has loaded one.
+//! Reads the dynamic linker's records of a process: loaded files, and the function that it calls when it has loaded
+//! one.
 //!
-//! The kernel tells where the program's headers are (`/proc/PID/auxv`); its dynamic section leads to what the
-//! linker keeps for debuggers (`r_debug` of `link.h`), which names a function that does nothing and is called
-//! whenever libraries come or go.
+//! The kernel reports the address of the program headers (`/proc/PID/auxv`). The program's dynamic section leads to the
+//! record that the linker keeps for debuggers (`r_debug` of `link.h`), which has the address of a function that does
+//! nothing and is called whenever files are loaded or unloaded.
 
 use std::collections::BTreeMap;
 
@@ -14,44 +15,46 @@ use crate::ptrace::{self, Process, PtraceError};
 /// `AT_PHDR` and `AT_PHNUM` (getauxval(3)).
 const HEADERS: u64 = 3;
 const COUNT: u64 = 5;
-/// Bytes of a program header, and where in it the address is (ELF-64, "Program Header").
+/// Bytes of a program header, and the offset of the address in it (ELF-64, "Program Header").
 const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
-/// Where in `r_debug` the function's address is.
+/// Offset of the function's address in `r_debug`.
 const FUNCTION: u64 = 16;
-/// Where in it the linker's state is, and those in which files come or go (`RT_ADD`, `RT_DELETE`).
+/// Offset of the linker's state in `r_debug`, and the states in which files are being loaded or unloaded (`RT_ADD`,
+/// `RT_DELETE`).
 const STATE: u64 = 24;
 const ADDS: u32 = 1;
 const DELETES: u32 = 2;
-/// Where in it the first file's record is, and where in a record the next one's address is.
+/// Offset of the first file's record in `r_debug`, and of the next record's address in a record.
 const FIRST_MAP: u64 = 8;
 const NEXT_MAP: u64 = 24;
-/// Most records that are looked at.
+/// Most records that are read.
 const MAPS: usize = 1 << 12;
-/// What glibc and musl call that function, and export for debuggers.
+/// Name of that function in glibc and musl, which export it for debuggers.
 const NOTIFIER: &str = "_dl_debug_state";
 /// Most entries of a dynamic section that are read.
 const ENTRIES: u64 = 1 << 10;
 
-/// The address of the function that is called when libraries come or go; `None` for static programs, and before
-/// the linker has run.
+/// Address of the function that is called when files are loaded or unloaded; `None` for static programs, and before the
+/// linker has run.
 pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
-    let Some(debug) = debug(process)? else { return Ok(None) };
+    let Some(debug) = debug_record(process)? else { return Ok(None) };
     let address = read_word(process, debug + FUNCTION)?;
     Ok(Some(address).filter(|address| *address != 0))
 }
 
-/// Whether the linker is in the midst of loading or unloading: it tells once more when that is over.
+/// Whether the linker is loading or unloading files. It calls the function again when that is done.
 pub(super) fn is_changing(process: &Process) -> Result<bool, PtraceError> {
-    let Some(debug) = debug(process)? else { return Ok(false) };
+    let Some(debug) = debug_record(process)? else { return Ok(false) };
     let mut state = [0; 4];
     process.read(debug + STATE, &mut state)?;
     Ok([ADDS, DELETES].contains(&u32::from_le_bytes(state)))
 }
 
-/// The linker's record (`struct link_map` of `link.h`) of the file that is moved by so much; `None` if it has none.
+/// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias; `None` if there is
+/// none.
 pub(super) fn link_map(process: &Process, bias: u64) -> Option<u64> {
-    let mut map = read_word(process, debug(process).ok()?? + FIRST_MAP).ok()?;
+    let mut map = read_word(process, debug_record(process).ok()?? + FIRST_MAP).ok()?;
     for _ in 0..MAPS {
         if map == 0 {
             break;
@@ -70,11 +73,11 @@ fn read_word(process: &Process, address: u64) -> Result<u64, PtraceError> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Where the linker keeps what it has for debuggers; `None` as for [`notifier`].
-fn debug(process: &Process) -> Result<Option<u64>, PtraceError> {
+/// Address of the linker's record for debuggers; `None` for static programs, and before the linker has run.
+fn debug_record(process: &Process) -> Result<Option<u64>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
-        operation: "read where its program is",
+        operation: "read the address of its program headers",
         source,
     };
     let bytes = ptrace::proc::read(process.pid, "auxv").map_err(failed)?;
@@ -93,7 +96,7 @@ fn debug(process: &Process) -> Result<Option<u64>, PtraceError> {
             _ => {}
         }
     }
-    // Programs that are their own linker (`-static-pie`) do not say where their headers are.
+    // Programs that are their own linker (`-static-pie`) have no `PT_PHDR` header.
     let (Some(bias), Some(dynamic)) = (bias, dynamic) else { return Ok(None) };
     for number in 0..ENTRIES {
         let mut entry = [0; 16];
@@ -107,8 +110,9 @@ fn debug(process: &Process) -> Result<Option<u64>, PtraceError> {
     Ok(None)
 }
 
-/// That function in a dynamic linker's file, for when it has not run.
-pub(super) fn notifying(image: &Image) -> Option<&Function> {
+/// The function that is called when files are loaded or unloaded, in the dynamic linker's file. For use before the
+/// linker has run.
+pub(super) fn notifier_in(image: &Image) -> Option<&Function> {
     image.functions.iter().find(|one| one.symbols.iter().any(|symbol| symbol == NOTIFIER))
 }
 

@@ -1,66 +1,68 @@
-//! A program and its process to where the one is in the other, and to free room beside it.
+//! Finds a file in the memory of a process, compares the two, and finds free memory near it.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::disassembly::{Disassembly, Known};
+use crate::disassembly::{Disassembly, FileIndex};
 use crate::elf::{Image, Text};
 use crate::ptrace::{Mapping, Process, mappings, open_mapped, program_mapping};
 use crate::selection::Selection;
 use crate::stubs::layout::PAGE_BYTES;
 
-use super::compare::differences;
+use super::comparison::differences;
 use super::edits::Edit;
 use super::{TagError, goroutines};
 
-/// Left between the program and what we add behind it: the heap begins there if it is not relocatable.
+/// Distance between the program and memory that is added behind it: the heap of a program at a fixed address begins
+/// there.
 const DISTANCE: u64 = 64 << 20;
-/// Between places that are tried before it. Near is what counts: processors foresee jumps of more than about
-/// 2 MiB less well.
+/// Step between addresses that are tried below the program. Short distances matter: processors predict jumps of more
+/// than about 2 MiB less well.
 const STEP: u64 = 64 << 10;
-/// How far a jump from any function must reach, with room to spare (2 GiB it could).
+/// Largest distance of added memory from the program: a jump reaches 2 GiB, and the rest is a margin for the sizes of
+/// both.
 const REACH: u64 = 1 << 30;
 
-/// All memory.
+/// All addresses.
 pub(super) const ALL: Range<u64> = 0..u64::MAX;
 
-/// A program in the memory of a process.
+/// A file that is loaded in the memory of a process.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadedFile {
     pub image: Image,
-    /// Added to all addresses of the image.
+    /// Added to all addresses of the image to get those in memory.
     pub bias: u64,
     /// A mapping of the file.
     pub file: Mapping,
-    known: OnceLock<Known>,
+    known: OnceLock<FileIndex>,
 }
 
-/// What is added to the addresses of a file where it is loaded; `None` if it is not. `file`: a mapping of it, among
-/// `mapped`.
+/// Value that is added to the addresses of a file where it is loaded; `None` if it is not loaded. `file`: a mapping of
+/// the file, among `mapped`.
 pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<u64> {
     let text = image.text.first()?;
     let is_text = |one: &&Mapping| {
         let skipped = text.offset.checked_sub(one.offset);
         let is_in = skipped.is_some_and(|skipped| skipped < one.end - one.start);
-        // What is written to shared memory is written to the file.
+        // A shared mapping is not used: a write to it would change the file.
         one.executable && !one.shared && one.is_same_file(file) && is_in
     };
     let mapping = mapped.iter().find(is_text)?;
     Some(mapping.start.wrapping_add(text.offset - mapping.offset).wrapping_sub(text.start))
 }
 
-impl Loaded {
-    /// Finds the program of a process. `image`: of that program's file.
+impl LoadedFile {
+    /// Finds the program of a process. `image`: the program's file.
     pub fn find_program(process: &Process, image: Image) -> Result<Self, TagError> {
         let mapped = mappings(process.pid)?;
         match program_mapping(process.pid, &mapped) {
-            Some(program) => Loaded::find(process, image, program, &mapped),
+            Some(program) => LoadedFile::find(process, image, program, &mapped),
             None => Err(TagError::NotLoaded { pid: process.pid, path: image.path }),
         }
     }
 
     /// Opens and reads a file that a process has mapped, and compares it with memory. `mapped`: all mappings of the
-    /// process; `ours`: what we have put into its memory.
+    /// process; `ours`: edits that tags have made in its memory.
     pub fn open<'a>(
         process: &Process,
         file: &Mapping,
@@ -74,12 +76,14 @@ impl Loaded {
         if selection.has_sources() {
             image.find_sources()?;
         }
-        let mut loaded = Loaded::find(process, image, file, mapped)?;
+        let mut loaded = LoadedFile::find(process, image, file, mapped)?;
         loaded.image.differing = loaded.differences(process, &ALL, ours);
         Ok(loaded)
     }
 
-    /// The same with one exported function only; `None` if the file has none of this name.
+    /// Opens a file as [`LoadedFile::open`] does, with one exported function only; `None` if the file exports no
+    /// function
+    /// of this name.
     pub fn open_exporting<'a>(
         process: &Process,
         file: &Mapping,
@@ -91,13 +95,13 @@ impl Loaded {
         let opened = open_mapped(process.pid, file, mapped, read)?;
         let image = Image::read_exported(opened, &file.original_path(), symbol)?;
         let Some(image) = image else { return Ok(None) };
-        let mut loaded = Loaded::find(process, image, file, mapped)?;
+        let mut loaded = LoadedFile::find(process, image, file, mapped)?;
         loaded.image.differing = loaded.differences(process, &ALL, ours);
         Ok(Some(loaded))
     }
 
-    /// The program as it is in memory now, of which a part matters. `ours`: what we have put there.
-    pub fn compared<'a>(
+    /// The program compared again with memory in the range `within`. `ours`: edits that tags have made there.
+    pub fn compare_again<'a>(
         self: &Arc<Self>,
         process: &Process,
         within: &Range<u64>,
@@ -107,13 +111,13 @@ impl Loaded {
         if differing == self.image.differing {
             return Arc::clone(self);
         }
-        // That is rare: the image is copied, and read again.
+        // A new difference is rare, so the image is copied and disassembled again.
         let image = Image { differing, ..self.image.clone() };
         let (bias, file, known) = (self.bias, self.file.clone(), OnceLock::new());
-        Arc::new(Loaded { image, bias, file, known })
+        Arc::new(LoadedFile { image, bias, file, known })
     }
 
-    /// What differs in memory.
+    /// Address ranges of the file that differ in memory.
     fn differences<'a>(
         &self,
         process: &Process,
@@ -135,31 +139,31 @@ impl Loaded {
             return Err(TagError::NotLoaded { pid: process.pid, path: image.path });
         };
         if image.go.is_some() {
-            image.reached.extend(goroutines::interrupted(process, &image, bias)?);
-            image.reached.sort_unstable();
+            image.indirect_targets.extend(goroutines::resume_addresses(process, &image, bias)?);
+            image.indirect_targets.sort_unstable();
         }
-        Ok(Loaded { image, bias, file: file.clone(), known: OnceLock::new() })
+        Ok(LoadedFile { image, bias, file: file.clone(), known: OnceLock::new() })
     }
 
-    /// Its instructions, which are read once.
+    /// The disassembly of the file. Its index is computed once.
     pub fn disassembly(&self) -> Disassembly<'_> {
-        Disassembly::new(&self.image, self.known.get_or_init(|| Known::of(&self.image)))
+        Disassembly::new(&self.image, self.known.get_or_init(|| FileIndex::new(&self.image)))
     }
 
-    /// Whether it has an address.
-    pub fn holds(&self, address: u64) -> bool {
+    /// Whether the file's code is at an address in memory.
+    pub fn contains(&self, address: u64) -> bool {
         let address = address.wrapping_sub(self.bias);
         let range = |text: &Text| text.start..text.start + text.bytes.len() as u64;
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
-    /// A gap near the program.
+    /// Address of a free range of so many bytes near the program.
     pub fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<u64> {
         gap(mappings, self.image.text.first()?.start.wrapping_add(self.bias), bytes)
     }
 }
 
-/// A gap below an address, or else above it.
+/// Address of a free range below an address, or else above it.
 pub(super) fn gap(mappings: &[Mapping], first: u64, bytes: u64) -> Option<u64> {
     let is_free = |start: &u64| {
         let end = start + bytes;
@@ -169,7 +173,7 @@ pub(super) fn gap(mappings: &[Mapping], first: u64, bytes: u64) -> Option<u64> {
     let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
     let below = below.map_while(|away| first.checked_sub(away));
     let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
-    // Then whatever is left between mappings.
+    // Otherwise a range directly beside a mapping.
     let end = |mapping: &Mapping| mapping.end;
     let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
     let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));

@@ -1,4 +1,4 @@
-//! A tagged process to what its tags' numbers stand for.
+//! Builds the tag map of a process, which names the functions and blocks by their numbers.
 
 use hmtt_format::tag_map::{
     Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, VERSION, Window,
@@ -8,8 +8,7 @@ use super::{Collector, Tagged};
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
-    /// What numbers stand for. `sink`: its name; `window_base`: where the card sees the window, if that is
-    /// known.
+    /// The tag map. `sink`: name of the output. `window_base`: physical address of the card's window, if known.
     pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
         let (tsc_hz, window) = match &self.collector {
             Collector::Log(log) => (log.tsc_hz, None),
@@ -33,7 +32,7 @@ impl Tagged {
                 (_, 0) => Exits::All,
                 _ => Exits::Some,
             },
-            removed: self.taken_out.iter().find(|one| one.number == at).map(|one| {
+            removed: self.removed.iter().find(|one| one.number == at).map(|one| {
                 format!("called {:.0} times a second of processor time", one.calls_per_second)
             }),
         });
@@ -48,7 +47,7 @@ impl Tagged {
         let blocks = self.numbered_blocks().map(|(number, patched, block)| TaggedBlock {
             number,
             function: patched.number,
-            start: patched.there(block.start),
+            start: patched.in_memory(block.start),
             size: block.size,
         });
         TagMap {

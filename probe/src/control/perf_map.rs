@@ -1,9 +1,10 @@
-//! Writes a map of stubs for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux): `/tmp/perf-PID.map`, one
-//! line for each function's stubs with first address, size and name.
+//! Writes a map of stubs for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux): `/tmp/perf-PID.map`, with
+//! first address, size and name of each function's stubs.
 //!
-//! The folder is the process's own `/tmp`, which anybody may write to, and we may be root. So the file is created, never
-//! opened: nothing there is followed, overwritten or trusted. `perf` reads it only if it is of the user who runs
-//! it, so it becomes the process's user's. It is removed at the end if it is still the same file.
+//! The directory is the process's own `/tmp`, which everyone may write to, and the controller may run as root. So the
+//! file is always created, and nothing that is already there is followed, overwritten or trusted. `perf` reads the file
+//! only if it belongs to the user who runs `perf`, so the file gets the process's user as its owner. It is removed at
+//! the end if it is still the same file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -17,17 +18,17 @@ use rustix::fs::{
 
 use super::Tagged;
 
-/// Why there is no map.
+/// Reason why the map cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("process {pid}: cannot {operation} its /tmp/{name}")]
 pub struct PerfMapError {
-    /// The process.
+    /// Process ID.
     pub pid: Pid,
-    /// What the file is called.
+    /// Name of the file.
     pub name: String,
-    /// What was tried.
+    /// The operation that failed.
     pub operation: &'static str,
-    /// Why not.
+    /// The reason.
     #[source]
     pub source: io::Error,
 }
@@ -39,19 +40,19 @@ pub struct PerfMap {
     folder: OwnedFd,
     name: String,
     file: File,
-    /// How many pieces of code are in it.
+    /// Number of code ranges that are in the map.
     pieces: usize,
 }
 
-/// Follow nothing that the process may have put there.
+/// Follow no links: the process may have made them.
 const INSIDE: ResolveFlags =
     ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 impl PerfMap {
-    /// Creates the map of a process, without names.
+    /// Creates an empty map for a process.
     ///
     /// # Errors
-    /// [`PerfMapError`], among others if there is such a file.
+    /// [`PerfMapError`] if the file cannot be created, for example because it exists.
     pub fn create(pid: Pid) -> Result<Self, PerfMapError> {
         let inner = status(pid, "NSpid:").and_then(|ids| ids.last().copied());
         let name = format!("perf-{}.map", inner.unwrap_or(pid.as_raw().cast_unsigned()));
@@ -67,11 +68,11 @@ impl PerfMap {
         let file = openat2(&folder, name.as_str(), how, Mode::RUSR | Mode::WUSR, INSIDE);
         let file = File::from(file.map_err(create)?);
         let map = PerfMap { pid, folder, name: name.clone(), file, pieces: 0 };
-        // Whoever may read the process's memory may know its functions' names.
+        // Whoever may read the process's memory may read its functions' names.
         let all = Permissions::from_mode(0o644);
         map.file.set_permissions(all).map_err(|error| failed("create", error))?;
         let (user, group) = (status(pid, "Uid:"), status(pid, "Gid:"));
-        // Real, effective, saved, of files.
+        // The kernel reports real, effective, saved and file-system ID.
         let effective = |ids: Option<Vec<u32>>| ids.and_then(|ids| ids.get(1).copied());
         let (user, group) =
             (effective(user).map(Uid::from_raw), effective(group).map(Gid::from_raw));
@@ -79,16 +80,16 @@ impl PerfMap {
         Ok(map)
     }
 
-    /// Adds the names of stubs that are new.
+    /// Adds the names of stubs that were added since the last call.
     ///
     /// # Errors
-    /// [`PerfMapError`] if they cannot be written.
+    /// [`PerfMapError`] if the file cannot be written.
     pub fn add(&mut self, tagged: &Tagged) -> Result<(), PerfMapError> {
         let code = tagged.added_code();
         let mut lines = String::new();
         for piece in code.get(self.pieces..).unwrap_or_default() {
             for (range, name) in tagged.names_in(piece) {
-                // A name is the rest of its line.
+                // A name extends to the end of its line.
                 let name = name.replace(['\n', '\r'], " ");
                 let size = range.end - range.start;
                 lines += &format!("{:x} {size:x} {name}\n", range.start);
@@ -109,13 +110,13 @@ impl Drop for PerfMap {
             (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         });
         if is_ours {
-            // It may have been removed meanwhile.
+            // The file may have been removed meanwhile.
             let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
     }
 }
 
-/// Numbers that the kernel tells of a process (proc(5)).
+/// Numbers in a line of a process's status file (proc(5)).
 fn status(pid: Pid, name: &str) -> Option<Vec<u32>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,8 +1,8 @@
-//! Changes the code that signal handlers return to, so that returns find moved instructions.
+//! Changes the code that signal handlers return to, so that returns to overwritten instructions reach the moved ones.
 //!
-//! What is put there is in [`crate::stubs::restorer`]. Restorers are found by their bytes in files that are mapped
-//! executable. One in C library form is left as it is if it has no unwind information: unwinders know it by its
-//! bytes then. Frames of restorers that are left keep the addresses of stubs, see [`super::signal_frames`].
+//! [`crate::stubs::restorer`] generates the code. Restorers are found by their bytes in files that are mapped
+//! executable. One in the form of the C library stays unchanged if it has no unwind information: unwinders recognise it
+//! by its bytes then. Signal frames of unchanged restorers keep the addresses of stubs, see [`super::signal_frames`].
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,13 +12,14 @@ use super::shared::{Overwritten, tsc};
 use super::{TagError, Tagged, areas, code};
 use crate::elf::{Function, has_unwind_information};
 use crate::ptrace::{FileId, Mapping, Process, PtraceError, mappings, open_mapped};
-use crate::stubs::restorer::{self, Entry, FIRST_LIST, Kind, ROOM};
+use crate::stubs::restorer::{self, AREA_BYTES, Entry, FIRST_LIST, Kind};
 use crate::stubs::{StubError, jump};
 
-/// Bytes of code that are looked through at once; restorers that lie across an end are found too.
+/// Bytes of code that are searched at once, and the overlap between two pieces, which finds restorers at their border.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 16;
-/// Restorers that are changed in a process, and places that look like one: a C library and a runtime have one each.
+/// Most restorers that are changed in a process, and most places that are checked: a C library and a language runtime
+/// have one each.
 const MOST: usize = 64;
 const MOST_CANDIDATES: usize = 1 << 10;
 
@@ -28,7 +29,7 @@ pub(super) struct Restorer {
     pub address: u64,
     /// Address behind its system call.
     end: u64,
-    /// Where the code is that it jumps to.
+    /// Memory of the code that the restorer jumps to.
     pub area: Range<u64>,
     edit: Edit,
 }
@@ -37,19 +38,19 @@ pub(super) struct Restorer {
 #[derive(Clone, Debug)]
 pub(super) struct Restorers {
     all: Vec<Restorer>,
-    /// Where the first list of moved instructions is; 0 if there is none.
+    /// Address of the first list of moved instructions; 0 if there is none.
     first_list: u64,
-    /// Tells frames of ours from those of controllers before.
+    /// Number that distinguishes signal frames changed by this controller from those of earlier ones.
     pub session: u64,
-    /// Whether a frame was changed since the process is tagged.
+    /// Whether a signal frame was changed since the process was tagged.
     pub has_resumptions: bool,
-    /// What handlers return to and was looked for; some of it cannot be changed.
+    /// Return addresses of handlers that were searched for; some cannot be changed.
     pub searched: BTreeSet<u64>,
-    looked_at: LookedAt,
+    searched_mappings: SearchedMappings,
 }
 
 impl Restorers {
-    /// None yet.
+    /// No restorer is changed yet.
     pub fn new() -> Self {
         let session = tsc().rotate_left(32) | 1;
         Restorers {
@@ -58,12 +59,12 @@ impl Restorers {
             session,
             has_resumptions: false,
             searched: BTreeSet::new(),
-            looked_at: LookedAt::new(),
+            searched_mappings: SearchedMappings::new(),
         }
     }
 
-    /// Whether a handler that returns there finds moved instructions.
-    pub fn holds(&self, address: u64) -> bool {
+    /// Whether the restorer at an address is changed.
+    pub fn contains(&self, address: u64) -> bool {
         self.all.iter().any(|one| one.address == address)
     }
 
@@ -74,38 +75,41 @@ impl Restorers {
         self.all.iter().find(is_it)
     }
 
-    /// Whether one is in a function. `bias`: added to the function's address.
+    /// Whether a changed restorer is in a function. `bias`: added to the function's address.
     pub fn is_in(&self, function: &Function, bias: u64) -> bool {
         let start = function.start.wrapping_add(bias);
         let range = start..start.wrapping_add(function.size);
         self.all.iter().any(|one| range.contains(&one.address))
     }
 
-    /// What stands where they were changed.
+    /// Original bytes of the changed restorers.
     pub fn overwritten(&self) -> Vec<Overwritten> {
         edits::overwritten(self.edits())
     }
 
-    /// Takes them out of a process or of a copy of it.
-    /// The addresses come back at which the program has put something else.
-    pub fn take_out(&self, process: &Process) -> Result<Vec<u64>, TagError> {
-        Ok(edits::take_out(process, self.edits())?)
+    /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the program has written
+    /// something else.
+    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<u64>, TagError> {
+        Ok(edits::remove(process, self.edits())?)
     }
 
-    /// What was changed.
+    /// Edits of the changed restorers.
     pub fn edits(&self) -> impl Iterator<Item = &Edit> {
         self.all.iter().map(|one| &one.edit)
     }
 }
 
-/// Restorers in the code of files that is not known yet, the first ones if there are too many. What is mapped shared is
-/// left alone: it is the file itself.
-fn find(process: &Process, looked_at: &mut LookedAt) -> Result<Vec<(u64, Kind)>, TagError> {
+/// Finds restorers in code of files that was not searched yet; the first ones if there are too many. Shared mappings
+/// are skipped: a change there would change the file.
+fn find(
+    process: &Process,
+    searched_mappings: &mut SearchedMappings,
+) -> Result<Vec<(u64, Kind)>, TagError> {
     let mut found: Vec<(u64, Kind)> = Vec::new();
     let all = mappings(process.pid)?;
     let is_code = |one: &&Mapping| one.executable && one.path.is_absolute() && !one.shared;
-    let now: LookedAt = all.iter().filter(is_code).map(key).collect();
-    let new = all.iter().filter(is_code).filter(|one| !looked_at.contains(&key(one)));
+    let now: SearchedMappings = all.iter().filter(is_code).map(key).collect();
+    let new = all.iter().filter(is_code).filter(|one| !searched_mappings.contains(&key(one)));
     let (parts, _) = code::parts(process, &all, new, false);
     let mut candidates = 0;
     let mut piece = Vec::new();
@@ -126,20 +130,20 @@ fn find(process: &Process, looked_at: &mut LookedAt) -> Result<Vec<(u64, Kind)>,
             }
         }
     }
-    *looked_at = now;
+    *searched_mappings = now;
     found.sort_unstable_by_key(|(address, _)| *address);
     found.dedup_by_key(|(address, _)| *address);
     Ok(found)
 }
 
-/// What mappings were looked at.
-type LookedAt = BTreeSet<(u64, u64, u64, Option<FileId>)>;
+/// Mappings that were searched.
+type SearchedMappings = BTreeSet<(u64, u64, u64, Option<FileId>)>;
 
 fn key(mapping: &Mapping) -> (u64, u64, u64, Option<FileId>) {
     (mapping.start, mapping.end, mapping.offset, mapping.file)
 }
 
-/// `mapped`: all mappings of the process.
+/// Whether a restorer can be changed. `mapped`: all mappings of the process.
 fn can_change(
     process: &Process,
     mapping: &Mapping,
@@ -154,15 +158,17 @@ fn can_change(
 }
 
 impl Tagged {
-    /// Changes all restorers that are not; all threads are stopped.
+    /// Changes all restorers that are not changed yet; all threads are stopped.
     pub(super) fn change_restorers(&mut self) -> Result<(), TagError> {
-        for (address, kind) in find(&self.process, &mut self.restorers.looked_at)? {
-            if self.restorers.holds(address) || self.restorers.all.len() >= MOST {
+        for (address, kind) in find(&self.process, &mut self.restorers.searched_mappings)? {
+            if self.restorers.contains(address) || self.restorers.all.len() >= MOST {
                 continue;
             }
             match self.change_restorer(address, kind) {
-                // Frames that are returned from there stay as the kernel has made them.
-                Err(TagError::NoRoom(..) | TagError::Ptrace(PtraceError::Forbidden { .. })) => {}
+                // Frames of handlers that return there stay as the kernel has made them.
+                Err(
+                    TagError::NoFreeRange(..) | TagError::Ptrace(PtraceError::Forbidden { .. }),
+                ) => {}
                 other => other?,
             }
         }
@@ -170,7 +176,7 @@ impl Tagged {
     }
 
     fn change_restorer(&mut self, address: u64, kind: Kind) -> Result<(), TagError> {
-        // Some memory cannot be written to, whoever does it.
+        // Some mappings cannot be written at all, for example sealed ones.
         let mut original = [0; 5];
         self.process.read(address, &mut original)?;
         match self.process.write(address, &original) {
@@ -178,7 +184,7 @@ impl Tagged {
             written => written?,
         }
         let shared = self.collector.shared();
-        let area = areas::reserve_near(&mut self.process, shared, address, ROOM)?;
+        let area = areas::reserve_near(&mut self.process, shared, address, AREA_BYTES)?;
         let call = address + kind.call_at();
         let code = restorer::code(area.start, self.restorers.session, call);
         let at = area.start;
@@ -188,14 +194,14 @@ impl Tagged {
         self.process.write(area.start + FIRST_LIST, &first.to_le_bytes())?;
         let new = jump(address, area.start);
         let edit = Edit::new(address, original.into(), new.into(), true);
-        self.collector.note(&edits::overwritten([&edit].into_iter()))?;
+        self.collector.record(&edits::overwritten([&edit].into_iter()))?;
         self.areas.push(area.clone());
         self.process.restorers.push(address);
         self.restorers.all.push(Restorer { address, end: call + 2, area, edit: edit.clone() });
-        Ok(edits::put_in(&self.process, [&edit].into_iter())?)
+        Ok(edits::insert(&self.process, [&edit].into_iter())?)
     }
 
-    /// Adds a list of moved instructions; `area`: where there is room for it.
+    /// Adds a list of moved instructions. `area`: memory for the list.
     pub(super) fn add_list(
         &mut self,
         area: Range<u64>,
@@ -206,7 +212,7 @@ impl Tagged {
         let at = area.start.next_multiple_of(8);
         let list = restorer::list(&entries, self.restorers.first_list);
         if at + list.len() as u64 > area.end {
-            return Err(TagError::NoRoom(self.process.pid, list.len() as u64));
+            return Err(TagError::NoFreeRange(self.process.pid, list.len() as u64));
         }
         self.process.write(at, &list)?;
         self.restorers.first_list = at;
@@ -216,9 +222,9 @@ impl Tagged {
         Ok(())
     }
 
-    /// Lets threads that are returning from handlers begin that once more: what they have looked up may have
+    /// Lets threads that are returning from handlers execute the restorer again: the lists that they have read may have
     /// changed.
-    pub(super) fn look_up_again(&self) -> Result<(), TagError> {
+    pub(super) fn restart_handler_returns(&self) -> Result<(), TagError> {
         for thread in self.process.threads.keys() {
             let registers = self.process.registers(*thread)?;
             let is_in_call = registers.orig_rax.cast_signed() >= 0;

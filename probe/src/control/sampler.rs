@@ -1,32 +1,32 @@
-//! Looks at the threads of a process again and again, and counts where they are.
+//! Samples the threads of a process periodically, and counts the functions that they are in.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::gate::Purpose;
+use super::breakpoint::Purpose;
 use super::{TagError, Tagged};
 use crate::elf::Function;
 
-/// Time between two looks.
-pub(super) const EVERY: Duration = Duration::from_millis(1);
+/// Time between two samples.
+pub(super) const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Where threads were when they were looked at.
+/// Number of samples by function.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// In functions of the program, by their first addresses.
+    /// Samples in functions of the program, by the functions' first addresses.
     hits: HashMap<u64, u64>,
-    /// Anywhere.
+    /// All samples, in any code.
     pub all: u64,
 }
 
 impl Samples {
-    /// How often a thread was in a function itself.
-    pub fn of(&self, function: &Function) -> u64 {
+    /// Number of samples in a function itself, without the functions that it calls.
+    pub fn count_in(&self, function: &Function) -> u64 {
         self.hits.get(&function.start).copied().unwrap_or(0)
     }
 }
 
-/// Looks at a process.
+/// Samples a process for some time.
 #[derive(Debug)]
 pub(super) struct Sampler {
     during: Duration,
@@ -36,32 +36,32 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Looks for so long.
+    /// A sampler for this time, which begins with the first sample.
     pub fn new(during: Duration) -> Self {
         let (begun, samples, last) = (None, Samples::default(), Instant::now());
         Sampler { during, begun, last, samples }
     }
 
-    /// Whether it was long enough.
+    /// Whether the time is over.
     pub fn is_over(&self) -> bool {
         self.begun.is_some_and(|begun| begun.elapsed() >= self.during)
     }
 
-    /// Whether it is time for the next look.
-    pub fn is_time(&self) -> bool {
-        self.last.elapsed() >= EVERY
+    /// Whether the next sample is due.
+    pub fn is_due(&self) -> bool {
+        self.last.elapsed() >= INTERVAL
     }
 
-    /// Looks at those threads of a process that work, once it has got to its `main`. They are stopped for that,
-    /// one after the other: those that wait are not disturbed.
-    pub fn look(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
+    /// Samples the running threads of a process, once it has reached its `main`. They are stopped one after the other;
+    /// threads that wait are not disturbed.
+    pub fn take(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
         self.last = Instant::now();
-        if tagged.gates.iter().any(|gate| gate.purpose == Purpose::Main) {
+        if tagged.breakpoints.iter().any(|breakpoint| breakpoint.purpose == Purpose::Main) {
             return Ok(());
         }
         self.begun.get_or_insert(self.last);
         let program = &tagged.program;
-        for registers in tagged.process.glance()? {
+        for registers in tagged.process.sample_registers()? {
             if registers.orig_rax.cast_signed() >= 0 {
                 continue;
             }

@@ -1,7 +1,15 @@
-//! A process to one that shares memory with us: [`crate::stubs::layout`] says what is where.
+//! Shares memory with a process, in which its tags write. [`crate::stubs::layout`] defines the layout.
 //!
-//! The memory is a file without a name, which the process makes and maps, and we map too ([`backing`]). It outlives
-//! either. Its first page and the patches behind it tell a later controller how to take the tags out.
+//! The memory is an unnamed file that the process creates and maps, and that the controller maps too ([`backing`]). It
+//! outlives both. The header in its first page and the patch records behind it tell a later controller how to remove
+//! the tags.
+//!
+//! ```text
+//! offset 0         header, one page
+//! PATCHES_AT       records of overwritten bytes and of added areas
+//! SLOTS_AT         slots: counters or buffers, one slot for each thread
+//! last page        texts that system calls of the process read
+//! ```
 
 pub mod backing;
 mod clock;
@@ -30,115 +38,115 @@ use rustix::thread::futex;
 
 use super::TagError;
 use crate::ptrace::Process;
-use crate::stubs::Few;
+use crate::stubs::InlineBytes;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use backing::Backing;
 pub use clock::tsc;
 use memory::Memory;
 use untrusted::Untrusted;
 
-/// Threads that may be tagged at once, and one slot for what is nobody's. Memory is taken where something is
-/// written.
+/// Most threads that can be tagged at once, plus slot 0, which is discarded. The kernel allocates memory only where
+/// something is written.
 pub const SLOTS: u64 = 1 << 12;
 
-/// Most that a thread can count in a nanosecond, and what it may have counted at once: more is damage.
+/// Most events that a thread can count in a nanosecond, and at once: a larger count is damage.
 const EVENTS_PER_NS: u64 = 8;
 const EVENTS: u64 = 1 << 20;
 
-/// What a thread can have counted in some time at most.
+/// Most events that a thread can have counted in some time.
 fn plausible(time: Duration) -> u64 {
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     ns.saturating_mul(EVENTS_PER_NS).saturating_add(EVENTS)
 }
 
-/// Places of a function that are overwritten, on average at most, and calls beside: memory is taken where there
-/// are some.
+/// Average number of overwritten places for each function, and number of redirected calls, at most. The kernel
+/// allocates memory only where something is written.
 const PATCHES: u64 = 32;
 const CALLS: u64 = 1 << 22;
 
-/// Bytes of the header, and of so many patches: whole pages.
+/// Bytes of the header and of so many patch records: whole pages.
 fn before_slots(patches: u64) -> u64 {
     (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
-/// Where something stood before a tag.
+/// Bytes that a tag overwrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
-    /// Where.
+    /// Address in the process.
     pub address: u64,
-    /// What.
-    pub bytes: Few,
-    /// What stands there now, as many bytes.
-    pub new: Few,
+    /// Original bytes.
+    pub bytes: InlineBytes,
+    /// New bytes, as many as the original ones.
+    pub new: InlineBytes,
 }
 
-/// What slots are to be like.
+/// Size and alignment of slots.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Bytes of each.
+pub struct SlotLayout {
+    /// Bytes of a slot.
     pub slot_bytes: u64,
-    /// What their addresses are multiples of.
+    /// Alignment of slots, in bytes.
     pub alignment: u64,
 }
 
-impl Shape {
-    /// Nothing is collected: the memory says what was overwritten.
-    pub const NONE: Shape = Shape { slot_bytes: 0, alignment: PAGE_BYTES };
+impl SlotLayout {
+    /// No slots: the memory holds only the header and the patch records.
+    pub const NONE: SlotLayout = SlotLayout { slot_bytes: 0, alignment: PAGE_BYTES };
 }
 
-/// What a child has of its parent's memory, which it is not to share any more.
+/// Shared memory that a child has inherited from its parent and that is to be replaced.
 #[derive(Clone, Copy, Debug)]
-pub struct Inherited {
-    /// Where the memory is.
+pub struct InheritedMemory {
+    /// Address of the memory in the child.
     pub start: u64,
-    /// What the child has in `gs`.
+    /// Value of `gs` in the child.
     pub gs: u64,
-    /// What areas end with, which are copies of its parent's.
+    /// Cookie at the end of the areas, which are copies of the parent's.
     pub cookie: u64,
 }
 
-/// Memory that a process shares with us.
+/// Memory that a process shares with the controller.
 #[derive(Debug)]
 pub struct Shared {
-    /// Where the process has it.
+    /// Address of the memory in the process.
     pub start: u64,
     memory: Memory,
     slots_at: u64,
     slot_bytes: u64,
-    /// How much it is.
+    /// Size in bytes.
     pub bytes: u64,
     pid: Pid,
-    /// What was overwritten, at most.
+    /// Most patch records.
     patches: u64,
-    /// How many are noted: the process can change what the header says.
-    noted: AtomicU64,
+    /// Number of patch records. The value in the header is not used, because the process can change it.
+    patch_count: AtomicU64,
     cookie: u64,
 }
 
 impl Shared {
-    /// Makes the memory, for at most so many functions. What a child has inherited is as large.
+    /// Makes the memory for at most so many functions. The memory that a child has inherited must have the same size.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if the process does not share with us what it says; nothing was written.
+    /// [`TagError::Answer`] if the process does not share the memory that it reports; nothing was written then.
     pub fn new(
         process: &mut Process,
-        inherited: Option<Inherited>,
-        shape: Shape,
+        inherited: Option<InheritedMemory>,
+        shape: SlotLayout,
         functions: usize,
     ) -> Result<Self, TagError> {
         let pid = process.pid;
         let patches = (functions as u64 + 1) * PATCHES + CALLS;
-        // The process maps it at any page: slots begin at the first multiple behind. One more page is only
-        // pointed at.
+        // The process maps the memory at any page, so slots begin at the first multiple of their alignment. One more
+        // page holds texts.
         let slots = shape.alignment + shape.slot_bytes * SLOTS;
         let bytes = before_slots(patches) + slots + PAGE_BYTES;
         let backing = Backing::new(process, bytes)?;
         let cookie = inherited.map_or_else(|| u64::from_le_bytes(new_id()), |one| one.cookie);
-        let shared = Shared::over(&backing.file, bytes, pid, shape, (patches, cookie));
+        let shared = Shared::from_file(&backing.file, bytes, pid, shape, (patches, cookie));
         let shared = shared.map_err(|source| TagError::Shared { pid, source });
         let shared = shared.and_then(|mut shared| {
             let start = backing.map(process, inherited.map(|one| one.start))?;
-            shared.place(start, shape);
+            shared.set_address(start, shape);
             Ok(shared)
         });
         let closed = backing.close(process);
@@ -151,103 +159,112 @@ impl Shared {
         TagError::Shared { pid: self.pid, source: io::Error::other(what) }
     }
 
-    /// Memory in a file of so many bytes, which no process has mapped yet. `patches`: how many are noted at most;
-    /// `cookie`: what areas end with.
+    /// Memory in a file of so many bytes that no process has mapped yet. `patches`: most patch records. `cookie`:
+    /// written at the end of areas.
     ///
     /// # Errors
-    /// If it cannot be mapped here.
-    pub fn over(
+    /// If the file cannot be mapped.
+    pub fn from_file(
         file: &File,
         bytes: u64,
         pid: Pid,
-        shape: Shape,
+        shape: SlotLayout,
         (patches, cookie): (u64, u64),
     ) -> io::Result<Self> {
         let memory = Memory::map(file, bytes)?;
-        let (slot_bytes, noted) = (shape.slot_bytes, AtomicU64::new(0));
+        let (slot_bytes, patch_count) = (shape.slot_bytes, AtomicU64::new(0));
         let (start, slots_at) = (0, 0);
-        let shared =
-            Shared { start, memory, slots_at, slot_bytes, bytes, pid, patches, noted, cookie };
-        // What the process maps says at once whose it is.
-        shared.describe();
+        let shared = Shared {
+            start,
+            memory,
+            slots_at,
+            slot_bytes,
+            bytes,
+            pid,
+            patches,
+            patch_count,
+            cookie,
+        };
+        // The process must find a valid header as soon as it maps the file.
+        shared.write_header();
         Ok(shared)
     }
 
-    /// Takes note of where the process has mapped it.
-    pub fn place(&mut self, start: u64, shape: Shape) {
+    /// Sets the address at which the process has mapped the memory.
+    pub fn set_address(&mut self, start: u64, shape: SlotLayout) {
         let before = start + before_slots(self.patches);
         self.start = start;
         self.slots_at = before.next_multiple_of(shape.alignment) - start;
         self.set(header::SLOTS_AT, self.slots_at);
     }
 
-    /// Memory that no process has.
+    /// Memory that no process has mapped.
     #[cfg(test)]
-    fn of_nobody(shape: Shape, slots: u64) -> Self {
+    fn without_process(shape: SlotLayout, slots: u64) -> Self {
         let at = before_slots(PATCHES).max(shape.alignment);
         let bytes = at + slots * shape.slot_bytes + PAGE_BYTES;
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
-        let mut shared = Shared::over(&file, bytes, Pid::this(), shape, (PATCHES, 7)).unwrap();
-        shared.place(1 << 40, shape);
+        let mut shared = Shared::from_file(&file, bytes, Pid::this(), shape, (PATCHES, 7)).unwrap();
+        shared.set_address(1 << 40, shape);
         shared
     }
 
-    /// Keeps what is to be overwritten, for a controller that takes the tags out later.
-    pub fn note(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
-        let word = |few: &Few| u64::from_le_bytes(few.padded());
+    /// Records bytes that are about to be overwritten, for a controller that removes the tags later.
+    pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
+        let word = |bytes: &InlineBytes| u64::from_le_bytes(bytes.padded());
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
             [*address, bytes.len() as u64, word(bytes), word(new)]
         });
         self.append(&all.collect::<Vec<_>>()).map(drop)
     }
 
-    /// Keeps where memory is added, likewise. Its number comes back.
-    pub fn note_area(&self, area: &Range<u64>) -> Result<u64, TagError> {
+    /// Records an area that is about to be added. Returns the number of the record.
+    pub fn record_area(&self, area: &Range<u64>) -> Result<u64, TagError> {
         self.append(&[[area.start, 0, area.end - area.start, 0]])
     }
 
-    /// Takes back that memory is added.
+    /// Invalidates the record of an area.
     pub fn forget_area(&self, number: u64) {
         self.set(PAGE_BYTES + number * PATCH_BYTES + 2 * 8, 0);
     }
 
-    /// Says that the controller looks for threads at gates.
-    pub fn say_alive(&self) {
-        self.memory.word(header::ALIVE).fetch_add(1, Ordering::SeqCst);
+    /// Raises the counter that shows threads at breakpoints that the controller is alive.
+    pub fn raise_liveness(&self) {
+        self.memory.word(header::BREAKPOINT_LIVENESS).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Up to which number threads wait at gates, or have given up, which is not answered yet.
-    pub fn asked(&self) -> Option<u32> {
+    /// Number of the latest wait at a breakpoint that is not answered yet, including waits that were given up.
+    pub fn unanswered_wait(&self) -> Option<u32> {
         let asked = self.memory.read(header::ASKED).any();
         let is_answered = self.memory.read(header::ANSWERED).is(asked);
         (!is_answered).then_some(asked)
     }
 
-    /// Lets threads go on that wait at gates, up to a number. Whether one has given up.
+    /// Lets threads continue whose waits have this number or an earlier one. Returns whether a thread has given up.
     pub fn answer(&self, asked: u32) -> bool {
         self.memory.write(header::ANSWERED, asked);
         self.memory.word(header::GIVEN_UP).swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Whether a thread has not waited at a gate.
+    /// Whether a thread has given up waiting at a breakpoint.
     pub fn has_given_up(&self) -> bool {
         !self.memory.read(header::GIVEN_UP).is(0)
     }
 
-    /// Lets threads pass gates.
-    pub fn give_up(&self) {
+    /// Makes threads pass breakpoints without waiting.
+    pub fn release_breakpoints(&self) {
         self.memory.write(header::GIVEN_UP, 1);
     }
 
-    /// What areas end with.
+    /// Cookie at the end of areas.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// The number of the first comes back.
+    /// Appends patch records. Returns the number of the first one.
     fn append(&self, patches: &[[u64; 4]]) -> Result<u64, TagError> {
-        let first = self.noted.load(Ordering::SeqCst);
+        let first = self.patch_count.load(Ordering::SeqCst);
         let behind = first + patches.len() as u64;
         if behind > self.patches {
             return Err(self.failed("too many places to tag"));
@@ -256,30 +273,30 @@ impl Shared {
             let at = PAGE_BYTES + number * PATCH_BYTES;
             (at..).step_by(8).zip(patch).for_each(|(at, word)| self.set(at, *word));
         }
-        // From here on they are believed.
-        self.noted.store(behind, Ordering::SeqCst);
+        // From here on a later controller uses the records.
+        self.patch_count.store(behind, Ordering::SeqCst);
         self.set(header::PATCHES, behind);
         Ok(first)
     }
 
-    /// Where the process finds a text of at most a page, until that is taken back.
-    pub fn lend(&self, text: &[u8]) -> Result<u64, TagError> {
+    /// Writes a text of at most a page for a system call of the process. Returns its address in the process.
+    pub fn write_text(&self, text: &[u8]) -> Result<u64, TagError> {
         if text.len() as u64 > PAGE_BYTES {
             return Err(self.failed("a path is too long"));
         }
-        // That page is only pointed at.
+        // The last page is used for nothing else.
         let at = self.bytes - PAGE_BYTES;
         self.memory.copy_from(at, text);
         Ok(self.start + at)
     }
 
-    /// Takes a text of so many bytes back.
-    pub fn take_back(&self, bytes: usize) {
+    /// Clears a text of so many bytes.
+    pub fn clear_text(&self, bytes: usize) {
         self.memory.clear(self.bytes - PAGE_BYTES, bytes as u64);
     }
 
-    /// Fills the header in.
-    fn describe(&self) {
+    /// Writes the header.
+    fn write_header(&self) {
         self.memory.write(header::VERSION, VERSION);
         self.memory.write(header::CONTROLLER, std::process::id());
         self.set(header::PATCHES_AT, PAGE_BYTES);
@@ -296,42 +313,42 @@ impl Shared {
         self.memory.read_long(offset)
     }
 
-    /// Where in the memory a slot is.
+    /// Offset of a slot in the memory.
     fn slot_at(&self, slot: u64) -> u64 {
         self.slots_at + slot * self.slot_bytes
     }
 
-    /// Where the process has a slot.
+    /// Address of a slot in the process.
     fn slot_address(&self, slot: u64) -> u64 {
         self.start + self.slot_at(slot)
     }
 
-    /// The slot that an address is in; 0 if it is in none.
+    /// Number of the slot that contains an address; 0 if there is none.
     fn slot_of(&self, address: u64) -> u64 {
         let at = address.saturating_sub(self.slot_address(0));
         at.checked_div(self.slot_bytes).unwrap_or(0).min(SLOTS - 1)
     }
 
-    /// Whether the process has it at an address.
-    pub fn holds(&self, address: u64) -> bool {
+    /// Whether an address of the process is in the memory.
+    pub fn contains(&self, address: u64) -> bool {
         address.checked_sub(self.start).is_some_and(|at| at < self.bytes)
     }
 
-    /// Raises a word, and wakes who waits for that.
+    /// Increments a word, and wakes the threads that wait for it.
     fn wake(&self, offset: u64) {
         let word = self.memory.word(offset);
         word.fetch_add(1, Ordering::SeqCst);
-        // It is woken, or finds the word changed.
+        // A waiting thread is woken, or sees the new value before it sleeps.
         let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
     }
 
-    /// Waits until a word is no longer what it was, or not so long.
+    /// Waits until a word has another value than `was`, or until the time is over.
     fn wait(&self, offset: u64, was: u32, at_most: Duration) {
         let timeout = Timespec {
             tv_sec: at_most.as_secs() as i64,
             tv_nsec: i64::from(at_most.subsec_nanos()),
         };
-        // Whatever ends it, whoever waits looks again.
+        // The caller checks the memory again, whatever has ended the wait.
         let _ = futex::wait(self.memory.word(offset), futex::Flags::empty(), was, Some(&timeout));
     }
 }

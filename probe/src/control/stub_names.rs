@@ -1,27 +1,27 @@
-//! Names stubs for people: each function's, and what tags share.
+//! Names stubs for profilers and debuggers.
 
 use std::ops::Range;
 
 use super::Tagged;
-use super::patch::Patched;
+use super::patch::PatchedFunction;
 
-/// What is added to a function's name.
+/// Suffix of the name of a function's stubs.
 pub(super) const SUFFIX: &str = "@tag";
-/// Code that tags share, and space between stubs.
+/// Name of code that tags share, and of space between stubs.
 pub(super) const SHARED: &str = "hmtt_tag_shared";
 
 impl Tagged {
-    /// Where code was added to the process, in the order in which it was.
+    /// Address ranges of code that was added to the process, in the order of addition.
     pub(super) fn added_code(&self) -> &[Range<u64>] {
-        &self.described
+        &self.described_code
     }
 
-    /// Names for all of some added code, in ascending order without gaps.
+    /// Names for all parts of a range of added code, in ascending order and without gaps.
     pub(super) fn names_in(&self, code: &Range<u64>) -> Vec<(Range<u64>, String)> {
-        let gates = self.gates.iter().map(|gate| &gate.patched);
-        let inside = |one: &&Patched| code.contains(&one.stubs.start);
-        let mut functions: Vec<&Patched> =
-            self.patched.iter().chain(gates).filter(inside).collect();
+        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
+        let inside = |one: &&PatchedFunction| code.contains(&one.stubs.start);
+        let mut functions: Vec<&PatchedFunction> =
+            self.patched.iter().chain(breakpoints).filter(inside).collect();
         functions.sort_by_key(|one| one.stubs.start);
         let mut names = Vec::with_capacity(functions.len() + 1);
         let mut add = |range: Range<u64>, name: String| {

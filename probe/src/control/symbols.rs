@@ -1,12 +1,13 @@
-//! Describes stubs in an ELF file for debuggers (`add-symbol-file` of gdb): their names, and their unwind tables.
+//! Writes an ELF file that describes the stubs of a process to debuggers (`add-symbol-file` of gdb): names and unwind
+//! tables.
 //!
-//! All of it is read from the process: from what the memory it shares with its controller says was overwritten and
-//! added ([`super::abandoned::records`]), and from the tables themselves ([`super::unwind`]). So it makes no difference
-//! whether the controller lives. Invariant: what the process says is checked before it is used; what is wrong is left
-//! out.
+//! All of it is read from the process: from the records in the shared memory ([`super::abandoned::records`]) and from
+//! the unwind tables ([`super::unwind`]). So the controller is not needed.
 //!
-//! gdb's JIT interface would show stubs without such a file, but gdb looks for `__jit_debug_descriptor` among the symbols
-//! of the object files of the process. We add memory to the process, and no file.
+//! Invariant: everything that is read from the process is checked before use; damaged parts are left out.
+//!
+//! gdb's JIT interface would work without such a file, but gdb looks for `__jit_debug_descriptor` among the symbols of
+//! the process's object files, and no object file is added to the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use nix::unistd::Pid;
 
 use super::TagError;
 use super::abandoned::records::{Place, Records};
-use super::loaded::Loaded;
+use super::loaded::LoadedFile;
 use super::stub_names::{SHARED, SUFFIX};
 use crate::disassembly::JUMP_BYTES;
 use crate::ptrace::{Mapping, Process, mappings};
@@ -30,22 +31,22 @@ const TABLE_BYTES: u64 = 1 << 28;
 
 /// Stubs of a process.
 #[derive(Debug, Default)]
-struct Found {
-    /// Code, by its first address, with its unwind table.
+struct FoundStubs {
+    /// Address range of code and its unwind table, by the first address.
     code: BTreeMap<u64, (Range<u64>, Vec<u8>)>,
-    /// Jumps: what each leads to, and where it is.
+    /// Address of a jump, by its target.
     jumps: BTreeMap<u64, u64>,
 }
 
-/// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if it has no stubs.
+/// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if the process has no stubs.
 ///
 /// # Errors
 /// [`TagError`] if the process cannot be read.
 pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
-    let process = Process::of(pid)?;
+    let process = Process::from_traced(pid)?;
     let mapped = mappings(pid)?;
-    let records = Records::of(&process, &mapped)?;
-    let mut found = Found::default();
+    let records = Records::read(&process, &mapped)?;
+    let mut found = FoundStubs::default();
     for Place { address, original } in &records.places {
         found.add_jump(&process, *address, original.len());
     }
@@ -70,8 +71,8 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
     Ok(Some(file.finish()))
 }
 
-impl Found {
-    /// Adds a jump, if there is one in the place of as many bytes.
+impl FoundStubs {
+    /// Adds the jump at an address, if there is one. `bytes`: size of the overwritten place.
     fn add_jump(&mut self, process: &Process, address: u64, bytes: usize) {
         let mut jump = [0; JUMP_BYTES];
         if bytes != JUMP_BYTES || process.read(address, &mut jump).is_err() || jump[0] != JUMP {
@@ -84,7 +85,7 @@ impl Found {
         *place = (*place).min(address);
     }
 
-    /// Adds a table, if some memory has one.
+    /// Adds the unwind table in an area, if there is one.
     fn add_table(&mut self, process: &Process, area: Range<u64>) -> Option<()> {
         let mut node = [0; NODE_BYTES];
         process.read(area.start, &mut node).ok()?;
@@ -105,9 +106,9 @@ impl Found {
         Some(())
     }
 
-    /// The name of what each jump leads to.
+    /// Names of the jumps' targets, by address.
     fn names(&self, process: &Process, mapped: &[Mapping]) -> BTreeMap<u64, String> {
-        let mut files: HashMap<_, Option<Loaded>> = HashMap::new();
+        let mut files: HashMap<_, Option<LoadedFile>> = HashMap::new();
         let mut names = BTreeMap::new();
         for (stub, jump) in &self.jumps {
             let next = mapped.partition_point(|one| one.start <= *jump);
@@ -115,7 +116,7 @@ impl Found {
             let Some(mapping) = mapping.filter(|one| *jump < one.end) else { continue };
             let loaded = files.entry((mapping.file, &mapping.path)).or_insert_with(|| {
                 let no_sources = Selection::default();
-                Loaded::open(process, mapping, mapped, &no_sources, std::iter::empty()).ok()
+                LoadedFile::open(process, mapping, mapped, &no_sources, std::iter::empty()).ok()
             });
             let Some(loaded) = loaded else { continue };
             let address = jump.wrapping_sub(loaded.bias);

@@ -1,4 +1,7 @@
-//! A thread that is about to get a signal within a tag of a log to one that has written its record before.
+//! Finishes the record of a thread that is about to receive a signal within a tag of a log.
+//!
+//! Without this, the tags of the signal handler would write their records behind one that is reserved and not written,
+//! and the reader of the buffer would have to wait for it.
 
 use nix::unistd::Pid;
 
@@ -8,9 +11,9 @@ use super::shared::tsc;
 use super::{TagError, Tagged};
 use crate::ptrace::Process;
 use crate::stubs::Sink;
-use crate::stubs::unfinished::{Memory, REST_BYTES, Rest, State};
+use crate::stubs::unfinished_tag::{TagRegisters, ThreadMemory, UNFINISHED_BYTES, UnfinishedTag};
 
-impl Memory for &Process {
+impl ThreadMemory for &Process {
     fn read(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         Process::read(self, address, &mut bytes).ok()?;
@@ -23,8 +26,8 @@ impl Memory for &Process {
 }
 
 impl Tagged {
-    /// Does what is left of a tag, if the thread, which stands still, has found a place for its record.
-    /// `registers`: those it has. Its registers then; `None` if nothing was left.
+    /// Finishes the tag of a stopped thread if the thread has reserved space for its record. `registers`: registers of
+    /// the thread. Returns the registers after the tag; `None` if there was nothing to finish.
     pub(super) fn finish_tag(
         &self,
         thread: Pid,
@@ -35,31 +38,32 @@ impl Tagged {
         };
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
-        // A moved instruction, or where a tag begins or ends: nothing is to be done, and nothing is read for that.
+        // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no memory is read.
         if self.stub_at(rip).is_some_and(|stub| stub.tag_around(rip).is_none()) {
             return Ok(None);
         }
         let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else {
             return Ok(None);
         };
-        let mut code = [0; REST_BYTES];
-        let code = &mut code[..REST_BYTES.min((area.end - rip) as usize)];
+        let mut code = [0; UNFINISHED_BYTES];
+        let code = &mut code[..UNFINISHED_BYTES.min((area.end - rip) as usize)];
         self.process.read(rip, code)?;
-        let mut state = State { rip, rsp, rax, rdx, r11, rflags, gs };
-        let rest = Rest::of(code, &state, &shape).filter(|_| log.shared().holds(r11));
+        let mut state = TagRegisters { rip, rsp, rax, rdx, r11, rflags, gs };
+        let rest =
+            UnfinishedTag::decode(code, &state, &shape).filter(|_| log.shared().contains(r11));
         let Some(rest) = rest else { return Ok(None) };
-        // Where it cannot be done to its end, the thread does what is left.
+        // If the tag cannot be finished here, the thread finishes it.
         let _ = rest.run(&mut state, tsc(), &mut Stack::new(&self.process, rsp));
-        let State { rip, rax, rdx, r11, .. } = state;
+        let TagRegisters { rip, rax, rdx, r11, .. } = state;
         let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
         self.process.set_registers(thread, registers)?;
         Ok(Some(registers))
     }
 
-    /// The same for all threads, which stand still.
+    /// Finishes the tags of all threads, which are stopped.
     pub(super) fn finish_tags(&self) {
         for thread in self.process.threads.keys() {
-            // One that has been killed meanwhile writes nothing any more.
+            // A thread that was killed meanwhile writes nothing.
             let _ = self.process.registers(*thread).map(|now| self.finish_tag(*thread, now));
         }
     }

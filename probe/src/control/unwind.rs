@@ -1,42 +1,44 @@
-//! Describes stubs to the unwinders of a process ([`crate::unwind`]), for as long as their memory is there.
+//! Adds unwind tables for stubs ([`crate::unwind`]) to a process, where its unwinders find them.
 //!
 //! ```text
-//! memory of a table   node | .eh_frame_hdr | .eh_frame          read-only, noted as memory of stubs is
+//! memory of a table   node | .eh_frame_hdr | .eh_frame          read-only, recorded as memory of stubs
 //! list                address of the first node                 memory of its own
 //! ```
 //!
-//! Unwinders ask the C library's `_dl_find_object` (glibc 2.35, libgcc 12), which is changed to look through that list
-//! first ([`crate::stubs::lookup`]). A table is complete before it is in the list, and in the list before a jump leads
-//! to what it describes. The process needs no controller to use it.
+//! Unwinders call the C library's `_dl_find_object` (glibc 2.35, libgcc 12). That function is changed to search this
+//! list first ([`crate::stubs::lookup`]).
 //!
-//! A process without that function goes on without: its stubs are described to whoever reads the tables otherwise.
+//! Invariant: a table is complete before it is in the list, and in the list before a jump leads to the code that it
+//! describes. The process needs no controller to use the tables.
+//!
+//! In a process without that function, only debuggers that read the tables otherwise can unwind stubs.
 
 use std::ops::Range;
 
-use super::described::Described;
-use super::gate::{Gate, Purpose};
-use super::loaded::Loaded;
-use super::patch::{self, Planned};
+use super::breakpoint::{Breakpoint, Purpose};
+use super::loaded::LoadedFile;
+use super::patch::{self, GeneratedStubs};
+use super::stub_rows::StubRows;
 use super::{TagError, Tagged, areas, linker};
-use crate::disassembly::Grain;
+use crate::disassembly::Granularity;
 use crate::elf::Function;
 use crate::ptrace::{PtraceError, code_files, mappings};
 use crate::stubs::lookup::{MAGIC, node};
 use crate::stubs::{Lookup, Sink};
 use crate::unwind::{self, NODE_BYTES};
 
-/// What unwinders call.
+/// Function that unwinders call.
 const FUNCTION: &str = "_dl_find_object";
-/// What the C library's file is called.
+/// Start of the file name of the C library.
 const C_LIBRARY: &str = "libc.so";
-/// Bytes of the frames of signal handlers that are looked at, at most.
+/// Most bytes of a stack that are searched while a signal handler runs.
 const HANDLER_BYTES: u64 = 1 << 20;
 /// Bytes of an address.
 const ADDRESS_BYTES: u64 = 8;
 
 impl Tagged {
     /// Makes an empty list of tables.
-    pub(super) fn make_list(&mut self) -> Result<(), TagError> {
+    pub(super) fn make_table_list(&mut self) -> Result<(), TagError> {
         let shared = self.collector.shared();
         let area = areas::reserve(&mut self.process, shared, &self.program, ADDRESS_BYTES)?;
         self.list = area.start;
@@ -44,17 +46,17 @@ impl Tagged {
         Ok(())
     }
 
-    /// What a file's function is to look up, if it is the one.
-    pub(super) fn lookup_in(&self, loaded: &Loaded) -> Option<Lookup> {
-        let gate = self.gates.iter().find(|gate| is_lookup(gate))?;
-        let function = gate.patched.address().wrapping_sub(loaded.bias);
-        let is_in = gate.patched.object == loaded.image.path;
+    /// The stub lookup of a file, if the function that unwinders call is in it.
+    pub(super) fn lookup_in(&self, loaded: &LoadedFile) -> Option<Lookup> {
+        let breakpoint = self.breakpoints.iter().find(|breakpoint| is_lookup(breakpoint))?;
+        let function = breakpoint.patched.address().wrapping_sub(loaded.bias);
+        let is_in = breakpoint.patched.object == loaded.image.path;
         is_in.then_some(Lookup { function, list: self.list })
     }
 
-    /// Changes the function that unwinders call, if the process has it and that is not done yet.
-    pub(super) fn watch_unwinder(&mut self) -> Result<(), TagError> {
-        if self.gates.iter().any(is_lookup) || self.looks_up() {
+    /// Changes the function that unwinders call, if the process has it and it is not changed yet.
+    pub(super) fn hook_unwinder(&mut self) -> Result<(), TagError> {
+        if self.breakpoints.iter().any(is_lookup) || self.looks_up() {
             return Ok(());
         }
         let has = |one: &&Function| one.symbols.iter().any(|symbol| symbol == FUNCTION);
@@ -67,26 +69,31 @@ impl Tagged {
             if !file.file_name().starts_with(C_LIBRARY) {
                 continue;
             }
-            // A file without such a function, or one that cannot be read, is left as it is.
-            let exporting =
-                Loaded::open_exporting(&self.process, &file, &mapped, FUNCTION, self.own_edits());
+            // A file that does not export the function, or that cannot be read, is skipped.
+            let exporting = LoadedFile::open_exporting(
+                &self.process,
+                &file,
+                &mapped,
+                FUNCTION,
+                self.own_edits(),
+            );
             let Ok(Some(loaded)) = exporting else { continue };
             return self.change_lookup(&loaded, &loaded.image.functions[0]);
         }
         Ok(())
     }
 
-    /// Whether the C library is still to be loaded, or may be.
-    pub(super) fn waits_for_unwinder(&self) -> Result<bool, TagError> {
-        let is_known = self.looks_up() || self.gates.iter().any(is_lookup);
+    /// Whether the C library may still be loaded.
+    pub(super) fn awaits_unwinder(&self) -> Result<bool, TagError> {
+        let is_known = self.looks_up() || self.breakpoints.iter().any(is_lookup);
         if is_known || !self.program.image.dynamic {
             return Ok(false);
         }
         Ok(linker::notifier(&self.process)?.is_none())
     }
 
-    /// Gives tables that were made before the dynamic linker had run the linker's record of the file.
-    pub(super) fn name_objects(&self) -> Result<(), TagError> {
+    /// Sets the linker's record in tables that were made before the dynamic linker had run.
+    pub(super) fn set_link_maps(&self) -> Result<(), TagError> {
         for table in &self.tables {
             let at = table.start;
             if self.read_word(at + node::LINK_MAP)? == 0 {
@@ -98,8 +105,8 @@ impl Tagged {
         Ok(())
     }
 
-    /// Gives tables of a file that was loaded once more the linker's record of it.
-    pub(super) fn name_object(&self, bias: u64) -> Result<(), TagError> {
+    /// Updates the linker's record in the tables of a file that was loaded again.
+    pub(super) fn set_link_map(&self, bias: u64) -> Result<(), TagError> {
         let map = linker::link_map(&self.process, bias).unwrap_or(0);
         for table in &self.tables {
             if self.read_word(table.start + node::BIAS)? == bias {
@@ -115,13 +122,13 @@ impl Tagged {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Whether a signal handler of a process whose threads are all stopped may be reading a table: it has the address of
-    /// one in its registers or on its stack. Its stubs may have no thread any more that returns to them.
+    /// Whether a signal handler may be reading a table, in a process whose threads are all stopped: its registers or
+    /// its stack hold the address of a table. The stubs that the table describes may be unused already.
     pub(super) fn is_unwinding(&self) -> Result<bool, TagError> {
         let is_of_table = |word: u64| self.tables.iter().any(|table| table.contains(&word));
         let mapped = mappings(self.process.pid)?;
         for thread in self.process.threads.keys() {
-            let interrupted = self.process.interrupted(*thread, &mapped)?;
+            let interrupted = self.process.handler_returns(*thread, &mapped)?;
             let Some(last) = interrupted.iter().map(|one| one.place).max() else { continue };
             let registers = self.process.registers(*thread)?;
             let bytes = last.saturating_sub(registers.rsp).min(HANDLER_BYTES) / ADDRESS_BYTES;
@@ -139,58 +146,62 @@ impl Tagged {
         Ok(false)
     }
 
-    /// Whether the function is among those that are tagged.
+    /// Whether the function that unwinders call is among the tagged functions.
     fn looks_up(&self) -> bool {
         self.patched.iter().any(|patched| patched.looks_up)
     }
 
-    fn change_lookup(&mut self, loaded: &Loaded, function: &Function) -> Result<(), TagError> {
+    fn change_lookup(&mut self, loaded: &LoadedFile, function: &Function) -> Result<(), TagError> {
         let lookup = Lookup { function: function.start, list: self.list };
-        let chosen = |one: &Function| (one.start == function.start).then_some(Grain::Function);
+        let chosen =
+            |one: &Function| (one.start == function.start).then_some(Granularity::Function);
         let mut plan = patch::plan(loaded, chosen, Sink::Lookup);
         plan.lookup = Some(lookup);
         let shared = self.collector.shared();
-        match Gate::with(&mut self.process, shared, loaded, function, plan, Purpose::Unwinder) {
-            Ok(gate) if gate.patched.looks_up => self.close(gate, loaded),
-            // It cannot be changed: as if there were none.
-            Ok(gate) => {
-                self.areas.push(gate.stubs);
+        match Breakpoint::with(&mut self.process, shared, loaded, function, plan, Purpose::Unwinder)
+        {
+            Ok(breakpoint) if breakpoint.patched.looks_up => {
+                self.set_breakpoint(breakpoint, loaded)
+            }
+            // The function cannot be changed: unwinders are not supported.
+            Ok(breakpoint) => {
+                self.areas.push(breakpoint.stubs);
                 Ok(())
             }
-            Err(TagError::NoGate { .. } | TagError::Ptrace(PtraceError::Forbidden { .. })) => {
-                Ok(())
-            }
+            Err(
+                TagError::NoBreakpoint { .. } | TagError::Ptrace(PtraceError::Forbidden { .. }),
+            ) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes the change out, where the function is to have a tag too, which does the same. Nothing has run since it
-    /// was put in: both are done while all threads are stopped.
-    pub(super) fn replace_lookup(&mut self, planned: &Planned) -> Result<(), TagError> {
+    /// Removes the change of that function where the function is also to be tagged, which includes the change. All
+    /// threads are stopped since the change was inserted, so no thread has executed it.
+    pub(super) fn replace_lookup(&mut self, planned: &GeneratedStubs) -> Result<(), TagError> {
         if !planned.patched.iter().any(|patched| patched.looks_up) {
             return Ok(());
         }
-        for gate in self.gates.extract_if(.., |gate| is_lookup(gate)) {
-            patch::restore(&self.process, std::slice::from_ref(&gate.patched))?;
-            self.areas.push(gate.stubs);
+        for breakpoint in self.breakpoints.extract_if(.., |breakpoint| is_lookup(breakpoint)) {
+            patch::restore(&self.process, std::slice::from_ref(&breakpoint.patched))?;
+            self.areas.push(breakpoint.stubs);
         }
         Ok(())
     }
 
-    /// Describes stubs of a file.
-    pub(super) fn describe(
+    /// Adds an unwind table for stubs of a file.
+    pub(super) fn add_unwind_table(
         &mut self,
-        described: &Described,
-        loaded: &Loaded,
+        described: &StubRows,
+        loaded: &LoadedFile,
     ) -> Result<(), TagError> {
-        let Described { rows, end } = described;
+        let StubRows { rows, end } = described;
         let Some(first) = rows.first() else { return Ok(()) };
         let pid = self.process.pid;
-        let bytes = (NODE_BYTES + unwind::room(rows)) as u64;
+        let bytes = (NODE_BYTES + unwind::max_table_bytes(rows)) as u64;
         let area = areas::reserve(&mut self.process, self.collector.shared(), loaded, bytes)?;
         let at = area.start + NODE_BYTES as u64;
-        let place = unwind::Place { at, end: *end, bias: loaded.bias };
-        let table = unwind::table(rows, place).ok_or(TagError::NoRoom(pid, bytes))?;
+        let place = unwind::TablePlacement { at, end: *end, bias: loaded.bias };
+        let table = unwind::table(rows, place).ok_or(TagError::NoFreeRange(pid, bytes))?;
         let there = |address: u64| address.wrapping_add(loaded.bias);
         let code = there(first.at)..there(*end);
         let node = self.node(&code, at, loaded)?;
@@ -198,7 +209,7 @@ impl Tagged {
         self.process.write(self.list, &area.start.to_le_bytes())?;
         self.areas.push(area.clone());
         self.tables.push(area);
-        self.described.push(code);
+        self.described_code.push(code);
         Ok(())
     }
 
@@ -206,7 +217,7 @@ impl Tagged {
         &self,
         code: &Range<u64>,
         table: u64,
-        loaded: &Loaded,
+        loaded: &LoadedFile,
     ) -> Result<[u8; NODE_BYTES], TagError> {
         let fields = [
             (node::MAGIC, MAGIC),
@@ -226,7 +237,7 @@ impl Tagged {
     }
 }
 
-/// Whether a gate is the change of the function that unwinders call.
-fn is_lookup(gate: &Gate) -> bool {
-    gate.purpose == Purpose::Unwinder
+/// Whether a breakpoint is the change of the function that unwinders call.
+fn is_lookup(breakpoint: &Breakpoint) -> bool {
+    breakpoint.purpose == Purpose::Unwinder
 }

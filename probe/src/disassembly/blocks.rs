@@ -1,21 +1,22 @@
-//! A function's instructions to its basic blocks: where each begins, and where control goes from it.
+//! Splits a function into basic blocks and finds the heads of its loops.
 //!
-//! A block begins with the function's first instruction, with what a branch, a table or the unwinder leads
-//! to, and behind a branch or a return. A call ends no block: it returns to the middle of one.
+//! A block begins at the function's first instruction, at the target of a branch, a jump table or
+//! the unwinder, and after a branch or a return. A call does not end a block, because it returns
+//! into the middle of one.
 
 use std::collections::HashMap;
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, RflagsBits};
 
 use super::body::Body;
-use super::flow::Flow;
-use super::leaving::{self, Leaving};
+use super::code_index::CodeIndex;
+use super::exit_site::{self, ExitKind};
 use super::loops::{self, Loops};
-use super::region::Ground;
-use super::{Refusal, branch_target, goes_on, is_call};
+use super::region::RegionFinder;
+use super::{Refusal, branch_target, falls_through, is_call};
 use crate::elf::{Function, Image};
 
-/// How far ahead it is looked for what becomes of flags, in instructions.
+/// How many instructions ahead the use of flags is searched for.
 const AHEAD: usize = 32;
 const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::SF
@@ -24,35 +25,35 @@ const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// What of a function is to be seen beside that it is entered.
+/// What is tagged in a function besides its entry and exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Grain {
-    /// Nothing.
+pub enum Granularity {
+    /// Nothing else.
     #[default]
     Function,
-    /// When a turn of one of its loops begins.
+    /// The beginning of each iteration of its loops.
     Loops,
-    /// When one of its basic blocks begins.
+    /// The beginning of each of its basic blocks.
     Blocks,
 }
 
-/// A basic block that is to be seen.
+/// A basic block that is to be tagged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Address of its first instruction, its head.
     pub start: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Whether it is the head of a natural loop.
     pub is_loop: bool,
-    /// Whether flags may mean something there.
+    /// Whether flags may be live at the head.
     pub flags: bool,
-    /// Why it cannot be seen.
+    /// Why the block cannot be tagged; `None` if it can.
     pub refusal: Option<Refusal>,
 }
 
 impl Block {
-    /// What people call it: its function, and how far it is from that one's start.
+    /// Name for output: the function's name and the distance from its start, in hexadecimal.
     pub fn name(&self, function: &Function) -> String {
         match self.start.checked_sub(function.start) {
             Some(offset) => format!("{}+{offset:x}", function.name),
@@ -61,38 +62,44 @@ impl Block {
     }
 }
 
-/// A block in its body.
+/// A block's position: the number of its body, and instruction numbers within it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     body: usize,
     first: usize,
-    /// Behind its last instruction.
+    /// Number of the instruction after the last one.
     end: usize,
 }
 
-/// The blocks of a function that are asked for, by address within each body. `bodies`: the function's, and
-/// those of its parts that lie apart.
-pub(super) fn of(image: &Image, flow: &Flow, bodies: &[Body], grain: Grain) -> Vec<Block> {
+/// Finds the requested blocks of a function, by address within each body. `bodies`: the function's
+/// body and those of its separate parts.
+pub(super) fn find(
+    image: &Image,
+    code_index: &CodeIndex,
+    bodies: &[Body],
+    granularity: Granularity,
+) -> Vec<Block> {
     let mut places = Vec::new();
     for (number, body) in bodies.iter().enumerate() {
-        let ground = Ground { image, flow, body };
-        let heads = leaders(&ground);
+        let finder = RegionFinder { image, code_index, body };
+        let heads = leaders(&finder);
         let ends = heads.iter().skip(1).copied().chain([body.instructions.len()]);
         let place = |(first, end): (&usize, usize)| Place { body: number, first: *first, end };
         places.extend(heads.iter().zip(ends).map(place));
     }
-    let found = graph(image, flow, bodies, &places).loops();
-    let hidden = hidden_targets(image, flow, bodies);
+    let found = graph(image, code_index, bodies, &places).loops();
+    let hidden = hidden_targets(image, code_index, bodies);
     let block = |(number, place): (usize, &Place)| {
         let body = &bodies[place.body];
         let is_loop = found.heads.contains(&number);
         let is_irregular = found.irregular.contains(&number);
-        let wanted = match grain {
-            Grain::Function => false,
-            Grain::Loops => is_loop || is_irregular,
-            Grain::Blocks => true,
+        let wanted = match granularity {
+            Granularity::Function => false,
+            Granularity::Loops => is_loop || is_irregular,
+            Granularity::Blocks => true,
         };
-        let irregular = (grain == Grain::Loops && !is_loop).then_some(Refusal::Irregular);
+        let irregular =
+            (granularity == Granularity::Loops && !is_loop).then_some(Refusal::Irregular);
         let start = body.address(place.first);
         wanted.then(|| Block {
             start,
@@ -105,21 +112,21 @@ pub(super) fn of(image: &Image, flow: &Flow, bodies: &[Body], grain: Grain) -> V
     places.iter().enumerate().filter_map(block).collect()
 }
 
-/// The instructions that blocks begin with, by number.
-fn leaders(ground: &Ground) -> Vec<usize> {
-    let body = ground.body;
+/// Numbers of the instructions that begin a block.
+fn leaders(finder: &RegionFinder) -> Vec<usize> {
+    let body = finder.body;
     let all = &body.instructions;
     let mut begins = vec![false; all.len()];
     for (index, instruction) in all.iter().enumerate() {
         let ip = instruction.ip();
-        let is_led_to = !body.branches_to(ip).is_empty() || ground.flow.is_head(ip);
-        begins[index] |= index == 0 || is_led_to;
+        let is_target = !body.branches_to(ip).is_empty() || finder.code_index.is_block_start(ip);
+        begins[index] |= index == 0 || is_target;
         let next = match instruction.flow_control() {
             FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend => Some(index + 1),
             FlowControl::UnconditionalBranch
             | FlowControl::IndirectBranch
             | FlowControl::Return => {
-                (index + 1..all.len()).find(|next| !ground.is_padding(&all[*next]))
+                (index + 1..all.len()).find(|next| !finder.is_padding(&all[*next]))
             }
             _ => None,
         };
@@ -130,47 +137,49 @@ fn leaders(ground: &Ground) -> Vec<usize> {
     begins.iter().enumerate().filter_map(|(index, begin)| begin.then_some(index)).collect()
 }
 
-/// The instruction that a block ends with: behind a jump that leaves it there may be padding.
+/// The instruction that ends a block. After a jump that leaves the block there may be padding.
 fn last<'a>(body: &'a Body, place: &Place) -> &'a Instruction {
     let instructions = &body.instructions[place.first..place.end];
-    let leaves = instructions.iter().find(|instruction| !goes_on(instruction));
-    leaves.unwrap_or(&instructions[instructions.len() - 1])
+    let exit = instructions.iter().find(|instruction| !falls_through(instruction));
+    exit.unwrap_or(&instructions[instructions.len() - 1])
 }
 
-/// Where control goes from each block, all by number.
+/// Control flow between the blocks of a function, all by block number.
 struct Graph {
     successors: Vec<Vec<usize>>,
-    /// To which it comes from who knows where.
+    /// Blocks that control enters from an unknown source.
     roots: Vec<usize>,
-    /// Blocks that end with a call, and go on with the next one if that returns.
+    /// Blocks that end with a call and continue with the next block if it returns.
     calling: Vec<usize>,
 }
 
 impl Graph {
-    /// Its loops. Error paths end with calls that do not return, and what is behind them is something else:
-    /// where a loop would have a second way in, it is looked whether that is one.
+    /// Finds the loops. Error paths end with calls that do not return, and the code after them is
+    /// unrelated. Therefore, where a loop has a second entry, the search is repeated without the
+    /// edges after calls.
     fn loops(mut self) -> Loops {
-        let mut found = loops::of(&self.successors, &self.roots);
+        let mut found = loops::find(&self.successors, &self.roots);
         if found.irregular.is_empty() {
             return found;
         }
         for block in self.calling {
             self.successors[block].retain(|next| *next != block + 1);
         }
-        let Loops { heads, irregular } = loops::of(&self.successors, &self.roots);
+        let Loops { heads, irregular } = loops::find(&self.successors, &self.roots);
         found.heads.extend(heads);
         found.irregular = irregular.difference(&found.heads).copied().collect();
         found
     }
 }
 
-fn graph(image: &Image, flow: &Flow, bodies: &[Body], places: &[Place]) -> Graph {
+fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place]) -> Graph {
     let address = |place: &Place| bodies[place.body].address(place.first);
     let numbers: HashMap<u64, usize> =
         places.iter().enumerate().map(|(number, place)| (address(place), number)).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
     let (mut computed, mut calling) = (Vec::new(), Vec::new());
-    // What direct branches of the function itself lead to from another of its bodies needs no other cause.
+    // A block that a direct branch of the function leads to, from another body, needs no other
+    // explanation for being a target.
     let mut explained = vec![false; places.len()];
     for (number, place) in places.iter().enumerate() {
         let body = &bodies[place.body];
@@ -182,7 +191,7 @@ fn graph(image: &Image, flow: &Flow, bodies: &[Body], places: &[Place]) -> Graph
         if last.flow_control() == FlowControl::IndirectBranch {
             computed.push(number);
         }
-        if goes_on(last) && place.end < body.instructions.len() {
+        if falls_through(last) && place.end < body.instructions.len() {
             successors[number].push(number + 1);
             calling.extend(is_call(last).then_some(number));
         }
@@ -198,13 +207,15 @@ fn graph(image: &Image, flow: &Flow, bodies: &[Body], places: &[Place]) -> Graph
         }
     }
     let mut roots = vec![0];
-    for (number, place) in places.iter().enumerate().filter(|(_, it)| flow.is_head(address(it))) {
+    for (number, place) in
+        places.iter().enumerate().filter(|(_, it)| code_index.is_block_start(address(it)))
+    {
         let is_pad = image.landing_pads.binary_search(&address(place)).is_ok();
         if is_pad && explained[number] {
             continue;
         }
-        if !flow.is_computed(address(place)) {
-            // A branch from elsewhere.
+        if !code_index.is_computed(address(place)) {
+            // A branch from another function.
             roots.extend((!explained[number]).then_some(number));
         } else if computed.is_empty() {
             roots.push(number);
@@ -215,25 +226,25 @@ fn graph(image: &Image, flow: &Flow, bodies: &[Body], places: &[Place]) -> Graph
     Graph { successors, roots, calling }
 }
 
-/// Why it is not known where all blocks begin: a computed jump within the function must go by a table that
-/// was read. One whose table holds distances from a label shows by naming it.
-fn hidden_targets(image: &Image, flow: &Flow, bodies: &[Body]) -> Option<Refusal> {
+/// Why the starts of all blocks are not known. A computed jump within the function must use a table
+/// that could be read. A function whose table holds distances from a label names that label.
+fn hidden_targets(image: &Image, code_index: &CodeIndex, bodies: &[Body]) -> Option<Refusal> {
     let jumps = bodies.iter().flat_map(|body| {
         let computed = |index: &usize| {
             body.instructions[*index].flow_control() == FlowControl::IndirectBranch
-                && leaving::of(image, body, *index) != Some(Leaving::Computed)
+                && exit_site::find(image, body, *index) != Some(ExitKind::Computed)
         };
         (0..body.instructions.len()).filter(computed).map(|index| body.address(index))
     });
     let jump = jumps.into_iter().next()?;
     let starts = || bodies.iter().map(|body| body.range.start);
     let is_known = bodies.iter().any(|body| body.has_inner_pointers(image))
-        || starts().any(|start| flow.has_table(start));
-    let names_itself = starts().any(|start| flow.names_itself(start));
+        || starts().any(|start| code_index.has_table(start));
+    let names_itself = starts().any(|start| code_index.names_itself(start));
     (!is_known || names_itself).then_some(Refusal::Computed(jump))
 }
 
-/// Whether flags may be read that were written before an instruction.
+/// Whether an instruction may read flags that were written before it, here or later.
 pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     let mut alive = FLAGS;
     let mut index = index;
@@ -245,7 +256,7 @@ pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
         if writes_always(instruction) {
             alive &= !instruction.rflags_modified();
         }
-        // Nobody keeps flags for a function that is called, or returned to (psABI, 3.2.1).
+        // The calling convention preserves no flags across calls and returns (psABI, 3.2.1).
         let ends = is_call(instruction) || instruction.flow_control() == FlowControl::Return;
         if alive == 0 || ends {
             return false;
@@ -264,7 +275,8 @@ pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     true
 }
 
-/// Whether an instruction writes flags whatever its operands are: shifts by 0 and strings of no length do not.
+/// Whether an instruction writes flags for all operand values: a shift by 0 and a string operation
+/// of length 0 do not.
 fn writes_always(instruction: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let is_shift = matches!(

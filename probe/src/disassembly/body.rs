@@ -1,38 +1,38 @@
-//! A stretch of a function to its instructions and the branches between them.
+//! Decodes one contiguous part of a function and indexes the branches within it.
 
 use std::ops::Range;
 
 use iced_x86::Instruction;
 
-use super::flow::fragment_at;
-use super::go::Runtime;
+use super::code_index::fragment_at;
+use super::go::GoConstraints;
 use super::{Refusal, branch_target, bytes_of, instructions};
 use crate::elf::Image;
 
-/// Bytes of an instruction, on average.
+/// Average bytes of an instruction, for reserving memory.
 const MEAN_BYTES: usize = 4;
 
-/// A function, or a part of one that lies apart.
+/// The instructions of a function, or of a separate part of one.
 #[derive(Debug)]
 pub(super) struct Body {
-    /// Where it is.
+    /// Address range of the body.
     pub range: Range<u64>,
-    /// Where the function it belongs to is.
+    /// Address range of the function that the body belongs to.
     pub function: Range<u64>,
-    /// All its instructions.
+    /// All instructions of the body, by address.
     pub instructions: Vec<Instruction>,
-    /// What Go's runtime makes of it.
-    pub go: Runtime,
-    /// Branches of its own to each of its addresses, by number.
+    /// Constraints of Go's runtime; default for functions that are not Go's.
+    pub go: GoConstraints,
+    /// Direct branches within the body, by target.
     branches: Branches,
 }
 
-/// Branches by where they lead.
+/// Direct branches, sorted by target.
 #[derive(Debug)]
 struct Branches {
-    /// Where each leads, ascending.
+    /// Target of each branch, ascending.
     targets: Vec<u64>,
-    /// Their numbers, in the same order.
+    /// Number of each branch instruction, in the same order.
     numbers: Vec<usize>,
 }
 
@@ -51,12 +51,12 @@ impl Branches {
 }
 
 impl Body {
-    /// Reads it.
+    /// Decodes the body at an address range.
     ///
     /// # Errors
-    /// [`Refusal`] if it is not all instructions, or if memory has others.
+    /// [`Refusal`] if the range is not all instructions, or differs in memory.
     pub fn read(image: &Image, range: Range<u64>, function: Range<u64>) -> Result<Body, Refusal> {
-        if let Some(refusal) = image.unsettled(&range) {
+        if let Some(refusal) = image.memory_difference(&range) {
             return Err(refusal);
         }
         let bytes = bytes_of(image, range.start, range.end - range.start);
@@ -73,44 +73,45 @@ impl Body {
             Some((target, index))
         };
         let branches = Branches::new(instructions.iter().enumerate().filter_map(inside).collect());
-        let go = Runtime::of(image, &function, &instructions);
+        let go = GoConstraints::new(image, &function, &instructions);
         Ok(Body { range, function, instructions, go, branches })
     }
 
-    /// The branches to an address, by number.
+    /// Numbers of the branches within the body that lead to an address.
     pub fn branches_to(&self, address: u64) -> &[usize] {
         self.branches.to(address)
     }
 
-    /// Where the instruction with a number begins; behind the last one, where that ends.
+    /// Address of an instruction by its number; for the number after the last one, the end of the
+    /// body.
     pub fn address(&self, index: usize) -> u64 {
         self.instructions.get(index).map_or(self.range.end, Instruction::ip)
     }
 
-    /// The number of the instruction at an address.
+    /// Number of the instruction at an address.
     pub fn index_of(&self, address: u64) -> Option<usize> {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
 
-    /// Whether an address belongs to the function: to it, or to a part of it that lies apart. Its own first
-    /// instruction does not: what goes there begins anew.
+    /// Whether an address belongs to the function or to a separate part of it. The function's first
+    /// instruction does not: a branch to it restarts the function.
     pub fn owns(&self, image: &Image, address: u64) -> bool {
         let inside = |range: &Range<u64>| range.contains(&address);
         let apart = || {
-            // Parts are reached by jumps only, from the function they belong to.
+            // Separate parts are reached only by jumps from the function that they belong to.
             fragment_at(image, address).is_some()
         };
-        // Into the middle of another function: shared code, which returns for both.
+        // A target in the middle of another function is shared code, which returns for both.
         let shared = || image.function_at(address).is_some_and(|one| one.start != address);
-        let again = address == self.function.start;
-        !again && (inside(&self.range) || inside(&self.function) || apart() || shared())
+        let is_restart = address == self.function.start;
+        !is_restart && (inside(&self.range) || inside(&self.function) || apart() || shared())
     }
 
-    /// Whether data hold addresses within it, or within the function it is a part of.
+    /// Whether data contain addresses within the body, or within the function that it is a part of.
     pub fn has_inner_pointers(&self, image: &Image) -> bool {
         let inside = |range: &Range<u64>| {
-            let first = image.reached.partition_point(|address| *address <= range.start);
-            image.reached.get(first).is_some_and(|address| range.contains(address))
+            let first = image.indirect_targets.partition_point(|address| *address <= range.start);
+            image.indirect_targets.get(first).is_some_and(|address| range.contains(address))
         };
         inside(&self.range) || inside(&self.function)
     }

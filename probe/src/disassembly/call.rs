@@ -1,18 +1,18 @@
-//! Calls as the instructions have them.
+//! Calls with a direct target.
 
 use super::JUMP_BYTES;
 
-/// A call that says where it leads.
+/// A call with a direct target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Address behind it: its last four bytes are the distance from there.
+    /// Address after the call. Its last four bytes are the distance from there to the target.
     pub next: u64,
-    /// Where it leads.
+    /// Address of the called function.
     pub target: u64,
 }
 
 impl Call {
-    /// Where its operation code is: prefixes come before.
+    /// Address of the operation code, which follows any prefixes.
     pub(super) fn start(&self) -> u64 {
         self.next - JUMP_BYTES as u64
     }

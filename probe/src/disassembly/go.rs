@@ -1,12 +1,14 @@
-//! Functions of Go to what may be changed in them.
+//! Decides what may be changed in functions of Go programs.
 //!
-//! Go's runtime finds functions by their addresses (`pclntab`). An address in a stub is none of them, so nothing may
-//! happen there that the runtime looks up: a fault becomes a panic by the function it is in, a goroutine can only
-//! be interrupted, and its stack copied, where the runtime knows the function. Invariants of what is moved:
+//! Go's runtime finds functions by address (`pclntab`). An address in a stub is in no function, so
+//! nothing may happen in a stub that makes the runtime look an address up. A fault becomes a panic
+//! according to the function that it is in. A goroutine can be interrupted, and its stack copied,
+//! only where the runtime knows the function. Invariants for moved instructions:
 //!
-//! - it cannot fault, and holds no call or system call: the runtime never sees an address of a stub on a stack;
-//! - it holds no branch back: no loop is without an instruction that is where it was, and where the runtime can
-//!   interrupt it.
+//! - they cannot fault, and are no calls or system calls: the runtime never finds a stub's address
+//!   on a stack;
+//! - they contain no backward branch: each loop keeps an instruction at its original address, where
+//!   the runtime can interrupt it.
 //!
 //! Most functions begin with a check of the stack:
 //!
@@ -14,13 +16,14 @@
 //! start:  cmp rsp, [r14+16]       or lea r12, [rsp-N]; cmp r12, [r14+16], or two checks if N is large
 //!         jbe grow
 //!         ...
-//! grow:   call runtime.morestack_noctxt      copies the stack elsewhere; also how goroutines are asked to pause
+//! grow:   call runtime.morestack_noctxt      copies the stack; also used to pause goroutines
 //!         jmp start
 //! ```
 //!
-//! The tag of the entry comes behind it, where a call arrives once, whether its stack has grown or not; there also is
-//! room for what a tag of a log writes below the stack pointer, at least `StackGuard` of 928 bytes. Functions without
-//! the check have at most what those that called them left.
+//! The entry tag follows the check. Control passes there once per call, whether or not the stack
+//! has grown. There is also space there for what a tag of a log writes below the stack pointer:
+//! `StackGuard` guarantees at least 928 bytes. A function without the check has at most the space
+//! that its callers left.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -31,42 +34,48 @@ use super::call::Call;
 use super::{Refusal, branch_target, bytes_of, instructions, is_call};
 use crate::elf::Image;
 
-/// Longest check, in instructions.
+/// Most instructions of a stack check.
 const LONGEST: usize = 8;
-/// How far from where its branch leads the call is that makes the stack grow: registers are saved before, at most
-/// 9 whole ones and 15 of floating point.
+/// Most instructions between the target of the check's branch and the call that grows the stack.
+/// Registers are saved in between: at most 9 general ones and 15 of floating point.
 const AHEAD: usize = 32;
-/// What a function's context begins with: `g.stackguard0` and `g.stackguard1`, for C.
+/// Offsets of the stack limits in a goroutine's descriptor: `g.stackguard0`, and `g.stackguard1`
+/// for C code.
 const GUARDS: [u64; 2] = [16, 24];
 
-/// What Go's runtime makes of a function.
+/// Constraints that Go's runtime imposes on a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Runtime {
-    /// Whether it is a function of Go.
+pub(super) struct GoConstraints {
+    /// Whether it is a Go function.
     pub is_go: bool,
-    /// Why it cannot be changed.
+    /// Why it cannot be changed; `None` if it can.
     pub refusal: Option<Refusal>,
-    /// Whether the runtime, or what is close to it, has it.
+    /// Whether it belongs to the runtime or a package close to it.
     pub is_runtime: bool,
-    /// How many instructions check the stack.
+    /// Number of instructions of its stack check; 0 without one.
     pub check: usize,
 }
 
-impl Runtime {
-    /// Of a function, or of a part of one.
-    pub fn of(image: &Image, function: &Range<u64>, instructions: &[Instruction]) -> Runtime {
-        let Some(go) = &image.go else { return Runtime::default() };
+impl GoConstraints {
+    /// Finds the constraints for a function, or for a part of one. `instructions`: those of the
+    /// part.
+    pub fn new(
+        image: &Image,
+        function: &Range<u64>,
+        instructions: &[Instruction],
+    ) -> GoConstraints {
+        let Some(go) = &image.go else { return GoConstraints::default() };
         if !go.is_known() {
             let refusal = Some(Refusal::GoVersion);
-            return Runtime { is_go: true, refusal, ..Runtime::default() };
+            return GoConstraints { is_go: true, refusal, ..GoConstraints::default() };
         }
-        let Some(known) = go.function_at(function.start) else { return Runtime::default() };
-        Runtime {
+        let Some(known) = go.function_at(function.start) else { return GoConstraints::default() };
+        GoConstraints {
             is_go: true,
             refusal: known.is_special.then_some(Refusal::GoRuntime),
             is_runtime: known.is_runtime(),
             check: if instructions.first().is_some_and(|one| one.ip() == function.start) {
-                check(image, instructions)
+                stack_check(image, instructions)
             } else {
                 0
             },
@@ -74,15 +83,15 @@ impl Runtime {
     }
 }
 
-/// How many instructions at a function's start check whether there is room on the stack.
-fn check(image: &Image, all: &[Instruction]) -> usize {
+/// Number of instructions at a function's start that check for space on the stack.
+fn stack_check(image: &Image, all: &[Instruction]) -> usize {
     let mut length = 0;
     for (index, instruction) in all.iter().take(LONGEST).enumerate() {
         match instruction.mnemonic() {
             Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Sub if is_for_check(instruction) => {}
             Mnemonic::Cmp if is_guard(instruction) => {}
             Mnemonic::Jb | Mnemonic::Jbe => match branch_target(instruction) {
-                Some(target) if grows(image, target) => length = index + 1,
+                Some(target) if grows_stack(image, target) => length = index + 1,
                 _ => break,
             },
             _ => break,
@@ -91,14 +100,15 @@ fn check(image: &Image, all: &[Instruction]) -> usize {
     length
 }
 
-/// Whether an instruction compares with a limit of the stack.
+/// Whether an instruction compares an address with a limit of the stack.
 fn is_guard(instruction: &Instruction) -> bool {
     instruction.op1_kind() == OpKind::Memory
         && matches!(instruction.op0_register(), Register::RSP | Register::R12 | Register::RSI)
         && GUARDS.contains(&instruction.memory_displacement64())
 }
 
-/// Whether it reads where the goroutine's context is, or computes where the function's frame will end.
+/// Whether an instruction reads the address of the goroutine's descriptor, or computes the end of
+/// the function's frame.
 fn is_for_check(instruction: &Instruction) -> bool {
     let is_scratch = matches!(
         instruction.op0_register(),
@@ -113,8 +123,8 @@ fn is_for_check(instruction: &Instruction) -> bool {
     is_scratch && (is_context || from_stack || subtracts)
 }
 
-/// Whether what is at an address makes the stack grow.
-fn grows(image: &Image, address: u64) -> bool {
+/// Whether the code at an address grows the stack.
+fn grows_stack(image: &Image, address: u64) -> bool {
     let Some(go) = &image.go else { return false };
     let Some(function) = go.function_at(address) else { return false };
     let bytes = bytes_of(image, address, function.end - address).unwrap_or_default();
@@ -123,7 +133,7 @@ fn grows(image: &Image, address: u64) -> bool {
     target.and_then(|target| go.function_at(target)).is_some_and(|called| called.grows_stack())
 }
 
-/// Functions of Go that are called by some that do not check the stack.
+/// Go functions that are called by Go functions which do not check the stack.
 pub(super) fn called_unchecked(image: &Image, calls: &[Call]) -> HashSet<u64> {
     let Some(go) = image.go.as_ref().filter(|go| go.is_known()) else { return HashSet::new() };
     let mut checks: HashMap<u64, bool> = HashMap::new();
@@ -133,7 +143,7 @@ pub(super) fn called_unchecked(image: &Image, calls: &[Call]) -> HashSet<u64> {
             let bytes = bytes_of(image, caller.start, caller.end - caller.start);
             let first: Vec<Instruction> =
                 instructions(bytes.unwrap_or_default(), caller.start).take(LONGEST).collect();
-            check(image, &first) != 0
+            stack_check(image, &first) != 0
         })
     };
     calls.iter().filter(|call| !is_checked(call.next - 1)).map(|call| call.target).collect()

@@ -3,22 +3,29 @@
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 
 use super::body::Body;
-use super::flow::Flow;
-use super::go::Runtime;
+use super::code_index::CodeIndex;
+use super::go::GoConstraints;
 use super::{Refusal, branch_target, is_call};
 
-impl Runtime {
-    /// Whether the function's entry may be tagged. `exits`: whether tags may write below the stack pointer.
-    pub fn allow(&self, flow: &Flow, body: &Body, exits: bool) -> Result<(), Refusal> {
+impl GoConstraints {
+    /// Checks whether the function's entry may be tagged. `exits`: whether tags write below the
+    /// stack pointer.
+    ///
+    /// # Errors
+    /// [`Refusal`]: why it may not.
+    pub fn allow(&self, code_index: &CodeIndex, body: &Body, exits: bool) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
         }
-        let is_tight = self.is_runtime || flow.is_called_unchecked(body.range.start);
+        let is_tight = self.is_runtime || code_index.is_called_unchecked(body.range.start);
         let may_be_low = self.is_go && self.check == 0 && is_tight;
         if exits && may_be_low { Err(Refusal::GoStack) } else { Ok(()) }
     }
 
-    /// Whether an instruction may be moved.
+    /// Checks whether an instruction may be moved.
+    ///
+    /// # Errors
+    /// [`Refusal`]: why it may not be moved.
     pub fn check(&self, body: &Body, index: usize) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -28,18 +35,18 @@ impl Runtime {
         if !self.is_go || is_check {
             return Ok(());
         }
-        let grown = |target: &u64| self.check != 0 && *target == body.function.start;
-        let back = branch_target(instruction).filter(|target| *target <= instruction.ip());
-        let leads_back = back.is_some_and(|target| !grown(&target));
-        if leads_back || may_be_seen(instruction) {
+        let is_restart = |target: &u64| self.check != 0 && *target == body.function.start;
+        let backward = branch_target(instruction).filter(|target| *target <= instruction.ip());
+        let is_backward = backward.is_some_and(|target| !is_restart(&target));
+        if is_backward || may_be_observed(instruction) {
             return Err(Refusal::Unmovable(instruction.ip()));
         }
         Ok(())
     }
 }
 
-/// Whether the runtime may see where an instruction is: it calls, or it may fault.
-fn may_be_seen(instruction: &Instruction) -> bool {
+/// Whether the runtime may observe the address of an instruction, because it calls or may fault.
+fn may_be_observed(instruction: &Instruction) -> bool {
     let calls = matches!(
         instruction.flow_control(),
         FlowControl::Call | FlowControl::IndirectCall | FlowControl::Exception

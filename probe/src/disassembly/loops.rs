@@ -1,31 +1,32 @@
-//! Where control goes from each block to the heads of loops.
+//! Finds the heads of loops in a control flow graph.
 //!
-//! An edge to a block that dominates where it comes from, because every way there leads through it, goes back
-//! to the head of a natural loop. What else a walk into depth comes back to is in a loop that can be
-//! entered elsewhere, which has no one head.
+//! An edge to a block that dominates its source (every path to the source passes through it) is a
+//! back edge to the head of a natural loop. Any other edge back to a block on the current path of a
+//! depth-first search belongs to a loop with several entries, which has no single head.
 
 use std::collections::BTreeSet;
 
-/// Blocks by number.
+/// Loop heads, by block number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loops {
     /// Heads of natural loops.
     pub heads: BTreeSet<usize>,
-    /// Other blocks that a walk comes back to.
+    /// Other targets of back edges: blocks of loops with several entries.
     pub irregular: BTreeSet<usize>,
 }
 
-/// A walk into depth.
+/// Result of a depth-first search.
 struct Walk {
-    /// Blocks in the order in which they are left.
+    /// Blocks in postorder.
     order: Vec<usize>,
-    /// Edges to where the walk came from.
+    /// Back edges: source and target.
     back: Vec<(usize, usize)>,
 }
 
-/// The loops of a graph. `successors`: of each block; `roots`: where control comes in. What nothing is known
-/// to lead to, dead code mostly, may have loops of its own, and changes nothing about the others.
-pub(super) fn of(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
+/// Finds the loops of a graph. `successors`: those of each block; `roots`: blocks that control
+/// enters. Blocks that no known path reaches, mostly dead code, may have loops of their own and do
+/// not affect the others.
+pub(super) fn find(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     let root = successors.len();
     let mut successors = [successors, &[roots.to_vec()]].concat();
     let mut is_reached = vec![false; root + 1];
@@ -37,7 +38,7 @@ pub(super) fn of(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
         successors[*block].retain(|to| !is_reached[*to]);
         successors[*block].iter().for_each(|to| is_entered[*to] = true);
     }
-    // First those that nothing leads to at all.
+    // Unreached blocks without any predecessor become successors of the root first.
     successors[root].extend(lost.into_iter().filter(|block| !is_entered[*block]));
     let walk = walk(&mut successors, root, true);
     let dominators = dominators(&successors, &walk.order);
@@ -50,7 +51,8 @@ pub(super) fn of(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     loops
 }
 
-/// `is_for_all`: what is not reached gets an edge from the root.
+/// Searches depth-first from `root`. `is_for_all`: every block that is not reached becomes a
+/// successor of the root.
 fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     let (mut seen, mut open) = (vec![false; successors.len()], vec![false; successors.len()]);
     let mut walk = Walk { order: Vec::new(), back: Vec::new() };
@@ -82,8 +84,8 @@ fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     walk
 }
 
-/// The nearest block that every way to a block leads through; the root's is itself. `order`: of leaving.
-/// (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm.)
+/// Immediate dominator of each block; the root's is itself. `order`: blocks in postorder. (Cooper,
+/// Harvey, Kennedy: A Simple, Fast Dominance Algorithm.)
 fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let mut rank = vec![0; successors.len()];
@@ -132,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// The blocks that a walk from the first one gets to without passing one of them.
+    /// Blocks that can be reached from the first one without passing through `without`.
     fn reached(successors: &[Vec<usize>], without: Option<usize>) -> BTreeSet<usize> {
         let (mut reached, mut next) = (BTreeSet::new(), vec![0]);
         while let Some(block) = next.pop() {
@@ -167,35 +169,36 @@ mod tests {
     #[test]
     fn a_loop_within_a_loop_has_a_head_of_its_own() {
         let graph = [vec![1], vec![2, 4], vec![2, 3], vec![1], vec![]];
-        let found = of(&graph, &[0]);
+        let found = find(&graph, &[0]);
         assert_eq!((found.heads, found.irregular), ([1, 2].into(), [].into()));
     }
 
     #[test]
     fn a_loop_with_two_ways_in_has_no_head() {
         let graph = [vec![1, 2], vec![2], vec![1, 3], vec![]];
-        let found = of(&graph, &[0]);
+        let found = find(&graph, &[0]);
         assert_eq!(found.heads, [].into());
         assert_eq!(found.irregular.len(), 1);
     }
 
     #[test]
-    fn a_loop_that_nothing_leads_to_is_one() {
-        let found = of(&[vec![], vec![2], vec![1]], &[0]);
+    fn a_loop_in_dead_code_has_a_head() {
+        let found = find(&[vec![], vec![2], vec![1]], &[0]);
         assert_eq!(found.heads, [1].into());
     }
 
     proptest! {
-        /// Dominance by what it means: take the block away, and see what can still be reached.
+        /// Checks dominance by its definition: remove a block, and see which blocks can still be
+        /// reached.
         #[test]
         fn heads_are_what_every_way_leads_through(
             graph in (1usize..14).prop_flat_map(|blocks| vec(vec(0..blocks, 0..3), blocks))
         ) {
-            let found = of(&graph, &[0]);
+            let found = find(&graph, &[0]);
             let reachable = reached(&graph, None);
             let natural: BTreeSet<usize> = found.heads.intersection(&reachable).copied().collect();
             prop_assert_eq!(natural, heads(&graph));
-            // Nothing goes around without passing one or the other.
+            // Every cycle passes through a head or an irregular block.
             let all = found.heads.union(&found.irregular).copied().collect();
             prop_assert!(!has_cycle(&graph, &all));
         }

@@ -1,4 +1,4 @@
-//! Why something is left as it is.
+//! The reasons why a place in a program cannot be tagged.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,34 +6,38 @@ use std::ops::Range;
 use super::JUMP_BYTES;
 use crate::elf::Image;
 
-/// Why there can be no tag at a place.
+/// Why a function, a block or an exit site cannot be tagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its instructions are not in the file.
+    /// The function's instructions are not in the file.
     NoInstructions,
-    /// What is there at this address is no instruction.
+    /// The bytes at this address are not an instruction.
     Undecodable(u64),
-    /// There is no room for a jump, and nothing near to make room of.
+    /// There is no space for a jump, and no space nearby can be freed.
     TooShort,
-    /// Control may arrive at this address, which would be overwritten, from who knows where.
+    /// Control may arrive, from an unknown place, at this address, which would be overwritten.
     Target(u64),
-    /// The jump at this address leads into the function, it is not known where.
+    /// The jump at this address leads to unknown places within the function.
     Computed(u64),
-    /// A block that a walk comes back to, in a loop that can be entered elsewhere.
+    /// The block is in a loop that can be entered at several blocks, so that it is not the head of
+    /// a natural loop.
     Irregular,
-    /// An instruction there cannot be moved.
+    /// The instruction at this address cannot be moved.
     Unmovable(u64),
-    /// The byte at this address is not the file's in the memory of the process.
+    /// The byte at this address differs between the file and the memory of the process.
     Differs(u64),
     /// The dynamic linker changes the instructions at this address when it loads the file.
     Relocated(u64),
-    /// Go's runtime enters the function in its middle, compares its address or unwinds it specially.
+    /// Go's runtime enters the function in its middle, compares its address or unwinds it
+    /// specially.
     GoRuntime,
-    /// The table of functions that Go's runtime has is of a version that is not known.
+    /// The Go runtime's function table has an unknown version.
     GoVersion,
-    /// The function runs without a check of the stack, where Go may have left too little for a tag that writes.
+    /// The function runs without a stack check, so that Go may have left too little space for a tag
+    /// that writes to the stack.
     GoStack,
-    /// It is a block of a function of Go, which the runtime could not interrupt elsewhere.
+    /// The block is in a Go function, whose blocks the runtime must be able to interrupt at their
+    /// original addresses.
     GoBlock,
 }
 
@@ -42,15 +46,15 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::NoInstructions => write!(f, "its instructions are not in the file"),
             Refusal::Undecodable(address) => write!(f, "no instruction at {address:x}"),
-            Refusal::TooShort => write!(f, "no room for a jump"),
+            Refusal::TooShort => write!(f, "no space for a jump"),
             Refusal::Target(address) => {
-                write!(f, "control may arrive at {address:x}, where a jump would be")
+                write!(f, "control may arrive at {address:x}, where the jump would be")
             }
             Refusal::Computed(address) => {
-                write!(f, "the jump at {address:x} is computed, it is not known where it leads")
+                write!(f, "the jump at {address:x} is computed, and its targets are not known")
             }
             Refusal::Irregular => {
-                write!(f, "its loop can be entered elsewhere: no natural loop")
+                write!(f, "its loop has several entries: it is not a natural loop")
             }
             Refusal::Unmovable(address) => {
                 write!(f, "the instruction at {address:x} cannot be moved")
@@ -64,17 +68,17 @@ impl fmt::Display for Refusal {
                     "the dynamic linker changes its instructions at {address:x} (text relocation)"
                 )
             }
-            Refusal::GoRuntime => write!(f, "Go's runtime looks at its addresses"),
+            Refusal::GoRuntime => write!(f, "Go's runtime depends on its addresses"),
             Refusal::GoVersion => {
                 write!(
                     f,
-                    "its functions are listed in a way of Go that is not known (older than 1.18, or new)"
+                    "the program's table of functions has an unknown Go version (before 1.18, or newer)"
                 )
             }
             Refusal::GoStack => {
                 write!(
                     f,
-                    "Go does not check its stack: there may be no room for what a tag saves there"
+                    "Go does not check its stack: there may be too little space for what a tag saves"
                 )
             }
             Refusal::GoBlock => write!(f, "blocks of functions of Go are not tagged"),
@@ -83,8 +87,8 @@ impl fmt::Display for Refusal {
 }
 
 impl Image {
-    /// Why the bytes in some range of the instructions are not those in memory; `None` if they are.
-    pub(crate) fn unsettled(&self, range: &Range<u64>) -> Option<Refusal> {
+    /// Why the bytes of a range of instructions differ from those in memory; `None` if they do not.
+    pub(crate) fn memory_difference(&self, range: &Range<u64>) -> Option<Refusal> {
         let first = |places: &[Range<u64>]| {
             let place = places.get(places.partition_point(|place| place.end <= range.start))?;
             (place.start < range.end).then_some(place.start.max(range.start))
@@ -93,14 +97,15 @@ impl Image {
         relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
     }
 
-    /// Whether the call that ends before an address, and the function it is in, are in memory as they are in the file.
-    pub(crate) fn is_settled_call(&self, next: u64) -> bool {
+    /// Whether the call that ends at an address, and the function that contains it, are the same in
+    /// memory and in the file.
+    pub(crate) fn is_unchanged_call(&self, next: u64) -> bool {
         if self.relocated.is_empty() && self.differing.is_empty() {
             return true;
         }
         let call = next.saturating_sub(JUMP_BYTES as u64)..next;
         let function = self.function_at(call.start);
         let function = function.map_or(call.clone(), |one| one.start..one.start + one.size);
-        self.unsettled(&call).or_else(|| self.unsettled(&function)).is_none()
+        self.memory_difference(&call).or_else(|| self.memory_difference(&function)).is_none()
     }
 }

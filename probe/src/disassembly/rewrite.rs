@@ -1,8 +1,8 @@
-//! A function to what must be changed so that every way in and every way out can be seen.
+//! Plans the changes of one function, so that its entry, and its exits where asked, can be tagged.
 //!
-//! Regions are moved to stubs. Where one of a jump's five bytes has no room, a jump of two leads to an
-//! island: five bytes that are free once other instructions have moved. Jumps to functions that have room
-//! for any distance are redirected where they stand.
+//! Regions are moved to stubs. Where there is no space for a jump of five bytes, a two-byte jump
+//! leads to an island: five bytes that are free once other instructions have moved. A tail call
+//! whose encoding reaches any distance is redirected in place.
 
 mod exits;
 mod finish;
@@ -13,43 +13,44 @@ use std::ops::Range;
 
 use iced_x86::Instruction;
 
-use super::blocks::{self, Block, Grain};
+use super::blocks::{self, Block, Granularity};
 use super::body::Body;
-use super::flow::Flow;
-use super::leaving::{self, Leaving};
-use super::region::{Ground, Span};
+use super::code_index::CodeIndex;
+use super::exit_site::{self, ExitKind};
+use super::region::{RegionFinder, Span};
 use super::{JUMP_BYTES, Refusal, SHORT_BYTES, branch_target, is_call};
 use crate::elf::{Function, Image};
 use spans::Spans;
 
-/// Small functions are moved whole if they can be: one jump instead of one in and one out.
+/// Largest function that is moved as a whole if it can be, in bytes: one jump instead of one at the
+/// entry and one at each exit.
 const WHOLE: u64 = 320;
-/// How far a region around a place may reach, in instructions.
+/// How many instructions a region may extend before or after the instruction it is made for.
 const AROUND: usize = 8;
 
-/// Instructions to be moved.
+/// Instructions that are moved to a stub, with the jump that replaces them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// They.
+    /// Instructions to be moved, in program order.
     pub instructions: Vec<Instruction>,
-    /// Whether the first one is the function's.
+    /// Whether the first instruction is the function's first.
     pub entry: bool,
-    /// How some of them leave the function, by number.
-    pub leavings: Vec<(usize, Leaving)>,
-    /// Address behind what may be overwritten.
-    pub room: u64,
-    /// How the jump to the stub is made.
+    /// Instructions that leave the function: number within the region, and how.
+    pub exit_sites: Vec<(usize, ExitKind)>,
+    /// Address after the bytes that may be overwritten.
+    pub limit: u64,
+    /// How the jump to the stub is encoded.
     pub jump: Jump,
 }
 
-/// A jump to a stub.
+/// Encoding of the jump to a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// It reaches it.
+    /// A five-byte jump at the start of the region.
     Near,
-    /// There is room for two bytes only, which lead to five free ones at this address.
+    /// A two-byte jump to an island at this address, which holds the five-byte jump.
     Island(u64),
-    /// There is room for two bytes only, and no five free ones are known.
+    /// A two-byte jump for which no island is known yet.
     Missing,
 }
 
@@ -60,117 +61,121 @@ impl Region {
     }
 }
 
-/// What is changed in a function.
+/// All changes of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Regions; that of the entry comes first.
+    /// Regions to be moved, the one with the function's entry first.
     pub regions: Vec<Region>,
-    /// What the entry's region is to be if it needs an island and there is none.
+    /// Replacement for the entry's region if that needs an island and there is none.
     pub fallback: Option<Region>,
-    /// Ways out that stay where they are, but are not arrived at: branches there lead to their copies.
+    /// Exit sites and blocks that are copied to a stub but stay in place: the branches to them are
+    /// redirected to the copy.
     pub detours: Vec<Region>,
-    /// How many instructions at its entry check the stack: the tag of its entry comes behind them.
+    /// Number of instructions of the stack check at the entry. The entry tag comes after them.
     pub check: usize,
-    /// If its own branches lead to its first instruction: whether flags may mean something there.
-    pub again: Option<bool>,
-    /// Branches that get another target: to functions, to detours.
+    /// Whether flags may be live at the first instruction when the function branches back to it;
+    /// `None` if it does not.
+    pub entry_loop: Option<bool>,
+    /// Branches that get another target: a stub with an exit tag, or the copy of a detour.
     pub redirects: Vec<Instruction>,
-    /// Ways out that cannot be seen.
+    /// Exit sites that cannot be tagged: address and reason.
     pub hidden: Vec<(u64, Refusal)>,
-    /// Blocks that were asked for: all whose heads are in regions or detours are seen.
+    /// Requested blocks. A block without a refusal is tagged: its head is in a region or a detour.
     pub blocks: Vec<Block>,
 }
 
 impl Rewrite {
-    /// Blocks that are seen.
-    pub fn seen_blocks(&self) -> impl Iterator<Item = &Block> {
+    /// Blocks that are tagged.
+    pub fn tagged_blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|block| block.refusal.is_none())
     }
 }
 
-/// Finds out what to change in a function, and in its parts that lie apart, and which bytes nothing needs
-/// then. `exits`: whether ways out matter; `grain`: what else does.
+/// Plans the changes of a function and its separate parts. Also returns the address ranges that are
+/// free afterwards. `exits`: whether exit sites are tagged; `granularity`: what else is.
 ///
 /// # Errors
-/// [`Refusal`]: why its entry cannot be seen.
-pub(super) fn of(
+/// [`Refusal`]: why the function's entry cannot be tagged.
+pub(super) fn plan(
     image: &Image,
-    flow: &Flow,
+    code_index: &CodeIndex,
     function: &Function,
     parts: &[Range<u64>],
     exits: bool,
-    grain: Grain,
+    granularity: Granularity,
 ) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
     let range = function.start..function.start + function.size;
-    // A patch in a part may lead back to anywhere in the function.
-    if let Some(refusal) = parts.iter().find_map(|part| image.unsettled(part)) {
+    // A changed byte in a part may be a branch to any place in the function.
+    if let Some(refusal) = parts.iter().find_map(|part| image.memory_difference(part)) {
         return Err(refusal);
     }
     let mut rewrite = Rewrite::default();
     let mut bodies = vec![Body::read(image, range.clone(), range.clone())?];
-    bodies[0].go.allow(flow, &bodies[0], exits)?;
+    bodies[0].go.allow(code_index, &bodies[0], exits)?;
     rewrite.check = bodies[0].go.check;
-    let is_finer = grain != Grain::Function;
-    for part in parts.iter().filter(|_| exits || is_finer) {
+    let tags_blocks = granularity != Granularity::Function;
+    for part in parts.iter().filter(|_| exits || tags_blocks) {
         match Body::read(image, part.clone(), range.clone()) {
             Ok(body) => bodies.push(body),
             Err(refusal) => rewrite.hidden.push((part.start, refusal)),
         }
     }
-    if is_finer {
-        rewrite.blocks = blocks::of(image, flow, &bodies, grain);
+    if tags_blocks {
+        rewrite.blocks = blocks::find(image, code_index, &bodies, granularity);
     }
     if bodies[0].go.is_go {
         rewrite.blocks.iter_mut().for_each(|block| block.refusal = Some(Refusal::GoBlock));
     }
-    rewrite.again = if rewrite.check == 0 { again(&bodies) } else { None };
+    rewrite.entry_loop = if rewrite.check == 0 { entry_loop(&bodies) } else { None };
     let mut free = Vec::new();
     for (number, body) in bodies.iter().enumerate() {
-        let mut planner = Planner::new(image, flow, body, exits);
-        planner.grain = grain;
+        let mut planner = Planner::new(image, code_index, body, exits);
+        planner.granularity = granularity;
         if number == 0 {
-            planner.entry()?;
+            planner.plan_entry()?;
         }
-        planner.exits();
-        planner.heads(&mut rewrite.blocks);
+        planner.plan_exits();
+        planner.plan_heads(&mut rewrite.blocks);
         free.extend(planner.finish(&mut rewrite));
     }
     Ok((rewrite, free))
 }
 
-/// Whether one of a function's bodies leads to the first instruction of the first one, and if so, whether flags
-/// may mean something there.
-fn again(bodies: &[Body]) -> Option<bool> {
+/// Whether a branch of the function leads to its first instruction and, if so, whether flags may be
+/// live there.
+fn entry_loop(bodies: &[Body]) -> Option<bool> {
     let (first, parts) = bodies.split_first()?;
     let start = first.range.start;
-    let leads = |body: &Body| body.instructions.iter().any(|one| branch_target(one) == Some(start));
-    let is_led_to = !first.branches_to(start).is_empty() || parts.iter().any(leads);
-    is_led_to.then(|| blocks::are_flags_alive(first, 0))
+    let leads_to_start =
+        |body: &Body| body.instructions.iter().any(|one| branch_target(one) == Some(start));
+    let is_target = !first.branches_to(start).is_empty() || parts.iter().any(leads_to_start);
+    is_target.then(|| blocks::are_flags_alive(first, 0))
 }
 
+/// Plans the changes of one body.
 struct Planner<'a> {
-    ground: Ground<'a>,
-    grain: Grain,
-    leavings: Vec<(usize, Leaving)>,
+    finder: RegionFinder<'a>,
+    granularity: Granularity,
+    exit_sites: Vec<(usize, ExitKind)>,
     spans: Spans,
-    /// Those with room for a jump of two bytes only.
+    /// Spans with space for a two-byte jump only.
     short: Spans,
-    /// Those that are not arrived at.
+    /// Spans that control reaches by branches only; the branches are redirected.
     detours: Spans,
-    /// What may take the place of the entry's, which has room for two bytes only.
+    /// Replacement for the entry's span if that has space for two bytes only.
     fallback: Option<Span>,
     redirects: Vec<Instruction>,
     hidden: Vec<(u64, Refusal)>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(image: &'a Image, flow: &'a Flow, body: &'a Body, exits: bool) -> Self {
-        let leaving = |index| Some((index, leaving::of(image, body, index)?));
+    fn new(image: &'a Image, code_index: &'a CodeIndex, body: &'a Body, exits: bool) -> Self {
+        let exit_site = |index| Some((index, exit_site::find(image, body, index)?));
         let all = if exits { body.instructions.len() } else { 0 };
         Planner {
-            ground: Ground { image, flow, body },
-            grain: Grain::Function,
-            leavings: (0..all).filter_map(leaving).collect(),
+            finder: RegionFinder { image, code_index, body },
+            granularity: Granularity::Function,
+            exit_sites: (0..all).filter_map(exit_site).collect(),
             spans: Spans::default(),
             short: Spans::default(),
             detours: Spans::default(),
@@ -181,19 +186,20 @@ impl<'a> Planner<'a> {
     }
 
     fn start(&self, span: &Span) -> u64 {
-        self.ground.body.address(span.first)
+        self.finder.body.address(span.first)
     }
 
     fn bytes(&self, span: &Span) -> u64 {
-        span.room - self.start(span)
+        span.limit - self.start(span)
     }
 
-    /// Makes the function's first instruction that of a region.
-    fn entry(&mut self) -> Result<(), Refusal> {
-        let body = self.ground.body;
+    /// Makes the function's first instruction the start of a region.
+    fn plan_entry(&mut self) -> Result<(), Refusal> {
+        let body = self.finder.body;
         let all = body.instructions.len();
-        let small = body.range.end - body.range.start <= WHOLE || self.grain == Grain::Blocks;
-        let whole = small.then(|| self.ground.close(0, all).ok()).flatten();
+        let small =
+            body.range.end - body.range.start <= WHOLE || self.granularity == Granularity::Blocks;
+        let whole = small.then(|| self.finder.close(0, all).ok()).flatten();
         if let Some(span) = whole
             && self.bytes(&span) >= JUMP_BYTES as u64
         {
@@ -219,24 +225,24 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The part of a region before the call at its end, if there is room for a short jump: a call that is
-    /// moved costs ten times as much as an island, because processors do not foresee its return.
+    /// The part of a region before the call at its end, if it has space for a short jump. A moved
+    /// call costs ten times as much as an island, because processors mispredict its return.
     fn before_call(&self, span: &Span) -> Option<Span> {
-        let body = self.ground.body;
-        // Heads of blocks may need the room that the call would have to fall back on.
-        let is_plain = self.grain == Grain::Function;
+        let body = self.finder.body;
+        // Heads of blocks may need the space that the entry would fall back on.
+        let is_plain = self.granularity == Granularity::Function;
         if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
             return None;
         }
-        let before = self.ground.close(0, span.end - 1).ok()?;
+        let before = self.finder.close(0, span.end - 1).ok()?;
         (before.end < span.end && self.bytes(&before) >= SHORT_BYTES).then_some(before)
     }
 
-    /// The smallest region at the entry with room for some bytes.
+    /// The smallest region at the entry with at least this many bytes.
     fn first_span(&self, least: u64) -> Result<Span, Refusal> {
-        let mut end = self.ground.body.go.check.max(1);
-        while end <= self.ground.body.instructions.len() {
-            let span = self.ground.close(0, end)?;
+        let mut end = self.finder.body.go.check.max(1);
+        while end <= self.finder.body.instructions.len() {
+            let span = self.finder.close(0, end)?;
             if self.bytes(&span) >= least {
                 return Ok(span);
             }

@@ -1,38 +1,39 @@
-//! All instructions of a file to the places that call functions or go on as others, by kind.
+//! Lists the calls and tail calls of a file, by kind.
 
 use std::fmt;
 
 use iced_x86::{Code, FlowControl, Instruction};
 
 use super::body::Body;
-use super::flow::fragment_at;
-use super::leaving::{self, Leaving};
+use super::code_index::fragment_at;
+use super::exit_site::{self, ExitKind};
 use super::{in_parallel, is_call};
 use crate::elf::{Function, Image};
 
-/// A way to get to a function.
+/// How an instruction transfers control to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteKind {
     /// `call rel32` of a function of the file.
     Call,
-    /// `call rel32` of something that is no function of the file: an entry of the procedure linkage table.
+    /// `call rel32` of an address that is no function of the file: an entry of the procedure
+    /// linkage table.
     CallLinkage,
-    /// `call [rip+disp32]`: through the global offset table, or a pointer at a fixed place.
+    /// `call [rip+disp32]`: through the global offset table, or a pointer at a fixed address.
     CallPointer,
-    /// `call` of what a register or other memory holds.
+    /// `call` through a register or computed memory.
     CallComputed,
-    /// `jmp` to another function's first instruction.
+    /// `jmp` to the first instruction of another function.
     Jump,
-    /// A conditional jump there.
+    /// Conditional jump to the first instruction of another function.
     JumpConditional,
-    /// A jump out of the function, to what is no function of the file.
+    /// Jump out of the function to an address that is no function of the file.
     JumpLinkage,
     /// A jump out of the function through a register or memory.
     JumpComputed,
 }
 
 impl SiteKind {
-    /// All, in the order of lists.
+    /// All kinds, in the order of lists.
     pub const ALL: [SiteKind; 8] = [
         SiteKind::Call,
         SiteKind::CallLinkage,
@@ -44,7 +45,7 @@ impl SiteKind {
         SiteKind::JumpComputed,
     ];
 
-    /// For programs that read lists.
+    /// Identifier in machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             SiteKind::Call => "call",
@@ -58,7 +59,7 @@ impl SiteKind {
         }
     }
 
-    /// Whether it comes back to what is behind it.
+    /// Whether control returns to the next instruction.
     pub fn is_call(self) -> bool {
         matches!(
             self,
@@ -82,19 +83,19 @@ impl fmt::Display for SiteKind {
     }
 }
 
-/// A place that leads to a function.
+/// An instruction that transfers control to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Its address.
+    /// Address of the instruction.
     pub address: u64,
-    /// How it leads there.
+    /// How it transfers control.
     pub kind: SiteKind,
-    /// The function of the file that it names.
+    /// Start of the function of the file that it leads to; `None` if that is not known.
     pub target: Option<u64>,
 }
 
-/// The sites in all functions that can be read, and in their parts that lie apart.
-pub(super) fn of(image: &Image) -> Vec<Site> {
+/// Finds the sites in all functions that can be decoded, and in their separate parts.
+pub(super) fn find(image: &Image) -> Vec<Site> {
     let some = |functions: &[Function]| {
         functions.iter().flat_map(|function| in_function(image, function)).collect::<Vec<_>>()
     };
@@ -125,12 +126,13 @@ fn in_body(image: &Image, body: &Body) -> Vec<Site> {
             let target = function(instruction.near_branch_target());
             (call(instruction, target), target)
         } else {
-            match leaving::of(image, body, index)? {
-                Leaving::Return => return None,
-                Leaving::Computed => (SiteKind::JumpComputed, None),
-                Leaving::Jump(address) => {
+            match exit_site::find(image, body, index)? {
+                ExitKind::Return => return None,
+                ExitKind::Computed => (SiteKind::JumpComputed, None),
+                ExitKind::Jump(address) => {
                     let target = function(address);
-                    // A part that lies apart is no function, and comes from one.
+                    // A separate part is no function, and the jump to it comes from its own
+                    // function.
                     if target.is_none() && fragment_at(image, address).is_some() {
                         return None;
                     }

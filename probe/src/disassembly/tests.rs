@@ -1,23 +1,23 @@
-//! What would be overwritten in programs of compilers, against what objdump says leads where.
+//! Compares planned changes of compiled programs with the branches that objdump lists.
 
-mod adhoc;
-pub(crate) mod arrivals;
+pub(crate) mod overlapping_code;
+mod planning_time;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use super::{Disassembly, Grain, JUMP_BYTES, Jump, Known, Region, Rewrite, SHORT_BYTES};
+use super::{Disassembly, FileIndex, Granularity, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES};
 use crate::elf::Image;
 use crate::elf::tests::programs::{Programs, run};
 
-/// What objdump says of a program.
+/// The branches of a program, as objdump lists them.
 #[derive(Default)]
 struct Listing {
-    /// Branches and calls: from where, to where.
+    /// Branches and calls: address and target.
     branches: Vec<(u64, u64)>,
-    /// Behind each call.
+    /// Address after each call.
     returns: Vec<u64>,
-    /// Instructions that return.
+    /// Addresses of return instructions.
     exits: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ fn listing(path: &Path) -> Option<Listing> {
     Some(listing)
 }
 
-/// What is written to, by address: each region's jump and each island.
+/// Ranges that are overwritten: each region's jump and each island, end by start.
 fn written(rewrites: &[Rewrite]) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     let mut add = |start: u64, bytes: u64| {
@@ -66,13 +66,13 @@ fn written(rewrites: &[Rewrite]) -> BTreeMap<u64, u64> {
     all
 }
 
-/// Panics unless nothing but a region's own instructions leads into its middle.
+/// Panics unless only a region's own instructions lead into its middle.
 fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
     let written = written(rewrites);
     let mut end = 0;
-    for (start, behind) in &written {
+    for (start, after) in &written {
         assert!(*start >= end, "{}: {start:x} overlaps", path.display());
-        end = *behind;
+        end = *after;
     }
     let mut regions: BTreeMap<u64, &Region> = BTreeMap::new();
     for region in rewrites.iter().flat_map(|rewrite| &rewrite.regions) {
@@ -80,13 +80,13 @@ fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
     }
     let inside = |address: u64| {
         let (_, region) = regions.range(..address).next_back()?;
-        (address < region.room).then_some(*region)
+        (address < region.limit).then_some(*region)
     };
     let redirects = rewrites.iter().flat_map(|rewrite| &rewrite.redirects);
     let redirected: HashSet<u64> = redirects.map(|one| one.ip()).collect();
     for (from, to) in &listing.branches {
         if let Some(region) = inside(*to) {
-            let own = (region.start()..region.room).contains(from);
+            let own = (region.start()..region.limit).contains(from);
             assert!(
                 own || redirected.contains(from),
                 "{}: {from:x} leads to {to:x}, in {:x}",
@@ -103,8 +103,8 @@ fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
     }
 }
 
-/// How many returns of functions with seen entries are not seen.
-fn unseen(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
+/// Number of return instructions in functions that no region or detour covers.
+fn untagged(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
     let moved = rewrites.iter().flat_map(|rewrite| rewrite.regions.iter().chain(&rewrite.detours));
     let moved: HashSet<u64> = moved.flat_map(|one| &one.instructions).map(|one| one.ip()).collect();
     let in_function = |address: &&u64| image.function_at(**address).is_some();
@@ -112,37 +112,38 @@ fn unseen(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
     exits.filter(|address| !moved.contains(address)).count()
 }
 
-/// The same with all blocks, of which most must be seen.
+/// Like [`check`], with all blocks requested, most of which must be tagged.
 fn check_blocks(path: &Path, listing: &Listing, image: &Image) {
-    let functions: Vec<_> = image.functions.iter().map(|one| (one, Grain::Blocks)).collect();
+    let functions: Vec<_> = image.functions.iter().map(|one| (one, Granularity::Blocks)).collect();
     for exits in [true, false] {
-        let rewrites = Disassembly::new(image, &Known::of(image)).finer_rewrites(&functions, exits);
+        let rewrites = Disassembly::new(image, &FileIndex::new(image))
+            .rewrites_with_granularity(&functions, exits);
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(path, listing, image, &rewrites);
         let all: usize = rewrites.iter().map(|rewrite| rewrite.blocks.len()).sum();
-        let seen: usize = rewrites.iter().map(|rewrite| rewrite.seen_blocks().count()).sum();
+        let tagged: usize = rewrites.iter().map(|rewrite| rewrite.tagged_blocks().count()).sum();
         let refused = image.functions.len() - rewrites.len();
-        println!("{}: {seen} of {all} blocks, {refused} functions refused", path.display());
-        assert!(seen * 4 >= all * 3, "{}: {seen} of {all} blocks", path.display());
+        println!("{}: {tagged} of {all} blocks, {refused} functions refused", path.display());
+        assert!(tagged * 4 >= all * 3, "{}: {tagged} of {all} blocks", path.display());
         assert!(refused * 200 <= image.functions.len(), "{}: {refused}", path.display());
     }
 }
 
 #[test]
-fn nothing_leads_into_what_is_overwritten() {
+fn no_branch_leads_into_overwritten_bytes() {
     let programs = Programs::new();
     for path in programs.all() {
         let (Some(listing), Ok(image)) = (listing(&path), Image::read(&path)) else { continue };
         let functions: Vec<_> = image.functions.iter().collect();
-        let rewrites = Disassembly::new(&image, &Known::of(&image)).rewrites(&functions, true);
+        let rewrites = Disassembly::new(&image, &FileIndex::new(&image)).rewrites(&functions, true);
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(&path, &listing, &image, &rewrites);
         let refused = image.functions.len() - rewrites.len();
-        // A `switch` whose cases are no more than a byte and a return has no room for any jump.
+        // A `switch` whose cases are a byte and a return has no space for any jump.
         let hidden = rewrites.iter().filter(|rewrite| !rewrite.hidden.is_empty()).count();
-        let unseen = unseen(&listing, &image, &rewrites);
+        let untagged = untagged(&listing, &image, &rewrites);
         println!(
-            "{}: {} functions, {refused} refused; {} returns, {unseen} not seen",
+            "{}: {} functions, {refused} refused; {} returns, {untagged} not tagged",
             path.display(),
             image.functions.len(),
             listing.exits.len()

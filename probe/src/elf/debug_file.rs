@@ -1,9 +1,10 @@
-//! A program's separate debug file to what is in it: symbols, line tables.
+//! Finds a program's separate debug file, which contains symbols and line tables.
 //!
-//! Looked for silently where gdb looks: below the debug folder by the program's build identifier, then
-//! by the name in `.gnu_debuglink` beside the program, in `.debug` and below the debug folder. A file
-//! that does not match (another build identifier, another checksum) or is damaged is as none. All are looked up in our
-//! own mount namespace, and only regular files are opened: names in a program's file lead to no other.
+//! The file is searched for as gdb does: below the debug directory by the program's build
+//! identifier, then by the name in `.gnu_debuglink` beside the program, in `.debug` and below the
+//! debug directory. A file that does not match (another build identifier or checksum) or is damaged
+//! is ignored without a message. All paths are those of this process's mount namespace, and only
+//! regular files are opened; a name in a program's file cannot lead to another directory.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -12,17 +13,17 @@ use object::Object;
 
 use super::layout::File;
 use super::symbols::{self, Symbol};
-use crate::regular;
+use crate::regular_file;
 
-/// Where distributions put debug files.
+/// Directory where distributions install debug files.
 pub(super) const ROOT: &str = "/usr/lib/debug";
 
-/// Symbols of the debug file of a program at `path`; none without one.
+/// Symbols of the debug file of a program at `path`; empty without one.
 pub(super) fn symbols(file: &File, path: &Path, root: &Path) -> Vec<Symbol> {
-    read(file, path, root, |debug| symbols::of(debug).ok()).unwrap_or_default()
+    read(file, path, root, |debug| symbols::read(debug).ok()).unwrap_or_default()
 }
 
-/// What is found in the debug file of a program at `path`.
+/// Applies `find` to the debug file of a program at `path`.
 pub(super) fn read<T>(
     file: &File,
     path: &Path,
@@ -37,7 +38,7 @@ fn by_build_id<T>(file: &File, root: &Path, find: impl Fn(&File) -> Option<T>) -
     let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     let path = root.join(format!(".build-id/{first:02x}/{rest}.debug"));
-    let bytes = regular::read(&path).ok()?;
+    let bytes = regular_file::read(&path).ok()?;
     let debug = File::parse(&*bytes).ok()?;
     let same = debug.build_id().ok()?? == id;
     same.then(|| find(&debug))?
@@ -51,7 +52,7 @@ fn by_link<T>(
 ) -> Option<T> {
     let (name, checksum) = file.gnu_debuglink().ok()??;
     let name = Path::new(std::str::from_utf8(name).ok()?);
-    // A name, and no way to somewhere else.
+    // A single component: a path could lead to another directory.
     let mut parts = name.components();
     if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
         return None;
@@ -60,7 +61,7 @@ fn by_link<T>(
     let folder = path.parent()?;
     let global: PathBuf = root.join(folder.strip_prefix("/").ok()?);
     [folder.to_owned(), folder.join(".debug"), global].iter().find_map(|folder| {
-        let bytes = regular::read(&folder.join(name)).ok()?;
+        let bytes = regular_file::read(&folder.join(name)).ok()?;
         let debug = (crc32fast::hash(&bytes) == checksum).then(|| File::parse(&*bytes))?.ok()?;
         find(&debug)
     })

@@ -1,4 +1,4 @@
-//! Reads one function of a file that exports it, and nothing else of the file: much less work than reading all.
+//! Reads one exported function of a file, which takes much less time than reading all functions.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,21 @@ use object::elf::{EM_X86_64, PF_X, PT_LOAD, STT_FUNC};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Sym};
 
 use super::layout::{ENDIAN, Header};
-use super::{ElfError, Function, Image, Origin, Text};
-use crate::regular;
+use super::{BackingFile, ElfError, Function, Image, Text};
+use crate::regular_file;
 
-/// Longest function that is read, in bytes.
+/// Largest function that is read, in bytes.
 const LONGEST: u64 = 1 << 16;
 
 type File<'a> = ElfFile64<'a, object::LittleEndian>;
 
 impl Image {
-    /// Reads an exported function of a regular file that is open and called `path`; `None` if there is none of this name. The image has no other
-    /// functions and no other bytes, and says nothing of who calls it.
+    /// Reads an exported function of an open regular file; `None` if the file exports no function
+    /// with this name. `path`: the file's path, for messages. The image contains no other functions
+    /// and bytes, and no information about callers.
     ///
     /// # Errors
-    /// [`ElfError`]
+    /// [`ElfError`] if the file cannot be read, or is not an x86-64 program or library.
     pub fn read_exported(
         file: fs::File,
         path: &Path,
@@ -28,7 +29,7 @@ impl Image {
     ) -> Result<Option<Image>, ElfError> {
         let not_elf =
             |reason: &str| ElfError::NotElf { path: path.into(), reason: reason.to_owned() };
-        let bytes = regular::contents(&file);
+        let bytes = regular_file::contents(&file);
         let bytes = bytes.map_err(|source| ElfError::Read { path: path.into(), source })?;
         let file = File::parse(&*bytes).map_err(|error| not_elf(&error.to_string()))?;
         if file.elf_header().e_machine(ENDIAN) != EM_X86_64 {
@@ -45,7 +46,7 @@ impl Image {
             fragments: Vec::new(),
             text: vec![text],
             data: Vec::new(),
-            reached: Vec::new(),
+            indirect_targets: Vec::new(),
             landing_pads: Vec::new(),
             call_sites: Vec::new(),
             entry: 0,
@@ -54,7 +55,7 @@ impl Image {
             relocated: Vec::new(),
             differing: Vec::new(),
             go: None,
-            origin: Origin::default(),
+            backing_file: BackingFile::default(),
         }))
     }
 }
@@ -71,7 +72,7 @@ fn find(file: &File, symbol: &str) -> Option<(u64, u64)> {
     (1..=LONGEST).contains(&size).then(|| (found.st_value(ENDIAN), size))
 }
 
-/// The bytes of a function that lies in an executable segment.
+/// The bytes of a function in an executable segment.
 fn text(file: &File, start: u64, size: u64) -> Option<Text> {
     let holds = |one: &&<Header as FileHeader>::ProgramHeader| {
         let from = start.checked_sub(one.p_vaddr(ENDIAN));

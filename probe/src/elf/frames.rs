@@ -1,8 +1,9 @@
-//! Unwind information to the ranges of instructions it was made for.
+//! Reads the instruction ranges of unwind information.
 //!
-//! Compilers make one range for each function and one for each part of a function that lies apart, so
-//! ranges tell functions where symbols do not. Read from `.eh_frame`, or from where the segment
-//! `PT_GNU_EH_FRAME` says it is; what is damaged ends the reading and keeps what was read.
+//! Compilers emit one range for each function and one for each separate part of a function, so that
+//! ranges distinguish functions where symbols do not. They are read from `.eh_frame`, or from the
+//! address in the segment `PT_GNU_EH_FRAME`. Damaged data end the reading; what was read before is
+//! kept.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,39 +21,40 @@ use super::layout::{ENDIAN, File, Layout};
 /// A range of instructions with unwind information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Its addresses; not empty.
+    /// Address range; not empty.
     pub range: Range<u64>,
-    /// Whether the stack is as a call leaves it where the range begins: if not, it is part of a function.
+    /// Whether the stack at the start of the range is as a call leaves it. If not, the range is
+    /// part of a function.
     pub called: bool,
-    /// Address of its table of landing pads.
+    /// Address of the range's table of landing pads.
     pub landing_pads: Option<u64>,
 }
 
 type Bytes<'data> = EndianSlice<'data, gimli::LittleEndian>;
-/// A canonical frame address: register and offset; none if it is computed.
+/// A canonical frame address: register and offset; `None` if it is an expression.
 type Cfa = Option<(Register, i64)>;
-/// The stack as a call leaves it.
+/// Canonical frame address after a call.
 const CALLED: Cfa = Some((X86_64::RSP, 8));
 /// Bytes of an address.
 const ADDRESS_SIZE: u8 = 8;
 
-/// A kind of entry that ranges share, and its canonical frame address.
+/// CIEs by offset, which ranges share, each with its initial canonical frame address.
 type Common<'data> = HashMap<usize, (CommonInformationEntry<Bytes<'data>>, Cfa)>;
 
-/// Ranges by address, the linker's stubs left out.
-pub(super) fn of(file: &File, layout: &Layout) -> Vec<Frame> {
+/// Reads the ranges, by address, without those of the linker's stubs.
+pub(super) fn read(file: &File, layout: &Layout) -> Vec<Frame> {
     let Some((address, bytes)) = section(file).or_else(|| segment(file)) else { return Vec::new() };
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut section = EhFrame::new(bytes, gimli::LittleEndian);
     section.set_address_size(ADDRESS_SIZE);
-    let mut frames = read(&section, &bases);
+    let mut frames = read_entries(&section, &bases);
     frames.retain(|frame| layout.is_code(frame.range.start));
     frames.sort_by_key(|frame| (frame.range.start, frame.range.end));
     frames.dedup_by_key(|frame| frame.range.start);
     frames
 }
 
-fn read(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
+fn read_entries(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
     let (mut frames, mut common) = (Vec::new(), Common::new());
     let mut entries = section.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -62,7 +64,7 @@ fn read(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
                 common.insert(entry.offset(), (entry, cfa));
             }
             CieOrFde::Fde(partial) => {
-                // Only those that were met: each is read once, however many ranges name it.
+                // Only CIEs that precede their FDEs: each is read once, however many ranges use it.
                 let Some((cie, cfa)) = common.get(&partial.cie_offset().0) else { continue };
                 let Ok(fde) = partial.parse(|_, _, _| Ok(cie.clone())) else { continue };
                 let start = fde.initial_address();
@@ -82,7 +84,7 @@ fn read(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
     frames
 }
 
-/// The canonical frame address at a range's first instruction.
+/// Evaluates call frame instructions up to the first instruction of a range.
 fn first_cfa<'data>(
     mut instructions: CallFrameInstructionIter<Bytes<'data>>,
     common: &CommonInformationEntry<Bytes<'data>>,
@@ -111,14 +113,15 @@ fn first_cfa<'data>(
     cfa
 }
 
-/// Address and bytes of the section.
+/// Address and bytes of the section `.eh_frame`.
 fn section<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
     let (_, header) = file.elf_section_table().section_by_name(ENDIAN, b".eh_frame")?;
     let bytes = header.data(ENDIAN, file.data()).ok()?;
     Some((header.sh_addr(ENDIAN), bytes)).filter(|(_, bytes)| !bytes.is_empty())
 }
 
-/// The same without section headers: it goes on to the end of its segment, or to its terminator.
+/// The same without section headers. The bytes extend to the end of the segment; a terminator ends
+/// the entries.
 fn segment<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
     let segments = file.elf_program_headers();
     let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_GNU_EH_FRAME)?;

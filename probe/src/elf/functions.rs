@@ -1,9 +1,10 @@
-//! Symbols and unwind ranges to functions that do not overlap, and what belongs to them without being one.
+//! Assembles functions that do not overlap, and the separate parts of functions, from symbols and
+//! unwind ranges.
 //!
-//! Symbols at one address are one function. What a symbol's size leaves open, the next symbol, the unwind
-//! range or the section's end closes. An unwind range that no symbol covers is a function without a
-//! symbol if it begins as called code does. So do the cold parts, reached by jumps, of functions that keep
-//! nothing on the stack: without symbols, they are taken for functions.
+//! Symbols at one address name one function. If a symbol has no size, the next symbol, the unwind
+//! range or the end of the section bounds the function. An unwind range that no symbol covers is a
+//! function without a symbol if its stack is as a call leaves it. Without symbols this includes the
+//! cold parts of functions that keep nothing on the stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,36 +12,36 @@ use std::ops::Range;
 use super::Function;
 use super::frames::Frame;
 use super::layout::Layout;
-use super::names::{self, Names};
+use super::names::{self, Demangler};
 use super::symbols::{Kind, Symbol};
 
-/// A function before it has a name.
+/// A function before it is named.
 #[derive(Default)]
 struct Found {
-    /// Bytes; 0 while not known.
+    /// Size in bytes; 0 while not known.
     size: u64,
     symbols: Vec<Symbol>,
 }
 
-/// Functions and fragments by address.
-struct Assembly<'a> {
+/// Functions and separate parts, while they are assembled.
+struct FunctionTable<'a> {
     layout: &'a Layout,
     frames: &'a [Frame],
     found: BTreeMap<u64, Found>,
-    /// What may be fragments, in any order, overlapping anything.
+    /// Candidates for separate parts, in any order; they may overlap anything.
     fragments: Vec<Range<u64>>,
-    /// Where parts of functions begin.
+    /// Starts of cold parts of functions.
     cold: BTreeSet<u64>,
     labels: BTreeMap<u64, Vec<Symbol>>,
 }
 
-/// Puts a file's functions together; see the module. Then its fragments.
+/// Assembles the functions and the separate parts of a file, both by address.
 pub(super) fn assemble(
     layout: &Layout,
     symbols: Vec<Symbol>,
     frames: &[Frame],
 ) -> (Vec<Function>, Vec<Range<u64>>) {
-    let mut assembly = Assembly {
+    let mut assembly = FunctionTable {
         layout,
         frames,
         found: BTreeMap::new(),
@@ -48,21 +49,22 @@ pub(super) fn assemble(
         cold: BTreeSet::new(),
         labels: BTreeMap::new(),
     };
-    let room: usize = symbols.iter().map(|symbol| symbol.name.len()).sum();
+    let mangled_bytes: usize = symbols.iter().map(|symbol| symbol.name.len()).sum();
     assembly.take_symbols(symbols);
     assembly.bound();
     assembly.take_frames();
     assembly.take_entry();
     assembly.bound();
-    assembly.finish(Names { room: room.saturating_mul(NAMES) + NAMES_BASE })
+    assembly.finish(Demangler { bytes_left: mangled_bytes.saturating_mul(NAMES) + NAMES_BASE })
 }
 
-/// Longest all demangled names may be together, as a multiple of the mangled ones.
+/// Largest total size of demangled names, as a multiple of that of the mangled ones.
 const NAMES: usize = 16;
-/// Beyond that multiple, in bytes: for files of few names.
+/// Bytes in addition to that multiple, for files with few names.
 const NAMES_BASE: usize = 1 << 20;
 
-impl Assembly<'_> {
+impl FunctionTable<'_> {
+    /// Adds the functions, parts and labels of a symbol table.
     fn take_symbols(&mut self, symbols: Vec<Symbol>) {
         for symbol in symbols {
             let address = symbol.address;
@@ -84,7 +86,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Gives each function a size that ends before the next one and in its segment.
+    /// Bounds the size of each function by the next one and the segment.
     fn bound(&mut self) {
         let starts: Vec<u64> = self.found.keys().copied().collect();
         for (index, start) in starts.iter().copied().enumerate() {
@@ -102,7 +104,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Where a function of unknown size ends at the latest, the next function left aside.
+    /// Latest end of a function of unknown size, apart from the next function.
     fn open_end(&self, start: u64) -> u64 {
         let after = self.frames.partition_point(|frame| frame.range.start <= start);
         let inside = after.checked_sub(1).map(|index| self.frames[index].range.end);
@@ -115,12 +117,13 @@ impl Assembly<'_> {
         ends.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a function that is bounded has an address.
+    /// Whether a function contains an address, after the sizes are bounded.
     fn is_found(&self, address: u64) -> bool {
         let before = self.found.range(..=address).next_back();
         before.is_some_and(|(start, found)| address - start < found.size)
     }
 
+    /// Adds functions and parts for unwind ranges that no function covers.
     fn take_frames(&mut self) {
         let frames = self.frames;
         for Frame { range, called, .. } in frames {
@@ -137,7 +140,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// The entry point is a function though nothing may say so.
+    /// Adds a function at the entry point, which may have no symbol and no unwind range.
     fn take_entry(&mut self) {
         let entry = self.layout.entry;
         if self.layout.is_code(entry) && !self.is_found(entry) {
@@ -146,7 +149,8 @@ impl Assembly<'_> {
         }
     }
 
-    fn finish(self, mut names: Names) -> (Vec<Function>, Vec<Range<u64>>) {
+    /// Names the functions, and removes overlaps of the separate parts.
+    fn finish(self, mut names: Demangler) -> (Vec<Function>, Vec<Range<u64>>) {
         let entry = self.layout.entry;
         let mut functions: Vec<Function> = Vec::with_capacity(self.found.len());
         for (start, Found { size, mut symbols }) in self.found {
@@ -170,7 +174,7 @@ impl Assembly<'_> {
     }
 }
 
-/// Ranges in any order to those that overlap neither one another nor a function.
+/// Splits ranges in any order into ranges that overlap neither one another nor a function.
 fn outside(mut ranges: Vec<Range<u64>>, functions: &[Function]) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let (mut all, mut done, mut next) = (Vec::new(), 0, 0);

@@ -1,48 +1,53 @@
-//! A Go program's own table of functions (`pclntab`) to what its runtime knows of them.
+//! Reads the function table of a Go program (`pclntab`).
 //!
-//! The runtime unwinds and copies the stacks of goroutines by this table, so it is in stripped programs too. It says
-//! where each function begins, what it is called, whether the runtime treats it specially (`funcID`), and where a
-//! recovered panic goes on in it (`deferreturn`). Read are the versions of Go 1.18 and later; of any other version
-//! it is only known that the program is one of Go. Nothing in the table is trusted: entries must ascend and lie in
-//! instructions, and names may not take more memory than the file has.
+//! The runtime needs this table to unwind and copy the stacks of goroutines, so that stripped
+//! programs have it too. It contains, for each function, its start, its name, a mark if the runtime
+//! treats it specially (`funcID`), and the address where it continues after a recovered panic
+//! (`deferreturn`). The formats of Go 1.18 and later are supported. For other versions only the
+//! fact that it is a Go program is known. The table is not trusted: entries must ascend and lie in
+//! instructions, and names are limited to a multiple of the file's size.
 //!
 //! Layout: `pcHeader` and `_func` of Go's `runtime/symtab.go` and `runtime/runtime2.go`.
 
 use super::Text;
+use super::indirect_targets;
 use super::layout::{ENDIAN, File, Layout};
-use super::reached;
 use super::symbols::{Kind, Symbol};
 
-/// What the table begins with (Go 1.18, Go 1.20): then two zeros, the unit of instructions, bytes of a pointer.
+/// First bytes of the table (Go 1.18, Go 1.20): a number, two zeros, the instruction unit, and the
+/// bytes of a pointer.
 const MAGICS: [[u8; 8]; 2] =
     [[0xf0, 0xff, 0xff, 0xff, 0, 0, 1, 8], [0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]];
 /// Alignment of the table.
 const ALIGNMENT: usize = 8;
-/// Places in the header.
+/// Offsets in the header.
 const COUNT: usize = 8;
 const TEXT_START: usize = 24;
 const NAMES: usize = 32;
 const FUNCTIONS: usize = 64;
-/// Bytes of an entry: distances of the function from the start of the text, of its description from the entries.
+/// Bytes of an entry: distance of the function from the start of the text, and distance of its
+/// description from the first entry.
 const ENTRY_BYTES: usize = 8;
-/// Places in a description; the last one is farther by [`START_LINE_BYTES`] since Go 1.20.
+/// Offsets in a description. The last one is greater by [`START_LINE_BYTES`] since Go 1.20.
 const NAME: usize = 4;
 const RESUMED: usize = 12;
 const ID: usize = 36;
 const START_LINE_BYTES: usize = 4;
-/// Longest all names may be together, as a multiple of the file: hostile ones share bytes.
+/// Largest total size of all names, as a multiple of the file's size: in a hostile file names may
+/// share bytes.
 const LONGEST_NAMES: usize = 8;
-/// Most tables that are tried: other data may look like the beginning of one.
+/// Most candidate tables that are tried: other data may look like the start of a table.
 const TABLES: usize = 16;
-/// `nop`, and the one instruction of one byte that [`GOEXIT`] begins with in every version.
+/// `nop`, the only instruction of one byte, with which [`GOEXIT`] begins in every version.
 const NOP: u8 = 0x90;
-/// To which goroutines return, one byte behind its first.
+/// The function that goroutines return to, at its second byte.
 const GOEXIT: &str = "runtime.goexit";
-/// What Go fills space behind functions with.
+/// Padding after Go functions.
 const PADDING: u8 = 0xcc;
 
-/// Functions whose addresses the runtime compares, that it enters in their middle, that switch stacks, or that are
-/// called where flags mean something. The runtime's own mark is missing for some, in some versions for more.
+/// Functions whose addresses the runtime compares, that it enters in their middle, that switch
+/// stacks, or that are called with live flags. The runtime's own mark is missing for some of them,
+/// in some versions for more.
 const SPECIAL: [&str; 20] = [
     "goexit",
     "asyncPreempt",
@@ -65,52 +70,54 @@ const SPECIAL: [&str; 20] = [
     "duffcopy",
     "debugCall",
 ];
-/// Packages whose functions without a check of the stack may run at the very end of it.
+/// Packages whose functions without a stack check may run at the very end of the stack.
 const RUNTIME: [&str; 5] = ["runtime.", "runtime/", "internal/", "syscall.", "reflect."];
 
-/// A function, as Go's runtime knows it.
+/// A function in the Go runtime's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoFunction {
     /// Address of its first instruction.
     pub start: u64,
-    /// Where the next one begins.
+    /// Start of the next function.
     pub end: u64,
-    /// Its name.
+    /// Name in the table.
     pub name: String,
-    /// Whether the runtime must find it as it is.
+    /// Whether the runtime depends on its unchanged instructions.
     pub is_special: bool,
 }
 
 impl GoFunction {
-    /// Whether it makes room on the stack when there is too little.
+    /// Whether it grows the stack.
     pub fn grows_stack(&self) -> bool {
         self.name.starts_with("runtime.morestack")
     }
 
-    /// Whether it is part of what all programs of Go have: of such a package, or assembly of none.
+    /// Whether it belongs to the packages that all Go programs contain, or is assembly without a
+    /// package.
     pub fn is_runtime(&self) -> bool {
         let is_assembly = !self.name.contains('.');
         is_assembly || RUNTIME.iter().any(|package| self.name.starts_with(package))
     }
 }
 
-/// What a program of Go says of itself.
+/// The function table of a Go program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Go {
-    /// Its functions by address, without those of other languages; none if the table is of an unknown version.
+    /// Functions by address, without those of other languages; empty if the version of the table is
+    /// unknown.
     pub(crate) functions: Vec<GoFunction>,
-    /// Where recovered panics go on, ascending.
-    pub(crate) resumed: Vec<u64>,
+    /// Addresses where functions continue after a recovered panic, ascending.
+    pub(crate) recovery_points: Vec<u64>,
 }
 
 impl Go {
-    /// The function that has an address.
+    /// The function that contains an address.
     pub(crate) fn function_at(&self, address: u64) -> Option<&GoFunction> {
         let after = self.functions.partition_point(|one| one.start <= address);
         self.functions.get(after.checked_sub(1)?).filter(|one| address < one.end)
     }
 
-    /// Where a function begins.
+    /// Start of the function with this name.
     pub(crate) fn start_of(&self, name: &str) -> Option<u64> {
         self.functions.iter().find(|one| one.name == name).map(|one| one.start)
     }
@@ -120,7 +127,7 @@ impl Go {
         !self.functions.is_empty()
     }
 
-    /// The functions that no symbol names, as symbols.
+    /// Symbols for the functions that no known symbol names.
     pub(super) fn symbols(&self, layout: &Layout, known: &[Symbol]) -> Vec<Symbol> {
         let is_function = |symbol: &&Symbol| symbol.kind == Kind::Function;
         let mut named: Vec<u64> =
@@ -138,7 +145,7 @@ impl Go {
     }
 }
 
-/// Bytes of a function without what fills the space behind it.
+/// Size of a function in bytes without the padding after it.
 fn without_padding(text: &[Text], function: &GoFunction) -> u64 {
     let bytes = bytes_at(text, function.start).unwrap_or_default();
     let bytes = &bytes[..bytes.len().min((function.end - function.start) as usize)];
@@ -146,17 +153,17 @@ fn without_padding(text: &[Text], function: &GoFunction) -> u64 {
     last.map_or(0, |last| last as u64 + 1)
 }
 
-/// What a file says, if it is a program of Go.
-pub(super) fn of(file: &File, layout: &Layout) -> Option<Go> {
+/// Reads the table of a file, if it is a Go program.
+pub(super) fn read(file: &File, layout: &Layout) -> Option<Go> {
     let found = tables(layout).take(TABLES).find_map(|(address, bytes)| {
         let start = text_start(file, layout, address, bytes)?;
-        read(layout, bytes, start, file.data().len())
+        read_table(layout, bytes, start, file.data().len())
     });
-    found.or_else(|| is_named_so(file).then(Go::default))
+    found.or_else(|| has_go_sections(file).then(Go::default))
 }
 
-/// Whether the file's sections are those of Go's linker.
-fn is_named_so(file: &File) -> bool {
+/// Whether the file has sections of Go's linker.
+fn has_go_sections(file: &File) -> bool {
     let table = file.elf_section_table();
     let is_go = |name: &[u8]| {
         name.ends_with(b".gopclntab") || name == b".go.buildinfo" || name == b".note.go.buildid"
@@ -165,7 +172,7 @@ fn is_named_so(file: &File) -> bool {
     names.any(is_go)
 }
 
-/// Whatever may be a table: its address, and the bytes from there on.
+/// Candidates for the table: address, and the bytes from there on.
 fn tables(layout: &Layout) -> impl Iterator<Item = (u64, &[u8])> {
     layout.data.iter().chain(&layout.text).flat_map(|segment| {
         let skipped = segment.start.wrapping_neg() as usize % ALIGNMENT;
@@ -178,30 +185,31 @@ fn tables(layout: &Layout) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// What the table's distances are from. A program that is loaded anywhere has it in a relocation.
+/// The address that the table's distances start from. In a position-independent program it is in a
+/// relocation.
 fn text_start(file: &File, layout: &Layout, address: u64, bytes: &[u8]) -> Option<u64> {
-    let said = word(bytes, TEXT_START)?;
-    if said != 0 {
-        return Some(said);
+    let stored = word(bytes, TEXT_START)?;
+    if stored != 0 {
+        return Some(stored);
     }
     let place = address.wrapping_add(TEXT_START as u64);
     let section = || layout.sections.iter().find(|section| !section.stubs);
-    reached::pointer_at(file, &layout.data, place)
+    indirect_targets::pointer_at(file, &layout.data, place)
         .or_else(|| section().map(|section| section.range.start))
 }
 
-/// Reads a table; `None` if it is none.
-fn read(layout: &Layout, table: &[u8], text_start: u64, file_bytes: usize) -> Option<Go> {
+/// Reads a table; `None` if it is not valid.
+fn read_table(layout: &Layout, table: &[u8], text_start: u64, file_bytes: usize) -> Option<Go> {
     let place = |at| usize::try_from(word(table, at)?).ok();
     let names = table.get(place(NAMES)?..)?;
     let entries = table.get(place(FUNCTIONS)?..)?;
     let count = place(COUNT)?;
     let id = if table[0] == MAGICS[0][0] { ID } else { ID + START_LINE_BYTES };
-    // The last entry has only the address where the last function ends.
+    // The last entry is only the end address of the last function.
     let bytes = count.checked_mul(ENTRY_BYTES)?.checked_add(ENTRY_BYTES / 2)?;
     let listed = entries.get(..bytes)?;
-    let mut room = file_bytes.saturating_mul(LONGEST_NAMES);
-    let mut go = Go { functions: Vec::with_capacity(count), resumed: Vec::new() };
+    let mut bytes_left = file_bytes.saturating_mul(LONGEST_NAMES);
+    let mut go = Go { functions: Vec::with_capacity(count), recovery_points: Vec::new() };
     for index in 0..count {
         let at = index * ENTRY_BYTES;
         let start = text_start.checked_add(half(listed, at)?.into())?;
@@ -211,22 +219,23 @@ fn read(layout: &Layout, table: &[u8], text_start: u64, file_bytes: usize) -> Op
         }
         let described = entries.get(half(listed, at + ENTRY_BYTES / 2)? as usize..)?;
         let name = names.get(half(described, NAME)? as usize..)?;
-        let name = &name[..name.iter().take(room).position(|byte| *byte == 0)?];
-        room -= name.len();
+        let name = &name[..name.iter().take(bytes_left).position(|byte| *byte == 0)?];
+        bytes_left -= name.len();
         let name = String::from_utf8_lossy(name).into_owned();
         let is_special = is_special(&name, *described.get(id)?);
         match half(described, RESUMED)? {
             0 => {}
-            distance => go.resumed.push(start.checked_add(distance.into())?),
+            distance => go.recovery_points.push(start.checked_add(distance.into())?),
         }
         go.functions.push(GoFunction { start, end, name, is_special });
     }
-    go.resumed.sort_unstable();
+    go.recovery_points.sort_unstable();
     let goexit = go.functions.iter().find(|one| one.name == GOEXIT)?;
     (bytes_at(&layout.text, goexit.start)?.first() == Some(&NOP)).then_some(go)
 }
 
-/// Whether the runtime must find a function as it is. `id`: its mark; wrappers that the compiler makes have one too.
+/// Whether the runtime depends on a function's unchanged instructions. `id`: the runtime's mark,
+/// which wrappers generated by the compiler have too.
 fn is_special(name: &str, id: u8) -> bool {
     let own = name.strip_prefix("runtime.");
     own.is_some_and(|own| id != 0 || SPECIAL.iter().any(|special| own.starts_with(special)))
@@ -260,7 +269,8 @@ mod tests {
         Layout { text, data, sections, entry: START, relocatable: false, dynamic: false }
     }
 
-    /// A table of functions of 16 bytes, each with its mark and where it goes on after a panic.
+    /// Encodes a table of functions of 16 bytes, each with its mark and the offset where it
+    /// continues after a panic.
     fn table(functions: &[(&str, u8, u32)]) -> Vec<u8> {
         let names_at = 72;
         let (mut names, mut places) = (Vec::new(), Vec::new());
@@ -285,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_named_and_those_that_the_runtime_marks_are_special() {
+    fn functions_are_named_and_those_with_a_mark_are_special() {
         let table = table(&[
             ("runtime.goexit", 0, 0),
             ("main.f", 0, 5),
             ("runtime.x", 3, 0),
             ("main.(*T).f", 9, 0),
         ]);
-        let go = read(&layout(), &table, START, table.len()).unwrap();
+        let go = read_table(&layout(), &table, START, table.len()).unwrap();
         let found: Vec<_> = go.functions.iter().map(|one| (&*one.name, one.is_special)).collect();
         let named = [
             ("runtime.goexit", true),
@@ -301,23 +311,23 @@ mod tests {
             ("main.(*T).f", false),
         ];
         assert_eq!(found, named);
-        assert_eq!(go.resumed, [START + 16 + 5]);
+        assert_eq!(go.recovery_points, [START + 16 + 5]);
         assert_eq!(go.function_at(START + 31).map(|one| one.start), Some(START + 16));
     }
 
     #[test]
-    fn a_table_that_is_cut_or_claims_more_than_there_is_is_none() {
+    fn a_cut_or_oversized_table_is_refused() {
         let whole = table(&[("runtime.goexit", 0, 0), ("main.f", 0, 5)]);
-        assert!(read(&layout(), &whole, START, whole.len()).is_some());
+        assert!(read_table(&layout(), &whole, START, whole.len()).is_some());
         for end in 0..whole.len() {
-            let _ = read(&layout(), &whole[..end], START, end);
+            let _ = read_table(&layout(), &whole[..end], START, end);
         }
         for place in [COUNT, NAMES, FUNCTIONS] {
             let mut claims = whole.clone();
             claims[place..place + 8].fill(0xff);
-            assert_eq!(read(&layout(), &claims, START, claims.len()), None);
+            assert_eq!(read_table(&layout(), &claims, START, claims.len()), None);
         }
-        // Elsewhere than in instructions.
-        assert_eq!(read(&layout(), &whole, START + 0x1000, whole.len()), None);
+        // The functions would be outside the instructions.
+        assert_eq!(read_table(&layout(), &whole, START + 0x1000, whole.len()), None);
     }
 }

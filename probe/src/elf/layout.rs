@@ -1,4 +1,4 @@
-//! A file's headers to where its instructions are.
+//! Reads the headers of a file and copies its segments.
 
 use std::ops::Range;
 
@@ -11,42 +11,42 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 
 use super::Text;
 
-/// An x86-64 ELF file.
+/// A parsed x86-64 ELF file.
 pub(super) type File<'data> = ElfFile64<'data, LittleEndian>;
-/// Its header.
+/// File header of an x86-64 ELF file.
 pub(super) type Header = FileHeader64<LittleEndian>;
-/// Its byte order.
+/// Byte order of the file.
 pub(super) const ENDIAN: LittleEndian = LittleEndian;
 
-/// Where a file's instructions are; addresses are those of the file.
+/// Segments and sections of a file; addresses are those of the file.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Executable segments by address; none overlaps another.
     pub text: Vec<Text>,
-    /// The other segments that are loaded, by address; none overlaps another.
+    /// Other loaded segments by address; none overlaps another.
     pub data: Vec<Text>,
-    /// Executable sections by address, empty ones left out.
+    /// Executable sections by address, without empty ones.
     pub sections: Vec<Section>,
     /// The entry point.
     pub entry: u64,
-    /// Whether it is an `ET_DYN`.
+    /// Whether the file's type is `ET_DYN`.
     pub relocatable: bool,
-    /// Whether it names a dynamic linker.
+    /// Whether the file names a dynamic linker.
     pub dynamic: bool,
 }
 
 /// An executable section.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its addresses.
+    /// Address range.
     pub range: Range<u64>,
-    /// Whether it holds the linker's stubs.
+    /// Whether it contains the linker's stubs.
     pub stubs: bool,
 }
 
 impl Layout {
-    /// Reads the headers. An error says why it is not an x86-64 program or library.
-    pub(super) fn of(file: &File) -> Result<Layout, String> {
+    /// Reads the headers. The error is the reason why the file is not an x86-64 program or library.
+    pub(super) fn read(file: &File) -> Result<Layout, String> {
         let header = file.elf_header();
         let kind = header.e_type(ENDIAN);
         if header.e_machine(ENDIAN) != EM_X86_64 {
@@ -66,7 +66,7 @@ impl Layout {
         })
     }
 
-    /// The executable segment that has an address.
+    /// The executable segment that contains an address.
     pub(super) fn segment_at(&self, address: u64) -> Option<Range<u64>> {
         let after = self.text.partition_point(|text| text.start <= address);
         let text = self.text.get(after.checked_sub(1)?)?;
@@ -74,22 +74,23 @@ impl Layout {
         range.contains(&address).then_some(range)
     }
 
-    /// The executable section that has an address; overlapping ones are found by their starts.
+    /// The executable section that contains an address; of overlapping ones, the last one that
+    /// starts before it.
     pub(super) fn section_at(&self, address: u64) -> Option<&Section> {
         let after = self.sections.partition_point(|section| section.range.start <= address);
         let section = self.sections.get(after.checked_sub(1)?)?;
         section.range.contains(&address).then_some(section)
     }
 
-    /// Whether a function may begin at an address: it is executable and none of the linker's stubs.
+    /// Whether a function may begin at an address: it is executable and not in the linker's stubs.
     pub(super) fn is_code(&self, address: u64) -> bool {
         let stub = self.section_at(address).is_some_and(|section| section.stubs);
         self.segment_at(address).is_some() && !stub
     }
 }
 
-/// Copies the segments that are executable, or those that are not. Those that overlap are refused: of a
-/// file that claims many, all together could be far larger than the file.
+/// Copies the segments that are executable, or those that are not. Overlapping segments are
+/// refused: a hostile file could otherwise claim many that are together far larger than the file.
 fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
     let mut all = Vec::new();
     for header in file.elf_program_headers() {
@@ -108,7 +109,7 @@ fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
     if let Some([_, (range, ..)]) = overlap {
         return Err(format!("the segment at {:#x} overlaps another", range.start));
     }
-    // Apart in memory, they may still be the same bytes of the file.
+    // Segments that are disjoint in memory may still share bytes of the file.
     let bytes: u64 = all.iter().map(|(.., bytes)| bytes.len() as u64).sum();
     if bytes > file.data().len() as u64 {
         return Err("its segments are larger than the file".into());

@@ -1,4 +1,4 @@
-//! Symbols to the names that sources have.
+//! Demangles symbols to the names that the sources use.
 
 use std::fmt::{self, Write};
 
@@ -6,37 +6,39 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use super::symbols::Symbol;
 
-/// Longest name, in bytes: a mangled one can stand for far more than any source has.
+/// Longest name in bytes: a hostile symbol can stand for a much longer name than any source
+/// contains.
 const LONGEST: usize = 1 << 16;
 
-/// Turns symbols to names as long as the names of all are no larger than `room`, in bytes.
+/// Demangles symbols, up to a total size of all names.
 #[derive(Debug)]
-pub(super) struct Names {
-    /// Bytes left.
-    pub room: usize,
+pub(super) struct Demangler {
+    /// Bytes that further names may take.
+    pub bytes_left: usize,
 }
 
-impl Names {
-    /// A symbol's name: demangled, without its version; as it is if that cannot be done.
+impl Demangler {
+    /// Demangles a symbol and removes its version. Returns the symbol itself if that is not
+    /// possible.
     ///
-    /// C++ names have parameters but no return types, Rust names no hashes.
+    /// C++ names include parameters but no return types, Rust names no hashes.
     pub(super) fn name(&mut self, symbol: &str) -> String {
         let symbol = unversioned(symbol);
-        let mut text = Bounded { text: String::new(), longest: self.room.min(LONGEST) };
+        let mut text = BoundedText { text: String::new(), longest: self.bytes_left.min(LONGEST) };
         let is_name = match rustc_demangle::try_demangle(symbol) {
             Ok(name) => write!(text, "{name:#}").is_ok(),
             Err(_) => cpp(symbol, &mut text).is_some(),
         };
-        // What came to nothing took its time as well.
-        self.room -= text.text.len();
+        // A failed attempt counts as well, because it took time.
+        self.bytes_left -= text.text.len();
         if is_name { text.text } else { symbol.into() }
     }
 }
 
-/// Orders symbols of one address: the first names the function.
+/// Sort key for the symbols of one address: the first one names the function.
 ///
-/// Versions and leading underscores mark duplicates that the C library's own code uses; a local alias is
-/// known to fewer than a global one.
+/// Versions and leading underscores mark duplicates for the C library's own use. A global symbol is
+/// better known than a local alias.
 pub(super) fn rank(symbol: &Symbol) -> impl Ord + use<> {
     let name = &symbol.name;
     let mangled = name.starts_with("_Z") || name.starts_with("_R");
@@ -52,14 +54,14 @@ fn unversioned(symbol: &str) -> &str {
     }
 }
 
-fn cpp(symbol: &str, text: &mut Bounded) -> Option<()> {
-    // The library takes more for mangled than compilers make: a C function `i` would be an `int`.
+fn cpp(symbol: &str, text: &mut BoundedText) -> Option<()> {
+    // The library demangles more than compilers generate: a C function `i` would become `int`.
     if !symbol.starts_with("_Z") {
         return None;
     }
     let (name, rest) = BorrowedSymbol::with_tail(symbol.as_bytes()).ok()?;
     let rest = std::str::from_utf8(rest).ok()?;
-    // A suffix of the compiler's is no part of the mangled name; anything else is no mangled name.
+    // A compiler's suffix follows the mangled name; with any other rest it is not a mangled name.
     if !rest.is_empty() && !rest.starts_with('.') {
         return None;
     }
@@ -67,13 +69,13 @@ fn cpp(symbol: &str, text: &mut Bounded) -> Option<()> {
     text.write_str(rest).ok()
 }
 
-/// Text that gets no longer than it may.
-struct Bounded {
+/// Text with a maximum length.
+struct BoundedText {
     text: String,
     longest: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedText {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         if more.len() > self.longest - self.text.len() {
             return Err(fmt::Error);

@@ -1,11 +1,12 @@
-//! Finds the interpreter of a script: such a file can be started and is no ELF file.
+//! Recognizes scripts, which can be started as programs but are not ELF files.
 
 use hmtt_format::escape;
 
 /// Bytes of a script's first line that the kernel reads (Linux, `BINPRM_BUF_SIZE`).
 pub(crate) const LINE_BYTES: usize = 256;
 
-/// The interpreter that the first line of a script names, fit to be printed; `None` if it is no script.
+/// The interpreter in the first line of a script, escaped for printing; `None` if the file is not a
+/// script.
 pub(crate) fn interpreter(bytes: &[u8]) -> Option<String> {
     let line = bytes.strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?;
@@ -18,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interpreters_are_printable() {
+    fn interpreters_are_escaped_for_printing() {
         assert_eq!(interpreter(b"#! /bin/a\x1bb -x\nrest").unwrap(), "/bin/a\\u{1b}b");
         assert_eq!(interpreter(b"\x7fELF"), None);
     }

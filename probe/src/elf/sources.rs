@@ -1,4 +1,5 @@
-//! Line tables to the source of each function, and of single instructions (DWARF 5, 6.2).
+//! Finds the source file of functions and the source line of instructions in line tables (DWARF 5,
+//! 6.2).
 
 use addr2line::Context;
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
@@ -9,9 +10,9 @@ use super::layout::File;
 
 type Bytes<'data> = EndianSlice<'data, LittleEndian>;
 
-/// The source file of each function, as the compiler was told it; `None` if the file has no line tables.
-/// Compressed ones are none.
-pub(super) fn of(file: &File, functions: &[Function]) -> Option<Vec<Option<String>>> {
+/// The source file of each function, as it was given to the compiler; `None` if the file has no
+/// line tables. Compressed tables are not read.
+pub(super) fn find(file: &File, functions: &[Function]) -> Option<Vec<Option<String>>> {
     let context = context(file)?;
     let source = |function: &Function| {
         let location = context.find_location(function.start).ok()??;
@@ -21,7 +22,7 @@ pub(super) fn of(file: &File, functions: &[Function]) -> Option<Vec<Option<Strin
     sources.iter().any(Option::is_some).then_some(sources)
 }
 
-/// The source file and line of each address, in one text; `None` if the file has no line tables.
+/// The source file and line of each address, as `FILE:LINE`; `None` if the file has no line tables.
 pub(super) fn lines(file: &File, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     let context = context(file)?;
     let line = |address: &u64| {

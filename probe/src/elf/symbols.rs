@@ -1,4 +1,4 @@
-//! Symbol tables to the symbols that say something about instructions.
+//! Reads the symbols of functions and labels from the symbol tables.
 
 use object::LittleEndian;
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Sym64};
@@ -6,49 +6,50 @@ use object::read::elf::{Sym, SymbolTable};
 
 use super::layout::{ENDIAN, File, Header};
 
-/// What a symbol is put at.
+/// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A function.
     Function,
     /// The resolver of an indirect function.
     Resolver,
-    /// A part of a function, apart from it and reached by jumps.
+    /// A separate part of a function, which is reached by jumps.
     Fragment,
-    /// Anything: it names a function that is known otherwise.
+    /// Anything: the symbol names a function if there is one at its address.
     Label,
 }
 
-/// A symbol.
+/// A symbol of a function, a part of one, or a label.
 #[derive(Clone, Debug)]
 pub(super) struct Symbol {
-    /// As the file has it; what is no UTF-8 is replaced.
+    /// Name as in the file; invalid UTF-8 is replaced.
     pub name: String,
-    /// In the file's own address space.
+    /// Address in the file's own address space.
     pub address: u64,
-    /// Bytes; 0 if the file does not say.
+    /// Size in bytes; 0 if the file does not state it.
     pub size: u64,
-    /// What is there.
+    /// What the symbol names.
     pub kind: Kind,
-    /// Whether other files can see it, or other objects of this one.
+    /// Whether it is visible to other files, or other objects of this one.
     pub global: bool,
 }
 
-/// Longest all names may be together, as a multiple of the file: names may share bytes, and a hostile
-/// file's all share the same ones.
+/// Largest total size of all names, as a multiple of the file's size. Names may share bytes, and in
+/// a hostile file all may share the same ones.
 const NAMES: usize = 8;
-/// Beyond that multiple, in bytes: for small files.
+/// Bytes in addition to that multiple, for small files.
 const NAMES_BASE: usize = 1 << 16;
 
-/// Symbols of both tables. An error says what is wrong with them.
-pub(super) fn of(file: &File) -> Result<Vec<Symbol>, String> {
-    let mut room = file.data().len() * NAMES + NAMES_BASE;
+/// Reads the symbols of both symbol tables. The error states what is wrong with them.
+pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
+    let mut bytes_left = file.data().len() * NAMES + NAMES_BASE;
     let mut all = Vec::new();
     for table in [file.elf_symbol_table(), file.elf_dynamic_symbol_table()] {
         for symbol in table.iter() {
             let Some(kind) = kind(symbol) else { continue };
             let name = name(table, symbol)?;
-            room = room.checked_sub(name.len()).ok_or("its symbols' names share their bytes")?;
+            bytes_left =
+                bytes_left.checked_sub(name.len()).ok_or("its symbols' names share their bytes")?;
             if name.is_empty() {
                 continue;
             }
@@ -65,7 +66,7 @@ pub(super) fn of(file: &File) -> Result<Vec<Symbol>, String> {
 }
 
 fn kind(symbol: &Sym64<LittleEndian>) -> Option<Kind> {
-    // A program's undefined functions may have an address: that of a stub.
+    // An undefined function of a program may have the address of a linker stub.
     if symbol.is_undefined(ENDIAN) {
         return None;
     }
@@ -82,8 +83,9 @@ fn name(table: &SymbolTable<Header>, symbol: &Sym64<LittleEndian>) -> Result<Str
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Whether the compiler put the unlikely part of a function here: `f.cold`, `f.cold.3`, `f.part.0.cold`.
-/// LLVM's hot-cold splitting, off by default, calls what it names so; those calls are taken for jumps.
+/// Whether the symbol names the unlikely part of a function: `f.cold`, `f.cold.3`, `f.part.0.cold`.
+/// LLVM's hot-cold splitting, which is off by default, uses such names for functions that are
+/// called; those calls are taken for jumps.
 fn is_cold(name: &str) -> bool {
     let mut parts = name.rsplit('.').skip_while(|part| part.bytes().all(|b| b.is_ascii_digit()));
     parts.next() == Some("cold") && parts.next().is_some_and(|function| !function.is_empty())

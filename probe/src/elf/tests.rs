@@ -1,4 +1,4 @@
-//! Programs of compilers, as readelf, nm and c++filt see them, against images of them.
+//! Compares images of compiled programs with the output of readelf, nm and c++filt.
 
 mod debug_files;
 mod hostile;

@@ -1,8 +1,9 @@
-//! Delivers a signal to a stopped thread up to the first instruction of the handler.
+//! Delivers a signal to a stopped thread, and stops it before the first instruction of the handler.
 //!
-//! A thread that is continued with a signal by `PTRACE_SINGLESTEP` stops when the kernel has written the signal
-//! frame (Linux, `signal_delivered`): no instruction is executed, and if the tracer dies the thread simply goes on.
-//! If the signal has no handler, one instruction is executed: so it is looked up before whether it has one.
+//! A thread that is resumed with a signal by `PTRACE_SINGLESTEP` stops after the kernel has written
+//! the signal frame (Linux, `signal_delivered`). No instruction has been executed, and if the
+//! tracer dies, the thread simply continues. If the signal has no handler, one instruction is
+//! executed; therefore the disposition is checked before.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -10,26 +11,26 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::seccomp;
-use super::wait::{resume, wait_unless_dead};
+use super::wait::{restart_thread, wait_unless_dead};
 use super::{Process, PtraceError, SignalNumber, Status};
 
-/// `si_code` of a stop behind a written frame, and behind a step (Linux, `ptrace_notify`, `send_sigtrap`).
+/// `si_code` of the stop after a written signal frame (Linux, `ptrace_notify`, `send_sigtrap`).
 const FRAME_WRITTEN: i32 = libc::SIGTRAP;
-/// Where in `siginfo_t` the address of a fault is.
+/// Offset of the fault address in `siginfo_t`.
 const ADDRESS_AT: usize = 16;
 
-/// What a signal does to a process.
+/// The effect of a signal on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
-    /// It has a handler.
+    /// A handler is called.
     Caught,
-    /// It ends the process.
+    /// The process ends.
     Fatal,
-    /// It is ignored, or stops or continues the process.
+    /// The signal is ignored, or stops or continues the process.
     Harmless,
 }
 
-/// Whether a set of signals in the text of `status` (proc(5)) has a signal.
+/// Whether a signal is in a set of the `status` file (proc(5)).
 fn has(text: &str, set: &str, signal: SignalNumber) -> bool {
     let set = text.lines().find_map(|line| line.strip_prefix(set));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
@@ -37,7 +38,8 @@ fn has(text: &str, set: &str, signal: SignalNumber) -> bool {
 }
 
 impl Process {
-    /// What a signal that a thread is about to get will do. It is read each time: threads change it without a stop.
+    /// The effect that a signal would have on a thread. It is read each time, because threads
+    /// change it without a stop.
     pub(crate) fn disposition(&mut self, thread: Pid, signal: SignalNumber) -> Disposition {
         let text = self.status.read(thread).unwrap_or_default();
         let harmless = [
@@ -60,9 +62,12 @@ impl Process {
         }
     }
 
-    /// Lets a thread that is about to get a signal make its call again without one that filters may forbid, unless
-    /// the signal has a handler: then the call ends.
-    pub(crate) fn spare(
+    /// Makes an interrupted system call restart without `restart_syscall`, which seccomp filters
+    /// may forbid. If the signal has a handler, the call is not restarted, and nothing is changed.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub(crate) fn avoid_restart_syscall(
         &mut self,
         thread: Pid,
         signal: SignalNumber,
@@ -75,27 +80,31 @@ impl Process {
         if has(&text, "SigCgt:", signal) {
             return Ok(());
         }
-        seccomp::spare_restart(thread, self.treatment.known_filters)
+        seccomp::avoid_restart_syscall(thread, self.risk_policy.known_filters)
     }
 }
 
-/// What has come of a delivery.
+/// Result of delivering a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// The thread is stopped before its handler's first instruction; its stack pointer is the signal frame.
+    /// The thread is stopped before its handler's first instruction. Its stack pointer is the
+    /// address of the signal frame.
     Entered,
-    /// The thread is stopped; the signal has no handler any more.
+    /// The thread is stopped; the signal's handler has been removed.
     NotEntered,
-    /// Something else has happened to the thread before.
-    Heard(Status),
-    /// The thread has ended, which is heard elsewhere.
+    /// The thread has stopped because of another event.
+    OtherEvent(Status),
+    /// The thread has ended; its status is reported elsewhere.
     Ended,
 }
 
-/// Delivers a signal that a thread is about to get, and that is caught.
+/// Delivers a pending signal that has a handler.
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
 pub(crate) fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, PtraceError> {
     let failed = PtraceError::new(thread, "deliver a signal");
-    match resume(libc::PTRACE_SINGLESTEP, thread, Some(signal)) {
+    match restart_thread(libc::PTRACE_SINGLESTEP, thread, Some(signal)) {
         Err(Errno::ESRCH) => return Ok(Delivery::Ended),
         other => other.map_err(&failed)?,
     }
@@ -112,15 +121,18 @@ pub(crate) fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Deliver
             match ptrace::getsiginfo(thread).map_err(&failed)?.si_code {
                 FRAME_WRITTEN => Delivery::Entered,
                 libc::TRAP_TRACE => Delivery::NotEntered,
-                _ => Delivery::Heard(status),
+                _ => Delivery::OtherEvent(status),
             }
         }
-        Some(status) => Delivery::Heard(status),
+        Some(status) => Delivery::OtherEvent(status),
     })
 }
 
-/// Replaces the address that a fault's siginfo names, of a signal that a thread is about to get. Whether the
-/// signal is one that an instruction has raised.
+/// Replaces the fault address in the siginfo of a pending signal. Returns whether the signal was
+/// raised by an instruction.
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
 pub(crate) fn replace_fault_address(
     thread: Pid,
     signal: SignalNumber,
@@ -131,17 +143,17 @@ pub(crate) fn replace_fault_address(
     if !faults.contains(&signal.0) {
         return Ok(false);
     }
-    let failed = PtraceError::new(thread, "read what a signal says");
+    let failed = PtraceError::new(thread, "read the information of a signal");
     let mut info = ptrace::getsiginfo(thread).map_err(&failed)?;
-    // What others have sent has another meaning there.
+    // In signals that were sent, the field has another meaning.
     if info.si_code <= 0 || info.si_signo != signal.0 {
         return Ok(false);
     }
     let place = (&raw mut info).cast::<u8>();
-    // SAFETY: a siginfo_t has 128 bytes, and an address there for these signals.
+    // SAFETY: a siginfo_t has 128 bytes, and contains an address there for these signals.
     let address = unsafe { place.add(ADDRESS_AT).cast::<u64>().read_unaligned() };
     if let Some(new) = replacement(address) {
-        // SAFETY: the same place.
+        // SAFETY: as above.
         unsafe { place.add(ADDRESS_AT).cast::<u64>().write_unaligned(new) };
         ptrace::setsiginfo(thread, &info).map_err(&failed)?;
     }

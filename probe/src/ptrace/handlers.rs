@@ -1,7 +1,8 @@
-//! A thread's stack to where it goes on when its signal handlers return.
+//! Finds where a thread continues when its signal handlers return, by searching its stacks.
 //!
-//! The kernel keeps what a handler interrupted on the stack: a return address to code that calls
-//! `rt_sigreturn`, then a `ucontext` with the registers (Linux, `arch/x86/include/uapi/asm/sigcontext.h`).
+//! When a handler is called, the kernel stores on the stack a return address to code that calls
+//! `rt_sigreturn`, then a `ucontext` with the interrupted registers (Linux,
+//! `arch/x86/include/uapi/asm/sigcontext.h`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,57 +10,64 @@ use nix::unistd::Pid;
 
 use super::{Mapping, Process, PtraceError};
 
-/// `rt_sigreturn` in `rax`: in the ways of C libraries, of Go and others, as a 64-bit number, and by the stack.
+/// Ways to load the number of `rt_sigreturn` into `rax`: of C libraries, of Go and others, as a
+/// 64-bit number, and through the stack.
 const RETURN: [&[u8]; 4] = [
     &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0],
     &[0xb8, 0x0f, 0, 0, 0],
     &[0x48, 0xb8, 0x0f, 0, 0, 0, 0, 0, 0, 0],
     &[0x6a, 0x0f, 0x58],
 ];
-/// What follows.
+/// The instruction that follows.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// Bytes of the longest of these.
+/// Bytes of the longest of these sequences.
 const RETURN_BYTES: usize = 12;
-/// From the return address to the interrupted `rip`: flags, link and stack of the `ucontext`, and 16
-/// registers come between.
+/// Offset of the interrupted `rip` from the return address. In between are flags, link and stack of
+/// the `ucontext`, and 16 registers.
 const RIP: usize = 8 + 8 + 8 + 24 + 16 * 8;
-/// The same when the handler has returned.
+/// The same offset from the stack pointer when the handler has returned.
 const IN_RESTORER: usize = RIP - 8;
-/// From `rip` back to `rsp`, which is before it, and on to the segments, which are behind the flags.
+/// Distance of `rsp` before `rip`, and of the segment registers after `rip`; the flags are in
+/// between.
 const RSP_BEFORE: usize = 8;
 const SEGMENTS_BEHIND: usize = 16;
-/// Bytes of a frame up to there.
+/// Bytes of a frame up to the segment registers.
 const FRAME: usize = RIP + SEGMENTS_BEHIND + 8;
 /// `cs` of 64-bit code.
 const CS: u64 = 0x33;
-/// The flags of a `ucontext` that there are.
+/// Largest defined value of the `ucontext` flags.
 const UC_FLAGS: u64 = 7;
-/// Most of all stacks of a thread that is looked at, in bytes.
+/// Most bytes that are searched of all stacks of a thread.
 const LONGEST: u64 = 64 << 20;
-/// Most addresses that are looked at whether handlers return there: a program has few. Beyond these, what has the
-/// shape of a frame is one.
+/// Most addresses that are checked for being restorers: a program has few. Beyond this number,
+/// everything that has the layout of a frame counts as one.
 const MOST_RESTORERS: usize = 4096;
 
-/// Somewhere a thread goes on when a handler returns.
+/// The state that a thread returns to from a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interrupted {
-    /// The address that is kept.
+pub struct HandlerReturn {
+    /// The saved instruction pointer.
     pub rip: u64,
-    /// Where it is kept.
+    /// Address of the saved instruction pointer.
     pub place: u64,
-    /// The code that the handler will return to; `None` if it has returned to it already.
+    /// Address of the restorer that the handler returns to; `None` if it has already returned to
+    /// it.
     pub restorer: Option<u64>,
 }
 
 impl Process {
-    /// What the handlers that a thread is in have interrupted; it stands still.
-    pub fn interrupted(
+    /// Finds the returns from all signal handlers that a stopped thread is in, in no particular
+    /// order.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the thread's registers cannot be read.
+    pub fn handler_returns(
         &self,
         thread: Pid,
         mappings: &[Mapping],
-    ) -> Result<Vec<Interrupted>, PtraceError> {
+    ) -> Result<Vec<HandlerReturn>, PtraceError> {
         let registers = self.registers(thread)?;
-        // By address, as the kernel lists them: a process may have tens of thousands.
+        // Binary search by address: a process may have tens of thousands of mappings.
         let holding = |address: u64| {
             let next = mappings.partition_point(|one| one.start <= address);
             let found = mappings.get(next.checked_sub(1)?);
@@ -67,12 +75,12 @@ impl Process {
         };
         let is_code = |address: u64| holding(address).is_some_and(|one| one.executable);
         let (mut all, mut known, mut left) = (Vec::new(), HashMap::new(), LONGEST);
-        // A handler may run on a stack of its own, and be interrupted by one on another: each is looked at from
-        // where it was left.
+        // A handler may run on an alternate stack, and be interrupted by a handler on another one.
+        // Each stack is searched from its stack pointer at the switch.
         let mut stacks = vec![registers.rsp];
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         while let Some(rsp) = stacks.pop() {
-            // A stack that is none, such as one that is about to be replaced, has no handlers.
+            // An unmapped stack, such as one that is about to be replaced, has no handlers.
             let Some(stack) = holding(rsp) else { continue };
             let start = rsp.next_multiple_of(8).min(stack.end);
             let end = seen.insert(stack.start, start).unwrap_or(stack.end).min(stack.end);
@@ -80,7 +88,7 @@ impl Process {
                 seen.insert(stack.start, end);
                 continue;
             }
-            // What was looked at before lies behind it; a frame may reach into that.
+            // The part after `end` was searched before; a frame may extend into it.
             let length = (stack.end - start).min(left).min(end - start + FRAME as u64);
             left -= length;
             let mut bytes = vec![0; length as usize];
@@ -93,7 +101,7 @@ impl Process {
                 && let Some(rip) =
                     word(IN_RESTORER / 8).filter(|_| self.is_returning(registers.rip))
             {
-                all.push(Interrupted { rip, place: start + IN_RESTORER as u64, restorer: None });
+                all.push(HandlerReturn { rip, place: start + IN_RESTORER as u64, restorer: None });
                 stacks.extend(word((IN_RESTORER - RSP_BEFORE) / 8));
             }
             for index in 0..words.len().min((end - start) as usize / 8) {
@@ -118,9 +126,9 @@ impl Process {
                 };
                 if returns {
                     let place = start + (index * 8 + RIP) as u64;
-                    all.push(Interrupted { rip, place, restorer: Some(address) });
+                    all.push(HandlerReturn { rip, place, restorer: Some(address) });
                     let before = word(index + (RIP - RSP_BEFORE) / 8).unwrap_or_default();
-                    // On this stack it has been seen, or will be.
+                    // If the interrupted stack pointer is on this stack, the search covers it.
                     if !(start..stack.end).contains(&before) {
                         stacks.push(before);
                     }
@@ -134,10 +142,10 @@ impl Process {
         self.return_at(address).is_some()
     }
 
-    /// Bytes before the system call of the code by which a handler returns, if that is here.
+    /// Number of bytes before the system call, if a restorer is at the address.
     fn return_at(&self, address: u64) -> Option<u64> {
         let mut code = [0; RETURN_BYTES];
-        // It may end with its page.
+        // The code may end at the end of a page.
         let length = (1..=RETURN_BYTES)
             .rev()
             .find(|length| self.read(address, &mut code[..*length]).is_ok())?;
@@ -148,7 +156,7 @@ impl Process {
         RETURN.iter().find(begins).map(|way| way.len() as u64)
     }
 
-    /// Whether a thread is about to make the call by which a handler returns.
+    /// Whether a thread is within a restorer, before its system call.
     fn is_returning(&self, rip: u64) -> bool {
         let mut ways = RETURN.iter().map(|way| way.len() as u64);
         self.is_restorer(rip)

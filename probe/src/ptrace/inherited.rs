@@ -1,19 +1,23 @@
-//! What this process was started with, before Rust's runtime and we have changed it.
+//! Records the signal and stream settings that this process was started with, and restores them in
+//! children.
 //!
-//! A program that we start is to find what it would find without us: the signal mask, which signals are ignored, and
-//! which standard streams are closed. The runtime ignores `SIGPIPE` and opens `/dev/null` for closed streams before
-//! `main`, so all of it is recorded earlier, by a function that the dynamic linker calls.
+//! A program that is started shall have the same signal mask, ignored signals and closed standard
+//! streams as without this process in between. Rust's runtime ignores `SIGPIPE` and opens
+//! `/dev/null` for closed streams before `main`. Therefore the settings are recorded earlier, by a
+//! function that the dynamic linker calls.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 
-/// Signals that we, or the runtime, ignore for ourselves.
+/// Signals that this process, or the runtime, ignores.
 const CHANGED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
-/// Bytes of a set of signals, as the kernel has them.
+/// Bytes of a signal set, as the kernel defines it.
 const SIGNAL_SET_BYTES: usize = 8;
 
+/// Whether the settings have been recorded.
 static IS_RECORDED: AtomicBool = AtomicBool::new(false);
+/// The signal mask.
 static MASK: AtomicU64 = AtomicU64::new(0);
 /// A bit for each signal number that was ignored.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
@@ -21,21 +25,21 @@ static IGNORED: AtomicU64 = AtomicU64::new(0);
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 #[used]
-// SAFETY: functions there are called once, before `main`, with nothing but the C library ready; this one makes system
-// calls and stores numbers.
+// SAFETY: functions in this section are called once, before `main`, when only the C library is
+// initialized. This one makes system calls and stores numbers.
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record;
 
 extern "C" fn record() {
     let mut mask = 0u64;
-    // SAFETY: the kernel writes a set of this size, and changes nothing without a new one.
+    // SAFETY: the kernel writes a set of this size, and changes nothing without a new set.
     unsafe {
         let (how, none) = (libc::SIG_SETMASK, std::ptr::null::<u64>());
         libc::syscall(libc::SYS_rt_sigprocmask, how, none, &raw mut mask, SIGNAL_SET_BYTES);
     }
     MASK.store(mask, Ordering::Relaxed);
     for signal in CHANGED {
-        // SAFETY: the library writes to a structure that outlives the call.
+        // SAFETY: the C library writes to a structure that outlives the call.
         let is_ignored = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
@@ -46,7 +50,7 @@ extern "C" fn record() {
         }
     }
     for stream in 0..3 {
-        // SAFETY: asks for a number.
+        // SAFETY: only reads the flags of a descriptor.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
         }
@@ -54,14 +58,18 @@ extern "C" fn record() {
     IS_RECORDED.store(true, Ordering::Relaxed);
 }
 
-/// Lets a file that is too long for a limit (`ulimit -f`) be an error of writing, not our death.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail with an error instead of ending the
+/// process.
 pub fn ignore_file_size_signal() {
     // SAFETY: no handler is set.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Gives a new process, which is about to become a program, what it would have without us. To be called between `fork`
-/// and `exec`: it makes system calls only.
+/// Restores the recorded settings in a new process. To be called between `fork` and `exec`: it
+/// makes system calls only.
+///
+/// # Errors
+/// The error of setting the signal mask.
 pub(super) fn restore() -> Result<(), Errno> {
     let ignored = IGNORED.load(Ordering::Relaxed);
     for signal in CHANGED {
@@ -71,7 +79,7 @@ pub(super) fn restore() -> Result<(), Errno> {
     }
     let closed = CLOSED.load(Ordering::Relaxed);
     for stream in (0..3).filter(|stream| closed >> stream & 1 == 1) {
-        // SAFETY: what the runtime has opened there is used by nobody in this process any more.
+        // SAFETY: the runtime has opened this stream, and nothing in this process uses it.
         unsafe { libc::close(stream) };
     }
     let mask = MASK.load(Ordering::Relaxed);
@@ -88,9 +96,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_recorded_before_main() {
+    fn settings_are_recorded_before_main() {
         assert!(IS_RECORDED.load(Ordering::Relaxed));
-        // The runtime has ignored it since.
+        // The runtime has ignored the signal only after that.
         assert_eq!(IGNORED.load(Ordering::Relaxed) >> libc::SIGXFSZ & 1, 0);
     }
 }

@@ -1,12 +1,14 @@
-//! System calls that a process makes because we want them.
+//! Injects system calls: makes a stopped thread of the process execute them.
 //!
-//! A thread that stands still gets the registers of the call and goes on at a [`site`](super::site): a
-//! `syscall`, where it is stopped right behind. Should we die before, it makes the call and goes on behind it,
-//! where it takes back its registers, flags and signals and goes on where it was. So whatever happens to us, it
-//! does not notice.
+//! A stopped thread gets the registers of the call and is resumed at a
+//! [`site`](super::syscall_site): a `syscall` instruction, after which it is stopped again. If the
+//! tracer dies in between, the thread makes the call and continues after it with code that restores
+//! its registers, flags and signal mask and jumps to where it was. Therefore the program is not
+//! disturbed whatever happens to the tracer.
 //!
-//! Invariant: no call is made that seccomp filters might answer in any other way than by letting it through
-//! ([`seccomp`]). What a call returns is only what the process says: who uses it checks it.
+//! Invariant: no call is made unless the seccomp filters of the thread are known to allow it
+//! ([`seccomp`]). The result of a call comes from the process and is untrusted; callers must check
+//! it.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -14,29 +16,29 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::seccomp;
-use super::site::{Mask, Return, Site};
-use super::wait::{resume, wait_unless_dead};
-use super::{Process, PtraceError, SignalNumber, Standing, Status};
+use super::syscall_site::{Mask, ResumeCode, SyscallSite};
+use super::wait::{restart_thread, wait_unless_dead};
+use super::{Process, PtraceError, SignalNumber, Status, StopState};
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
-/// How a thread stops that begins or ends a system call (ptrace(2), `PTRACE_O_TRACESYSGOOD`): no signal, so
-/// that it gets none if we die then.
+/// Status of a thread that stops at the start or end of a system call (ptrace(2),
+/// `PTRACE_O_TRACESYSGOOD`). It is not a signal, so that the thread gets none if the tracer dies.
 const SYSTEM_CALL: SignalNumber = SignalNumber(Signal::SIGTRAP as i32 | 0x80);
 /// A set of all signals.
 const ALL: Mask = !0;
 
 impl Process {
-    /// Whether there is a thread that can make a system call: not while all wait for children that have
-    /// their memory.
+    /// Whether a thread can make a system call. None can while all are blocked by children that
+    /// share their memory.
     pub fn can_call(&self) -> bool {
-        self.threads.values().any(|standing| *standing != Standing::InCall)
+        self.threads.values().any(|standing| *standing != StopState::InSyscall)
     }
 
-    /// Makes a system call; all threads stand still.
+    /// Makes a system call. All threads must be stopped.
     ///
     /// # Errors
-    /// [`PtraceError::Forbidden`] if seccomp might not let it through; nothing has happened then.
+    /// [`PtraceError::Forbidden`] if seccomp might not allow it; the process is unchanged then.
     pub fn call(
         &mut self,
         call: (libc::c_long, &'static str),
@@ -45,8 +47,8 @@ impl Process {
         self.call_with_text(call, &[], |_| arguments)
     }
 
-    /// Makes a system call that takes a text, at most [`Site::TEXT_BYTES`] of it. `arguments`: those of the call,
-    /// by the address of the text.
+    /// Makes a system call that takes a text of at most `SyscallSite::TEXT_BYTES`. `arguments`:
+    /// makes the arguments of the call from the address of the text.
     ///
     /// # Errors
     /// As [`Process::call`].
@@ -60,10 +62,10 @@ impl Process {
         let arguments = arguments(site.text());
         let (thread, before) = self.caller((number, operation), &arguments, &site)?;
         let mask = mask(thread)?;
-        let mut there = vec![0; Site::BYTES];
-        self.read(site.address, &mut there)?;
-        let code = Return { registers: before, mask }.code();
-        self.write(site.address, &site.filled(&there, &code, text))?;
+        let mut original_bytes = vec![0; SyscallSite::BYTES];
+        self.read(site.address, &mut original_bytes)?;
+        let code = ResumeCode { registers: before, mask }.code();
+        self.write(site.address, &site.filled(&original_bytes, &code, text))?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let registers = libc::user_regs_struct {
             rax: number as u64,
@@ -77,12 +79,13 @@ impl Process {
             r9,
             ..before
         };
-        // What is changed last is taken back first: a thread that is at the site recovers from all of it.
+        // Changes are undone in reverse order: a thread that is at the site recovers from all of
+        // them.
         self.set_registers(thread, registers)?;
         let result = set_mask(thread, ALL).and_then(|()| self.result_of_call(thread));
         set_mask(thread, mask)?;
         self.set_registers(thread, before)?;
-        self.write(site.address, &there)?;
+        self.write(site.address, &original_bytes)?;
         match result? {
             result @ ERRORS.. => Err(PtraceError::new(self.pid, operation)(Errno::from_raw(
                 (result as i64).wrapping_neg() as i32,
@@ -91,23 +94,23 @@ impl Process {
         }
     }
 
-    /// A thread that can make a call, and may, and its registers: best one that makes none itself, since the kernel
-    /// would have to make that again.
+    /// Chooses a thread that can and may make a call, and reads its registers. Threads that are in
+    /// no system call are preferred, because the kernel would have to restart theirs.
     fn caller(
         &self,
         (number, operation): (libc::c_long, &'static str),
         arguments: &[u64; 6],
-        site: &Site,
+        site: &SyscallSite,
     ) -> Result<(Pid, libc::user_regs_struct), PtraceError> {
         let mut all = Vec::new();
         for (thread, standing) in &self.threads {
             let rank = match standing {
-                Standing::Free => 0,
-                Standing::Halted => 1,
-                // These cannot wait as others do.
-                Standing::Signal(signal) if *signal == Signal::SIGSTOP => 4,
-                Standing::Signal(_) => 2,
-                Standing::InCall => continue,
+                StopState::AtInstruction => 0,
+                StopState::GroupStop => 1,
+                // SIGSTOP cannot be kept pending as others can.
+                StopState::PendingSignal(signal) if *signal == Signal::SIGSTOP => 4,
+                StopState::PendingSignal(_) => 2,
+                StopState::InSyscall => continue,
             };
             let registers = self.registers(*thread)?;
             let is_in_call = i32::from(registers.orig_rax.cast_signed() >= 0);
@@ -119,7 +122,7 @@ impl Process {
             match seccomp::check(
                 thread,
                 &site.calls(number, arguments),
-                self.treatment.known_filters,
+                self.risk_policy.known_filters,
             )? {
                 Ok(()) => return Ok((thread, registers)),
                 Err(why) => refused = refused.or(Some(why)),
@@ -132,49 +135,53 @@ impl Process {
         })
     }
 
-    /// Lets a thread make the one call that it is about to make. It stands as after any interruption then:
-    /// only there the kernel makes calls again that were interrupted before.
+    /// Lets a thread make one system call and waits for its result. Afterwards the thread is at an
+    /// interruption stop: only from there does the kernel restart an earlier, interrupted system
+    /// call.
     fn result_of_call(&mut self, thread: Pid) -> Result<u64, PtraceError> {
-        for _begins_and_ends in 0..2 {
-            self.go_to(thread, libc::PTRACE_SYSCALL, |status| {
+        for _entry_and_exit in 0..2 {
+            self.resume_until(thread, libc::PTRACE_SYSCALL, |status| {
                 matches!(status, Status::Stopped(_, SYSTEM_CALL))
             })?;
         }
         let result = self.registers(thread)?.rax;
         ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))?;
-        self.go_to(thread, libc::PTRACE_CONT, |status| {
+        self.resume_until(thread, libc::PTRACE_CONT, |status| {
             matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_STOP))
         })?;
         Ok(result)
     }
 
-    /// Continues a thread until it stands where it is to. A signal that it was about to get goes back to those
-    /// that wait for it, since it gets none for now (signal(7)); one that cannot wait is kept here.
-    fn go_to(
+    /// Resumes a thread until it is at a certain stop. A pending signal is blocked by the mask and
+    /// remains pending (signal(7)); `SIGSTOP`, which cannot be blocked, is kept here.
+    fn resume_until(
         &mut self,
         thread: Pid,
         request: libc::c_uint,
-        is_there: impl Fn(&Status) -> bool,
+        is_reached: impl Fn(&Status) -> bool,
     ) -> Result<(), PtraceError> {
         loop {
             let signal = match self.threads.get(&thread) {
-                Some(Standing::Signal(signal)) if *signal != Signal::SIGSTOP => Some(*signal),
+                Some(StopState::PendingSignal(signal)) if *signal != Signal::SIGSTOP => {
+                    Some(*signal)
+                }
                 _ => None,
             };
-            resume(request, thread, signal).map_err(PtraceError::new(thread, "continue"))?;
+            restart_thread(request, thread, signal)
+                .map_err(PtraceError::new(thread, "continue"))?;
             if signal.is_some() {
-                self.threads.insert(thread, Standing::Free);
+                self.threads.insert(thread, StopState::AtInstruction);
             }
             let status = wait_unless_dead(thread).map_err(PtraceError::new(thread, "wait"))?;
             match status.ok_or(PtraceError::Ended(self.pid))? {
-                status if is_there(&status) => return Ok(()),
+                status if is_reached(&status) => return Ok(()),
                 status @ (Status::Exited(..) | Status::Signaled(..)) => {
                     self.threads.remove(&thread);
-                    self.heard.push(status);
+                    self.queued_events.push(status);
                     return Err(PtraceError::Ended(self.pid));
                 }
                 Status::Stopped(_, signal) if signal != SYSTEM_CALL => {
-                    self.threads.insert(thread, Standing::Signal(signal));
+                    self.threads.insert(thread, StopState::PendingSignal(signal));
                 }
                 _ => {}
             }
@@ -182,11 +189,11 @@ impl Process {
     }
 }
 
-/// The signals that a thread does not get for now.
+/// The signal mask of a thread.
 fn mask(thread: Pid) -> Result<Mask, PtraceError> {
     let mut mask: Mask = 0;
     let place = (&raw mut mask).cast::<libc::c_void>();
-    // SAFETY: the kernel writes a set, whose size it is told, to one that outlives the call.
+    // SAFETY: the kernel writes a set of the given size to one that outlives the call.
     let result =
         unsafe { libc::ptrace(libc::PTRACE_GETSIGMASK, thread.as_raw(), size_of::<Mask>(), place) };
     Errno::result(result).map_err(PtraceError::new(thread, "read its signal mask"))?;
@@ -195,7 +202,7 @@ fn mask(thread: Pid) -> Result<Mask, PtraceError> {
 
 fn set_mask(thread: Pid, mask: Mask) -> Result<(), PtraceError> {
     let place = (&raw const mask).cast::<libc::c_void>();
-    // SAFETY: the kernel reads a set, whose size it is told.
+    // SAFETY: the kernel reads a set of the given size.
     let result =
         unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<Mask>(), place) };
     Errno::result(result).map(drop).map_err(PtraceError::new(thread, "set its signal mask"))

@@ -1,4 +1,4 @@
-//! A command to a process that stands still before its first instruction.
+//! Starts a program as a traced process that is stopped before its first instruction.
 
 use std::ffi::CString;
 use std::io::{self, Read, Write};
@@ -14,13 +14,13 @@ use super::stop::wait_for_exec;
 use super::wait::OPTIONS;
 use super::{Process, PtraceError, inherited, obstacle};
 
-/// Exit status of a child that could not become the program, which nobody sees.
+/// Exit status of a child that could not execute the program; nobody reads it.
 const NOT_STARTED: i32 = 127;
 
-/// Starts a program, found as a shell finds it. To be called while we have one thread.
+/// Starts a program, searched for as a shell does. To be called while this process has one thread.
 ///
 /// # Errors
-/// [`PtraceError::Launch`] if there is no such program.
+/// [`PtraceError::Launch`] if the program cannot be executed.
 pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> {
     let program = arguments.first().map(|name| name.to_string_lossy().into_owned());
     let program = program.unwrap_or_default();
@@ -31,13 +31,13 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
     let (go_read, go_write) = pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
     let (error_read, error_write) =
         pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
-    // SAFETY: we have one thread, so the child finds no lock that another one held.
+    // SAFETY: this process has one thread, so that no other thread can hold a lock in the child.
     match unsafe { fork() }.map_err(|error| failed(error.into()))? {
         ForkResult::Child => become_program(&text, go_read, go_write, error_write),
         ForkResult::Parent { child } => {
             drop((go_read, error_write));
             let seized = ptrace::seize(child, OPTIONS);
-            // It starts even if it cannot be traced, to end by itself.
+            // If the child cannot be traced, it is resumed to end by itself.
             let _ = std::fs::File::from(go_write).write_all(&[u8::from(seized.is_ok())]);
             if let Err(error) = seized {
                 let _ = nix::sys::wait::waitpid(child, None);
@@ -55,23 +55,24 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
                 }));
             }
             wait_for_exec(child)?;
-            let mut process = Process::of(child)?;
-            process.inherits_filters();
+            let mut process = Process::from_traced(child)?;
+            process.accept_inherited_filters();
             Ok(process)
         }
     }
 }
 
+/// Waits in the child until it is traced, then executes the program.
 fn become_program(text: &[CString], go: OwnedFd, ours: OwnedFd, error: OwnedFd) -> ! {
     drop(ours);
     let mut byte = [0];
-    let told = nix::unistd::read(&go, &mut byte);
+    let received = nix::unistd::read(&go, &mut byte);
     let restored = inherited::restore();
-    let failed = match (told, byte) {
+    let failed = match (received, byte) {
         (Ok(1), [1]) if restored.is_ok() => execvp(&text[0], text).err().unwrap_or(Errno::EINVAL),
         _ => Errno::EPERM,
     };
     let _ = nix::unistd::write(&error, &(failed as i32).to_ne_bytes());
-    // SAFETY: ends the child without running what the parent has registered.
+    // SAFETY: ends the child without running exit handlers of the parent.
     unsafe { libc::_exit(NOT_STARTED) }
 }

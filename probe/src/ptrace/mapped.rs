@@ -1,16 +1,17 @@
-//! Opens the files that a process has mapped: those very files, not what their paths lead to for us.
+//! Opens the files that a process has mapped, not the files that their paths lead to in this
+//! process.
 //!
-//! A path in a memory map is one of the process's mount namespace, as it was then. For us the same path may lead to
-//! another build of the file, or to the one that was installed since. Instructions that are moved must be those that
-//! are in memory, so a file counts only if it is the mapped one:
+//! A path in a memory map belongs to the process's mount namespace at the time of the mapping. In
+//! this process the same path may lead to another build of the file, or to a newer version. Moved
+//! instructions must be those that are in memory, so that only the mapped file itself is accepted:
 //!
-//! 1. `/proc/PID/map_files` and `/proc/PID/exe` lead to the mapped file itself, deleted or not. The first needs
-//!    `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
-//! 2. Otherwise the path is looked up below the process's root, then in our own mount namespace. What is there must
-//!    have the mapped file's device and inode or, where the file system has several numbers for one file, the same
-//!    first page as the memory.
+//! 1. `/proc/PID/map_files` and `/proc/PID/exe` lead to the mapped file, deleted or not. The first
+//!    needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
+//! 2. Otherwise the path is opened below the process's root, then in this process's mount
+//!    namespace. The file must have the mapped file's device and inode, or, where a file system has
+//!    several numbers for one file, the same first page as the memory.
 //!
-//! Rejected: what is no regular file, and files whose place another one has taken.
+//! Rejected: anything but a regular file, and a file that has replaced the mapped one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -22,26 +23,27 @@ use std::path::{Path, PathBuf};
 use nix::unistd::Pid;
 
 use super::{FileId, Mapping, PtraceError, mappings};
-use crate::regular;
+use crate::regular_file;
 
-/// Bytes at the beginning of a file that are compared with memory: its headers, mostly with its build identifier.
+/// Bytes at the beginning of a file that are compared with memory: the headers, usually with the
+/// build identifier.
 const COMPARED: usize = 4096;
 
-/// Why the file that a process has mapped cannot be had.
+/// Why a mapped file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MappedError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("process {pid}: cannot open {path}, which it has mapped")]
     Open {
         /// The process.
         pid: Pid,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Why it cannot be opened.
         #[source]
         source: io::Error,
     },
-    /// Another file has its path.
+    /// Another file has the path.
     #[error(
         "process {pid}: {path} is not the file that is mapped, which was replaced or is in another mount \
          namespace; run hmtt as root (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE)"
@@ -52,7 +54,7 @@ pub enum MappedError {
         /// The path.
         path: PathBuf,
     },
-    /// Its name is gone.
+    /// The file's path has been deleted.
     #[error(
         "process {pid}: {path} is mapped and was deleted or replaced since; run hmtt as root (CAP_SYS_ADMIN or \
          CAP_CHECKPOINT_RESTORE) to reach the old file, or start the program again"
@@ -60,20 +62,20 @@ pub enum MappedError {
     Deleted {
         /// The process.
         pid: Pid,
-        /// The path that it had.
+        /// The path that the file had.
         path: PathBuf,
     },
 }
 
-/// The program of a process, and its path as the process has it.
+/// Opens the program of a process. Also returns its path in the process's mount namespace.
 ///
 /// # Errors
-/// [`PtraceError::System`] if it has none that may be read.
+/// [`PtraceError::System`] if the process has no program that may be read.
 pub fn program(pid: Pid) -> Result<(File, PathBuf), PtraceError> {
     let link = PathBuf::from(format!("/proc/{pid}/exe"));
     let failed = |source| PtraceError::System { pid, operation: "find its program", source };
     let path = std::fs::read_link(&link).map_err(failed)?;
-    let file = regular::open(&link).map_err(|source| PtraceError::System {
+    let file = regular_file::open(&link).map_err(|source| PtraceError::System {
         pid,
         operation: "open its program",
         source,
@@ -81,7 +83,7 @@ pub fn program(pid: Pid) -> Result<(File, PathBuf), PtraceError> {
     Ok((file, path))
 }
 
-/// The mapping of a program's own file with its first instructions.
+/// The first executable mapping of a process's program file.
 pub fn program_mapping(pid: Pid, mapped: &[Mapping]) -> Option<&Mapping> {
     let link = format!("/proc/{pid}/exe");
     let id = std::fs::metadata(&link).ok().map(|status| FileId::from_status(&status));
@@ -91,10 +93,11 @@ pub fn program_mapping(pid: Pid, mapped: &[Mapping]) -> Option<&Mapping> {
     same_id.or_else(|| code().find(|one| path.as_ref() == Some(&one.path)))
 }
 
-/// Opens the file of a mapping. `mapped`: all mappings of the process; `read`: reads its memory.
+/// Opens the file of a mapping. `mapped`: all mappings of the process; `read`: reads its memory,
+/// and returns whether that succeeded.
 ///
 /// # Errors
-/// [`MappedError`]
+/// [`MappedError`] if the mapped file is not found or cannot be opened.
 pub fn open(
     pid: Pid,
     mapping: &Mapping,
@@ -102,21 +105,21 @@ pub fn open(
     read: impl Fn(u64, &mut [u8]) -> bool,
 ) -> Result<File, MappedError> {
     let link = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
-    match regular::open(Path::new(&link)) {
+    match regular_file::open(Path::new(&link)) {
         Ok(file) => return Ok(file),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             let path = mapping.path.clone();
             return Err(MappedError::Open { pid, path, source: error });
         }
-        // Not allowed, or a kernel without it.
+        // Not permitted, or not supported by the kernel.
         Err(_) => {}
     }
     let path = mapping.original_path();
     let below = || {
-        let root = regular::directory(Path::new(&format!("/proc/{pid}/root")))?;
-        regular::open_below(root.as_fd(), &path)
+        let root = regular_file::directory(Path::new(&format!("/proc/{pid}/root")))?;
+        regular_file::open_below(root.as_fd(), &path)
     };
-    let (below, ours) = (below(), regular::open(&path));
+    let (below, ours) = (below(), regular_file::open(&path));
     let has_id = |file: &&File| {
         let id = file.metadata().map(|status| FileId::from_status(&status));
         id.is_ok_and(|id| mapping.file == Some(id))
@@ -133,7 +136,8 @@ pub fn open(
     })
 }
 
-/// Whether a file begins as the memory does that the beginning of the mapped file is in.
+/// Whether a file begins with the same bytes as the memory that maps the beginning of the mapped
+/// file.
 fn begins_as_memory(
     file: &File,
     mapping: &Mapping,
@@ -146,7 +150,7 @@ fn begins_as_memory(
     read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
 }
 
-/// The memory of a process, to be read only.
+/// Read access to the memory of a process.
 #[derive(Debug)]
 pub struct Memory(File);
 
@@ -154,18 +158,19 @@ impl Memory {
     /// Opens the memory of a process, which may be running.
     ///
     /// # Errors
-    /// An [`io::Error`] if the process may not be traced by us.
+    /// An [`io::Error`] if this process may not trace it.
     pub fn open(pid: Pid) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Memory)
     }
 
-    /// Reads memory. Whether all of it could be read.
+    /// Reads memory. Returns whether all of it could be read.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         self.0.read_exact_at(bytes, address).is_ok()
     }
 }
 
-/// Of each file of which a process has mapped instructions the first such mapping, and all mappings, by address.
+/// The first executable mapping of each mapped file, and all mappings of the process, both by
+/// address.
 ///
 /// # Errors
 /// As [`mappings`].

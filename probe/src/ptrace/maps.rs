@@ -1,4 +1,4 @@
-//! `/proc/PID/maps` to mappings (proc(5)).
+//! Parses `/proc/PID/maps`, the memory map of a process (proc(5)).
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -9,12 +9,12 @@ use nix::unistd::Pid;
 
 use super::{PtraceError, proc};
 
-/// What the kernel writes for a line feed in a path; it writes all other bytes as they are.
+/// How the kernel writes a line feed in a path; it writes all other bytes unchanged.
 const LINE_FEED: &[u8] = b"\\012";
-/// What the kernel adds to the path of a file that has no name any more.
+/// What the kernel appends to the path of a file that has been deleted.
 const DELETED: &[u8] = b" (deleted)";
 
-/// A file as the kernel identifies it, whatever it is called in which mount namespace.
+/// Identity of a file in the kernel, regardless of its path in a mount namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// Major and minor number of the file system's device.
@@ -24,64 +24,70 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The identity in what `stat` says of a file. On some file systems (btrfs, overlayfs) that is another device
-    /// than the one in a memory map.
+    /// Takes the identity from the result of `stat`. On some file systems (btrfs, overlayfs) the
+    /// device differs from the one in a memory map.
     pub fn from_status(status: &impl std::os::unix::fs::MetadataExt) -> Self {
         let device = (libc::major(status.dev()), libc::minor(status.dev()));
         FileId { device, inode: status.ino() }
     }
 }
 
-/// Some of a process's address space.
+/// One mapping of a process's address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Address behind it.
+    /// Address after the last one.
     pub end: u64,
     /// Whether the process can write to it.
     pub writable: bool,
-    /// Whether instructions in it can be executed.
+    /// Whether the process can execute it.
     pub executable: bool,
-    /// Whether what is written there is written to the file, and seen by whoever else maps it.
+    /// Whether writes go to the file, and are visible to other processes that map it.
     pub shared: bool,
-    /// Where in the file it begins, in bytes.
+    /// Offset of the mapping in the file, in bytes.
     pub offset: u64,
-    /// The file that is mapped, if one is.
+    /// The mapped file, if there is one.
     pub file: Option<FileId>,
-    /// The file's path in the process's mount namespace, or what the kernel calls the memory; empty if it has no name.
+    /// Path of the file in the process's mount namespace, or the kernel's name of the memory; empty
+    /// without a name.
     pub path: PathBuf,
 }
 
 impl Mapping {
-    /// Whether two mappings are of the same file. Two files of one btrfs device may have the same numbers.
+    /// Whether two mappings are of the same file. Two files of one btrfs device may have the same
+    /// numbers, so paths are compared too.
     pub fn is_same_file(&self, other: &Mapping) -> bool {
         self.file.is_some() && self.file == other.file && self.path == other.path
     }
 
-    /// Whether the file's name is gone: it was deleted, or another file has taken its place.
+    /// Whether the file has been deleted, or replaced by another file.
     pub fn is_deleted(&self) -> bool {
         self.file.is_some() && self.path.as_os_str().as_bytes().ends_with(DELETED)
     }
 
-    /// The file's path without the kernel's remark that it is gone.
+    /// The file's path without the kernel's deletion mark.
     pub fn original_path(&self) -> PathBuf {
         let path = self.path.as_os_str().as_bytes();
         let path = path.strip_suffix(DELETED).filter(|_| self.file.is_some()).unwrap_or(path);
         OsStr::from_bytes(path).into()
     }
 
-    /// The file's name as rules see it.
+    /// The file's name, to which selection rules apply.
     pub fn file_name(&self) -> String {
         self.original_path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// What a process has mapped, by address.
+/// Reads the mappings of a process, by address.
+///
+/// # Errors
+/// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if the map cannot be
+/// read.
 pub fn mappings(pid: Pid) -> Result<Vec<Mapping>, PtraceError> {
     let failed = |source| PtraceError::System { pid, operation: "read what it has mapped", source };
     let text = match proc::read(pid, "maps") {
-        // One that is no more has none.
+        // The file of an ended process is empty.
         Ok(text) if text.is_empty() => return Err(PtraceError::Ended(pid)),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(PtraceError::Ended(pid)),
         text => text.map_err(failed)?,
@@ -113,20 +119,20 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// A path as it is. One that has `\012` in its name is taken for one with a line feed: whoever opens it compares the
-/// file's numbers.
+/// Decodes a path. A path that contains a literal `\012` becomes one with a line feed; users of the
+/// path compare the file's identity.
 fn unescaped(path: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path;
-    while let Some((first, behind)) = rest.split_first() {
+    while let Some((first, after)) = rest.split_first() {
         match rest.strip_prefix(LINE_FEED) {
-            Some(behind) => {
+            Some(after) => {
                 bytes.push(b'\n');
-                rest = behind;
+                rest = after;
             }
             None => {
                 bytes.push(*first);
-                rest = behind;
+                rest = after;
             }
         }
     }
@@ -159,17 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn paths_may_have_any_bytes_and_be_gone() {
+    fn paths_may_contain_any_bytes_and_be_deleted() {
         let of = |path: &[u8]| mapping(&[b"1-2 r-xp 0 0:1 7 ", path].concat()).unwrap();
         assert_eq!(of(b"/a\\012b\xff\x1b").path.as_os_str().as_bytes(), b"/a\nb\xff\x1b");
-        let gone = of(b"/lib/libz.so.1 (deleted)");
-        assert!(gone.is_deleted() && !of(b"/lib/libz.so.1").is_deleted());
-        assert_eq!(gone.file_name(), "libz.so.1");
-        assert_eq!(gone.original_path(), PathBuf::from("/lib/libz.so.1"));
+        let deleted = of(b"/lib/libz.so.1 (deleted)");
+        assert!(deleted.is_deleted() && !of(b"/lib/libz.so.1").is_deleted());
+        assert_eq!(deleted.file_name(), "libz.so.1");
+        assert_eq!(deleted.original_path(), PathBuf::from("/lib/libz.so.1"));
     }
 
     #[test]
-    fn our_own_program_is_mapped() {
+    fn this_program_is_mapped() {
         let here = a_line_is_a_mapping as *const () as u64;
         let mappings = mappings(Pid::this()).unwrap();
         let found = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here));

@@ -1,7 +1,8 @@
-//! Why a process cannot be traced, in words that say what to do.
+//! Finds out why a process cannot be traced, and what the user can do about it.
 //!
-//! The kernel says `EPERM` for almost everything. What `/proc` says of the process, and how the system is configured,
-//! tells the cases apart. It is only looked at before a process is attached to or after that has failed.
+//! The kernel returns `EPERM` for almost every reason. The files of `/proc` and the system's
+//! configuration distinguish the cases. They are read only before an attachment or after one has
+//! failed.
 
 use std::fmt;
 use std::fs;
@@ -14,41 +15,41 @@ use nix::unistd::Pid;
 
 use super::{status_number, tracer};
 use crate::elf::script;
-use crate::regular;
+use crate::regular_file;
 
-/// Where the Yama security module says who may trace whom.
+/// Setting of the Yama security module that restricts tracing.
 const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
 /// Why a process cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// There is no process of this number.
+    /// There is no process with this number.
     Missing,
-    /// It is a thread of this process.
+    /// The number is that of a thread of this process.
     Thread(Pid),
-    /// It has ended, and its parent has not asked for its status.
+    /// The process has ended, and its parent has not read its status.
     Zombie,
-    /// It is a thread of the kernel.
+    /// The process is a kernel thread.
     Kernel,
-    /// It is we.
+    /// The process is this one itself.
     Ourselves,
-    /// Another process, of this name, traces it.
+    /// This other process, with this name, traces it.
     Traced(Pid, String),
-    /// We have not the rights; what gives them.
+    /// This process lacks the permission; the text states what would give it.
     Rights(String),
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Missing => write!(f, "there is no process of this number"),
+            Obstacle::Missing => write!(f, "there is no process with this number"),
             Obstacle::Thread(process) => {
                 write!(f, "it is a thread of process {process}; give that number")
             }
             Obstacle::Zombie => {
-                write!(f, "it has ended (a zombie: its parent has not asked for its status yet)")
+                write!(f, "it has ended (a zombie: its parent has not read its status yet)")
             }
-            Obstacle::Kernel => write!(f, "it is a thread of the kernel, not a program"),
+            Obstacle::Kernel => write!(f, "it is a kernel thread, not a program"),
             Obstacle::Ourselves => write!(f, "it is this hmtt itself"),
             Obstacle::Traced(tracer, name) => {
                 write!(f, "process {tracer} ({name}) traces it already; a process has one tracer")
@@ -58,7 +59,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What hinders us from tracing a process, as far as that can be seen without trying.
+/// Finds an obstacle to tracing a process, as far as it can be seen without an attempt.
 pub fn obstacle(pid: Pid) -> Option<Obstacle> {
     let Some(process) = status_number(pid, "Tgid:") else { return Some(Obstacle::Missing) };
     if pid == Pid::this() {
@@ -76,7 +77,7 @@ pub fn obstacle(pid: Pid) -> Option<Obstacle> {
     }
 }
 
-/// Why the kernel has refused to let us trace a process.
+/// Finds the obstacle after the kernel has refused an attempt to trace a process.
 pub(super) fn refused(pid: Pid, error: Errno) -> Option<Obstacle> {
     let seen = obstacle(pid);
     match error {
@@ -86,19 +87,20 @@ pub(super) fn refused(pid: Pid, error: Errno) -> Option<Obstacle> {
     }
 }
 
-/// Kernel threads have no memory of their own: the kernel writes no size of it.
+/// Whether a process is a kernel thread. Those have no memory of their own, and no size of it in
+/// `status`.
 fn is_kernel_thread(pid: Pid) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !text.is_empty() && !text.lines().any(|line| line.starts_with("VmSize:"))
 }
 
-/// What a process is called, fit to be printed.
+/// Name of a process, escaped for printing.
 pub fn command(pid: Pid) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     escape::name(&String::from_utf8_lossy(name.trim_ascii_end())).to_string()
 }
 
-/// What would give us the right to trace a process that nobody else traces.
+/// States what would give the permission to trace a process that has no tracer.
 fn rights(pid: Pid) -> Obstacle {
     let uid = |pid| status_number(pid, "Uid:").map(Pid::as_raw);
     let (its, ours) = (uid(pid), uid(Pid::this()));
@@ -120,12 +122,12 @@ fn rights(pid: Pid) -> Obstacle {
     })
 }
 
-/// Why a program cannot be started, beside the kernel's word for it.
+/// Explains why a program cannot be started, where the system's error text does not.
 pub(super) fn launch_hint(program: &Path, error: Errno) -> Option<String> {
     let found = fs::metadata(program).ok()?;
     match error {
         Errno::EACCES if found.is_dir() => Some("it is a directory".into()),
-        Errno::EACCES if !found.is_file() => Some("it is no regular file".into()),
+        Errno::EACCES if !found.is_file() => Some("it is not a regular file".into()),
         Errno::EACCES => Some(
             "it is not executable for this user (chmod +x), or a directory on the way may not be entered, or its file \
              system is mounted noexec"
@@ -143,7 +145,11 @@ pub(super) fn launch_hint(program: &Path, error: Errno) -> Option<String> {
 /// The interpreter that a script names in its first line.
 fn interpreter(program: &Path) -> Option<String> {
     let mut line = Vec::new();
-    regular::open(program).ok()?.take(script::LINE_BYTES as u64).read_to_end(&mut line).ok()?;
+    regular_file::open(program)
+        .ok()?
+        .take(script::LINE_BYTES as u64)
+        .read_to_end(&mut line)
+        .ok()?;
     script::interpreter(&line)
 }
 
@@ -152,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_traced_is_named() {
+    fn obstacles_are_told_apart() {
         assert_eq!(obstacle(Pid::from_raw(i32::MAX)), Some(Obstacle::Missing));
         assert_eq!(obstacle(Pid::this()), Some(Obstacle::Ourselves));
         let thread = std::thread::spawn(|| obstacle(nix::unistd::gettid())).join().unwrap();
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_is_one() {
+    fn a_zombie_is_an_obstacle() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = Pid::from_raw(child.id() as i32);
         while super::super::wait::state(pid) != Some(b'Z') {

@@ -1,4 +1,5 @@
-//! Reads files of `/proc` in few system calls: their sizes are not known beforehand, and some are read at each signal.
+//! Reads files of `/proc` with few system calls: their sizes are not known beforehand, and some are
+//! read at each signal.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,21 +10,24 @@ use nix::unistd::Pid;
 
 use super::PtraceError;
 
-/// Bytes that most of these files have less of.
+/// Initial buffer size; most of these files are shorter.
 const USUAL_BYTES: usize = 16 << 10;
 
-/// A file of a process or thread.
+/// Reads a file of a process or thread.
 ///
 /// # Errors
-/// Those of opening and reading it.
+/// Errors of opening and reading the file.
 pub(crate) fn read(thread: Pid, name: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
-    // Without the limit, its size would be asked for, which the kernel does not know.
+    // The limit avoids a query of the file's size, which the kernel reports as 0.
     File::open(format!("/proc/{thread}/{name}"))?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The threads of a process, as far as they have not ended.
+/// The threads of a process that have not ended.
+///
+/// # Errors
+/// [`PtraceError::Ended`] if the process has ended.
 pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
     let entries = entries.map_err(|_| PtraceError::Ended(pid))?;
@@ -31,19 +35,20 @@ pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
     Ok(entries.flatten().filter_map(number).map(Pid::from_raw).collect())
 }
 
-/// `status` of the thread that was read last, kept open: reading it again is one system call.
+/// The `status` file of the thread that was read last, kept open: reading it again is one system
+/// call.
 #[derive(Debug, Default)]
 pub(crate) struct StatusFile {
     open: Option<(Pid, File)>,
 }
 
 impl StatusFile {
-    /// Reads `status` of a thread.
+    /// Reads the `status` file of a thread.
     ///
     /// # Errors
-    /// Those of opening and reading it.
+    /// Errors of opening and reading the file.
     pub fn read(&mut self, thread: Pid) -> io::Result<String> {
-        // The kernel knows by the open file which thread it is of, also if another has its number now.
+        // The open file refers to its thread, even if another one has its number now.
         if let Some((of, file)) = &self.open
             && *of == thread
             && let Ok(text) = read_whole(file)
@@ -57,8 +62,8 @@ impl StatusFile {
     }
 }
 
-/// Reads a file of `/proc` from its start. The kernel writes it anew for that, and gives less than is asked for at its
-/// end only.
+/// Reads a file of `/proc` from its start. The kernel generates the text anew for such a read, and
+/// returns fewer bytes than requested only at the end.
 fn read_whole(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; USUAL_BYTES];
     let mut length = 0;
@@ -72,10 +77,10 @@ fn read_whole(file: &File) -> io::Result<String> {
     }
 }
 
-/// The same as [`read`], as text.
+/// Like [`read`], as text. Invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As of [`read`].
+/// As [`read`].
 pub(crate) fn read_text(thread: Pid, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&read(thread, name)?).into_owned())
 }
@@ -85,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_is_read_anew_and_of_the_thread_that_is_asked_for() {
+    fn status_is_read_anew_for_the_requested_thread() {
         let mut status = StatusFile::default();
         let number = |text: &str, name: &str| -> i32 {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -100,9 +105,9 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(status.read(other).is_err());
-        let nice = |text: &str| text.contains("Name:\tnamed-so");
-        assert!(!nice(&status.read(nix::unistd::gettid()).unwrap()));
+        let has_name = |text: &str| text.contains("Name:\tnamed-so");
+        assert!(!has_name(&status.read(nix::unistd::gettid()).unwrap()));
         nix::sys::prctl::set_name(c"named-so").unwrap();
-        assert!(nice(&status.read(nix::unistd::gettid()).unwrap()), "it was read anew");
+        assert!(has_name(&status.read(nix::unistd::gettid()).unwrap()), "read anew");
     }
 }

@@ -1,7 +1,7 @@
-//! Threads that run to threads that stand still.
+//! Stops, resumes and detaches all threads of a process.
 //!
-//! Any stop will do, as the kernel names them (ptrace(2)): a thread that was about to get a signal gets
-//! it when it goes on.
+//! A thread may be stopped in any of the ways of ptrace(2). If a signal was pending, it is
+//! delivered when the thread is resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,97 +12,112 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::proc::threads;
-use super::stand_still::Stopped;
-use super::wait::{OPTIONS, go_on, is_running, resume};
-use super::{Process, PtraceError, SignalNumber, Standing, Status, obstacle, seccomp, wait};
+use super::stop_thread::StopOutcome;
+use super::wait::{OPTIONS, is_running, restart_thread, resume};
+use super::{Process, PtraceError, SignalNumber, Status, StopState, obstacle, seccomp, wait};
 
-/// How often, and how long, a process that waits for its child is waited for: a second in all.
+/// How often, and how long, an attachment waits for a process that is blocked by a child: one
+/// second in all.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How often, and for how long, threads are let run: 330 ms in all, longer than any of our code waits.
+/// How often, and how long, threads are resumed to leave code: 330 ms in all, longer than any wait
+/// in the stubs.
 const PAUSES: u32 = 72;
 const LEAST_PAUSE: Duration = Duration::from_micros(80);
 
-/// Waits until a child has become its program.
+/// Waits until a child has executed its program.
+///
+/// # Errors
+/// [`PtraceError::Ended`] if the child ends before.
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
     loop {
         match wait(Some(child), WaitPidFlag::__WALL).map_err(PtraceError::new(child, "wait"))? {
-            // Still within the call, which sets registers when it returns.
+            // The thread is still within the call, which sets registers when it returns.
             Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                 ptrace::interrupt(child).map_err(PtraceError::new(child, "stop it"))?;
-                go_on(child, None)?;
+                resume(child, None)?;
             }
             Status::Event(_, _, libc::PTRACE_EVENT_STOP) => return Ok(()),
             Status::Exited(..) | Status::Signaled(..) => {
                 return Err(PtraceError::Ended(child));
             }
-            Status::Stopped(_, signal) => go_on(child, Some(signal))?,
-            _ => go_on(child, None)?,
+            Status::Stopped(_, signal) => resume(child, Some(signal))?,
+            _ => resume(child, None)?,
         }
     }
 }
 
-/// Asks a thread to stand still.
+/// Requests that a thread stops.
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
 pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
     ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
 }
 
-/// Leaves a thread stopped, but hears when it goes on. One that was killed meanwhile stands where it ends (`EIO`), which
-/// is heard next.
+/// Leaves a thread in its group-stop, but waits for its events. If it was killed meanwhile, it is
+/// at its exit event (`EIO`), which is reported next.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
 pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
-    match resume(libc::PTRACE_LISTEN, thread, None) {
+    match restart_thread(libc::PTRACE_LISTEN, thread, None) {
         Err(Errno::ESRCH | Errno::EIO) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "leave it stopped")),
     }
 }
 
-/// Lets a thread that stands still go on, traced no more; one that is no more has gone.
+/// Detaches and resumes a stopped thread; ignored if the thread has ended.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
 pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
-    match resume(libc::PTRACE_DETACH, thread, signal) {
+    match restart_thread(libc::PTRACE_DETACH, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "let it go")),
     }
 }
 
 impl Process {
-    /// The same, unless seccomp restrains its system calls: then it is not even stopped. `force`: that is accepted of
-    /// filters, which are read whoever they are of: as many as our own process has may still be others.
+    /// Like [`Process::attach`], but does not even stop a process whose system calls seccomp
+    /// restricts. `force`: filters are accepted. They are read in any case: even if their number is
+    /// that of this process, they may be others.
     ///
     /// # Errors
-    /// [`PtraceError`]
+    /// [`PtraceError`] if the process cannot be traced or stopped.
     pub fn attach_checked(pid: Pid, force: bool) -> Result<Process, PtraceError> {
-        // What cannot be traced at all is said by the attempt.
-        if let Ok(Some((thread, mode))) = seccomp::restrained(pid)
+        // If the process cannot be traced at all, the attachment below reports why.
+        if let Ok(Some((thread, mode))) = seccomp::restricted(pid)
             && (!force || mode == seccomp::Mode::Strict)
         {
-            return Err(PtraceError::Restrained { pid, thread, mode });
+            return Err(PtraceError::Restricted { pid, thread, mode });
         }
         let mut process = Process::attach(pid)?;
-        process.treatment.force = force;
+        process.risk_policy.force = force;
         process.check_filters().map(|()| process)
     }
 
-    /// Traces a running process; all its threads stand still, one of them where it can make a system call
-    /// for us: those that wait for a child that has their memory cannot.
+    /// Attaches to a running process and stops all its threads, one of them where it can make a
+    /// system call. Threads that are blocked by a child that shares their memory cannot.
     ///
     /// # Errors
-    /// [`PtraceError`]
+    /// [`PtraceError`] if the process cannot be traced or stopped.
     pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
         if let Some(obstacle) = obstacle(pid) {
             return Err(PtraceError::Refused { pid, obstacle });
         }
         let mut tries = 0;
         loop {
-            // Traced first: from then on the number is this process's until it is waited for.
+            // Attach first: from then on the number belongs to this process until it is waited for.
             ptrace::seize(pid, OPTIONS).map_err(|error| PtraceError::refused(pid, error))?;
-            let mut process = Process::of(pid)?;
+            let mut process = Process::from_traced(pid)?;
             process.threads.clear();
             let stopped = process.stop();
             tries += 1;
-            match process.has_become_another() {
+            match process.executed_thread() {
                 Some(thread) if tries < TRIES => {
-                    process.threads.insert(thread, Standing::InCall);
+                    process.threads.insert(thread, StopState::InSyscall);
                 }
                 _ => stopped?,
             }
@@ -110,7 +125,7 @@ impl Process {
                 return Ok(process);
             }
             for child in std::mem::take(&mut process.forked) {
-                // It stands still as soon as it begins, or has ended.
+                // The child is at its first stop soon, or has ended.
                 let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
                 let _ = ptrace::detach(child.pid, None);
             }
@@ -119,30 +134,31 @@ impl Process {
         }
     }
 
-    /// Stops all threads. Each may start others until it stands still itself, so they are looked for
-    /// until there are no new ones.
+    /// Stops all threads. Each may start others until it is stopped itself, so that the search is
+    /// repeated until no new ones are found.
     ///
     /// # Errors
-    /// [`PtraceError::Ended`] if it has ended, or become another program, which whoever follows it hears.
+    /// [`PtraceError::Ended`] if the process has ended, or has executed another program; the event
+    /// is in `queued_events`.
     pub fn stop(&mut self) -> Result<(), PtraceError> {
-        self.stop_beside(BTreeMap::new(), &BTreeSet::new())
+        self.stop_all_but(BTreeMap::new(), &BTreeSet::new())
     }
 
-    /// Stops all threads beside those that stand still already, and `others`, which are threads of other
-    /// processes with the same memory.
+    /// Stops all threads except those that are stopped already, and except `others`: threads of
+    /// other processes that share the memory.
     ///
     /// # Errors
     /// As [`Process::stop`].
-    pub(crate) fn stop_beside(
+    pub(crate) fn stop_all_but(
         &mut self,
-        standing: BTreeMap<Pid, Standing>,
+        state: BTreeMap<Pid, StopState>,
         others: &BTreeSet<Pid>,
     ) -> Result<(), PtraceError> {
-        self.threads = standing;
+        self.threads = state;
         self.stop_rest(others)
     }
 
-    /// Stops all threads that do not stand still already.
+    /// Stops all threads that are not stopped already.
     ///
     /// # Errors
     /// As [`Process::stop`].
@@ -151,9 +167,11 @@ impl Process {
     }
 
     fn stop_rest(&mut self, others: &BTreeSet<Pid>) -> Result<(), PtraceError> {
-        for status in self.heard.extract_if(.., |status| matches!(status, Status::Stopped(..))) {
+        for status in
+            self.queued_events.extract_if(.., |status| matches!(status, Status::Stopped(..)))
+        {
             if let Status::Stopped(thread, signal) = status {
-                self.threads.insert(thread, Standing::Signal(signal));
+                self.threads.insert(thread, StopState::PendingSignal(signal));
             }
         }
         let mut seen: BTreeSet<Pid> = self.threads.keys().copied().collect();
@@ -165,27 +183,27 @@ impl Process {
             }
             for thread in new {
                 seen.insert(thread);
-                match self.stand_still(thread, others)? {
-                    Stopped::Stands(standing) => {
-                        self.threads.insert(thread, standing);
-                        if standing.signal().is_none() {
-                            seccomp::spare_restart(thread, self.treatment.known_filters)?;
+                match self.stop_thread(thread, others)? {
+                    StopOutcome::Stopped(state) => {
+                        self.threads.insert(thread, state);
+                        if state.signal().is_none() {
+                            seccomp::avoid_restart_syscall(thread, self.risk_policy.known_filters)?;
                         }
                     }
-                    Stopped::Heard(status) => self.heard.push(status),
-                    Stopped::Ended => {}
+                    StopOutcome::Event(status) => self.queued_events.push(status),
+                    StopOutcome::Ended => {}
                 }
             }
         }
-        if self.threads.is_empty() || self.has_become_another().is_some() {
+        if self.threads.is_empty() || self.executed_thread().is_some() {
             return Err(PtraceError::Ended(self.pid));
         }
         Ok(())
     }
 
-    /// The thread that stands where it has become another program.
-    fn has_become_another(&self) -> Option<Pid> {
-        self.heard.iter().find_map(|status| match status {
+    /// The thread that is stopped at the execution of another program, if there is one.
+    fn executed_thread(&self) -> Option<Pid> {
+        self.queued_events.iter().find_map(|status| match status {
             Status::Event(thread, _, libc::PTRACE_EVENT_EXEC) if *thread == self.pid => {
                 Some(*thread)
             }
@@ -193,64 +211,70 @@ impl Process {
         })
     }
 
-    /// Lets all threads go on, traced. Those that are about to get a signal stand until whoever follows the
-    /// process has heard of it.
-    pub fn go_on(&mut self) -> Result<(), PtraceError> {
-        for (thread, standing) in std::mem::take(&mut self.threads) {
-            match standing {
-                Standing::Signal(signal) => self.heard.push(Status::Stopped(thread, signal)),
-                // It stays so until it is continued as its process is.
-                Standing::Halted if listen(thread).is_ok() => {}
-                _ => go_on(thread, None)?,
+    /// Resumes all threads and keeps tracing them. A thread with a pending signal stays stopped,
+    /// and the signal is queued as an event.
+    ///
+    /// # Errors
+    /// [`PtraceError::System`] if the kernel refuses.
+    pub fn resume(&mut self) -> Result<(), PtraceError> {
+        for (thread, state) in std::mem::take(&mut self.threads) {
+            match state {
+                StopState::PendingSignal(signal) => {
+                    self.queued_events.push(Status::Stopped(thread, signal))
+                }
+                // The thread stays stopped until its process is continued.
+                StopState::GroupStop if listen(thread).is_ok() => {}
+                _ => resume(thread, None)?,
             }
         }
         Ok(())
     }
 
-    /// Registers of those threads that work, each stopped for a moment; those that are about to get a signal then
-    /// stand until whoever follows the process has heard of it.
+    /// Reads the registers of all running threads, each of which is stopped for a moment. A thread
+    /// with a pending signal stays stopped, and the signal is queued as an event.
     ///
     /// # Errors
-    /// [`PtraceError`]
-    pub(crate) fn glance(&mut self) -> Result<Vec<libc::user_regs_struct>, PtraceError> {
+    /// [`PtraceError`] if a thread cannot be stopped or read.
+    pub(crate) fn sample_registers(&mut self) -> Result<Vec<libc::user_regs_struct>, PtraceError> {
         let mut seen = Vec::new();
         for thread in threads(self.pid)?.into_iter().filter(|thread| is_running(*thread)) {
-            match self.stand_still(thread, &BTreeSet::new())? {
-                Stopped::Stands(standing) => {
-                    self.threads.insert(thread, standing);
+            match self.stop_thread(thread, &BTreeSet::new())? {
+                StopOutcome::Stopped(state) => {
+                    self.threads.insert(thread, state);
                     seen.push(self.registers(thread)?);
-                    self.go_on()?;
+                    self.resume()?;
                 }
-                Stopped::Heard(status) => self.heard.push(status),
-                Stopped::Ended => {}
+                StopOutcome::Event(status) => self.queued_events.push(status),
+                StopOutcome::Ended => {}
             }
         }
         Ok(seen)
     }
 
-    /// Lets threads run that stand inside until they stand outside; whether they do. They are let go and
-    /// stopped again: a step, instruction by instruction, ends in a signal that ends the program if we die then.
+    /// Resumes threads whose instruction pointer is `inside` until all are outside; returns whether
+    /// they are. Threads are resumed and stopped again. Single steps are not used, because their
+    /// signal ends the program if the tracer dies.
     ///
     /// # Errors
     /// As [`Process::stop`].
-    pub fn run_out(&mut self, inside: impl Fn(u64) -> bool) -> Result<bool, PtraceError> {
+    pub fn run_until_outside(&mut self, inside: impl Fn(u64) -> bool) -> Result<bool, PtraceError> {
         for pause in 0..PAUSES {
             let mut within = Vec::new();
-            for (thread, standing) in &self.threads {
+            for (thread, state) in &self.threads {
                 if inside(self.registers(*thread)?.rip) {
-                    within.push((*thread, *standing));
+                    within.push((*thread, *state));
                 }
             }
             if within.is_empty() {
                 return Ok(true);
             }
-            // A handler would come back to where the thread is.
-            if within.iter().any(|(_, standing)| *standing != Standing::Free) {
+            // A handler would return to the thread's current address.
+            if within.iter().any(|(_, state)| *state != StopState::AtInstruction) {
                 return Ok(false);
             }
             for (thread, _) in &within {
                 self.threads.remove(thread);
-                go_on(*thread, None)?;
+                resume(*thread, None)?;
             }
             std::thread::sleep(LEAST_PAUSE * (1 << (pause / 8)));
             self.stop_rest(&within.into_iter().map(|(thread, _)| thread).collect())?;
@@ -258,9 +282,12 @@ impl Process {
         Ok(false)
     }
 
-    /// Lets all threads go on, traced no more.
+    /// Resumes all threads and stops tracing them.
+    ///
+    /// # Errors
+    /// [`PtraceError::System`] if the kernel refuses.
     pub fn detach(self) -> Result<(), PtraceError> {
         let mut threads = self.threads.into_iter();
-        threads.try_for_each(|(thread, standing)| detach(thread, standing.signal()))
+        threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
     }
 }

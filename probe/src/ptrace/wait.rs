@@ -1,6 +1,7 @@
-//! What the kernel says of threads to all of it: signals of real time too, which have numbers only.
+//! Waits for events of traced threads, with all signal numbers: real-time signals have no names.
 //!
-//! Threads cancel each other by such a signal; no program with threads can be followed without them.
+//! C libraries use such a signal to cancel threads, so that no program with threads can be traced
+//! without them.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use nix::unistd::Pid;
 
 use super::PtraceError;
 
-/// How often others are let run, and then how long, until a thread has stopped.
+/// How often the processor is yielded, and then how long each pause is, until a thread has stopped.
 const YIELDS: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// What the kernel tells us of.
+/// Events that the kernel reports.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
@@ -25,7 +26,7 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
-/// Any signal.
+/// Number of any signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalNumber(pub i32);
 
@@ -44,25 +45,25 @@ impl fmt::Display for SignalNumber {
     }
 }
 
-/// What has happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It has ended, with this status.
+    /// The thread has ended, with this exit status.
     Exited(Pid, i32),
-    /// A signal has ended it.
+    /// A signal has ended the thread.
     Signaled(Pid, SignalNumber),
-    /// It is about to get a signal.
+    /// The thread is stopped before the delivery of a signal.
     Stopped(Pid, SignalNumber),
-    /// It stands at one of ptrace's events, by this signal.
+    /// The thread is stopped at a ptrace event, reported with this signal.
     Event(Pid, SignalNumber, i32),
-    /// It was continued.
+    /// A thread was continued.
     Continued,
-    /// Nothing.
+    /// No event has occurred.
     StillAlive,
 }
 
 impl Status {
-    /// The thread.
+    /// The thread that the event belongs to.
     pub fn thread(self) -> Option<Pid> {
         match self {
             Status::Exited(thread, _)
@@ -74,14 +75,17 @@ impl Status {
     }
 }
 
-/// Whether something is still to be heard of a process.
-pub(crate) fn is_ours(pid: Pid) -> bool {
+/// Whether a process can still report an event to this one.
+pub(crate) fn is_waitable(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), flags | WaitPidFlag::__WALL)
         != Err(Errno::ECHILD)
 }
 
-/// Waits for a thread, or any.
+/// Waits for an event of a thread, or of any thread.
+///
+/// # Errors
+/// The error of waitpid(2): `ECHILD` if there is nothing to wait for.
 pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     let mut status = 0;
     let thread = thread.map_or(-1, Pid::as_raw);
@@ -90,13 +94,19 @@ pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Statu
     Ok(meaning(Pid::from_raw(pid), status))
 }
 
-/// Waits for a thread that is to stop; `None` if it has ended, and that is not to be heard yet: of the first
-/// thread of a process, only when those of all others were.
+/// Waits for a thread that is to stop. `None` if it has ended and its status is not available yet:
+/// that of a process's first thread is available after those of all others.
+///
+/// # Errors
+/// As [`wait`].
 pub(super) fn wait_unless_dead(thread: Pid) -> nix::Result<Option<Status>> {
     wait_unless_dead_and(thread, || {})
 }
 
-/// The same. `meanwhile`: what is done again and again if it takes long.
+/// Like [`wait_unless_dead`]. `meanwhile`: called repeatedly if the wait is long.
+///
+/// # Errors
+/// As [`wait`].
 pub(super) fn wait_unless_dead_and(
     thread: Pid,
     mut meanwhile: impl FnMut(),
@@ -115,15 +125,15 @@ pub(super) fn wait_unless_dead_and(
     Ok(None)
 }
 
-/// Whether a thread stands where it ends, and that was not heard yet.
+/// Whether a thread is stopped at its exit, and that event has not been waited for yet.
 pub(super) fn is_at_exit(thread: Pid) -> bool {
-    // SAFETY: integers and addresses only.
+    // SAFETY: the structure consists of integers and addresses only.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    // SAFETY: the kernel writes to a place that outlives the call.
+    // SAFETY: the kernel writes to a structure that outlives the call.
     let found =
         unsafe { libc::waitid(libc::P_PID, thread.as_raw() as u32, &raw mut info, flags) } == 0;
-    // SAFETY: `waitid` fills these fields, or leaves the zeros.
+    // SAFETY: `waitid` fills in these fields, or leaves them zero.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     found && pid != 0 && status >> 8 == libc::PTRACE_EVENT_EXIT
 }
@@ -133,21 +143,21 @@ fn is_dead(thread: Pid) -> bool {
     state(thread).is_none_or(|state| b"ZXx".contains(&state))
 }
 
-/// Whether a thread works, or would if a processor were free.
+/// Whether a thread is running, or waits for a processor.
 pub(super) fn is_running(thread: Pid) -> bool {
     state(thread) == Some(b'R')
 }
 
-/// What a thread does, as `/proc` says (proc(5)); `None` if there is none.
+/// State of a thread, as a letter (proc(5)); `None` if there is no such thread.
 pub(super) fn state(thread: Pid) -> Option<u8> {
     let text = super::proc::read(thread, "stat").ok()?;
-    // It is behind the name, which may hold anything.
-    let behind = text.iter().rposition(|byte| *byte == b')')?;
-    text.get(behind + 2).copied()
+    // The state follows the name, which may contain any character.
+    let after = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(after + 2).copied()
 }
 
-/// Waits until a child of ours ends: its status, or the signal that has ended it; `None` if it is no child
-/// of ours.
+/// Waits until a child of this process ends. Returns its exit status, or the signal that ended it;
+/// `None` if it is not a child of this process.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
     loop {
         match wait(Some(child), WaitPidFlag::empty()) {
@@ -178,20 +188,26 @@ fn meaning(pid: Pid, status: i32) -> Status {
     }
 }
 
-/// Lets a thread that stands still go on, with a signal.
-pub(super) fn resume(
+/// Makes a ptrace request that resumes a stopped thread, with a signal.
+///
+/// # Errors
+/// The error of ptrace(2): `ESRCH` if the thread has ended or is not stopped.
+pub(super) fn restart_thread(
     request: libc::c_uint,
     thread: Pid,
     signal: Option<SignalNumber>,
 ) -> nix::Result<()> {
     let number = signal.map_or(0, |signal| signal.0);
-    // SAFETY: these requests take no memory.
+    // SAFETY: these requests access no memory of this process.
     Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) }).map(drop)
 }
 
-/// Lets a thread go on; one that is no more has gone.
-pub(crate) fn go_on(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
-    match resume(libc::PTRACE_CONT, thread, signal) {
+/// Resumes a stopped thread; ignored if the thread has ended.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
+pub(crate) fn resume(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match restart_thread(libc::PTRACE_CONT, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "continue")),
     }

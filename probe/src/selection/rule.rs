@@ -1,4 +1,4 @@
-//! A rule's text to what it says of a function.
+//! Parses a rule, and decides whether it matches a function.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,26 +10,30 @@ use regex::Regex;
 use super::SelectionError;
 use crate::elf::Function;
 
-/// One condition; see the table above.
+/// One rule; the syntax is described in [`super`].
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     Name(String),
     Glob(GlobMatcher),
-    /// The name, or else the glob it may be meant as.
+    /// A name, or the glob that it may be meant as.
     NameOrGlob(String, GlobMatcher),
     Regex(Regex),
-    /// Bytes.
+    /// Smallest size in bytes.
     AtLeast(u64),
-    /// Bytes.
+    /// Size limit in bytes, exclusive.
     LessThan(u64),
     List(HashSet<String>),
-    /// A source file, by its name or its whole path.
+    /// Source file, by its name or its whole path.
     Source(GlobMatcher),
-    /// A library's functions, or some of them.
+    /// Functions of a library, or those that another rule matches.
     Library(GlobMatcher, Option<Box<Rule>>),
 }
 
 impl Rule {
+    /// Parses the text of a rule, and reads the file that a list names.
+    ///
+    /// # Errors
+    /// [`SelectionError`] if the rule is not valid.
     pub(super) fn parse(rule: &str) -> Result<Rule, SelectionError> {
         let text = rule.trim();
         let size = text.strip_prefix("size").filter(|rest| rest.starts_with(['<', '>', '=']));
@@ -57,7 +61,7 @@ impl Rule {
         }
     }
 
-    /// Whether it needs to know source files.
+    /// Whether the rule depends on source files.
     pub(super) fn needs_sources(&self) -> bool {
         match self {
             Rule::Source(_) => true,
@@ -66,12 +70,13 @@ impl Rule {
         }
     }
 
-    /// Whether it chooses functions of libraries only.
+    /// Whether the rule matches functions of libraries only.
     pub(super) fn is_of_library(&self) -> bool {
         matches!(self, Rule::Library(..))
     }
 
-    /// `library`: the name of the file, if it is not the program.
+    /// Whether the rule matches a function. `library`: file name of its library, `None` for the
+    /// program.
     pub(super) fn matches(&self, function: &Function, library: Option<&str>) -> bool {
         let any = |matches: &dyn Fn(&str) -> bool| {
             matches(&function.name) || function.symbols.iter().any(|symbol| matches(symbol))
@@ -117,7 +122,8 @@ fn library(rule: &str, pattern: &str) -> Result<Rule, SelectionError> {
     Ok(Rule::Library(glob(rule, file)?, then))
 }
 
-/// C++ names have stars and brackets of their own (`f(char*)`): what is no glob can still be a name.
+/// C++ names contain stars and brackets of their own (`f(char*)`): an invalid glob can still be a
+/// name.
 fn name_or_glob(pattern: &str) -> Rule {
     match glob(pattern, pattern) {
         Ok(glob) => Rule::NameOrGlob(pattern.into(), glob),
@@ -143,7 +149,8 @@ fn list(rule: &str, path: &Path) -> Result<Rule, SelectionError> {
     Ok(Rule::List(names.filter(|name| !name.is_empty()).collect()))
 }
 
-/// Without its comment. A `#` inside a name begins none: lambdas have it (`main::{lambda()#1}`).
+/// Removes a comment. A `#` within a name begins none: names of lambdas contain it
+/// (`main::{lambda()#1}`).
 fn uncommented(line: &str) -> &str {
     let begins =
         |(at, _): &(usize, _)| line[..*at].chars().next_back().is_none_or(char::is_whitespace);

@@ -1,4 +1,4 @@
-//! Rules against made-up functions.
+//! Applies rules to made-up functions.
 
 use std::error::Error as _;
 
@@ -11,8 +11,8 @@ fn function(name: &str, symbols: &[&str], size: u64) -> Function {
     Function { name: name.into(), symbols, start: 0x1000, size, ifunc: false, source: None }
 }
 
-/// Some functions' names, with those that rules choose.
-fn chosen(rules: &[(Effect, &str)]) -> Vec<String> {
+/// Names of those made-up functions that rules select.
+fn selected(rules: &[(Effect, &str)]) -> Vec<String> {
     let all = [
         function("main", &["main"], 100),
         function("ns::f(char*)", &["_ZN2ns1fEPc"], 20),
@@ -26,49 +26,49 @@ fn chosen(rules: &[(Effect, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn no_rule_chooses_all() {
-    assert_eq!(chosen(&[]).len(), 6);
+fn without_rules_all_functions_are_selected() {
+    assert_eq!(selected(&[]).len(), 6);
     assert!(Selection::default().matches(&function("f", &[], 1), None));
 }
 
 #[test]
 fn names_and_symbols_are_matched_whole() {
-    assert_eq!(chosen(&[(Include, "main")]), ["main"]);
-    assert_eq!(chosen(&[(Include, "_IO_puts@@V")]), ["puts"]);
-    assert_eq!(chosen(&[(Include, "name=ns::g(int)")]), ["ns::g(int)"]);
-    assert_eq!(chosen(&[(Include, "ns::f(char*)")]), ["ns::f(char*)"]);
-    assert_eq!(chosen(&[(Include, "name=ns::*")]), [""; 0]);
+    assert_eq!(selected(&[(Include, "main")]), ["main"]);
+    assert_eq!(selected(&[(Include, "_IO_puts@@V")]), ["puts"]);
+    assert_eq!(selected(&[(Include, "name=ns::g(int)")]), ["ns::g(int)"]);
+    assert_eq!(selected(&[(Include, "ns::f(char*)")]), ["ns::f(char*)"]);
+    assert_eq!(selected(&[(Include, "name=ns::*")]), [""; 0]);
 }
 
 #[test]
-fn patterns_are_matched_whole_or_inside() {
-    assert_eq!(chosen(&[(Include, "ns::*")]), ["ns::f(char*)", "ns::g(int)"]);
-    assert_eq!(chosen(&[(Include, "glob=*uts")]), ["puts"]);
-    assert_eq!(chosen(&[(Include, "regex=^fn_|_ZZ")]).len(), 2);
+fn globs_match_whole_names_and_expressions_parts_of_names() {
+    assert_eq!(selected(&[(Include, "ns::*")]), ["ns::f(char*)", "ns::g(int)"]);
+    assert_eq!(selected(&[(Include, "glob=*uts")]), ["puts"]);
+    assert_eq!(selected(&[(Include, "regex=^fn_|_ZZ")]).len(), 2);
 }
 
 #[test]
-fn sizes_have_a_closed_lower_and_an_open_upper_end() {
-    assert_eq!(chosen(&[(Include, ">=64")]), ["main", "ns::g(int)"]);
-    assert_eq!(chosen(&[(Exclude, "size>= 63"), (Exclude, "<7")]), ["ns::f(char*)", "fn_1000"]);
-    assert_eq!(chosen(&[(Include, "size<6")]).len(), 1);
+fn the_lower_size_limit_is_inclusive_and_the_upper_exclusive() {
+    assert_eq!(selected(&[(Include, ">=64")]), ["main", "ns::g(int)"]);
+    assert_eq!(selected(&[(Exclude, "size>= 63"), (Exclude, "<7")]), ["ns::f(char*)", "fn_1000"]);
+    assert_eq!(selected(&[(Include, "size<6")]).len(), 1);
 }
 
 #[test]
 fn the_last_rule_that_matches_decides() {
-    assert_eq!(chosen(&[(Include, "ns::*"), (Exclude, "<64")]), ["ns::g(int)"]);
-    assert_eq!(chosen(&[(Exclude, "*"), (Include, "main")]), ["main"]);
-    assert_eq!(chosen(&[(Include, "main"), (Exclude, "*")]), [""; 0]);
-    assert_eq!(chosen(&[(Exclude, "main")]).len(), 5);
+    assert_eq!(selected(&[(Include, "ns::*"), (Exclude, "<64")]), ["ns::g(int)"]);
+    assert_eq!(selected(&[(Exclude, "*"), (Include, "main")]), ["main"]);
+    assert_eq!(selected(&[(Include, "main"), (Exclude, "*")]), [""; 0]);
+    assert_eq!(selected(&[(Exclude, "main")]).len(), 5);
 }
 
 #[test]
-fn lists_have_comments_and_lambdas() {
+fn lists_may_contain_comments_and_lambdas() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = "# all\n\n  main  # the first\nmain::{lambda()#1}::operator()() const\n#puts\n";
     std::fs::write(&file, text).unwrap();
     let rule = format!("list={}", file.path().display());
-    assert_eq!(chosen(&[(Include, &rule)]).len(), 2);
+    assert_eq!(selected(&[(Include, &rule)]).len(), 2);
     std::fs::write(&file, b"\xff\n").unwrap();
     let error = Selection::parse([(Include, rule.as_str())]).unwrap_err();
     assert!(matches!(error, SelectionError::List { .. }));
@@ -103,7 +103,7 @@ fn errors_name_the_rule() {
 }
 
 #[test]
-fn sources_and_libraries_choose() {
+fn functions_are_selected_by_source_and_library() {
     let in_source =
         |source: &str| Function { source: Some(source.into()), ..function("f", &[], 1) };
     let selection = Selection::parse([(Include, "source=*.c"), (Exclude, "source=b.c")]).unwrap();

@@ -1,4 +1,4 @@
-//! Finds rules that match nothing, and names that may have been meant.
+//! Finds rules that match nothing, and proposes names that may have been meant.
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,39 @@ use crate::elf::Function;
 
 /// Most names that are proposed for a rule.
 const PROPOSED: usize = 5;
-/// Longest names that are compared letter by letter; the time grows with the square.
+/// Longest names that are compared letter by letter; the time is quadratic in the length.
 const LONGEST: usize = 256;
-/// Letters that name no function in a pattern.
+/// Characters of patterns that are not part of a name.
 const WILD: [char; 4] = ['*', '?', '^', '$'];
 
 /// A rule that has matched no function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
-    /// As it was given.
+    /// Text of the rule.
     pub rule: String,
-    /// Whether it excludes.
+    /// Whether the rule excludes functions.
     pub excludes: bool,
-    /// Whether it chooses from libraries.
+    /// Whether the rule is for functions of libraries.
     pub is_of_library: bool,
 }
 
 impl Selection {
-    /// Takes note of which rules match some functions. `library`: as for [`Selection::matches`].
-    pub fn note(&self, functions: &[Function], library: Option<&str>) {
+    /// Records which rules match some functions. `library`: as for [`Selection::matches`].
+    pub fn record_matches(&self, functions: &[Function], library: Option<&str>) {
         let rules = self.rules.iter().map(|(_, named)| named);
-        for named in rules.chain(self.finer.iter().map(|(_, named)| named)) {
-            if !named.is_hit() && functions.iter().any(|one| named.rule.matches(one, library)) {
-                named.hit();
+        for named in rules.chain(self.granularity_rules.iter().map(|(_, named)| named)) {
+            if !named.has_matched() && functions.iter().any(|one| named.rule.matches(one, library))
+            {
+                named.set_matched();
             }
         }
     }
 
-    /// The rules that have matched nothing of what was noted, in order.
+    /// The rules that have matched none of the recorded functions, in order.
     pub fn unmatched(&self) -> Vec<Unmatched> {
         let rules = self.rules.iter().map(|(effect, named)| (*effect == Effect::Exclude, named));
-        let finer = self.finer.iter().map(|(_, named)| (false, named));
-        let unmatched = rules.chain(finer).filter(|(_, named)| !named.is_hit());
+        let finer = self.granularity_rules.iter().map(|(_, named)| (false, named));
+        let unmatched = rules.chain(finer).filter(|(_, named)| !named.has_matched());
         let unmatched = unmatched.map(|(excludes, named)| Unmatched {
             rule: named.text.clone(),
             excludes,
@@ -48,8 +49,8 @@ impl Selection {
     }
 }
 
-/// Names of functions that may have been meant by a rule, the nearest first: those that have it in them, or it them, or
-/// differ by a few letters.
+/// Names of functions that may have been meant by a rule, the nearest first: those that contain the
+/// text, are contained in it, or differ from it by a few letters.
 pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     let meant = rule.rsplit(['=', '/']).next().unwrap_or(rule);
     let meant: String = meant.trim().trim_matches(WILD).to_lowercase();
@@ -77,7 +78,8 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     names
 }
 
-/// How many letters must be put in, left out or changed to make one text of another, if at most so many (Levenshtein).
+/// Levenshtein distance: the number of letters to be inserted, removed or changed to turn one text
+/// into another; `None` if it is greater than `most`.
 fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_may_be_meant_are_proposed_nearest_first() {
+    fn similar_names_are_proposed_nearest_first() {
         let functions = functions(&["compress", "decompress", "compare", "main", "comprezz"]);
         let near = |rule: &str| near_misses(rule, &functions);
         assert_eq!(near("compres"), ["compress", "decompress", "compare", "comprezz"]);
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_without_a_match_are_known() {
+    fn rules_without_a_match_are_reported() {
         let rules = [
             (Effect::Include, "main"),
             (Effect::Include, "mian"),
@@ -132,13 +134,13 @@ mod tests {
             (Effect::Include, "library=libz*/crc32"),
         ];
         let selection = Selection::parse(rules).unwrap();
-        // What is learned of a copy is known of all: children have copies.
-        selection.clone().note(&functions(&["main", "crc32"]), None);
+        // Copies share what is recorded, because child processes have copies.
+        selection.clone().record_matches(&functions(&["main", "crc32"]), None);
         let unmatched = |selection: &Selection| -> Vec<String> {
             selection.unmatched().into_iter().map(|one| one.rule).collect()
         };
         assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
-        selection.note(&functions(&["crc32"]), Some("libz.so.1"));
+        selection.record_matches(&functions(&["crc32"]), Some("libz.so.1"));
         assert_eq!(unmatched(&selection), ["mian", "absent"]);
         let absent = selection.unmatched().pop().unwrap();
         assert!(absent.excludes && !absent.is_of_library);

@@ -1,56 +1,58 @@
-//! Finds the state that a thread in a stub would have without the stub.
+//! Reconstructs the state that an interrupted thread would have without its stub.
 //!
-//! A tag changes nothing that the program sees once it is over: registers and flags that it needs are saved at the
-//! stack and loaded again. So the state before a tag, behind it and "within" it is one and the same for the
-//! program. A thread that is interrupted within a tag gets that state back from what the tag has saved; whether it
-//! goes on before or behind the tag depends on whether the tag has done what it is there for.
+//! A tag leaves the program's state unchanged: it saves the registers and flags that it uses on the
+//! stack and restores them. Therefore the program's state before a tag, within it and after it is
+//! the same. For a thread that is interrupted within a tag, that state is restored from what the
+//! tag has saved. The thread continues before or after the tag, depending on whether the tag has
+//! had its effect.
 //!
-//! A *boundary* is an address in a stub at which the thread's state is that of the original program before one of
-//! its instructions: the start and the end of each tag, and each moved instruction. Works on code whose branches
-//! pass by nothing that matters for that, read up to where the thread is.
+//! A *boundary* is an address in a stub at which the thread's state is that of the original program
+//! before one of its instructions: the start and the end of each tag, and each moved instruction.
+//! The code is decoded up to the thread's address; the branches of tags skip no instruction that
+//! matters here.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::user_regs_struct;
 
-use super::unfinished::Memory;
+use super::unfinished_tag::ThreadMemory;
 
 /// Bytes of a register on the stack.
 const WORD: i64 = 8;
 
-/// A tag's code in a stub.
+/// The address range of a tag's code in a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagCode {
-    /// Address of its first instruction.
+    /// Address of the tag's first instruction.
     pub start: u64,
-    /// Address behind it.
+    /// Address after its last instruction.
     pub end: u64,
-    /// Address of the original instruction that is executed next when the tag is over.
+    /// Address of the original instruction that is executed next after the tag.
     pub original: u64,
 }
 
 impl TagCode {
-    /// Whether an address lies between two instructions of the tag, or in one.
+    /// Whether an address is within the tag, not at its start or end.
     pub fn is_within(&self, address: u64) -> bool {
         self.start < address && address < self.end
     }
 }
 
-/// What code without branches has done to a thread that is at its end.
+/// The effects of straight-line code on a thread that has executed it.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// By how much the stack pointer was moved.
+    /// Change of the stack pointer, in bytes.
     depth: i64,
-    /// Saved registers, and where, from the stack pointer at the start.
+    /// Saved registers, and their offsets from the stack pointer at the start.
     saved: Vec<(Register, i64)>,
-    /// Saved flags, likewise.
+    /// Saved flags, and their offset.
     flags: Option<i64>,
-    /// Whether the tag has counted, written its record, or waited.
+    /// Whether the tag has counted, written its record, or finished waiting.
     pub is_done: bool,
 }
 
 impl Effects {
-    /// The effects of instructions that were executed one behind the other.
-    pub fn of(code: &[u8]) -> Effects {
+    /// Finds the effects of instructions that were executed one after the other.
+    pub fn from_code(code: &[u8]) -> Effects {
         let mut effects = Effects::default();
         for instruction in Decoder::new(64, code, DecoderOptions::NONE) {
             effects.add(&instruction);
@@ -85,7 +87,8 @@ impl Effects {
             Mnemonic::Mov => match on_stack {
                 Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
                 Some(at) => self.saved.retain(|saved| *saved != (to, at)),
-                // The counter of a card's event, the last word of a record, or that a gate has given up.
+                // The event number of a card, the last word of a record, or the flag of an
+                // abandoned breakpoint.
                 None => {
                     self.is_done |=
                         one.op0_kind() == OpKind::Memory && one.op1_kind() == OpKind::Immediate32;
@@ -96,8 +99,9 @@ impl Effects {
         }
     }
 
-    /// Gives a thread back what it had at the start, but for `rip`. `None` if its stack cannot be read.
-    pub fn undo(&self, registers: &mut user_regs_struct, memory: &impl Memory) -> Option<()> {
+    /// Restores the state that a thread had at the start, except for `rip`. `None` if its stack
+    /// cannot be read.
+    pub fn undo(&self, registers: &mut user_regs_struct, memory: &impl ThreadMemory) -> Option<()> {
         let start = registers.rsp.wrapping_sub(self.depth.cast_unsigned());
         let value = |at: i64| memory.read(start.wrapping_add(at.cast_unsigned()));
         if let Some(at) = self.flags {
@@ -111,12 +115,12 @@ impl Effects {
     }
 }
 
-/// Executes instructions that give registers back, up to the jump behind them, whose target is then in `rip`.
-/// `None` if there are others.
-pub fn give_back(
+/// Executes instructions that restore registers, up to the jump after them, whose target becomes
+/// `rip`. `None` if there are other instructions.
+pub fn restore_registers(
     code: &[u8],
     registers: &mut user_regs_struct,
-    memory: &impl Memory,
+    memory: &impl ThreadMemory,
 ) -> Option<()> {
     for one in Decoder::new(64, code, DecoderOptions::NONE) {
         match one.mnemonic() {
@@ -138,7 +142,7 @@ pub fn give_back(
     None
 }
 
-/// A general register of a thread.
+/// The field of a general register.
 fn register(registers: &mut user_regs_struct, which: Register) -> Option<&mut u64> {
     Some(match which {
         Register::RAX => &mut registers.rax,
@@ -165,8 +169,8 @@ fn register(registers: &mut user_regs_struct, which: Register) -> Option<&mut u6
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::chunk_switch;
     use super::super::layout::{LogShape, WhenFull};
-    use super::super::switch;
     use super::super::{Sink, TagPlace, Tags};
     use super::*;
 
@@ -176,7 +180,7 @@ mod tests {
     #[derive(Default)]
     struct Stack(BTreeMap<u64, u64>);
 
-    impl Memory for &Stack {
+    impl ThreadMemory for &Stack {
         fn read(&self, address: u64) -> Option<u64> {
             self.0.get(&address).copied()
         }
@@ -197,7 +201,8 @@ mod tests {
         all
     }
 
-    /// Executes what of a tag changes the stack and registers; other registers that it writes become nonsense.
+    /// Executes the effects of a tag on the stack and registers. Other registers that it writes get
+    /// an arbitrary value.
     fn execute(one: &Instruction, thread: &mut user_regs_struct, stack: &mut Stack) {
         let at = thread.rsp.wrapping_add(one.memory_displacement64());
         let is_on_stack = one.memory_base() == Register::RSP;
@@ -240,16 +245,16 @@ mod tests {
         let code = Tags::new(sink, 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
         let (mut now, mut stack, mut done) = (thread(), Stack::default(), Vec::new());
         for one in Decoder::with_ip(64, &code, AT, 0) {
-            let effects = Effects::of(&code[..(one.ip() - AT) as usize]);
+            let effects = Effects::from_code(&code[..(one.ip() - AT) as usize]);
             let mut before = now;
             effects.undo(&mut before, &&stack).unwrap();
-            // Flags mean nothing where the tag does not save them.
+            // Flags are not live where the tag does not save them.
             before.eflags = if place.flags { before.eflags } else { thread().eflags };
             assert_eq!(before, thread(), "{sink:?} {place:?} {:x}", one.ip());
             done.push(effects.is_done);
             execute(&one, &mut now, &mut stack);
         }
-        let is_done = Effects::of(&code).is_done;
+        let is_done = Effects::from_code(&code).is_done;
         assert!(!done[0] && is_done && done.is_sorted(), "{sink:?} {place:?} {done:?}");
     }
 
@@ -258,19 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn registers_come_back_from_wherever_a_tag_is_interrupted() {
+    fn registers_are_restored_wherever_a_tag_is_interrupted() {
         let logs = [true, false].map(|is_timed| Sink::Log(shape(is_timed)));
         for sink in [Sink::Count, Sink::Card, logs[0], logs[1]] {
             for (red_zone, flags) in [(false, false), (true, false), (false, true), (true, true)] {
                 check(sink, TagPlace { event: 42, red_zone, flags });
             }
         }
-        check(Sink::Gate { shared: 0x6000_0000 }, TagPlace::entry(0));
+        check(Sink::Breakpoint { shared: 0x6000_0000 }, TagPlace::entry(0));
     }
 
     #[test]
-    fn registers_come_back_from_both_ends_of_the_switch() {
-        let code = switch::code(&shape(true), AT).unwrap();
+    fn registers_are_restored_at_both_ends_of_the_chunk_switch() {
+        let code = chunk_switch::code(&shape(true), AT).unwrap();
         let all: Vec<Instruction> = Decoder::with_ip(64, &code, AT, 0).into_iter().collect();
         let is_call = |one: &Instruction| one.mnemonic() == Mnemonic::Syscall;
         let first = all.iter().position(is_call).unwrap();
@@ -278,14 +283,16 @@ mod tests {
         let (mut now, mut stack) = (thread(), Stack::default());
         for one in &all[..=first] {
             let mut before = now;
-            Effects::of(&code[..(one.ip() - AT) as usize]).undo(&mut before, &&stack).unwrap();
+            Effects::from_code(&code[..(one.ip() - AT) as usize])
+                .undo(&mut before, &&stack)
+                .unwrap();
             assert_eq!(before, thread(), "{:x}", one.ip());
             execute(one, &mut now, &mut stack);
         }
         for one in &all[last + 1..] {
-            let mut behind = now;
-            give_back(&code[(one.ip() - AT) as usize..], &mut behind, &&stack).unwrap();
-            assert_eq!(behind, user_regs_struct { rip: thread().r11, ..thread() });
+            let mut after = now;
+            restore_registers(&code[(one.ip() - AT) as usize..], &mut after, &&stack).unwrap();
+            assert_eq!(after, user_regs_struct { rip: thread().r11, ..thread() });
             execute(one, &mut now, &mut stack);
         }
     }

@@ -1,25 +1,27 @@
-//! Assembles what C programs ask for unwind tables: `_dl_find_object` of the C library (glibc 2.35 and later).
+//! Generates a search of the stubs' unwind tables, for `_dl_find_object` of the C library (glibc
+//! 2.35 and later).
 //!
-//! Called by unwinders with an address in `rdi` and a structure to be filled in `rsi`, it is made to look through
-//! the tables of stubs first. They are a list in memory that only the controller writes:
+//! Unwinders call that function with an address in `rdi` and a structure to be filled in `rsi`. The
+//! generated code runs first and searches a list of tables, which only the controller writes:
 //!
 //! ```text
 //! list    address of a node
-//! node    magic | next node, or 0 | first address, address behind the last | link_map | .eh_frame_hdr | bias | 0
+//! node    magic | next node, or 0 | first address, address after the last | link_map | .eh_frame_hdr | bias | 0
 //! ```
 //!
-//! What is found is returned at once; otherwise the function goes on as it would have. The code takes no lock, calls
-//! nothing, and changes `rax`, `rcx` and flags only, which are of no meaning at a function's entry.
+//! If it finds a table, it returns; otherwise the function continues as usual. The code takes no
+//! lock and calls nothing. It changes only `rax`, `rcx` and flags, which are not live at a
+//! function's entry.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-/// What a node begins with.
+/// First word of a node.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmttunwd");
-/// Most bytes of the code.
+/// Largest size of the code, in bytes.
 pub const MOST_BYTES: u64 = 128;
 
-/// Places in a node.
+/// Offsets in a node.
 pub mod node {
     #![allow(missing_docs)]
     pub const MAGIC: u64 = 0;
@@ -31,13 +33,17 @@ pub mod node {
     pub const BIAS: u64 = 48;
 }
 
-/// Places in `struct dl_find_object` (glibc, `dlfcn.h`), and what each gets of a node.
+/// Offsets in `struct dl_find_object` (glibc, `dlfcn.h`), and the field of a node that each is set
+/// to.
 const FLAGS: i32 = 0;
 const RESULTS: [(i32, u64); 4] =
     [(8, node::START), (16, node::END), (24, node::LINK_MAP), (32, node::TABLE)];
 
-/// The code at an address. `list`: where the address of the first node is, in memory; `otherwise`: where the
-/// function goes on, in addresses as `at` is.
+/// Generates the code. `list`: address in memory of the pointer to the first node; `at` and
+/// `otherwise`: addresses of the code, and of the stub that continues the function.
+///
+/// # Errors
+/// [`IcedError`] if an instruction cannot be encoded.
 pub(super) fn code(list: u64, at: u64, otherwise: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut look, mut skip) = (asm.create_label(), asm.create_label());

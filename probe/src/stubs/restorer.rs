@@ -1,57 +1,61 @@
-//! Generates the code that handlers return through: it leads a thread from an original address to where the same
-//! instruction is in a stub.
+//! Generates the code that signal handlers return through: it redirects a thread from the original
+//! address of a moved instruction to its copy in a stub.
 //!
-//! A signal handler sees original addresses, so what it returns to may be an instruction that a jump has
-//! overwritten. A handler returns to a *restorer*, which makes the system call `rt_sigreturn`; the kernel takes all
-//! registers from the signal frame on the stack. Restorers are changed to jump to code made here, which looks at
-//! the frame's `rip`, replaces it where needed, and makes that call at the restorer's own `syscall`. All registers
-//! and flags are free there. It works without the controller, which may have been killed.
+//! A signal handler sees original addresses, so that it may return to an instruction that a jump
+//! has overwritten. A handler returns to a *restorer*, which makes the system call `rt_sigreturn`;
+//! the kernel loads all registers from the signal frame on the stack. Restorers are changed to jump
+//! to the code made here. It reads the frame's `rip`, replaces it where needed, and jumps to the
+//! restorer's own `syscall`. All registers and flags are free there. The code works without the
+//! controller, which may have been killed.
 //!
 //! ```text
 //! frame   rsp + 160  rsp, 168 rip                        (Linux, uapi/asm/sigcontext.h: ucontext at rsp)
 //!         rsp + 232  reserved1[8] of the sigcontext, which the kernel neither reads nor writes:
-//!                    the session's number | rip that was shown | where the thread is to go on
-//! list    next list | first original address | address behind the last one | how many entries | entries
-//! entry   original address | its counterpart in a stub | 4: distance from the region's start | 4: first two bytes there
+//!                    number of the session | rip that the handler sees | address where the thread continues
+//! list    next list | first original address | address after the last one | number of entries | entries
+//! entry   original address | address of the copy | 4: distance from the region's start | 4: first two bytes there
 //! ```
 //!
-//! The three words in the frame are the *resumption*. It counts only while the frame has the `rip` that was shown,
-//! and once: it says on which side of a tag the thread goes on. Lists say where moved instructions are, for frames
-//! whose `rip` the handler has changed. An entry counts only while the jump is there: a library may be gone.
+//! The three words in the frame are the *resumption*. It states on which side of a tag the thread
+//! continues. It is used once, and only if the frame's `rip` is still the one that the handler saw.
+//! The lists contain the copies of moved instructions, for frames whose `rip` the handler has
+//! changed. An entry is used only while the jump is still there, because a library may have been
+//! unloaded.
 //!
-//! Everything here holds for any frame: a resumption that is missing costs a count, never the program's state.
+//! Invariant: the code is safe for any frame. A missing resumption costs a count, never the
+//! program's state.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-/// From where the frame's `ucontext` begins.
+/// Offset of `rip` from the frame's `ucontext`, in bytes.
 pub const RIP: u64 = 168;
-/// Where the resumption is, likewise.
+/// Offset of the resumption from the frame's `ucontext`, in bytes.
 pub const RESUMPTION: u64 = 232;
-/// Bytes of the code and what it reads, at most.
-pub const ROOM: u64 = 256;
-/// Where in that room the address of the first list is.
-pub const FIRST_LIST: u64 = ROOM - 8;
+/// Bytes reserved for the code and the data that it reads.
+pub const AREA_BYTES: u64 = 256;
+/// Offset in that area of the address of the first list.
+pub const FIRST_LIST: u64 = AREA_BYTES - 8;
 /// Bytes of a list without its entries, and of an entry.
 const LIST_BYTES: i32 = 32;
 const ENTRY_BYTES: u64 = 24;
-/// `mov rax, 15` in 7 and in 5 bytes, `syscall`.
+/// `mov rax, 15` in 7 and in 5 bytes, followed by `syscall`.
 const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
-/// What Go has behind the call.
+/// The byte after the system call in Go's restorer.
 const TRAP: u8 = 0xcc;
 
-/// A restorer's instructions.
+/// The instructions of a restorer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As C libraries have them: unwinders without other information know them by these bytes.
+    /// As in C libraries. Unwinders without other information recognize these bytes.
     Long,
-    /// As Go has them.
+    /// As in Go.
     Short,
 }
 
 impl Kind {
-    /// Bytes before the system call.
+    /// Number of bytes before the system call.
     pub fn call_at(self) -> u64 {
         match self {
             Kind::Long => 7,
@@ -60,40 +64,40 @@ impl Kind {
     }
 }
 
-/// Restorers in code, by their distances from its start.
+/// Finds the restorers in some code, by their offsets.
 pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
     let calls = memchr::memmem::find_iter(code, &LONG[3..]).map(|at| at + 4);
     calls.filter_map(|at| {
-        let (before, behind) = (&code[..at + 2], code.get(at + 2));
+        let (before, after) = (&code[..at + 2], code.get(at + 2));
         if before.ends_with(&LONG) {
             return Some(((at - 7) as u64, Kind::Long));
         }
-        // The same bytes are in other instructions, such as a move to another register.
+        // Other instructions contain the same bytes, such as a move to another register.
         let apart = before.len().checked_sub(SHORT.len() + 1).map(|at| before[at]);
-        let is_go = before.ends_with(&SHORT) && behind == Some(&TRAP) && apart == Some(TRAP);
+        let is_go = before.ends_with(&SHORT) && after == Some(&TRAP) && apart == Some(TRAP);
         is_go.then(|| ((at - 5) as u64, Kind::Short))
     })
 }
 
-/// An instruction that a jump has overwritten.
+/// A moved instruction whose original a jump has overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Its original address.
+    /// Original address of the instruction.
     pub original: u64,
-    /// Where the same instruction is in a stub.
+    /// Address of the copy in a stub.
     pub counterpart: u64,
-    /// Where the jump is.
+    /// Address of the jump.
     pub start: u64,
-    /// The first two bytes of the jump.
+    /// First two bytes of the jump.
     pub jump: [u8; 2],
 }
 
-/// Bytes of a list of at most so many entries.
+/// Bytes of a list with this number of entries.
 pub fn list_bytes(entries: u64) -> u64 {
     LIST_BYTES as u64 + entries * ENTRY_BYTES
 }
 
-/// A list of entries, which are sorted.
+/// Encodes a list of entries, which must be sorted.
 pub fn list(entries: &[Entry], next: u64) -> Vec<u8> {
     let first = entries.first().map_or(0, |one| one.original);
     let end = entries.last().map_or(0, |one| one.original + 1);
@@ -110,7 +114,11 @@ pub fn list(entries: &[Entry], next: u64) -> Vec<u8> {
     bytes
 }
 
-/// The code at an address. `session`: the number of the session; `call`: the restorer's `syscall`.
+/// Generates the code at an address. `session`: the number of the session; `call`: address of the
+/// restorer's `syscall`.
+///
+/// # Errors
+/// [`IcedError`] if an instruction cannot be encoded.
 pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut lists, mut next, mut look) =
@@ -138,7 +146,7 @@ pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
     asm.jb(skip)?;
     asm.cmp(rdi, qword_ptr(rsi + 16))?;
     asm.jae(skip)?;
-    // Between rcx and rdx.
+    // Binary search between rcx and rdx.
     asm.xor(ecx, ecx)?;
     asm.mov(rdx, qword_ptr(rsi + 24))?;
     asm.set_label(&mut look)?;
@@ -177,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restorers_are_found_and_what_looks_like_them_is_not() {
+    fn restorers_are_found_and_similar_code_is_not() {
         let go = [&[TRAP][..], &SHORT, &[TRAP]].concat();
         // mov r8d, 15; syscall
         let other = [&[0x41][..], &SHORT, &[TRAP]].concat();
@@ -187,16 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn the_code_fits() {
+    fn the_code_fits_into_its_area() {
         let code = code(0x7000_0000_0000, !0 >> 1, 0x7000_1000_0000).unwrap();
         assert!(code.len() as u64 <= FIRST_LIST, "{}", code.len());
     }
 
-    /// Runs the code on a frame; where the frame leads then comes back, and the number of its resumption.
+    /// Runs the code on a frame. Returns the `rip` that it leaves, and the session number of the
+    /// resumption.
     fn run(rip: u64, resumption: [u64; 3], lists: &[&[Entry]]) -> (u64, u64) {
         const SESSION: u64 = 0x1234_5678_9abc_def0;
         let bytes = 1 << 14;
-        // SAFETY: the kernel chooses an address where nothing is.
+        // SAFETY: the kernel chooses an address at which nothing is mapped.
         let start = unsafe {
             let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -208,13 +217,13 @@ mod tests {
         let mut frame = vec![0u64; 64];
         frame[RIP as usize / 8] = rip;
         frame[RESUMPTION as usize / 8..][..3].copy_from_slice(&resumption);
-        // In the place of the system call: back to the stack that was.
-        let call = at + ROOM;
+        // In place of the system call: code that returns to the previous stack.
+        let call = at + AREA_BYTES;
         let back = [0x4c, 0x89, 0xcc, 0xc3];
         let mut memory = code(at, SESSION, call).unwrap();
         memory.resize(bytes, 0);
-        memory[ROOM as usize..][..back.len()].copy_from_slice(&back);
-        let (mut place, mut next) = (ROOM + 16, 0);
+        memory[AREA_BYTES as usize..][..back.len()].copy_from_slice(&back);
+        let (mut place, mut next) = (AREA_BYTES + 16, 0);
         for entries in lists {
             let list = list(entries, next);
             memory[place as usize..][..list.len()].copy_from_slice(&list);
@@ -222,7 +231,8 @@ mod tests {
             place += list.len() as u64;
         }
         memory[FIRST_LIST as usize..][..8].copy_from_slice(&next.to_le_bytes());
-        // SAFETY: the memory is as long, and its code returns to here; it writes to the frame only.
+        // SAFETY: the memory is as long as the copy, and its code returns to here; it writes to the
+        // frame only.
         unsafe {
             std::ptr::copy_nonoverlapping(memory.as_ptr(), start, bytes);
             std::arch::asm!(
@@ -239,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_lead_to_where_their_instructions_are() {
-        // Stand for the jumps of two regions.
+    fn frames_are_redirected_to_the_copies_of_their_instructions() {
+        // The first bytes of two regions' jumps.
         let jumps = [[0xe9u8, 1], [0xeb, 2]];
         let starts = [jumps[0].as_ptr() as u64, jumps[1].as_ptr() as u64];
         let entry = |region: usize, distance: u64| Entry {
@@ -250,8 +260,8 @@ mod tests {
             jump: jumps[region],
         };
         let first: Vec<Entry> = (1..100).step_by(3).map(|distance| entry(0, distance)).collect();
-        let mut gone: Vec<Entry> = vec![entry(1, 1 << 20)];
-        let lists = [&first[..], &gone[..]];
+        let mut unloaded: Vec<Entry> = vec![entry(1, 1 << 20)];
+        let lists = [&first[..], &unloaded[..]];
         let none = [7, 0, 0];
         for one in lists.concat() {
             assert_eq!(run(one.original, none, &lists).0, one.counterpart);
@@ -262,7 +272,11 @@ mod tests {
         }
         assert_eq!(run(5, [0, 5, 6], &[]), (6, 0));
         assert_eq!(run(5, none, &[]).0, 5);
-        gone[0].jump = [0x55, 0x48];
-        assert_eq!(run(gone[0].original, none, &[&gone]).0, gone[0].original, "no jump there");
+        unloaded[0].jump = [0x55, 0x48];
+        assert_eq!(
+            run(unloaded[0].original, none, &[&unloaded]).0,
+            unloaded[0].original,
+            "no jump there"
+        );
     }
 }

@@ -1,35 +1,37 @@
-//! Finds the rows of unwind tables for stubs while they are made.
+//! Collects the rows of the stubs' unwind table while the stubs are generated.
 
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
 
-use super::switch::{SAVED, SAVED_BYTES};
+use super::chunk_switch::{SAVED, SAVED_BYTES};
 
-/// Which original instruction a stub's instruction stands for.
+/// The original instruction that an instruction of a stub stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The one at this address.
+    /// The instruction at this address.
     At(u64),
-    /// The first instruction of the row is a copy of the one at this address, and the others lie at the same
-    /// distance from theirs.
+    /// The row's first instruction is a copy of the one at this address, and each further one is a
+    /// copy of the one at the same distance.
     Copy(u64),
-    /// The one to which `r11` leads, as [`super::switch`]'s shared code has it. So many of its registers are on the stack.
+    /// The instruction that `r11` leads to, in the code that tags share. The number is that of
+    /// registers on the stack.
     Shared(u8),
 }
 
-/// What holds from one address of a stub up to the next row's.
+/// Unwind information for the instructions from an address up to the next row's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Address of the first instruction.
     pub at: u64,
-    /// The original instruction.
+    /// The original instruction, whose state this is.
     pub origin: Origin,
     /// Bytes by which the stack pointer is lower than the original instruction would find it.
     pub lowered: u32,
 }
 
 impl Row {
-    /// Whether a row says the same as this one would if it went on up to there.
-    pub(crate) fn goes_on(&self, next: &Row) -> bool {
+    /// Whether the information of this row also holds at a later row's address, so that the later
+    /// row is redundant.
+    pub(crate) fn continues_as(&self, next: &Row) -> bool {
         let distance = |row: &Row| match row.origin {
             Origin::Copy(old) => Some(old.wrapping_sub(row.at)),
             _ => None,
@@ -42,8 +44,9 @@ impl Row {
     }
 }
 
-/// Registers that the shared code pushes, in order: the number of each in DWARF, and how many words below the stack
-/// pointer of the tag it lies; `None` for those that no function expects to keep. `r11` leads back to the tag.
+/// Registers that the shared code pushes, in order: DWARF number, and offset below the stack
+/// pointer of the tag in words. `None` for registers that functions need not preserve. `r11` holds
+/// the address in the tag.
 pub const SHARED_SAVED: [Option<(u8, u32)>; SAVED.len()] = {
     // r11, rax, rcx, rdx, rsi, rdi, r10, rbx, rbp, r12, r13, r14
     let below = (SAVED_BYTES / 8) as u32 + 1;
@@ -57,8 +60,9 @@ pub const SHARED_SAVED: [Option<(u8, u32)>; SAVED.len()] = {
     slots
 };
 
-/// Where in some code the stack pointer changes: offset behind each such instruction, by how many bytes it is
-/// lowered then, and how many registers are on the stack. What branches lead to has the same from both sides.
+/// Changes of the stack pointer in some code: offset after the changing instruction, by how many
+/// bytes the stack pointer is lowered from there on, and how many registers are on the stack. Both
+/// paths to a branch target agree.
 pub(super) fn lowered(code: &[u8]) -> Vec<(u32, u32, u8)> {
     let mut changes = Vec::new();
     let (mut lowered, mut saved) = (0i64, 0i32);
@@ -73,6 +77,7 @@ pub(super) fn lowered(code: &[u8]) -> Vec<(u32, u32, u8)> {
     changes
 }
 
+/// By how many bytes an instruction lowers the stack pointer, and how many registers it pushes.
 fn change(instruction: &Instruction) -> (i64, i32) {
     let is_register = instruction.op0_kind() == OpKind::Register;
     match instruction.mnemonic() {
@@ -87,21 +92,23 @@ fn change(instruction: &Instruction) -> (i64, i32) {
     }
 }
 
-/// Rows in ascending order, without those that say nothing new.
+/// Rows in ascending order, without redundant ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
+    /// Adds a row, unless the previous one also holds for it. A row at the address of the previous
+    /// one replaces that.
     pub fn push(&mut self, row: Row) {
         if self.0.last().is_some_and(|last| last.at == row.at) {
             self.0.pop();
         }
-        if self.0.last().is_none_or(|last| !last.goes_on(&row)) {
+        if self.0.last().is_none_or(|last| !last.continues_as(&row)) {
             self.0.push(row);
         }
     }
 
-    /// Code that shares the stack pointer with one original instruction, but for what it pushes.
+    /// Adds the rows of a tag, which all stand for one original instruction.
     pub fn push_tag(&mut self, at: u64, origin: u64, lowered: &[(u32, u32, u8)]) {
         let origin = Origin::At(origin);
         self.push(Row { at, origin, lowered: 0 });
@@ -111,7 +118,7 @@ impl Rows {
         }
     }
 
-    /// The code that tags share.
+    /// Adds the rows of the code that tags share.
     pub fn push_shared(&mut self, at: u64, code: &[u8]) {
         self.push(Row { at, origin: Origin::Shared(0), lowered: 0 });
         for (offset, lowered, saved) in self::lowered(code) {
@@ -120,14 +127,17 @@ impl Rows {
         }
     }
 
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Removes all but the first rows.
     pub fn truncate(&mut self, rows: usize) {
         self.0.truncate(rows);
     }
 
+    /// All rows, by address.
     pub fn as_slice(&self) -> &[Row] {
         &self.0
     }

@@ -1,137 +1,139 @@
-//! Places in a program to the code that says they were reached.
+//! Generates the code of tags.
 //!
 //! | sink | a tag | what it needs |
 //! |---|---|---|
 //! | count | `inc qword gs:[8 * function]` | flags |
-//! | log | reserves a place in the thread's chunk, writes a record there | flags, 24 bytes below `rsp`, given back |
+//! | log | reserves a place in the thread's chunk, writes a record there | flags; 24 bytes below `rsp`; registers, which it restores |
 //! | card | `mov dword gs:[64 * event], word` | nothing |
 //!
-//! A record's place is read, and then reserved by an addition: `xadd` does both, and takes more than twice as long
-//! from one to the next. No other thread uses the slot. A signal handler that is tagged too comes before that or after
-//! the record is written: who traces the thread sees to it ([`super::unfinished`]). If nobody does any more, nobody
-//! reads records, and a place that is taken twice is a place still. The word, written last, says that the record is
-//! there. Registers are saved below `rsp` without moving it: the kernel leaves 128 bytes there to the function it
-//! interrupts (psABI, 3.2.2).
+//! A record's place is read, and then reserved by an addition. `xadd` would do both, but takes more
+//! than twice as long from one tag to the next. No other thread uses the slot. The tags of a signal
+//! handler must run before the read or after the record is written; the tracer of the thread
+//! ensures this ([`super::unfinished_tag`]). Without a tracer nobody reads the records, and a place
+//! that is used twice does no harm. The event word is written last and marks the record as
+//! complete. Registers are saved below `rsp` without moving it: the kernel leaves the 128 bytes of
+//! the red zone to an interrupted function (psABI, 3.2.2).
 //!
-//! Where the place is none, because the chunk is full, the tag jumps to [`super::switch`] through a few
-//! instructions of its own, the cold ones, which tell it where to go on. They are all at the start of the
-//! stubs, behind what they share, so that what runs often lies together. Nothing here is called.
+//! If the chunk is full, the tag jumps to its cold instructions, which pass its address to
+//! `chunk_switch`. The cold instructions of all tags are at the start of the stubs, after
+//! the shared code, so that frequently executed code is contiguous. Nothing here is called.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use super::layout::{LogShape, slot};
-use super::{StubError, gate, rows, switch};
+use super::{StubError, breakpoint, chunk_switch, rows};
 
-/// Most bytes of a tag's code together with its cold instructions: of a log, and of other sinks.
+/// Largest size of a tag's code together with its cold instructions: of a log, and of other sinks,
+/// in bytes.
 pub(super) const LOG_BYTES: usize = 128;
 const SMALL_BYTES: usize = 48;
 const COLD_BYTES: usize = 12;
 /// Bytes below `rsp` that a function may use without moving it.
 const RED_ZONE_BYTES: i32 = 128;
-/// How far ahead of a record memory is asked for that another processor has emptied, in bytes.
+/// How far ahead of a record memory is prefetched that another processor has emptied, in bytes.
 const AHEAD: i32 = 512;
-/// Bytes between the events of a card's window: it sees whole cache lines.
+/// Distance between the events of a card's window, in bytes: the card sees whole cache lines.
 pub const CARD_STRIDE: u64 = 64;
 
 /// What a tag does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// Counts entries, for each thread by itself.
+    /// Counts entries, separately for each thread.
     Count,
-    /// Nothing: the cost of the jumps.
+    /// Does nothing: for measuring the cost of the jumps.
     None,
-    /// Writes a record to memory of the thread.
+    /// Writes a record to the thread's memory.
     Log(LogShape),
-    /// Writes to an address of its own, which the card sees.
+    /// Writes to an address for each event, which the card observes.
     Card,
-    /// Waits until the controller has seen it ([`super::gate`]).
-    Gate {
-        /// Where the process has the shared memory.
+    /// Waits until the controller has seen the thread (module `breakpoint`).
+    Breakpoint {
+        /// Address of the shared memory in the process.
         shared: u64,
     },
-    /// Nothing: the function is changed for what it looks up ([`super::lookup`]).
+    /// Does nothing: the function is changed to search unwind tables ([`super::lookup`]).
     Lookup,
 }
 
 impl Sink {
-    /// Most bytes of a tag's code.
+    /// Largest size of a tag's code, in bytes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Sink::None | Sink::Lookup => 0,
             Sink::Count | Sink::Card => SMALL_BYTES,
-            Sink::Gate { .. } => gate::BYTES,
+            Sink::Breakpoint { .. } => breakpoint::BYTES,
             Sink::Log(_) => LOG_BYTES,
         }
     }
 
-    /// Whether exits matter.
+    /// Whether exit sites are tagged.
     pub fn exits(self) -> bool {
-        !matches!(self, Sink::Count | Sink::Gate { .. } | Sink::Lookup)
+        !matches!(self, Sink::Count | Sink::Breakpoint { .. } | Sink::Lookup)
     }
 }
 
-/// Where a tag is to be.
+/// A place where a tag is inserted, and what is live there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagPlace {
-    /// Which: twice the number of the function or block, 1 more for an exit.
+    /// Event number: twice the number of the function or block, plus 1 for an exit.
     pub event: u32,
-    /// The function may have something below its stack pointer.
+    /// Whether the function may use its red zone there.
     pub red_zone: bool,
-    /// It may have something in its flags.
+    /// Whether flags may be live there.
     pub flags: bool,
 }
 
 impl TagPlace {
-    /// A function's first instruction: neither flags nor what is below the stack pointer mean anything.
+    /// A function's first instruction: neither flags nor the red zone are live.
     pub fn entry(number: u32) -> Self {
         TagPlace { event: 2 * number, red_zone: false, flags: false }
     }
 
-    /// Just before a function returns, or jumps to another or to itself.
+    /// Before a function returns, or jumps to another one or to its own start.
     pub fn exit(number: u32) -> Self {
         TagPlace { event: 2 * number + 1, red_zone: false, flags: false }
     }
 
-    /// The same where the function's first instruction is the head of a loop too, whose turns may keep something
-    /// below the stack pointer, and in flags if it is said so.
+    /// The same place where the function's first instruction is also the head of a loop. The loop
+    /// may use the red zone, and flags if `flags` is set.
     pub fn in_loop(self, flags: bool) -> Self {
         TagPlace { red_zone: true, flags, ..self }
     }
 
-    /// A head of a block, within a function. `flags`: whether they may mean something there.
+    /// The head of a block within a function. `flags`: whether flags may be live there.
     pub fn block(number: u32, flags: bool) -> Self {
         TagPlace { event: 2 * number, red_zone: true, flags }
     }
 
-    /// Whether something is left there, not entered.
+    /// Whether the event is an exit.
     fn is_exit(&self) -> bool {
         self.event & 1 != 0
     }
 
-    /// One of each form.
+    /// One place of each form, that is, of each combination of red zone and flags.
     fn all() -> [TagPlace; 4] {
         let kinds = [(false, false), (true, false), (false, true), (true, true)];
         kinds.map(|(red_zone, flags)| TagPlace { event: 0, red_zone, flags })
     }
 
-    /// Bytes by which a tag has lowered the stack pointer where it goes to its cold instructions.
+    /// Bytes by which a tag lowers the stack pointer before it jumps to its cold instructions.
     pub(super) fn below(&self) -> u32 {
         u32::from(self.flags) * 8 + u32::from(self.red_zone) * RED_ZONE_BYTES as u32
     }
 
-    /// Which of [`TagPlace::all`].
+    /// Number of the form, an index into [`TagPlace::all`].
     fn form(&self) -> usize {
         usize::from(self.red_zone) + 2 * usize::from(self.flags)
     }
 
-    /// What is written for it: never 0.
+    /// Event word that the tag writes: never 0.
     pub fn word(&self) -> u32 {
         1 + self.event
     }
 }
 
-/// The code of tags, which share some.
+/// Generator of tags. Tags of a log share some code.
 #[derive(Clone, Debug)]
 pub struct Tags {
     sink: Sink,
@@ -139,20 +141,20 @@ pub struct Tags {
     shared: Vec<u8>,
     cold: Vec<u8>,
     at_most: usize,
-    /// Of a log's tags: at places with and without a red zone, with and without flags.
+    /// Code of a log's tags, one for each form.
     forms: Vec<Form>,
-    /// Where tags of each form lower the stack pointer ([`rows::lowered`]).
+    /// Changes of the stack pointer in tags of each form ([`rows::lowered`]).
     lowered: Vec<Vec<(u32, u32, u8)>>,
 }
 
 impl Tags {
-    /// None yet, and at most so many. `start`: where the code they share will be.
+    /// Makes a generator for at most `at_most` tags. `start`: address of the shared code.
     ///
     /// # Errors
-    /// [`StubError`] if it cannot be encoded.
+    /// [`StubError`] if the code cannot be encoded.
     pub fn new(sink: Sink, start: u64, at_most: usize) -> Result<Self, StubError> {
         let shared = match sink {
-            Sink::Log(shape) => switch::code(&shape, start).map_err(failed(start))?,
+            Sink::Log(shape) => chunk_switch::code(&shape, start).map_err(failed(start))?,
             _ => Vec::new(),
         };
         let at_most = if matches!(sink, Sink::Log(_)) { at_most } else { 0 };
@@ -172,28 +174,28 @@ impl Tags {
         Ok(tags)
     }
 
-    /// The code that they share.
+    /// The code that tags share.
     pub(super) fn shared(&self) -> &[u8] {
         &self.shared
     }
 
-    /// Where the cold instructions of the next tag will be, if tags have such.
+    /// Address of the next tag's cold instructions; `None` if tags have none.
     pub(super) fn next_cold(&self) -> Option<u64> {
         let at = (self.shared.len() + self.cold.len()) as u64;
         (!self.forms.is_empty()).then(|| self.start.wrapping_add(at))
     }
 
-    /// Where a tag's code lowers the stack pointer.
+    /// Changes of the stack pointer in a tag.
     pub(super) fn lowered(&self, place: &TagPlace) -> &[(u32, u32, u8)] {
         &self.lowered[place.form()]
     }
 
-    /// Bytes of what they share, with room for all.
+    /// Bytes of the shared code, with space for all cold instructions.
     pub fn prelude_bytes(&self) -> usize {
         self.shared.len() + COLD_BYTES * self.at_most
     }
 
-    /// What they share: to be at the start when all tags are made.
+    /// The shared code and all cold instructions, to be placed at the start when all tags are made.
     pub fn prelude(&self) -> Vec<u8> {
         let mut code = [&self.shared[..], &self.cold].concat();
         code.resize(self.prelude_bytes(), 0xcc);
@@ -203,7 +205,7 @@ impl Tags {
     /// Bytes of a tag's code.
     ///
     /// # Errors
-    /// [`StubError`] if it cannot be encoded.
+    /// [`StubError`] if the code cannot be encoded.
     pub fn bytes(&self, place: &TagPlace) -> Result<usize, StubError> {
         match self.forms.get(place.form()) {
             Some(form) => Ok(form.bytes.len()),
@@ -211,10 +213,10 @@ impl Tags {
         }
     }
 
-    /// The code of one more, to be at this address. What follows it runs next.
+    /// Generates one more tag at an address. The code that follows it runs next.
     ///
     /// # Errors
-    /// [`StubError`] if it cannot be encoded; nothing was added.
+    /// [`StubError`] if the code cannot be encoded; the generator is unchanged then.
     pub fn code(&mut self, place: &TagPlace, at: u64) -> Result<Vec<u8>, StubError> {
         match self.forms.get(place.form()).cloned() {
             Some(form) => Ok(self.log(form, place, at)),
@@ -222,29 +224,30 @@ impl Tags {
         }
     }
 
-    /// The code of a tag that shares nothing with others: of any sink but a log.
+    /// Generates a tag that shares nothing with others: of any sink but a log.
     fn small(&self, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
         match self.sink {
-            Sink::Count | Sink::Gate { .. } if place.is_exit() => Ok(Vec::new()),
+            Sink::Count | Sink::Breakpoint { .. } if place.is_exit() => Ok(Vec::new()),
             Sink::Count => count(place, at),
-            Sink::Gate { shared } => gate::code(shared, at),
+            Sink::Breakpoint { shared } => breakpoint::code(shared, at),
             Sink::Card => card(place, at),
             Sink::None | Sink::Lookup | Sink::Log(_) => Ok(Vec::new()),
         }
     }
 
+    /// Completes the code of a log's tag, and adds its cold instructions.
     fn log(&mut self, form: Form, place: &TagPlace, at: u64) -> Vec<u8> {
         let mut code = form.bytes;
         let cold = self.start.wrapping_add((self.shared.len() + self.cold.len()) as u64);
-        let behind = at.wrapping_add(form.branch as u64 + 4);
-        let to_cold = cold.wrapping_sub(behind) as u32;
+        let after = at.wrapping_add(form.branch as u64 + 4);
+        let to_cold = cold.wrapping_sub(after) as u32;
         code[form.branch..form.branch + 4].copy_from_slice(&to_cold.to_le_bytes());
         code[form.word..form.word + 4].copy_from_slice(&place.word().to_le_bytes());
-        let again = at.wrapping_add(form.again as u64);
-        let to_again = again.wrapping_sub(cold.wrapping_add(LOAD.len() as u64 + 4)) as u32;
+        let retry = at.wrapping_add(form.retry as u64);
+        let to_retry = retry.wrapping_sub(cold.wrapping_add(LOAD.len() as u64 + 4)) as u32;
         let to_shared = self.start.wrapping_sub(cold.wrapping_add(COLD_BYTES as u64)) as u32;
         self.cold.extend(LOAD);
-        self.cold.extend(to_again.to_le_bytes());
+        self.cold.extend(to_retry.to_le_bytes());
         self.cold.push(JUMP);
         self.cold.extend(to_shared.to_le_bytes());
         code
@@ -258,34 +261,36 @@ const JUMP: u8 = 0xe9;
 const BRANCH: [u8; 2] = [0x0f, 0x84];
 /// An address that no short branch reaches.
 const FAR: u64 = 1 << 30;
-/// Stands for any word while the place of it is looked for.
+/// Placeholder of the event word, by which its position is found.
 const WORD: u32 = 0x5a3c_96e7;
 
-/// The code of a tag of a log, and where in it what depends on the place is.
+/// Code of a log's tag, and the offsets of what depends on the place.
 #[derive(Clone, Debug)]
 struct Form {
+    /// All bytes of the code.
     bytes: Vec<u8>,
-    /// The distance to the cold instructions.
+    /// Offset of the distance to the cold instructions.
     branch: usize,
+    /// Offset of the event word.
     word: usize,
-    /// Where it begins once more.
-    again: usize,
+    /// Offset at which the tag tries again.
+    retry: usize,
 }
 
 impl Form {
-    /// Of all kinds of places.
+    /// Generates the code of all forms.
     fn all(shape: &LogShape) -> Result<Vec<Form>, IcedError> {
-        TagPlace::all().iter().map(|place| Form::of(shape, place)).collect()
+        TagPlace::all().iter().map(|place| Form::new(shape, place)).collect()
     }
 
-    fn of(shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
+    fn new(shape: &LogShape, place: &TagPlace) -> Result<Form, IcedError> {
         let saved = save(place, 0)?;
-        let again = saved.len();
+        let retry = saved.len();
         let bytes = [saved, record(shape, place, WORD)?].concat();
         let find = |wanted: &[u8]| bytes.windows(wanted.len()).position(|found| found == wanted);
         let branch = find(&BRANCH).map_or(0, |at| at + BRANCH.len());
         let word = find(&WORD.to_le_bytes()).unwrap_or(0);
-        Ok(Form { bytes, branch, word, again })
+        Ok(Form { bytes, branch, word, retry })
     }
 }
 
@@ -293,7 +298,7 @@ fn failed(at: u64) -> impl Fn(IcedError) -> StubError {
     move |error| StubError { at, reason: error.to_string() }
 }
 
-/// Makes room on the stack and for flags where something may be.
+/// Saves the red zone and flags where they may be live.
 fn enter(asm: &mut CodeAssembler, place: &TagPlace) -> Result<(), IcedError> {
     if place.red_zone {
         asm.lea(rsp, ptr(rsp - RED_ZONE_BYTES))?;
@@ -314,11 +319,11 @@ fn leave(asm: &mut CodeAssembler, place: &TagPlace) -> Result<(), IcedError> {
     Ok(())
 }
 
-/// `inc qword gs:[disp32]`: made by hand, since there are many.
+/// `inc qword gs:[disp32]`, encoded by hand, because there are many.
 const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
 
 fn count(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
-    // Nothing is written below the stack pointer.
+    // This tag writes nothing below the stack pointer.
     if !place.flags {
         let counter = 8 * (place.event / 2);
         return Ok([&COUNT[..], &counter.to_le_bytes()].concat());
@@ -336,7 +341,7 @@ fn card(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.assemble(at)
 }
 
-/// What is done once, whether or not a place is found at once.
+/// Generates the part of a tag that runs once, however often the tag tries to reserve a place.
 fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     enter(&mut asm, place)?;
@@ -344,7 +349,8 @@ fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.assemble(at)
 }
 
-/// Reserves a place, or goes to the cold instructions, which are far; writes the record.
+/// Generates the part of a tag that reserves a place, or jumps to the cold instructions, and writes
+/// the record.
 fn record(shape: &LogShape, place: &TagPlace, word: u32) -> Result<Vec<u8>, IcedError> {
     let below = place.below() as i32;
     let mut asm = CodeAssembler::new(64)?;

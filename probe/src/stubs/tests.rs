@@ -1,4 +1,4 @@
-//! Tags that run in this process: in memory of ours, with `gs` set for the thread that tries them.
+//! Runs tags in this process, with `gs` of the thread set to memory of the test.
 
 mod blocks;
 
@@ -15,7 +15,7 @@ const CODE_BYTES: usize = 1 << 17;
 const BUFFER: LogShape =
     LogShape { is_timed: true, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Drop };
 
-/// Memory for a header, a slot and code. `gs` of the thread is the slot.
+/// Memory for code, a header and a slot. `gs` of the thread is the slot's address.
 struct Bench {
     start: *mut u8,
     shape: LogShape,
@@ -24,7 +24,7 @@ struct Bench {
 impl Bench {
     fn new(shape: LogShape) -> Self {
         let bytes = Self::bytes(&shape);
-        // SAFETY: the kernel chooses an address where nothing is.
+        // SAFETY: the kernel chooses an address at which nothing is mapped.
         let start = unsafe {
             let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     fn word(&self, address: u64) -> &AtomicU32 {
-        // SAFETY: within our memory, aligned; whoever else writes it is this thread.
+        // SAFETY: within our memory, aligned; only this thread writes to it.
         unsafe { AtomicU32::from_ptr(address as *mut u32) }
     }
 
@@ -83,7 +83,7 @@ impl Bench {
         self.long(self.slot() + slot::POINTER).load(Ordering::SeqCst)
     }
 
-    /// Puts a tag, followed by a return, into memory; calls it so often.
+    /// Puts a tag and a return instruction into memory, and calls it a number of times.
     fn run(&self, place: TagPlace, times: usize) {
         let mut tags = Tags::new(Sink::Log(self.shape), self.code(), 1).unwrap();
         let at = self.code() + (tags.prelude_bytes() as u64).next_multiple_of(16);
@@ -104,7 +104,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // SAFETY: nothing of it is used any more, least of all by gs.
+        // SAFETY: nothing of the memory is used any longer, not by gs either.
         unsafe {
             libc::syscall(libc::SYS_arch_prctl, 0x1001, 0);
             libc::munmap(self.start.cast(), Self::bytes(&self.shape));
@@ -112,16 +112,17 @@ impl Drop for Bench {
     }
 }
 
-/// Calls code which is to leave registers as they are, and flags and the red zone if it says so.
+/// Calls code and checks that it keeps registers, and flags and the red zone if the place requires
+/// it.
 fn checked_call(at: u64, place: TagPlace) {
     let registers: [u64; 6] = [1, 2, 3, 4, 5, 6].map(|n| n * 0x1111_1111_1111_1111);
     let [mut r0, mut r1, mut r2, mut r3, mut r4, mut r5] = registers;
     let (carry, below): (u64, u64);
-    // SAFETY: the code returns, and touches the stack only where we have made room.
+    // SAFETY: the code returns, and touches the stack only in the reserved space.
     unsafe {
         std::arch::asm!(
             "lea rsp, [rsp-1024]",
-            "mov qword ptr [rsp-16], 77", // behind the return address, in what may be a red zone
+            "mov qword ptr [rsp-16], 77", // below the return address, in the red zone
             "stc",
             "call {at}",
             "setc byte ptr [rsp]",
@@ -146,7 +147,7 @@ fn places() -> impl Iterator<Item = TagPlace> {
 }
 
 #[test]
-fn a_record_has_time_stack_pointer_and_word() {
+fn a_record_contains_time_stack_pointer_and_word() {
     for place in places() {
         let bench = Bench::new(BUFFER);
         bench.run(place, 2);
@@ -165,7 +166,7 @@ fn a_record_has_time_stack_pointer_and_word() {
 }
 
 #[test]
-fn all_kinds_of_places_say_the_same_stack_pointer() {
+fn records_of_all_forms_contain_the_same_stack_pointer() {
     for is_timed in [true, false] {
         let shape = LogShape { is_timed, ..BUFFER };
         let bench = Bench::new(shape);
@@ -191,7 +192,7 @@ fn a_full_chunk_is_handed_over_and_the_next_one_taken() {
 }
 
 #[test]
-fn what_finds_no_chunk_is_dropped_and_counted_until_there_is_one() {
+fn records_without_a_free_chunk_are_dropped_and_counted() {
     let bench = Bench::new(BUFFER);
     let capacity = BUFFER.capacity() as usize;
     bench.run(TagPlace::exit(20), 4 * capacity + 1);
@@ -208,12 +209,12 @@ fn what_finds_no_chunk_is_dropped_and_counted_until_there_is_one() {
 }
 
 #[test]
-fn nobody_waits_for_the_dead() {
+fn threads_do_not_wait_for_a_dead_controller() {
     let bench = Bench::new(LogShape { when_full: WhenFull::Wait, ..BUFFER });
     let dead = || bench.word(bench.header() + header::DEAD).load(Ordering::SeqCst);
     bench.run(TagPlace::entry(20), 2 * BUFFER.capacity() as usize);
     assert_eq!(dead(), 0);
-    // Here it waits until the heart has stood still for long enough; after that no more.
+    // The first wait lasts until the liveness counter counts as stopped; later ones return at once.
     bench.run(TagPlace::entry(20), 20 * BUFFER.capacity() as usize);
     assert_eq!(dead(), 1);
 }

@@ -8,27 +8,27 @@
 use super::{Origin, Row};
 use crate::stubs::SHARED_SAVED;
 
-/// `.eh_frame_hdr` without its table, CIE, and the end.
+/// Bytes of the `.eh_frame_hdr` without its table, the CIE and the terminator.
 pub(super) const FIXED_BYTES: usize = HEADER_BYTES + 64;
-/// Most bytes of an FDE without its rows, with its entry of the header's table.
+/// Most bytes of an FDE without its rows, with its entry in the header's table.
 pub(super) const FDE_BYTES: usize = 48;
-/// Most bytes of a row: an advance, an offset of the CFA, an expression with an address.
+/// Most bytes of a row: an advance, a CFA offset, an expression with an address.
 pub(super) const ROW_BYTES: usize = 5 + 6 + 13;
 const HEADER_BYTES: usize = 12;
-/// Where in the header the distance to `.eh_frame` is, from that place on.
+/// Offset in the header of the distance to `.eh_frame`, which starts from that field.
 pub(super) const TABLE_AT: usize = 4;
-/// Where in a CIE the encoding of addresses is, and where in an FDE behind its addresses the rest is; both behind
-/// their lengths.
+/// Offset of the pointer encoding in a CIE, and of the content after the addresses in an FDE; both
+/// from the end of the length field.
 pub(super) const CIE_ENCODING_AT: usize = 13;
 pub(super) const FDE_ROWS_AT: usize = 12;
 const ENTRY_BYTES: usize = 8;
 
-/// Encodings: signed 32 bits from the place of the value, from the header; unsigned 32 bits.
+/// Pointer encodings: signed 32 bits from the field itself, and from the header; unsigned 32 bits.
 const PC_RELATIVE: u8 = 0x1b;
 const HEADER_RELATIVE: u8 = 0x3b;
 const UNSIGNED: u8 = 0x03;
 
-/// Instructions of call frames.
+/// Call frame instructions.
 const ADVANCE: u8 = 0x40;
 const ADVANCE_1: u8 = 0x02;
 const ADVANCE_2: u8 = 0x03;
@@ -40,31 +40,32 @@ const CFA: u8 = 0x0c;
 const CFA_OFFSET: u8 = 0x0e;
 const VALUE_OFFSET: u8 = 0x14;
 const VALUE_EXPRESSION: u8 = 0x16;
-/// Operations of expressions: an address; the return address' register plus a number.
+/// Expression operations: an address; the return address register plus a number.
 const ADDRESS: u8 = 0x03;
 const PLUS_RETURN_ADDRESS: u8 = 0x70 + RETURN_ADDRESS;
 
-/// Registers as DWARF numbers them (psABI, figure 3.36).
+/// DWARF register numbers (psABI, figure 3.36).
 const RSP: u8 = 7;
 const R11: u8 = 11;
 const RETURN_ADDRESS: u8 = 16;
-/// From the stack pointer to the CFA.
+/// Distance of the CFA above the stack pointer, in bytes.
 const CFA_ABOVE: u32 = 8;
 
+/// Encodes one table.
 pub(super) struct Encoder {
     at: u64,
-    /// Header, then `.eh_frame`.
+    /// The header, then `.eh_frame`.
     bytes: Vec<u8>,
     cie: usize,
     fdes: usize,
 }
 
 impl Encoder {
-    /// `at`: address of the header; `fdes`: how many there will be.
+    /// Begins a table. `at`: address of the header; `fdes`: number of FDEs.
     pub fn new(at: u64, fdes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES + ENTRY_BYTES * fdes];
         bytes[..4].copy_from_slice(&[1, PC_RELATIVE, UNSIGNED, HEADER_RELATIVE]);
-        // Both begin at multiples of 4.
+        // Both fields begin at multiples of 4.
         let distance = (bytes.len() - 4) as u32;
         bytes[4..8].copy_from_slice(&distance.to_le_bytes());
         bytes[8..12].copy_from_slice(&(fdes as u32).to_le_bytes());
@@ -76,14 +77,15 @@ impl Encoder {
     fn cie(&mut self) {
         let start = self.begin();
         self.bytes.extend(0u32.to_le_bytes());
-        // Version; augmentation; units of code and data: 1 and -8; return address; bytes and encoding.
+        // Version; augmentation; code and data alignment factors 1 and -8; return address register;
+        // augmentation data.
         self.bytes.extend([1, b'z', b'R', b'S', 0, 1, 0x78, RETURN_ADDRESS, 1, PC_RELATIVE]);
         self.bytes.extend([CFA, RSP, CFA_ABOVE as u8]);
         self.bytes.extend([VALUE_OFFSET, RSP, 1]);
         self.end(start);
     }
 
-    /// Leaves room for a length.
+    /// Reserves the length field of an entry.
     fn begin(&mut self) -> usize {
         self.bytes.extend([0; 4]);
         self.bytes.len()
@@ -95,7 +97,7 @@ impl Encoder {
         self.bytes[start - 4..start].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Adds the FDE of some rows, which end before `end`.
+    /// Adds the FDE of some rows, whose code ends at `end`.
     pub fn fde(&mut self, rows: &[Row], end: u64, bias: u64) -> Option<()> {
         let first = rows.first()?.at;
         let place = self.at.wrapping_add(self.bytes.len() as u64);
@@ -129,7 +131,9 @@ impl Encoder {
             self.bytes.push(CFA_OFFSET);
             self.unsigned(row.lowered + CFA_ABOVE);
         }
-        if before.is_some_and(|before| before.goes_on(&Row { lowered: before.lowered, ..*row })) {
+        if before
+            .is_some_and(|before| before.continues_as(&Row { lowered: before.lowered, ..*row }))
+        {
             return Some(());
         }
         match row.origin {
@@ -139,7 +143,7 @@ impl Encoder {
             }
             Origin::Copy(old) => {
                 let mut expression = Vec::with_capacity(8);
-                // Addresses of both are moved alike.
+                // The load bias applies to both addresses.
                 signed(&mut expression, old.wrapping_sub(row.at).cast_signed());
                 let length = expression.len() as u8 + 1;
                 self.bytes.extend([VALUE_EXPRESSION, RETURN_ADDRESS, length, PLUS_RETURN_ADDRESS]);
@@ -153,7 +157,7 @@ impl Encoder {
         Some(())
     }
 
-    /// Registers that the shared code has saved, and no longer.
+    /// Describes the registers that the shared code has saved, or restored since the last row.
     fn shared(&mut self, before: Option<Origin>, saved: usize) {
         let already = match before {
             Some(Origin::Shared(already)) => usize::from(already),
@@ -200,7 +204,7 @@ impl Encoder {
         self.bytes.push(value as u8);
     }
 
-    /// The table; `None` if an FDE is missing.
+    /// The complete table; `None` if an FDE is missing.
     pub fn finish(mut self) -> Option<Vec<u8>> {
         let fdes = (self.cie - HEADER_BYTES) / ENTRY_BYTES;
         self.bytes.extend([0; 4]);
@@ -208,12 +212,12 @@ impl Encoder {
     }
 }
 
-/// From one address to another in 32 bits.
+/// The distance between two addresses as a signed 32-bit number; `None` if it is greater.
 fn distance(to: u64, from: u64) -> Option<[u8; 4]> {
     i32::try_from(to.wrapping_sub(from).cast_signed()).ok().map(i32::to_le_bytes)
 }
 
-/// SLEB128.
+/// Encodes a number as SLEB128.
 fn signed(bytes: &mut Vec<u8>, mut value: i64) {
     loop {
         let low = value as u8 & 0x7f;

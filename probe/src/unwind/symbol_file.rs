@@ -1,11 +1,12 @@
-//! Writes an ELF file with symbols and unwind tables of code that is in memory only.
+//! Writes an ELF file with symbols and unwind tables for code that exists only in memory.
 //!
 //! ```text
 //! header | .eh_frame | .symtab | .strtab | .shstrtab | section headers
 //! ```
 //!
-//! Each piece of code has a section without bytes at its address. Unwind tables of all pieces become one section: a
-//! distance of 32 bits does not reach from one to all of them, so addresses in it are whole.
+//! Each piece of code has a section without content at its address. The unwind tables of all pieces
+//! become one section. Its addresses are absolute, because a 32-bit distance does not reach from
+//! the section to all pieces.
 
 use std::ops::Range;
 
@@ -23,10 +24,10 @@ use super::encoder::{CIE_ENCODING_AT, FDE_ROWS_AT, TABLE_AT};
 const ENDIAN: LittleEndian = LittleEndian;
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
 const SYMBOL_BYTES: usize = size_of::<Sym64<LittleEndian>>();
-/// Whole addresses (`DW_EH_PE_absptr`).
+/// Pointer encoding of absolute addresses (`DW_EH_PE_absptr`).
 const ABSOLUTE: u8 = 0;
 
-/// Symbols and tables of some code.
+/// Symbols and unwind tables of some code, to be written to an ELF file.
 #[derive(Debug, Default)]
 pub struct SymbolFile {
     code: Vec<Range<u64>>,
@@ -35,8 +36,8 @@ pub struct SymbolFile {
     frames: Vec<u8>,
 }
 
-/// Turns the `.eh_frame` behind an `.eh_frame_hdr` at an address, as [`super::table`] makes both, to one that may lie
-/// anywhere. `None` if it is damaged.
+/// Converts the `.eh_frame` after an `.eh_frame_hdr` at an address, both made by [`super::table`],
+/// to absolute addresses. `None` if it is damaged.
 pub fn frames(table: &[u8], at: u64) -> Option<Vec<u8>> {
     let word = |at: usize| table.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let mut next = TABLE_AT.checked_add(word(TABLE_AT)? as usize)?;
@@ -52,7 +53,7 @@ pub fn frames(table: &[u8], at: u64) -> Option<Vec<u8>> {
         if word(start)? == 0 {
             let mut cie = entry.to_vec();
             *cie.get_mut(CIE_ENCODING_AT)? = ABSOLUTE;
-            // The only CIE comes first.
+            // The only CIE is the first entry.
             all.extend((length as u32).to_le_bytes());
             all.extend(cie);
             continue;
@@ -71,14 +72,14 @@ pub fn frames(table: &[u8], at: u64) -> Option<Vec<u8>> {
 }
 
 impl SymbolFile {
-    /// Adds some code, with its symbols and what [`frames`] made of its table.
+    /// Adds a piece of code with its symbols, and its unwind table as converted by [`frames`].
     pub fn add<'a>(
         &mut self,
         code: Range<u64>,
         symbols: impl Iterator<Item = (Range<u64>, &'a str)>,
         frames: &[u8],
     ) {
-        // Behind the section that is none.
+        // Section 0 is the null section.
         let section = u16::try_from(self.code.len() + 1).unwrap_or(SHN_ABS);
         for (range, name) in symbols {
             let symbol = Sym64 {
@@ -93,11 +94,11 @@ impl SymbolFile {
             self.names.extend(name.bytes().filter(|byte| *byte != 0).chain([0]));
         }
         self.code.push(code);
-        // Each FDE says how far before it its CIE is, which is moved alike.
+        // An FDE contains the distance to its CIE, which is moved by the same amount.
         self.frames.extend(frames);
     }
 
-    /// The file.
+    /// Encodes the file.
     pub fn finish(self) -> Vec<u8> {
         let SymbolFile { code, symbols, names, mut frames } = self;
         frames.extend([0; 4]);
@@ -166,7 +167,8 @@ fn section(kind: u32, name: u32) -> SectionHeader64<LittleEndian> {
     }
 }
 
-/// `sections_at`: where in the file the headers of sections are; the last section has their names.
+/// `sections_at`: file offset of the section headers; the last section contains the sections'
+/// names.
 fn file_header(sections_at: u64, sections: u16) -> FileHeader64<LittleEndian> {
     let (short, long) = (U16::new(ENDIAN, 0), U64::new(ENDIAN, 0));
     FileHeader64 {

@@ -1,5 +1,5 @@
-//! Unwind tables as gimli reads them, against what stubs do: each instruction is run on until it is where an original
-//! one is about to run.
+//! Compares unwind tables, as gimli reads them, with the behaviour of stubs: from each instruction
+//! of a stub, execution is modelled up to the next original instruction.
 
 mod model;
 mod programs;
@@ -9,7 +9,7 @@ use gimli::{
     UnwindContext, UnwindSection,
 };
 
-use super::{Place, frames, room, table};
+use super::{TablePlacement, frames, max_table_bytes, table};
 use crate::elf::Image;
 use crate::stubs::{Changes, Stubs};
 use model::Model;
@@ -18,26 +18,26 @@ type Reader<'a> = gimli::EndianSlice<'a, LittleEndian>;
 
 const RSP: Register = Register(7);
 const RETURN_ADDRESS: Register = Register(16);
-/// Registers that functions keep for their callers: number in DWARF, and in [`model`].
+/// Registers that functions preserve, by their DWARF numbers.
 const KEPT: [u16; 6] = [3, 6, 12, 13, 14, 15];
-/// Where tables are, from the stubs.
+/// Distance of the tables from the stubs, in bytes.
 const DISTANCE: u64 = 1 << 24;
 
-/// A table in memory.
+/// An encoded table.
 struct Table {
     bytes: Vec<u8>,
     bases: BaseAddresses,
     frame_at: usize,
 }
 
-/// What a table says of an address.
+/// The unwind information for an address.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// The original instruction's address, or where it is found.
+    /// Address of the original instruction, or the place where it is stored.
     pc: Pc,
-    /// To be added to the stack pointer.
+    /// Value to be added to the stack pointer.
     rsp: i64,
-    /// Registers that are on the stack, and where from the original stack pointer on.
+    /// Registers on the stack, by DWARF number, and their offsets from the original stack pointer.
     kept: Vec<(u16, i64)>,
 }
 
@@ -45,7 +45,7 @@ struct Found {
 enum Pc {
     Is(u64),
     InR11,
-    /// On the stack, from the original stack pointer on.
+    /// On the stack, at this offset from the original stack pointer.
     At(i64),
 }
 
@@ -53,8 +53,13 @@ impl Table {
     fn of(stubs: &Stubs, bias: u64) -> Self {
         let (rows, end) = stubs.rows();
         let at = end.wrapping_add(bias) + DISTANCE;
-        let bytes = table(&rows, Place { at, end, bias }).unwrap();
-        assert!(bytes.len() <= room(&rows), "{} bytes for {} rows", bytes.len(), rows.len());
+        let bytes = table(&rows, TablePlacement { at, end, bias }).unwrap();
+        assert!(
+            bytes.len() <= max_table_bytes(&rows),
+            "{} bytes for {} rows",
+            bytes.len(),
+            rows.len()
+        );
         let to_frame = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
         let frame_at = 4 + to_frame as usize;
         let bases = BaseAddresses::default().set_eh_frame_hdr(at);
@@ -111,7 +116,7 @@ impl Table {
     }
 }
 
-/// Panics unless every address between the two is in one FDE.
+/// Panics unless every address of a range is in exactly one FDE.
 fn covers(frame: &EhFrame<Reader<'_>>, bases: &BaseAddresses, start: u64, end: u64) {
     let mut entries = frame.entries(bases);
     let mut next = start;
@@ -125,8 +130,8 @@ fn covers(frame: &EhFrame<Reader<'_>>, bases: &BaseAddresses, start: u64, end: u
     assert_eq!(next, end);
 }
 
-/// Panics unless the table of some stubs is right at each instruction of theirs that can be reached. How many there
-/// are comes back.
+/// Panics unless the table is right at each instruction of the stubs that can be reached. Returns
+/// the number of these instructions.
 pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: u64) -> usize {
     let table = Table::of(stubs, bias);
     let mut context = UnwindContext::new();

@@ -1,4 +1,4 @@
-//! What a process has that controllers change: it is compared before and after.
+//! Reads the state of a process that controllers change, to compare it before and after.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use hmtt_probe::ptrace::{Mapping, mappings};
 use nix::unistd::Pid;
 
-/// What a controller that has left must not have changed.
+/// State that must be the same after a controller has detached.
 #[derive(PartialEq, Eq)]
 pub struct State {
-    /// Memory whose instructions can be executed, with what it has: that of files to the end of their last page.
+    /// Executable mappings: first address, end, contents to the end of the last page.
     code: Vec<(u64, u64, Vec<u8>)>,
-    /// Memory that is shared with controllers.
+    /// Number of mappings that are shared with controllers.
     shared: usize,
-    /// What its descriptors are of.
+    /// Paths of the open descriptors.
     files: Vec<PathBuf>,
 }
 
 impl State {
-    /// Of a process.
+    /// Reads the state of a process.
     pub fn of(pid: Pid) -> State {
         let mapped = mappings(pid).unwrap();
         let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-        // The kernel's own, which nobody else can read.
+        // Only the process itself can read the kernel's mapping.
         let code =
             mapped.iter().filter(|one| one.executable && one.path != Path::new("[vsyscall]"));
         let code = code.map(|one| {
@@ -39,7 +39,7 @@ impl State {
         State { code, shared: mapped.iter().filter(is_ours).count(), files }
     }
 
-    /// What is different.
+    /// Describes the differences.
     pub fn difference(&self, other: &State) -> String {
         let ranges = |state: &State| -> Vec<String> {
             state.code.iter().map(|(start, end, _)| format!("{start:x}-{end:x}")).collect()

@@ -117,6 +117,6 @@ fn a_program_with_too_many_instructions_is_refused_and_named() {
     let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
     let refused = hmtt_tag(&words).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(errors(&refused).contains("too many to look for"), "{}", errors(&refused));
+    assert!(errors(&refused).contains("too much to search for"), "{}", errors(&refused));
     assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hmtt_probe::control::ThreadCounts;
 use hmtt_probe::fuzzing::Counts;
-use hmtt_probe::fuzzing::{Inherited, SLOTS, Shape};
+use hmtt_probe::fuzzing::{InheritedMemory, SLOTS, SlotLayout};
 use hmtt_probe::stubs::layout::PAGE_BYTES;
 use nix::unistd::Pid;
 
@@ -29,12 +29,12 @@ struct Bench {
 
 pub(super) fn check(mut script: Bytes) {
     let slot_bytes = (FUNCTIONS * COUNTER_BYTES).next_multiple_of(PAGE_BYTES);
-    let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
+    let shape = SlotLayout { slot_bytes, alignment: PAGE_BYTES };
     let (tracee, shared) = Tracee::new(shape, SLOTS);
     let Some(gs) = value(&mut script) else { return };
     // Whatever a child had in `gs`, it gets a slot that there is.
-    let inherited = Inherited { start: tracee.address(0), gs, cookie: 0 };
-    let counts = Counts::over(Arc::new(shared), (gs & 1 == 0).then_some(inherited));
+    let inherited = InheritedMemory { start: tracee.address(0), gs, cookie: 0 };
+    let counts = Counts::from_memory(Arc::new(shared), (gs & 1 == 0).then_some(inherited));
     let (slots, ended) = Default::default();
     let mut bench = Bench { counts, tracee, functions: 0, slots, ended };
     while bench.act(&mut script).is_some() {}
@@ -73,7 +73,7 @@ impl Bench {
         if self.slots.contains_key(&thread) {
             return;
         }
-        let slot = self.counts.slots.hand_out(Pid::from_raw(thread)).expect("there are more");
+        let slot = self.counts.slots.assign(Pid::from_raw(thread)).expect("there are more");
         // The first one is nobody's.
         assert!((1..SLOTS).contains(&slot) && !self.slots.values().any(|one| *one == slot));
         self.slots.insert(thread, slot);
@@ -82,7 +82,7 @@ impl Bench {
     fn leave(&mut self, thread: i32) {
         let Some(slot) = self.slots.remove(&thread) else { return };
         self.ended.push((thread, self.plain(slot)));
-        self.counts.leave(Pid::from_raw(thread));
+        self.counts.remove_thread(Pid::from_raw(thread));
         let at = self.tracee.slot_at(slot);
         let bytes = self.tracee.bytes(at, FUNCTIONS * COUNTER_BYTES);
         assert!(bytes.iter().all(|byte| *byte == 0), "the next thread begins with nothing");

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use hmtt_format::tag_log::{Chunk, Content, Ending, HEADER_BYTES, Header};
 use hmtt_probe::fuzzing::Drain;
 use hmtt_probe::fuzzing::Writer;
-use hmtt_probe::fuzzing::{Shape, Shared};
+use hmtt_probe::fuzzing::{Shared, SlotLayout};
 use hmtt_probe::stubs::layout::{LogShape, WhenFull, chunk, slot};
 
 use super::plain::{Plain, Said, say};
@@ -51,7 +51,7 @@ pub(super) fn check(mut script: Bytes) {
         chunks: 1 << (kind >> 1 & 3),
         when_full: if kind & 8 != 0 { WhenFull::Wait } else { WhenFull::Drop },
     };
-    let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
+    let sizes = SlotLayout { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
     let (tracee, shared) = Tracee::new(sizes, THREADS + 1);
     let log = file();
     let header = Header { is_timed: shape.is_timed, ..Header::default() };

@@ -180,7 +180,7 @@ impl Bench {
         // However often a file is mapped.
         mapped.push(mapped[0].clone());
         mapped.sort_by_key(|one| one.start);
-        let found = Records::of(&self.process, &mapped).expect("it can be read");
+        let found = Records::read(&self.process, &mapped).expect("it can be read");
         let notes = self.notes();
         let mut seen = HashSet::new();
         let is_place = |note: &&[u64; WORDS]| self.is_place(note) && seen.insert(note[0]);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use hmtt_probe::fuzzing::{Shape, Shared};
+use hmtt_probe::fuzzing::{Shared, SlotLayout};
 use hmtt_probe::stubs::layout::{PAGE_BYTES, PATCH_BYTES, header};
 use nix::unistd::Pid;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -31,14 +31,14 @@ pub(super) fn file() -> File {
 
 impl Tracee {
     /// A process with so many slots, and its controller.
-    pub fn new(shape: Shape, slots: u64) -> (Tracee, Shared) {
+    pub fn new(shape: SlotLayout, slots: u64) -> (Tracee, Shared) {
         let before = (2 * PAGE_BYTES).next_multiple_of(shape.alignment);
         let bytes = before + slots * shape.slot_bytes + PAGE_BYTES;
         let file = file();
         file.set_len(bytes).expect("there is memory");
-        let made = Shared::over(&file, bytes, Pid::this(), shape, (NOTES, COOKIE));
+        let made = Shared::from_file(&file, bytes, Pid::this(), shape, (NOTES, COOKIE));
         let mut shared = made.expect("it can be mapped");
-        shared.place(START, shape);
+        shared.set_address(START, shape);
         let mut tracee = Tracee { file, bytes, slots_at: 0, slot_bytes: shape.slot_bytes };
         tracee.slots_at = tracee.long(header::SLOTS_AT);
         assert_eq!(tracee.slots_at, before);

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hmtt_probe::disassembly::Grain;
+use hmtt_probe::disassembly::Granularity;
 use hmtt_probe::elf::{Function, Go, Image, Text};
 use hmtt_probe::fuzzing::GoFunction;
 use hmtt_probe::stubs::Sink;
@@ -48,7 +48,7 @@ pub(super) struct Program {
     pub start: u64,
     pub code: Vec<u8>,
     /// What of functions is seen.
-    grains: u8,
+    granularities: u8,
     /// All instructions of functions, and of parts that lie apart, as far as they can be read.
     pub instructions: BTreeMap<u64, Instruction>,
     /// Functions, and parts, that are not all instructions.
@@ -61,7 +61,7 @@ impl Program {
         let mut script = Bytes::new(bytes);
         let sink = sink(script.byte()?);
         let options = script.byte()?;
-        let grains = script.byte()?;
+        let granularities = script.byte()?;
         let counts = script.byte()?;
         let start = BASES[usize::from(options & 3)];
         let mut places = |count: u8| -> Option<Vec<(u8, u64)>> {
@@ -85,16 +85,26 @@ impl Program {
         let stubs_at = start.wrapping_add_signed(distance);
         let bias = if image.relocatable { BIAS } else { 0 };
         let code = code.to_vec();
-        Some(Program { image, sink, stubs_at, bias, start, code, grains, instructions, unreadable })
+        Some(Program {
+            image,
+            sink,
+            stubs_at,
+            bias,
+            start,
+            code,
+            granularities,
+            instructions,
+            unreadable,
+        })
     }
 
     /// What of a function is seen.
-    pub fn grain(&self, start: u64) -> Grain {
+    pub fn granularity(&self, start: u64) -> Granularity {
         let number = self.image.functions.partition_point(|one| one.start < start);
-        match self.grains >> (2 * (number % 4)) & 3 {
-            1 => Grain::Loops,
-            2 | 3 => Grain::Blocks,
-            _ => Grain::Function,
+        match self.granularities >> (2 * (number % 4)) & 3 {
+            1 => Granularity::Loops,
+            2 | 3 => Granularity::Blocks,
+            _ => Granularity::Function,
         }
     }
 
@@ -115,7 +125,7 @@ fn sink(code: u8) -> Sink {
         1 => Sink::Log(ORDERED),
         2 => Sink::Log(LogShape { is_timed: true, ..ORDERED }),
         3 => Sink::Card,
-        4 => Sink::Gate { shared: SHARED },
+        4 => Sink::Breakpoint { shared: SHARED },
         _ => Sink::None,
     }
 }
@@ -159,7 +169,7 @@ fn point(image: &mut Image, kind: u8, address: u64) {
         }
     };
     match kind % 4 {
-        0 | 1 => insert(&mut image.reached),
+        0 | 1 => insert(&mut image.indirect_targets),
         2 => {
             insert(&mut image.landing_pads);
             let first = image.call_sites.last().map_or(image.entry, |(site, _)| site.end);

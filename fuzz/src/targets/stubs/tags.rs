@@ -51,7 +51,7 @@ impl Tags {
                 });
                 assert!(is_own, "{event:?} of {}", one.number);
                 // What waits goes round within the tag.
-                let waits = matches!(program.sink, Sink::Gate { .. });
+                let waits = matches!(program.sink, Sink::Breakpoint { .. });
                 let is_within = |to: u64| waits && (*start..=*end).contains(&to);
                 let targets = all.iter().map(|one| (one, one.near_branch_target()));
                 let cold = targets.filter(|(_, to)| *to != 0 && !is_within(*to));
@@ -62,7 +62,7 @@ impl Tags {
         }
         // Those of Go come behind a check of the stack.
         let is_go = program.image.go.is_some();
-        let are_known = !is_go && !matches!(program.sink, Sink::Gate { .. } | Sink::None);
+        let are_known = !is_go && !matches!(program.sink, Sink::Breakpoint { .. } | Sink::None);
         Tags { of, are_known }
     }
 
@@ -108,20 +108,20 @@ fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
             };
             Some(all.iter().find(is_word).expect("it writes").immediate32() - 1)
         }
-        Sink::Gate { .. } | Sink::None | Sink::Lookup => None,
+        Sink::Breakpoint { .. } | Sink::None | Sink::Lookup => None,
     }
 }
 
 /// The events of entries and blocks that are seen, by address.
 pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
     let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
-    if matches!(program.sink, Sink::Gate { .. } | Sink::None) {
+    if matches!(program.sink, Sink::Breakpoint { .. } | Sink::None) {
         return all;
     }
     for one in tagged {
         let mut add = |at: u64, number: u32| all.entry(at).or_default().push(2 * number);
         add(one.function.start, one.number);
-        for (block, number) in one.rewrite.seen_blocks().zip(one.number + 1..) {
+        for (block, number) in one.rewrite.tagged_blocks().zip(one.number + 1..) {
             add(block.start, number);
         }
     }

@@ -34,7 +34,7 @@ impl Text {
         let mut text = Text { code, regions, islands, written };
         for one in tagged {
             let all = one.rewrite.regions.iter();
-            let listed = all.clone().map(|region| (region.start(), region.room));
+            let listed = all.clone().map(|region| (region.start(), region.limit));
             let mut changed = one.changes.regions.clone();
             changed.sort_unstable();
             let mut listed: Vec<(u64, u64)> = listed.collect();
@@ -65,10 +65,10 @@ impl Text {
             assert_eq!(program.instructions.get(&at), Some(moved), "{at:x}");
             at = moved.next_ip();
         }
-        assert!(at <= region.room, "{at:x}");
+        assert!(at <= region.limit, "{at:x}");
         // Behind the last one is padding, of the same function or of none.
         let own = owner(program, region.start());
-        while at < region.room {
+        while at < region.limit {
             let there = owner(program, at);
             assert!(there.is_none() || there == own, "{at:x} is another function's");
             let place = (at - program.start) as usize;
@@ -81,10 +81,10 @@ impl Text {
             assert!(fills, "{at:x} {bytes:x?}");
             at = padding.next_ip();
         }
-        assert_eq!(at, region.room);
+        assert_eq!(at, region.limit);
         let is_relocated = |place: &Range<u64>| place.start < at && region.start() < place.end;
         assert!(!program.image.relocated.iter().any(is_relocated), "{:x}", region.start());
-        assert_eq!(self.regions.insert(region.start(), region.room), None);
+        assert_eq!(self.regions.insert(region.start(), region.limit), None);
         if let Jump::Island(island) = region.jump {
             assert_eq!(self.islands.insert(island, region.start()), None);
         }
@@ -143,7 +143,7 @@ fn is_free(program: &Program, address: u64) -> bool {
 /// Panics unless each call is one, of what it is said to call, and nothing leads into it: its distance may be changed.
 pub(super) fn check_calls(program: &Program, calls: &[Call]) {
     let led_to = program.instructions.values().map(Instruction::near_branch_target);
-    let known = program.image.reached.iter().chain(&program.image.landing_pads);
+    let known = program.image.indirect_targets.iter().chain(&program.image.landing_pads);
     let led_to: BTreeSet<u64> = led_to.chain(known.copied()).collect();
     for Call { next, target } in calls {
         let end = (next - program.start) as usize;

@@ -2,7 +2,7 @@
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
 use hmtt_probe::stubs::Stubs;
-use hmtt_probe::unwind::{Origin, Place, Row, room, table};
+use hmtt_probe::unwind::{Origin, Row, TablePlacement, max_table_bytes, table};
 
 use super::program::Program;
 
@@ -43,8 +43,8 @@ pub(super) fn check(program: &Program, stubs: &Stubs) {
     assert!(rows.windows(2).all(|pair| pair[0].at < pair[1].at), "{rows:x?}");
     assert!(rows.last().is_some_and(|last| last.at < end), "{rows:x?}");
     let (bias, at) = (program.bias, end.wrapping_add(program.bias).wrapping_add(DISTANCE));
-    let bytes = table(&rows, Place { at, end, bias }).expect("it is near");
-    assert!(bytes.len() <= room(&rows), "{} bytes for {} rows", bytes.len(), rows.len());
+    let bytes = table(&rows, TablePlacement { at, end, bias }).expect("it is near");
+    assert!(bytes.len() <= max_table_bytes(&rows), "{} bytes for {} rows", bytes.len(), rows.len());
     let header = EhFrameHdr::new(&bytes, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame_hdr(at);
     let header = header.parse(&bases, 8).expect("it is a header");

@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
         let parts = image.fragments.iter().map(|part| part.start);
         let starts = image.functions.iter().map(|one| one.start).chain(parts);
         self.open.extend(starts.map(|start| (start, start, true)));
-        for address in image.reached.iter().chain(&image.landing_pads) {
+        for address in image.indirect_targets.iter().chain(&image.landing_pads) {
             self.arrives(*address);
         }
         // Whatever was not overwritten does the same, even if nothing is known to lead there.

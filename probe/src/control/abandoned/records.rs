@@ -1,16 +1,17 @@
-//! Reads what shared memory says was overwritten and added, and keeps what is so.
+//! Reads from the shared memory which places were overwritten and which memory was added, and keeps the records that
+//! are true.
 //!
-//! The memory may be forged: its process can map any file of such a name and write anything to it. So each file is read
-//! once, however often it is mapped; records are read in blocks, up to the first that was never written, and no more
-//! than the process's instructions leave room for; and what stands in the instructions is read in address order, for
-//! many records at a time. All of it takes time linear in what the process has mapped, and memory in what is so.
+//! The memory may be forged: the process can map any file of such a name and write anything to it. So each file is read
+//! once, however often it is mapped. Records are read in blocks, up to the first that was never written, and no more of
+//! them than the size of the process's code allows. The code is read in address order, for many records at a time. All
+//! of this takes time linear in what the process has mapped, and memory linear in the true records.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::super::TagError;
 use super::super::areas::{COOKIE_BYTES, can_be, ending};
-use super::super::shared::backing::is_ours;
+use super::super::shared::backing::is_tag_memory;
 use crate::ptrace::{FileId, Mapping, Process};
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
@@ -18,10 +19,10 @@ use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VE
 const HEADER_BYTES: usize = 256;
 /// Bytes of records that are read at once.
 const BLOCK_BYTES: u64 = 1 << 16;
-/// Records whose places are looked at together.
+/// Records whose places are checked together.
 const TOGETHER: usize = 1 << 18;
-/// Records that are read for each byte of instructions, and beside those: a tag overwrites two bytes at least, but
-/// memory of earlier tags may still be there.
+/// Records that are read for each byte of code, and in addition: a tag overwrites at least two bytes, but memory of
+/// earlier tags may be mapped as well.
 const RECORDS_PER_BYTE: u64 = 1;
 const RECORDS: u64 = 1 << 12;
 
@@ -32,7 +33,7 @@ pub struct Place {
     pub original: Vec<u8>,
 }
 
-/// A record of a place, which may be a lie.
+/// A record of a place, which may be false.
 struct Claim {
     address: u64,
     length: usize,
@@ -40,61 +41,61 @@ struct Claim {
     new: [u8; OVERWRITTEN_BYTES],
 }
 
-/// What there is of tags in a process.
+/// Records of the tags in a process.
 pub struct Records {
-    /// Places that are still overwritten, in the order in which they were.
+    /// Places that are still overwritten, in the order in which they were overwritten.
     pub places: Vec<Place>,
-    /// Memory for stubs.
+    /// Memory areas that hold stubs.
     pub areas: Vec<Range<u64>>,
-    /// Memory that was shared.
+    /// Memory that was shared with the controller.
     pub shared: Vec<Range<u64>>,
 }
 
-/// What may be in a process.
+/// Reads the records of a process.
 struct Reader<'a> {
     process: &'a Process,
     mapped: &'a [Mapping],
-    /// Where instructions of files are, by address.
+    /// Addresses of files' code, ascending.
     text: Vec<Range<u64>>,
-    /// How many records may still be read.
-    left: u64,
-    /// Records whose places were not looked at yet.
+    /// Number of records that may still be read.
+    remaining: u64,
+    /// Records whose places are not checked yet.
     claims: Vec<Claim>,
     places: Vec<Place>,
-    /// Their addresses.
+    /// Addresses of `places`.
     found: HashSet<u64>,
     areas: Vec<Range<u64>>,
 }
 
 impl Records {
-    /// Reads them; all threads of the process stand still. `mapped`: what it has mapped.
-    pub fn of(process: &Process, mapped: &[Mapping]) -> Result<Self, TagError> {
-        // Tags are put into files' instructions that no other process sees change.
+    /// Reads the records of a process whose threads are all stopped. `mapped`: all mappings of the process.
+    pub fn read(process: &Process, mapped: &[Mapping]) -> Result<Self, TagError> {
+        // Tags are only put into private mappings of files.
         let text = mapped.iter().filter(|one| one.executable && !one.shared && one.file.is_some());
         let text: Vec<Range<u64>> = text.map(|one| one.start..one.end).collect();
         let bytes: u64 = text.iter().map(|one| one.end - one.start).sum();
-        let left = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
+        let remaining = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
         let (claims, places, found, areas) = Default::default();
-        let mut reader = Reader { process, mapped, text, left, claims, places, found, areas };
+        let mut reader = Reader { process, mapped, text, remaining, claims, places, found, areas };
         let mut seen = BTreeSet::<Option<FileId>>::new();
         let mut shared = Vec::new();
-        let ours = mapped.iter().filter(|one| is_ours(&one.path) && one.offset == 0);
+        let ours = mapped.iter().filter(|one| is_tag_memory(&one.path) && one.offset == 0);
         for mapping in ours.filter(|one| one.shared) {
             if reader.read(mapping, seen.insert(mapping.file))? {
                 shared.push(mapping.start..mapping.end);
             }
         }
-        reader.look();
+        reader.check_claims();
         let places = std::mem::take(&mut reader.places);
         Ok(Records { places, areas: reader.areas(), shared })
     }
 }
 
 impl Reader<'_> {
-    /// Reads what some memory says, unless that was read already. Whether the memory is of tags.
+    /// Reads the records in a mapping, unless its file was read already. Returns whether the mapping is memory of tags.
     fn read(&mut self, mapping: &Mapping, is_new: bool) -> Result<bool, TagError> {
         let mut bytes = [0; HEADER_BYTES];
-        // A file that has not got its size yet has no header.
+        // A file whose size is not set yet has no header.
         if self.process.read(mapping.start, &mut bytes).is_err() {
             return Ok(true);
         }
@@ -118,25 +119,25 @@ impl Reader<'_> {
 
     /// Reads so many records.
     fn records(&mut self, first: u64, count: u64, cookie: u64) -> Result<(), TagError> {
-        let count = count.min(self.left);
+        let count = count.min(self.remaining);
         let per_block = BLOCK_BYTES / PATCH_BYTES;
         for block in (0..count).step_by(per_block as usize) {
             let records = per_block.min(count - block);
             let mut bytes = vec![0; (records * PATCH_BYTES) as usize];
-            // What is not there says nothing.
+            // Memory that cannot be read has no records.
             if self.process.read(first + block * PATCH_BYTES, &mut bytes).is_err() {
                 return Ok(());
             }
-            self.left -= records;
+            self.remaining -= records;
             for record in bytes.as_chunks::<{ PATCH_BYTES as usize }>().0 {
-                // Records are written before they are counted, and none is of nothing.
+                // A record is written before it is counted, and is never all zeros.
                 if *record == [0; PATCH_BYTES as usize] {
                     return Ok(());
                 }
                 self.record(record, cookie)?;
             }
             if self.claims.len() >= TOGETHER {
-                self.look();
+                self.check_claims();
             }
         }
         Ok(())
@@ -156,15 +157,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether instructions of a file are there.
+    /// Whether code of a file is at an address.
     fn is_text(&self, address: u64, length: usize) -> bool {
         let next = self.text.partition_point(|one| one.start <= address);
         let Some(end) = address.checked_add(length as u64) else { return false };
         next.checked_sub(1).is_some_and(|at| end <= self.text[at].end)
     }
 
-    /// Keeps memory that was added, if what is there is ours: nobody's file, with our cookie at its end, or with
-    /// nothing in its first and last page.
+    /// Keeps an area that was added, if it really is one: anonymous memory with the cookie at its end, or with zeros in
+    /// its first and last page.
     fn area(&mut self, start: u64, bytes: u64, cookie: u64) -> Result<(), TagError> {
         let is_whole = [start, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
         let end = start.checked_add(bytes).filter(|_| is_whole && bytes != 0);
@@ -188,7 +189,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The areas, none of which is in another.
+    /// The areas, without those that overlap another.
     fn areas(mut self) -> Vec<Range<u64>> {
         self.areas.sort_by_key(|area| (area.start, area.end));
         let mut end = 0;
@@ -200,8 +201,8 @@ impl Reader<'_> {
         self.areas
     }
 
-    /// Keeps the places that are as was claimed, in the order of their records.
-    fn look(&mut self) {
+    /// Keeps the places that are as recorded, in the order of their records.
+    fn check_claims(&mut self) {
         let claims = std::mem::take(&mut self.claims);
         let mut order: Vec<usize> = (0..claims.len()).collect();
         order.sort_by_key(|at| claims[*at].address);
@@ -225,12 +226,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Instructions from an address on, as far as they are of one mapping.
+    /// Code from an address on, up to a page, within one mapping.
     fn block(&self, start: u64) -> Block {
         let next = self.text.partition_point(|one| one.start <= start);
         let end = next.checked_sub(1).map_or(start, |at| self.text[at].end);
         let mut bytes = vec![0; end.saturating_sub(start).min(PAGE_BYTES) as usize];
-        // A file that was cut short has nothing there.
+        // A file that was truncated has no contents there.
         if self.process.read(start, &mut bytes).is_err() {
             bytes.fill(0);
         }
@@ -238,7 +239,7 @@ impl Reader<'_> {
     }
 }
 
-/// Instructions of the process.
+/// A piece of the process's code.
 struct Block {
     start: u64,
     bytes: Vec<u8>,
@@ -252,7 +253,7 @@ impl Block {
 }
 
 impl Claim {
-    /// Whether that stands there: one that was being written when the controller died may be half there.
+    /// Whether the recorded jump is there, or a part of it: the controller may have been killed while it wrote.
     fn is_there(&self, there: &[u8]) -> bool {
         let mut all = there.iter().zip(&self.new).zip(&self.original);
         *there != self.original[..self.length]

@@ -1,10 +1,12 @@
-//! Makes a file in memory that a process and we both have, without believing what the process says of it.
+//! Creates the unnamed file behind the shared memory, without trusting the process.
 //!
-//! Only the process can put a descriptor into its own table, so it makes the file (`memfd_create`) and we take a copy of
-//! the descriptor that it names. Its answer may be a lie: a filter of its own can answer for the kernel, and name any
-//! file that the process could open. Invariant: nothing is written to a file before it is known to be an empty file
-//! in memory with the name that we have just made up; its size is fixed before it is mapped; and nothing is written
-//! through a mapping before `/proc/PID/maps` says that it is one of that file, all of it.
+//! Only the process can add a descriptor to its own table, so the process creates the file (`memfd_create`), and the
+//! controller copies the descriptor that the process reports. The report may be false: a seccomp filter of the process
+//! can answer instead of the kernel, and name any file that the process could open.
+//!
+//! Invariant: nothing is written to a file before it is known to be an empty file in memory with the random name that
+//! the controller has just chosen. The size of the file is sealed before it is mapped. Nothing is written through a
+//! mapping before `/proc/PID/maps` shows that it maps that file, all of it.
 
 use std::fs::File;
 use std::io;
@@ -19,14 +21,14 @@ use nix::unistd::Pid;
 use crate::control::TagError;
 use crate::ptrace::{FileId, Process, PtraceError, mappings};
 
-/// What the names of all such files begin with; 16 hexadecimal digits follow.
+/// Prefix of the names of all such files; 16 hexadecimal digits follow.
 const PREFIX: &str = "hmtt-tag-";
 const DIGITS: usize = 16;
-/// After these nothing changes the size of the file any more: what is mapped stays there.
+/// Seals that fix the size of the file: mapped pages stay valid.
 const SEALS: libc::c_int = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
-/// Whether the kernel calls a file so that it is memory shared with tags.
-pub fn is_ours(path: &Path) -> bool {
+/// Whether a path in `/proc` is that of memory shared with tags.
+pub fn is_tag_memory(path: &Path) -> bool {
     let name = path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
     let digits = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(" (deleted)"));
     digits.is_some_and(|it| it.len() == DIGITS && it.bytes().all(|one| one.is_ascii_hexdigit()))
@@ -35,23 +37,23 @@ pub fn is_ours(path: &Path) -> bool {
 /// A file in memory that a process has open.
 pub struct Backing {
     pid: Pid,
-    /// Its number in the process.
+    /// Number of the descriptor in the process.
     descriptor: u64,
-    /// Our own.
+    /// The controller's own descriptor.
     pub file: File,
     bytes: u64,
 }
 
-/// How an answer of the process is wrong.
-fn lie(pid: Pid, operation: &'static str, found: impl Into<String>) -> TagError {
+/// Error for a false report of the process.
+fn false_answer(pid: Pid, operation: &'static str, found: impl Into<String>) -> TagError {
     TagError::Answer { pid, operation, found: found.into() }
 }
 
 impl Backing {
-    /// Lets the process make the file; it gets its size.
+    /// Makes the process create the file, and sets the file's size.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if what the process names is another file; that one is unchanged.
+    /// [`TagError::Answer`] if the process reports another file; that file is unchanged.
     pub fn new(process: &mut Process, bytes: u64) -> Result<Self, TagError> {
         let (pid, operation) = (process.pid, "make memory to share");
         let name = format!("{PREFIX}{:016x}", u64::from_le_bytes(new_id()));
@@ -59,11 +61,11 @@ impl Backing {
         let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let call = (libc::SYS_memfd_create, operation);
         let descriptor = process.call_with_text(call, &text, |text| [text, flags, 0, 0, 0, 0])?;
-        let taken = take(pid, descriptor)
+        let taken = copy_descriptor(pid, descriptor)
             .map_err(|source| TagError::Shared { pid, source })
             .and_then(|file| match check(&file, &name) {
                 Ok(()) => Ok(file),
-                Err(found) => Err(lie(pid, operation, found)),
+                Err(found) => Err(false_answer(pid, operation, found)),
             });
         let file = taken?;
         let backing = Backing { pid, descriptor, file, bytes };
@@ -74,24 +76,24 @@ impl Backing {
         Ok(backing)
     }
 
-    /// Gives the file its size, which stays.
+    /// Sets and seals the size of the file.
     fn size(&self) -> io::Result<()> {
         self.file.set_len(self.bytes)?;
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers.
         let sealed = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
         Errno::result(sealed)?;
         match self.file.metadata()?.len() {
             len if len == self.bytes => Ok(()),
-            // It is the process's too, and was so before it was sealed.
+            // The process could change the size before it was sealed.
             len => Err(io::Error::other(format!("{len} bytes instead of {}", self.bytes))),
         }
     }
 
-    /// Lets the process map all of it: at an address, in place of what is there, or where the kernel likes. Where
-    /// that is comes back.
+    /// Makes the process map the whole file: at the address `over`, in place of what is mapped there, or at an address
+    /// that the kernel chooses. Returns the address.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if the process does not have it there.
+    /// [`TagError::Answer`] if the file is not mapped there.
     pub fn map(&self, process: &mut Process, over: Option<u64>) -> Result<u64, TagError> {
         let operation = "map memory to share";
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -110,9 +112,13 @@ impl Backing {
                 && one.writable
         });
         if !is_it || over.is_some_and(|over| over != start) {
-            return Err(lie(pid, operation, format!("{start:x}, where that memory is not")));
+            return Err(false_answer(
+                pid,
+                operation,
+                format!("{start:x}, where that memory is not mapped"),
+            ));
         }
-        // It is large and mostly empty. A core file has it where the process may not ask that it be left out.
+        // The mapping is large and mostly empty. It is in core files if the process must not exclude it.
         let keep_out = (libc::SYS_madvise, "keep shared memory out of core files");
         match process.call(keep_out, [start, self.bytes, libc::MADV_DONTDUMP as u64, 0, 0, 0]) {
             Err(PtraceError::Forbidden { .. }) => {}
@@ -121,51 +127,51 @@ impl Backing {
         Ok(start)
     }
 
-    /// Lets the process close it; mappings stay.
+    /// Makes the process close the file; mappings stay.
     pub fn close(&self, process: &mut Process) -> Result<(), TagError> {
         let operation = "close the shared memory's file";
         process.call((libc::SYS_close, operation), [self.descriptor, 0, 0, 0, 0, 0])?;
         let link = std::fs::read_link(format!("/proc/{}/fd/{}", self.pid, self.descriptor));
-        if link.is_ok_and(|path| is_ours(&path)) {
-            return Err(lie(self.pid, operation, "success, and it is open"));
+        if link.is_ok_and(|path| is_tag_memory(&path)) {
+            return Err(false_answer(self.pid, operation, "success, but it is still open"));
         }
         Ok(())
     }
 }
 
-/// A copy of a descriptor of a process (pidfd_getfd(2)): it opens nothing, so it gives no rights that the process has
-/// not.
-pub(super) fn take(pid: Pid, descriptor: u64) -> io::Result<File> {
+/// Copies a descriptor of a process (pidfd_getfd(2)). Nothing is opened, so the controller gets no access that the
+/// process does not have.
+pub(super) fn copy_descriptor(pid: Pid, descriptor: u64) -> io::Result<File> {
     let number = libc::c_int::try_from(descriptor)
         .map_err(|_| io::Error::other(format!("{descriptor} is no descriptor")))?;
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers.
     let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
     let process = Errno::result(process)? as libc::c_int;
-    // SAFETY: the kernel has just made it, for nobody else.
+    // SAFETY: the kernel has just created the descriptor, and nothing else uses it.
     let process = unsafe { OwnedFd::from_raw_fd(process) };
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers.
     let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     let copy = Errno::result(copy)? as libc::c_int;
     // SAFETY: as above.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) }.into())
 }
 
-/// Whether a file is an empty one in memory that has just been made, with a name; otherwise what it is.
+/// Checks that a file is a new, empty file in memory with a name; otherwise describes what it is.
 fn check(file: &File, name: &str) -> Result<(), String> {
     let number = file.as_raw_fd();
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers.
     let seals = unsafe { libc::fcntl(number, libc::F_GET_SEALS) };
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers.
     let mode = unsafe { libc::fcntl(number, libc::F_GETFL) };
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
     let about = file.metadata().map_err(|error| error.to_string())?;
     let path = path.map_err(|error| error.to_string())?;
-    let is_ours = seals == 0
+    let is_tag_memory = seals == 0
         && mode & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDWR
         && about.file_type().is_file()
         && (about.len(), about.nlink()) == (0, 0)
         && path.to_str() == Some(&format!("/memfd:{name} (deleted)"));
-    if is_ours {
+    if is_tag_memory {
         return Ok(());
     }
     let kind = match about.file_type() {
@@ -188,24 +194,24 @@ mod tests {
 
     fn memory(name: &str, flags: u32) -> File {
         let name = std::ffi::CString::new(name).unwrap();
-        // SAFETY: a text that outlives the call.
+        // SAFETY: the text outlives the call.
         let made = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) };
-        // SAFETY: made just now, for nobody else.
+        // SAFETY: created just now, and nothing else uses it.
         unsafe { OwnedFd::from_raw_fd(Errno::result(made).unwrap()) }.into()
     }
 
-    /// What a process that names a descriptor of its own gets to hear.
-    fn answer(file: File) -> Result<(), String> {
+    /// Result for a process that reports a descriptor of its own.
+    fn accept(file: File) -> Result<(), String> {
         let number = file.into_raw_fd();
-        let taken = take(Pid::this(), number as u64);
-        // SAFETY: ours, and not used any more.
+        let taken = copy_descriptor(Pid::this(), number as u64);
+        // SAFETY: this test's own descriptor, which is not used again.
         unsafe { libc::close(number) };
         check(&taken.map_err(|error| error.to_string())?, NAME)
     }
 
     #[test]
-    fn memory_that_was_asked_for_is_taken() {
-        assert_eq!(answer(memory(NAME, libc::MFD_ALLOW_SEALING)), Ok(()));
+    fn memory_that_was_requested_is_accepted() {
+        assert_eq!(accept(memory(NAME, libc::MFD_ALLOW_SEALING)), Ok(()));
     }
 
     #[test]
@@ -228,7 +234,7 @@ mod tests {
             File::options().read(true).write(true).open("/dev/null").unwrap(),
         ];
         for file in others {
-            let refused = answer(file);
+            let refused = accept(file);
             assert!(refused.is_err(), "{refused:?}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"kept");
@@ -237,12 +243,12 @@ mod tests {
     #[test]
     fn a_number_that_is_no_descriptor_is_refused() {
         for number in [u64::MAX, 1 << 32, 1 << 20] {
-            assert!(take(Pid::this(), number).is_err());
+            assert!(copy_descriptor(Pid::this(), number).is_err());
         }
     }
 
     #[test]
-    fn its_size_stays() {
+    fn the_size_is_sealed() {
         let file = memory(NAME, libc::MFD_ALLOW_SEALING);
         let backing = Backing { pid: Pid::this(), descriptor: 0, file, bytes: 8192 };
         backing.size().unwrap();
@@ -252,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn names_are_ours_with_all_their_digits_only() {
-        let named = |name: &str| is_ours(Path::new(&format!("/memfd:{name} (deleted)")));
+    fn names_need_all_their_digits() {
+        let named = |name: &str| is_tag_memory(Path::new(&format!("/memfd:{name} (deleted)")));
         assert!(named(NAME));
         for other in ["hmtt-tag", "hmtt-tag-", "hmtt-tag-0123456789abcdeg", "x-0123456789abcdef"] {
             assert!(!named(other), "{other}");
         }
-        assert!(!is_ours(Path::new("/opt/hmtt-tag-0123456789abcdef (deleted)")));
+        assert!(!is_tag_memory(Path::new("/opt/hmtt-tag-0123456789abcdef (deleted)")));
     }
 }

@@ -1,4 +1,4 @@
-//! The time stamp counter beside the clocks of the system.
+//! Reads the time stamp counter together with the system's clocks, and measures its rate.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use hmtt_format::tag_log::ClockPair;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often the clocks are read for one pair: the time it takes varies.
+/// Number of attempts for a pair of readings: the attempt that took least time is used.
 const ATTEMPTS: u32 = 8;
-/// How long the counter is watched before its rate is said for the first time; the program waits. Within
-/// 50 parts in a million, and said once more at the end.
+/// Time over which the rate is first measured; the program waits for that long. The result is within 50 parts per
+/// million. A more exact rate is computed at the end.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -17,17 +17,17 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The time stamp counter.
+/// Reads the time stamp counter.
 pub fn tsc() -> u64 {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has this instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The time stamp counter once everything before is done.
+/// Reads the time stamp counter after all earlier loads and stores are done.
 pub fn tsc_behind() -> u64 {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has this instruction.
     unsafe { core::arch::x86_64::_mm_mfence() };
-    // SAFETY: as above. The counter is not read before it.
+    // SAFETY: as above. The counter is not read before this instruction.
     unsafe { core::arch::x86_64::_mm_lfence() };
     tsc()
 }
@@ -45,14 +45,14 @@ pub fn pair() -> ClockPair {
     closest.map_or_else(ClockPair::default, |(_, pair)| pair)
 }
 
-/// Ticks in a second, from two moments; 0 if they are one.
+/// Ticks per second, from two moments; 0 if they are the same.
 pub fn rate(from: &ClockPair, to: &ClockPair) -> u64 {
     let ticks = u128::from(to.tsc.wrapping_sub(from.tsc)) * 1_000_000_000;
     let time = u128::from(to.monotonic_ns.wrapping_sub(from.monotonic_ns));
     ticks.checked_div(time).unwrap_or_default() as u64
 }
 
-/// Ticks in a second, measured for a moment, once.
+/// Ticks per second. Measured on the first call.
 pub fn measure() -> u64 {
     static RATE: OnceLock<u64> = OnceLock::new();
     *RATE.get_or_init(|| {
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_ticks_by_seconds() {
+    fn the_rate_is_ticks_per_second() {
         let at = |tsc, monotonic_ns| ClockPair { tsc, monotonic_ns, realtime_ns: 0 };
         assert_eq!(rate(&at(10, 0), &at(10 + 3_000_000, 1_000_000)), 3_000_000_000);
         assert_eq!(rate(&at(10, 5), &at(20, 5)), 0);
     }
 
     #[test]
-    fn clocks_go_on() {
+    fn clocks_advance() {
         let (first, second) = (pair(), pair());
         assert!(first.tsc < second.tsc && first.monotonic_ns <= second.monotonic_ns);
     }

@@ -1,4 +1,4 @@
-//! Slots to how often each thread has entered each function.
+//! Reads from the slots how often each thread has entered each function.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -6,19 +6,19 @@ use std::time::Instant;
 use nix::unistd::Pid;
 
 use super::slots::Slots;
-use super::{Inherited, Shape, Shared, plausible};
+use super::{InheritedMemory, Shared, SlotLayout, plausible};
 use crate::control::TagError;
 use crate::ptrace::Process;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// What one thread has counted.
+/// Counters of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadCounts {
-    /// Its number.
+    /// Thread ID.
     pub thread: i32,
-    /// Entries of each function.
+    /// Number of entries of each function and block, by number.
     pub entries: Vec<u64>,
-    /// How many of these cannot be, because the program has written over them: 0 stands for them.
+    /// Number of counters with impossible values, because the program has written over them. Their entries are 0.
     pub damaged: u64,
 }
 
@@ -26,30 +26,30 @@ pub struct ThreadCounts {
 #[derive(Debug)]
 pub struct Counts {
     shared: Arc<Shared>,
-    /// Which thread has which.
+    /// The slot of each thread.
     pub slots: Slots,
     functions: usize,
-    /// Since when there can be any.
+    /// Time from which threads can have counted.
     began: Instant,
-    /// Of threads that have ended.
+    /// Counters of threads that have ended.
     ended: Vec<ThreadCounts>,
 }
 
 impl Counts {
-    /// Makes room for them.
+    /// Makes shared memory with counters for at most so many functions.
     pub fn new(
         process: &mut Process,
-        inherited: Option<Inherited>,
-        at_most: usize,
+        inherited: Option<InheritedMemory>,
+        max_functions: usize,
     ) -> Result<Self, TagError> {
-        let slot_bytes = (at_most as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
-        let shape = Shape { slot_bytes, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::new(process, inherited, shape, at_most)?);
-        Ok(Counts::over(shared, inherited))
+        let slot_bytes = (max_functions as u64 * 8).max(1).next_multiple_of(PAGE_BYTES);
+        let shape = SlotLayout { slot_bytes, alignment: PAGE_BYTES };
+        let shared = Arc::new(Shared::new(process, inherited, shape, max_functions)?);
+        Ok(Counts::from_memory(shared, inherited))
     }
 
-    /// Counters of no functions yet, in memory whose slots have room for them.
-    pub fn over(shared: Arc<Shared>, inherited: Option<Inherited>) -> Self {
+    /// Counters without functions, in memory whose slots are large enough.
+    pub fn from_memory(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
         let slots = Slots::new(Arc::clone(&shared), inherited);
         Counts { shared, slots, functions: 0, began: Instant::now(), ended: Vec::new() }
     }
@@ -63,21 +63,21 @@ impl Counts {
         Ok(())
     }
 
-    /// The memory they are in.
+    /// The shared memory with the counters.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Takes the counts of a thread that has ended, and its slot.
-    pub fn leave(&mut self, thread: Pid) {
-        let Some(slot) = self.slots.leave(thread) else { return };
+    /// Reads the counters of a thread that has ended, and frees its slot.
+    pub fn remove_thread(&mut self, thread: Pid) {
+        let Some(slot) = self.slots.remove_thread(thread) else { return };
         let counts = self.of_slot(thread, slot);
         self.ended.push(counts);
         self.shared.memory.clear(self.shared.slot_at(slot), self.shared.slot_bytes);
         self.slots.free().lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 
-    /// What all threads have counted so far, those that ended first.
+    /// Counters of all threads, with those that have ended first.
     pub fn read(&self) -> Vec<ThreadCounts> {
         let alive = self.slots.iter().map(|(thread, slot)| self.of_slot(thread, slot));
         self.ended.iter().cloned().chain(alive).collect()
@@ -102,10 +102,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_cannot_be_is_damage() {
-        let shape = Shape { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES };
-        let shared = Arc::new(Shared::of_nobody(shape, 2));
-        let mut counts = Counts::over(shared, None);
+    fn an_impossible_count_is_damage() {
+        let shape = SlotLayout { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES };
+        let shared = Arc::new(Shared::without_process(shape, 2));
+        let mut counts = Counts::from_memory(shared, None);
         counts.add(4).unwrap();
         let at = counts.shared.slot_at(1);
         for (function, count) in [3, u64::MAX, 1 << 62, 9].into_iter().enumerate() {

@@ -1,10 +1,17 @@
-//! Chunks that a thread has filled, in order, to the log; then they are free again.
+//! Writes the chunks that a thread has filled to the log, in order, and frees them.
 //!
-//! A handed-over chunk may have a place that was reserved and not written yet: a signal came in between that
-//! nobody held back (`control/unfinished.rs` does), and its handler's tags went on behind it. Such a chunk
-//! waits, with all after it, until the place is written, or until the thread has filled all its other chunks,
-//! or stands still for good: then the function was left in another way, by longjmp or with its thread, and
-//! the record is lost, and counted.
+//! A chunk that was handed over may contain a record that was reserved and is not written yet: a signal has interrupted
+//! the tag, and its handler's tags have written behind it. (`control/unfinished.rs` prevents this where it can.) Such a
+//! chunk waits, with all chunks after it, until the record is written, or until the thread has filled all its other
+//! chunks or is stopped for good. In the latter cases the interrupted function was left by `longjmp` or with its
+//! thread: the record is lost, and counted.
+//!
+//! ```text
+//! FREE --thread--> FILLING --thread--> FULL --drain--> FREE
+//! ```
+//!
+//! Invariant: all values that are read from the slot are checked before use, since the process can write anything
+//! there.
 
 #[cfg(test)]
 mod tests;
@@ -19,27 +26,27 @@ use super::writer::Writer;
 use super::{Shared, plausible};
 use crate::stubs::layout::{LogShape, chunk, slot};
 
-/// What is read of a thread.
+/// Reader of a thread's slot.
 #[derive(Debug)]
 pub struct Drain {
-    /// The kernel's number of it.
+    /// Thread ID.
     pub thread: u32,
-    /// Its slot.
+    /// Number of the slot.
     pub slot: u64,
-    /// Where in the memory that is.
+    /// Offset of the slot in the shared memory.
     at: u64,
-    /// Chunks that were read.
+    /// Number of chunks that were read.
     number: u64,
-    /// Records it had dropped before the last of them.
+    /// Number of records that the thread had dropped before the last chunk.
     dropped: u64,
-    /// Since when there can be any.
+    /// Time from which the thread can have written records.
     began: Instant,
-    /// Copies of records.
+    /// Copy of a chunk's records.
     records: Vec<u8>,
 }
 
 impl Drain {
-    /// A slot that its thread does not use yet.
+    /// Prepares a slot that its thread does not use yet.
     pub fn new(shared: &Shared, shape: &LogShape, thread: u32, slot: u64) -> Self {
         let at = shared.slot_at(slot);
         let first = at + shape.chunk_at(0);
@@ -57,7 +64,7 @@ impl Drain {
         Drain { thread, slot, at, number: 0, dropped: 0, began, records: Vec::new() }
     }
 
-    /// Makes a slot one whose threads never wait, and whose records nobody reads.
+    /// Prepares a slot whose records are discarded, and whose threads never wait.
     pub fn abandon(shared: &Shared, shape: &LogShape, slot: u64) {
         let Drain { at, .. } = Drain::new(shared, shape, 0, slot);
         (0..shape.chunks).for_each(|number| {
@@ -68,8 +75,8 @@ impl Drain {
         shared.set(at + slot::POINTER, shared.start + at + chunk::GUARD_BYTES);
     }
 
-    /// Writes what the thread has handed over, at most as many chunks as it has. Whether there was something comes
-    /// back.
+    /// Writes the chunks that the thread has handed over, at most as many as the slot has. Returns whether there were
+    /// any.
     pub fn drain(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) -> bool {
         let first = self.number;
         while self.number - first < shape.chunks {
@@ -79,12 +86,12 @@ impl Drain {
             }
             let taken = self.number..=self.number + (shape.chunks - 1);
             let taken = shared.get(self.at + slot::NUMBER).within(taken);
-            if taken.is_some() && has_holes(shared, shape, at) {
+            if taken.is_some() && has_unwritten_records(shared, shape, at) {
                 break;
             }
             self.write(shared, shape, writer, shape.capacity());
             self.free(shared, shape);
-            // A thread that waits has filled all chunks: it is woken when many are free, not for each.
+            // A waiting thread has filled all chunks. It is woken when half of them are free, which saves system calls.
             if self.number.is_multiple_of((shape.chunks / 2).max(1)) {
                 self.wake(shared);
             }
@@ -93,8 +100,7 @@ impl Drain {
         first != self.number
     }
 
-    /// Writes all there is of a thread that stands still, and will not be looked at again. The slot's chunks
-    /// are free afterwards.
+    /// Writes all records of a thread that is stopped and will not be drained again. All chunks are free afterwards.
     pub fn finish(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) {
         for _ in 0..=shape.chunks {
             let at = self.at + shape.chunk_at(self.number);
@@ -105,12 +111,12 @@ impl Drain {
                 self.reserved(shared, shape, at)
             } else {
                 if !state.is(chunk::FREE) {
-                    writer.damaged(self.thread, 1);
+                    writer.write_damaged(self.thread, 1);
                 }
                 break;
             };
             if reserved.is_none() {
-                writer.damaged(self.thread, 1);
+                writer.write_damaged(self.thread, 1);
             }
             self.write(shared, shape, writer, reserved.unwrap_or(0));
             self.free(shared, shape);
@@ -121,22 +127,23 @@ impl Drain {
             more = self.reserved(shared, shape, self.at);
         }
         if more.is_none() {
-            writer.damaged(self.thread, 1);
+            writer.write_damaged(self.thread, 1);
         }
-        self.say_dropped(shared.get(self.at + slot::DROPPED), more.unwrap_or(0), writer);
+        self.write_dropped(shared.get(self.at + slot::DROPPED), more.unwrap_or(0), writer);
     }
 
-    /// Gives the memory of records back, of a process that goes on without tags: what a thread was about to
-    /// write it may still write.
+    /// Returns the memory of records to the system when the process continues without tags: the thread may still write
+    /// a record that it has begun.
     pub fn release(&self, shared: &Shared, shape: &LogShape) {
         let first = self.at + chunk::GUARD_BYTES;
         shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
     }
 
-    /// Places that are reserved in a chunk if the thread fills it; `None` if it cannot.
+    /// Number of records that are reserved in a chunk, if the thread is filling it; `None` if the slot's pointer is
+    /// invalid.
     fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> Option<u64> {
         let first = shared.start + at + chunk::GUARD_BYTES;
-        // It points behind the last place, a little, if the chunk is full.
+        // The pointer is slightly behind the last record if the chunk is full.
         let inside = first..=first + (shape.chunk_bytes - 1);
         let pointer = shared.get(self.at + slot::POINTER).within(inside)?;
         Some(((pointer - first) / shape.record_bytes()).min(shape.capacity()))
@@ -145,22 +152,23 @@ impl Drain {
     /// Writes the next chunk.
     fn write(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer, reserved: u64) {
         let at = self.at + shape.chunk_at(self.number);
-        self.say_dropped(shared.get(at + chunk::LOST), 0, writer);
+        self.write_dropped(shared.get(at + chunk::LOST), 0, writer);
         self.records.resize((reserved * shape.record_bytes()) as usize, 0);
         shared.memory.copy_to(at + chunk::GUARD_BYTES, &mut self.records);
         writer.records(self.thread, shape, &self.records);
     }
 
-    /// Says what was dropped since the last time, of all that was. `more`: what is not counted yet.
-    fn say_dropped(&mut self, dropped: Untrusted<u64>, more: u64, writer: &mut Writer) {
+    /// Writes how many records were dropped since the last call. `dropped`: all that were ever dropped. `more`: those
+    /// that are not counted in `dropped` yet.
+    fn write_dropped(&mut self, dropped: Untrusted<u64>, more: u64, writer: &mut Writer) {
         let possible = self.dropped..=plausible(self.began.elapsed()).max(self.dropped);
         let dropped = dropped.within(possible);
         if dropped.is_none() {
-            writer.damaged(self.thread, 1);
+            writer.write_damaged(self.thread, 1);
         }
         let count = dropped.unwrap_or(self.dropped) - self.dropped + more;
         if count != 0 {
-            writer.say(self.thread, Content::Lost { count, reason: LossReason::BufferFull });
+            writer.write(self.thread, Content::Lost { count, reason: LossReason::BufferFull });
         }
         self.dropped += count;
     }
@@ -183,8 +191,8 @@ impl Drain {
     }
 }
 
-/// Whether a full chunk has a place that is not written yet.
-fn has_holes(shared: &Shared, shape: &LogShape, at: u64) -> bool {
+/// Whether a full chunk has a record that is not written yet.
+fn has_unwritten_records(shared: &Shared, shape: &LogShape, at: u64) -> bool {
     let first = at + chunk::GUARD_BYTES + shape.word_at();
     (0..shape.capacity()).any(|number| {
         let word = shared.memory.word(first + number * shape.record_bytes());

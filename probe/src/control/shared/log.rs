@@ -1,8 +1,8 @@
-//! Slots of threads to a log file, by a thread of ours that needs no ptrace.
+//! Writes the records in the slots of threads to a log file, in a thread of the controller that uses no ptrace.
 //!
-//! The thread that traces tells it which threads begin and end. It empties chunks as they are handed over,
-//! and sleeps at a doorbell that those who hand over ring. Another thread does nothing but raise the
-//! heartbeat: a slow disk is not a dead controller.
+//! The tracing thread sends messages about threads that begin and end. The log thread empties chunks as they are handed
+//! over, and sleeps until a tag increments the doorbell word. A third thread only increments the liveness counter, so
+//! that tags do not take a slow disk for a dead controller.
 
 use std::fs::File;
 use std::io;
@@ -16,42 +16,43 @@ use hmtt_format::tag_log::{Content, Ending, Header, Mark};
 use nix::unistd::Pid;
 
 use super::drain::Drain;
-use super::marks::{MarkOutput, Marking};
-use super::slots::{Free, Slots};
+use super::marks::{MarkOutput, MarkThread};
+use super::slots::{FreeSlots, Slots};
 use super::writer::{LogSummary, Writer};
-use super::{Inherited, Shape, Shared, clock};
+use super::{InheritedMemory, Shared, SlotLayout, clock};
 use crate::control::TagError;
 use crate::ptrace::Process;
 use crate::stubs::layout::{LogShape, header};
 
-/// How often the heart beats. Who waits for us takes us for dead after 20 waits of 100 ms without.
-const HEARTBEAT: Duration = Duration::from_millis(50);
-/// How long we sleep at most when nobody rings.
+/// Interval at which the liveness counter is incremented. A waiting tag takes the controller for dead after 20 waits of
+/// 100 ms without an increment.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest sleep of the log thread.
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// Where a log goes, and how.
+/// Destination and format of a log.
 #[derive(Debug)]
 pub struct LogOutput {
-    /// To be written from its start.
+    /// File that is written from its start.
     pub file: File,
-    /// Of the buffers.
+    /// Sizes of the buffers.
     pub shape: LogShape,
-    /// The same in the map that names the functions.
+    /// Identifier that the tag map has as well.
     pub map_id: [u8; 8],
-    /// Marks on the memory bus meanwhile, if there are to be any.
+    /// Marks on the memory bus, if wanted.
     pub marks: Option<MarkOutput>,
 }
 
-/// What the thread that traces tells the one that writes.
+/// Message from the tracing thread to the log thread.
 #[derive(Debug)]
 enum Message {
-    Began(Drain, Vec<u8>),
-    Ended(u64),
+    ThreadStarted(Drain, Vec<u8>),
+    ThreadEnded(u64),
     Mark(Mark),
     Finish(Ending),
 }
 
-/// Entries of each function, as the thread that writes last told.
+/// Number of entries of each function and block, as last written.
 type Calls = Arc<Mutex<Vec<u64>>>;
 
 /// A log that is being written.
@@ -59,31 +60,31 @@ type Calls = Arc<Mutex<Vec<u64>>>;
 pub struct Log {
     shared: Arc<Shared>,
     shape: LogShape,
-    /// Which thread has which.
+    /// The slot of each thread.
     pub slots: Slots,
     messages: Sender<Message>,
     writing: Option<JoinHandle<io::Result<LogSummary>>>,
     calls: Calls,
-    /// How many numbers of functions and blocks were handed out.
+    /// Number of functions and blocks.
     numbers: Arc<AtomicU64>,
-    marking: Option<Marking>,
-    /// The heart stops when this is dropped.
-    _heart: Sender<()>,
-    /// Ticks of the time stamp counter in a second, about.
+    marking: Option<MarkThread>,
+    /// The liveness thread ends when this is dropped.
+    _liveness: Sender<()>,
+    /// Estimated ticks of the time stamp counter per second.
     pub tsc_hz: u64,
 }
 
 impl Log {
-    /// Makes room for records of at most so many functions, and begins the log.
+    /// Makes shared memory with buffers for at most so many functions, and begins the log.
     pub fn new(
         process: &mut Process,
-        inherited: Option<Inherited>,
+        inherited: Option<InheritedMemory>,
         output: LogOutput,
-        at_most: usize,
+        max_functions: usize,
     ) -> Result<Self, TagError> {
         let LogOutput { file, shape, map_id, marks } = output;
-        let sizes = Shape { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
-        let shared = Arc::new(Shared::new(process, inherited, sizes, at_most)?);
+        let sizes = SlotLayout { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
+        let shared = Arc::new(Shared::new(process, inherited, sizes, max_functions)?);
         Drain::abandon(&shared, &shape, 0);
         let slots = Slots::new(Arc::clone(&shared), inherited);
         let tsc_hz = clock::measure();
@@ -100,107 +101,119 @@ impl Log {
         let (messages, received) = channel();
         let free = slots.free();
         let calls = Calls::default();
-        let told = Arc::clone(&calls);
-        let writing = Writing { shared: Arc::clone(&shared), shape, received, writer, free, told };
+        let written = Arc::clone(&calls);
+        let writing =
+            LogThread { shared: Arc::clone(&shared), shape, received, writer, free, written };
         let writing = Builder::new().spawn(|| writing.run()).map_err(failed)?;
-        let (heart, stopped) = channel();
-        let beating = Arc::clone(&shared);
-        Builder::new().spawn(move || beat(&beating, &stopped)).map_err(failed)?;
-        let (writing, _heart) = (Some(writing), heart);
+        let (liveness, stopped) = channel();
+        let watched = Arc::clone(&shared);
+        Builder::new().spawn(move || raise_liveness(&watched, &stopped)).map_err(failed)?;
+        let (writing, _liveness) = (Some(writing), liveness);
         let to_log = messages.clone();
-        // Whoever writes takes it when it looks next: nobody waits for it.
+        // The log thread receives the mark at its next check; the mark thread does not wait for it.
         let tell = move |mark| drop(to_log.send(Message::Mark(mark)));
-        let marking = marks.map(|marks| Marking::start(&marks, tell)).transpose()?;
-        Ok(Log { shared, shape, slots, messages, writing, calls, numbers, marking, _heart, tsc_hz })
+        let marking = marks.map(|marks| MarkThread::start(&marks, tell)).transpose()?;
+        Ok(Log {
+            shared,
+            shape,
+            slots,
+            messages,
+            writing,
+            calls,
+            numbers,
+            marking,
+            _liveness,
+            tsc_hz,
+        })
     }
 
-    /// Lets threads make system calls where a buffer is full, or not.
+    /// Allows or forbids that tags make system calls when a buffer is full.
     pub fn allow_calls(&self, allowed: bool) {
         self.shared.memory.write(header::NO_CALLS, u32::from(!allowed));
-        // Who waits looks again.
+        // Threads that wait check again.
         if !allowed {
             self.shared.memory.write(header::SLEEPS, 0);
         }
     }
 
-    /// Hands out more numbers of functions and blocks: records with others are damage.
+    /// Assigns more numbers to functions and blocks: records with other numbers are damage.
     pub fn add(&self, functions: usize) {
         self.numbers.fetch_add(functions as u64, Ordering::SeqCst);
     }
 
-    /// How often each function was entered, as far as that is written.
+    /// Number of entries of each function and block, as far as they are written.
     pub fn calls(&self) -> Vec<u64> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The memory they are in.
+    /// The shared memory with the slots.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Gives a thread that stands still a buffer.
-    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
-        let slot = self.slots.enter(process, thread)?;
+    /// Assigns a buffer to a stopped thread.
+    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+        let slot = self.slots.add_thread(process, thread)?;
         let number = thread.as_raw() as u32;
         let drain = Drain::new(&self.shared, &self.shape, number, slot);
         let name = std::fs::read(format!("/proc/{}/task/{thread}/comm", process.pid));
         let name = name.unwrap_or_default().trim_ascii_end().to_vec();
-        self.tell(Message::Began(drain, name));
+        self.send(Message::ThreadStarted(drain, name));
         Ok(())
     }
 
-    /// Takes note that a thread has ended.
-    pub fn leave(&mut self, thread: Pid) {
-        if let Some(slot) = self.slots.leave(thread) {
-            self.tell(Message::Ended(slot));
+    /// Handles the end of a thread.
+    pub fn remove_thread(&mut self, thread: Pid) {
+        if let Some(slot) = self.slots.remove_thread(thread) {
+            self.send(Message::ThreadEnded(slot));
         }
     }
 
-    fn tell(&self, message: Message) {
-        // It listens until it is told to finish.
+    fn send(&self, message: Message) {
+        // The log thread receives messages until it is told to finish.
         let _ = self.messages.send(message);
         self.shared.wake(header::DOORBELL);
     }
 
-    /// Writes what is left, and ends the log. Threads stand still or have ended; whatever they still write
-    /// is lost, and they wait for nobody.
+    /// Writes all remaining records, and ends the log. All threads are stopped or have ended. Records that they write
+    /// after this are lost, and they do not wait.
     pub fn finish(&mut self, ending: Ending) -> Result<LogSummary, TagError> {
         self.shared.memory.write(header::DEAD, 1);
         if let Some(marking) = self.marking.take() {
             marking.finish();
         }
-        self.tell(Message::Finish(ending));
+        self.send(Message::Finish(ending));
         let written = self.writing.take().map(JoinHandle::join);
-        let gone = || Err(io::Error::other("the thread that writes it has ended"));
+        let gone = || Err(io::Error::other("the log thread has ended early"));
         let written = written.and_then(Result::ok).unwrap_or_else(gone);
         written.map_err(|source| TagError::Log { source })
     }
 }
 
-fn beat(shared: &Shared, stopped: &Receiver<()>) {
-    let mut beats = 0u32;
-    while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-        beats = beats.wrapping_add(1);
-        shared.memory.write(header::HEARTBEAT, beats);
+fn raise_liveness(shared: &Shared, stopped: &Receiver<()>) {
+    let mut liveness = 0u32;
+    while stopped.recv_timeout(LIVENESS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        liveness = liveness.wrapping_add(1);
+        shared.memory.write(header::LIVENESS, liveness);
     }
 }
 
-/// What the thread that writes has.
-struct Writing {
+/// State of the log thread.
+struct LogThread {
     shared: Arc<Shared>,
     shape: LogShape,
     received: Receiver<Message>,
     writer: Writer,
-    free: Free,
-    told: Calls,
+    free: FreeSlots,
+    written: Calls,
 }
 
-impl Writing {
+impl LogThread {
     fn run(mut self) -> io::Result<LogSummary> {
         let mut drains = Vec::new();
         let mut was_idle = false;
         loop {
-            // Who hands something over before this is seen, is seen by the look after it.
+            // A chunk that is handed over before this word is written is found by the check after it.
             let is_silent = !self.shared.memory.read(header::NO_CALLS).is(0);
             let sleeps = u32::from(was_idle && !is_silent);
             self.shared.memory.write(header::SLEEPS, sleeps);
@@ -209,9 +222,9 @@ impl Writing {
             loop {
                 match self.received.try_recv() {
                     Ok(Message::Finish(ending)) => return self.finish(drains, ending),
-                    Ok(message) => self.take_note(&mut drains, message),
+                    Ok(message) => self.handle_message(&mut drains, message),
                     Err(TryRecvError::Empty) => break,
-                    // Given up without an end: what was written so far stays.
+                    // The log was dropped without an end: what was written so far stays.
                     Err(TryRecvError::Disconnected) => {
                         return self.finish(drains, Ending::Detached);
                     }
@@ -222,10 +235,10 @@ impl Writing {
                 is_idle &= !drain.drain(&self.shared, &self.shape, &mut self.writer);
             }
             if !is_idle {
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                told.clone_from(&self.writer.calls);
+                let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+                written.clone_from(&self.writer.calls);
             }
-            self.writer.say_time();
+            self.writer.write_clocks();
             if is_idle && was_idle {
                 self.shared.wait(header::DOORBELL, doorbell, SLEEP);
             }
@@ -233,26 +246,26 @@ impl Writing {
         }
     }
 
-    fn take_note(&mut self, drains: &mut Vec<Drain>, message: Message) {
+    fn handle_message(&mut self, drains: &mut Vec<Drain>, message: Message) {
         match message {
-            Message::Began(drain, name) => {
-                self.writer.say(drain.thread, Content::ThreadStart { name: &name });
+            Message::ThreadStarted(drain, name) => {
+                self.writer.write(drain.thread, Content::ThreadStart { name: &name });
                 drains.push(drain);
             }
-            Message::Ended(slot) => {
+            Message::ThreadEnded(slot) => {
                 if let Some(at) = drains.iter().position(|drain| drain.slot == slot) {
                     self.end(&mut drains.swap_remove(at));
                     self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
                 }
             }
-            Message::Mark(mark) => self.writer.say(0, Content::Mark(mark)),
+            Message::Mark(mark) => self.writer.write(0, Content::Mark(mark)),
             Message::Finish(_) => {}
         }
     }
 
     fn end(&mut self, drain: &mut Drain) {
         drain.finish(&self.shared, &self.shape, &mut self.writer);
-        self.writer.say(drain.thread, Content::ThreadEnd);
+        self.writer.write(drain.thread, Content::ThreadEnd);
     }
 
     fn finish(mut self, mut drains: Vec<Drain>, ending: Ending) -> io::Result<LogSummary> {

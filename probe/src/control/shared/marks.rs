@@ -1,8 +1,8 @@
-//! Time to marks on the memory bus: moments that a card's trace and the log both tell of.
+//! Makes marks on the memory bus at regular intervals: moments that are both in the card's trace and in the log.
 //!
-//! A mark is as many reads of one of the card's configuration registers as its configuration unit wants
-//! (docs/format.md). Each goes past the caches, even where the memory is cached. The registers for free use
-//! take turns, so that marks that were missed on either side are told from their neighbours.
+//! A mark is a fixed number of reads of one of the card's configuration registers, as the card's configuration unit
+//! expects them (docs/format.md). Each read goes past the caches, even where the memory is cached. Successive marks use
+//! successive registers for free use, so that a mark that is missing on either side is noticed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -22,27 +22,28 @@ use crate::control::TagError;
 /// Bytes of all registers.
 const BYTES: u64 = 1 << (REGISTERS_LOG2 + DEFAULT_STRIDE_LOG2);
 
-/// Where marks are made, and how often.
+/// Where and how often marks are made.
 #[derive(Clone, Debug)]
 pub struct MarkOutput {
-    /// The card's configuration registers: a device, or another file.
+    /// The card's configuration registers: a device or another file.
     pub window: CardWindow,
-    /// From one mark to the next.
+    /// Time from one mark to the next.
     pub every: Duration,
 }
 
 /// A thread that makes marks.
 #[derive(Debug)]
-pub struct Marking {
+pub struct MarkThread {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Marking {
-    /// Begins with one, which has been made when this returns.
+impl MarkThread {
+    /// Starts the thread. The first mark has been made on return.
     ///
     /// # Errors
-    /// [`TagError::Window`], or [`TagError::Log`] if there is no thread to be had.
+    /// [`TagError::Window`] if the window cannot be used, [`TagError::Log`] if it cannot be mapped or the thread cannot
+    /// be started.
     pub fn start(
         output: &MarkOutput,
         mut tell: impl FnMut(Mark) + Send + 'static,
@@ -57,13 +58,13 @@ impl Marking {
         tell(mark(&memory, MARK_FREE_FIRST));
         let run = move || run(&memory, every, &stopped, tell);
         let thread = Builder::new().spawn(run).map_err(failed)?;
-        Ok(Marking { stop, thread })
+        Ok(MarkThread { stop, thread })
     }
 
-    /// Ends with one.
+    /// Makes a last mark, and ends the thread.
     pub fn finish(self) {
         drop(self.stop);
-        // Its last mark has been told, or it has not made one.
+        // The thread has reported its last mark, or has panicked.
         let _ = self.thread.join();
     }
 }
@@ -78,12 +79,12 @@ fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut tell: impl 
     }
 }
 
-/// Makes one.
+/// Makes a mark.
 fn mark(memory: &Memory, register: u16) -> Mark {
     let address = register_address(register, DEFAULT_STRIDE_LOG2);
     let tsc_before = clock::tsc();
     for _ in 0..DEFAULT_COUNT {
-        // What is read does not matter, but that it is does.
+        // The reads matter, not their values.
         std::hint::black_box(memory.read_past_caches(address));
     }
     Mark { register: register.into(), tsc_before, tsc_after: clock::tsc_behind() }
@@ -103,11 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn marks_take_turns_and_do_not_overlap() {
+    fn marks_cycle_through_registers_and_do_not_overlap() {
         let (_file, output) = window(3 * BYTES, 2 * BYTES);
         let told = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&told);
-        let marking = Marking::start(&output, move |mark| to.lock().unwrap().push(mark)).unwrap();
+        let marking =
+            MarkThread::start(&output, move |mark| to.lock().unwrap().push(mark)).unwrap();
         while told.lock().unwrap().len() < 300 {
             std::thread::yield_now();
         }
@@ -121,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn registers_that_are_not_there_are_refused() {
+    fn registers_behind_the_end_of_the_file_are_refused() {
         let (_file, output) = window(2 * BYTES, 2 * BYTES);
-        assert!(matches!(Marking::start(&output, |_| {}), Err(TagError::Window(_))));
+        assert!(matches!(MarkThread::start(&output, |_| {}), Err(TagError::Window(_))));
     }
 }

@@ -1,7 +1,10 @@
-//! A file in memory to words of it that a process changes while we look.
+//! Maps a file that another process changes at any time, and accesses words of it.
 //!
-//! Invariant: every access is within the mapping, or panics: offsets come from our own layout, never from
-//! what the process may have written.
+//! Invariant: every access is within the mapping, or panics. Offsets come from the controller's own layout, never from
+//! values that the process may have written.
+//!
+//! Memory layout: [`Memory`] owns one mapping of `bytes` bytes at `start`, which is unmapped when it is dropped. Words
+//! are accessed atomically; other bytes are only copied.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +23,7 @@ pub struct Memory {
 
 // SAFETY: it is plain memory, whose words are only accessed atomically or by copies of bytes.
 unsafe impl Send for Memory {}
-// SAFETY: as above; another process changes it at any time anyway.
+// SAFETY: as above; the code expects that another process changes it at any time.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -29,13 +32,13 @@ impl Memory {
         Memory::map_at(file, bytes, 0)
     }
 
-    /// Maps a part of a file, from whole pages on.
+    /// Maps a part of a file. `offset`: whole pages.
     pub fn map_at(file: &File, bytes: u64, offset: u64) -> io::Result<Self> {
         let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let (length, file) = (bytes as usize, file.as_raw_fd());
-        // SAFETY: the kernel chooses an address where nothing is.
+        // SAFETY: the kernel chooses an unused address.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, offset) };
         if start == libc::MAP_FAILED {
@@ -48,40 +51,40 @@ impl Memory {
     fn place(&self, offset: u64, bytes: u64, alignment: u64) -> *mut u8 {
         let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         assert!(fits && offset.is_multiple_of(alignment), "{offset:x} is in the shared memory");
-        // SAFETY: within the mapping, which lives as long as we.
+        // SAFETY: within the mapping, which lives as long as `self`.
         unsafe { self.start.as_ptr().add(offset as usize) }
     }
 
-    /// A word of 32 bits.
+    /// A 32-bit word.
     pub fn word(&self, offset: u64) -> &AtomicU32 {
         let place = self.place(offset, 4, 4);
         // SAFETY: within the mapping, aligned, and only accessed atomically where it may change.
         unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 
-    /// A word of 64 bits.
+    /// A 64-bit word.
     pub fn long(&self, offset: u64) -> &AtomicU64 {
         let place = self.place(offset, 8, 8);
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 
-    /// What a 32-bit word is now.
+    /// Value of a 32-bit word.
     pub fn read(&self, offset: u64) -> Untrusted<u32> {
         Untrusted::new(self.word(offset).load(Ordering::SeqCst))
     }
 
-    /// What a 64-bit word is now.
+    /// Value of a 64-bit word.
     pub fn read_long(&self, offset: u64) -> Untrusted<u64> {
         Untrusted::new(self.long(offset).load(Ordering::SeqCst))
     }
 
-    /// Reads a 32-bit word past the caches, if it is in one.
+    /// Reads a 32-bit word from memory: flushes its cache line first.
     pub fn read_past_caches(&self, offset: u64) -> Untrusted<u32> {
         let place = self.place(offset, 4, 4);
-        // SAFETY: within the mapping; it changes nothing that can be read.
+        // SAFETY: within the mapping; flushing a cache line does not change its contents.
         unsafe { core::arch::x86_64::_mm_clflush(place) };
-        // SAFETY: every x86-64 processor has it.
+        // SAFETY: every x86-64 processor has this instruction.
         unsafe { core::arch::x86_64::_mm_mfence() };
         self.read(offset)
     }
@@ -91,31 +94,31 @@ impl Memory {
         self.word(offset).store(value, Ordering::SeqCst);
     }
 
-    /// Copies bytes that nobody changes meanwhile, or whose change does not matter.
+    /// Copies bytes from the memory. They should not change meanwhile; if they do, each copied byte is old or new.
     pub fn copy_to(&self, offset: u64, bytes: &mut [u8]) {
         let from = self.place(offset, bytes.len() as u64, 1);
-        // SAFETY: within the mapping; ours is elsewhere.
+        // SAFETY: within the mapping; `bytes` is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Copies bytes to where nobody looks meanwhile.
+    /// Copies bytes to a part of the memory that the process does not access meanwhile.
     pub fn copy_from(&self, offset: u64, bytes: &[u8]) {
         let to = self.place(offset, bytes.len() as u64, 1);
-        // SAFETY: within the mapping; ours is elsewhere.
+        // SAFETY: within the mapping; `bytes` is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Puts zeros where nobody looks meanwhile.
+    /// Fills a part of the memory with zeros that the process does not access meanwhile.
     pub fn clear(&self, offset: u64, bytes: u64) {
         let to = self.place(offset, bytes, 1);
         // SAFETY: within the mapping.
         unsafe { std::ptr::write_bytes(to, 0, bytes as usize) };
     }
 
-    /// Gives whole pages back to the system; who reads or writes there again finds zeros.
+    /// Returns whole pages to the system; later accesses find zeros.
     pub fn release(&self, offset: u64, bytes: u64) {
         let start = self.place(offset, bytes, 1);
-        // It stays in use if the system cannot.
+        // If the system does not support this, the pages stay in use.
         // SAFETY: within the mapping.
         unsafe { libc::madvise(start.cast(), bytes as usize, libc::MADV_REMOVE) };
     }
@@ -123,7 +126,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: nothing refers to the mapping any more: references borrow from us.
+        // SAFETY: no reference to the mapping remains, because references borrow from `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes as usize) };
     }
 }

@@ -1,20 +1,23 @@
-//! What a later controller finds in the memory.
+//! Contents of the shared memory that a later controller reads.
 
 use super::*;
-use crate::stubs::Few;
+use crate::stubs::InlineBytes;
 
 #[test]
-fn what_was_overwritten_can_be_found() {
-    let shared = Shared::of_nobody(Shape { slot_bytes: 2 * PAGE_BYTES, alignment: PAGE_BYTES }, 2);
+fn overwritten_places_can_be_found() {
+    let shared = Shared::without_process(
+        SlotLayout { slot_bytes: 2 * PAGE_BYTES, alignment: PAGE_BYTES },
+        2,
+    );
     let patch = |address, bytes: &[u8], new: &[u8]| Overwritten {
         address,
-        bytes: Few::of(bytes).unwrap(),
-        new: Few::of(new).unwrap(),
+        bytes: InlineBytes::from_slice(bytes).unwrap(),
+        new: InlineBytes::from_slice(new).unwrap(),
     };
     let long = patch(0x40_1000, &[1, 2, 3, 4, 5], &[0xe9, 6, 7, 8, 9]);
     let short = patch(0x40_2000, &[0x90, 0xc3], &[0xeb, 0x10]);
-    shared.note_area(&(0x10_0000..0x10_3000)).unwrap();
-    shared.note(&[long, short]).unwrap();
+    shared.record_area(&(0x10_0000..0x10_3000)).unwrap();
+    shared.record(&[long, short]).unwrap();
     assert!(shared.get(header::MAGIC).is(MAGIC) && shared.memory.read(header::VERSION).is(VERSION));
     assert!(shared.memory.read(header::CONTROLLER).is(std::process::id()));
     let (at, patches) = (shared.get(header::PATCHES_AT).any(), shared.get(header::PATCHES).any());
@@ -30,12 +33,13 @@ fn what_was_overwritten_can_be_found() {
 }
 
 #[test]
-fn how_much_is_noted_is_not_read_from_the_memory() {
-    let shared = Shared::of_nobody(Shape { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES }, 2);
-    shared.note_area(&(0x1000..0x2000)).unwrap();
+fn the_number_of_patches_is_not_read_from_the_memory() {
+    let shared =
+        Shared::without_process(SlotLayout { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES }, 2);
+    shared.record_area(&(0x1000..0x2000)).unwrap();
     for lie in [u64::MAX, 1 << 40, 0] {
         shared.set(header::PATCHES, lie);
-        shared.note_area(&(0x3000..0x4000)).unwrap();
+        shared.record_area(&(0x3000..0x4000)).unwrap();
     }
     assert!(shared.get(header::PATCHES).is(4));
 }

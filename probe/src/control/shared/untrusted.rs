@@ -1,7 +1,7 @@
-//! Values from memory that the traced process can change at any time.
+//! Values read from memory that the traced process can change at any time.
 //!
-//! Invariant: such a value becomes a number only by a check against what was handed out. Each is read once: what was
-//! checked is what is used.
+//! Invariant: such a value can only be used after a check against known limits. Each is read once, so the value that
+//! was checked is the one that is used.
 
 use std::ops::RangeInclusive;
 
@@ -10,12 +10,12 @@ use std::ops::RangeInclusive;
 pub struct Untrusted<T>(T);
 
 impl<T: Copy + PartialOrd> Untrusted<T> {
-    /// One that was just read.
+    /// A value that was just read.
     pub fn new(value: T) -> Self {
         Untrusted(value)
     }
 
-    /// Whether it is a certain one.
+    /// Whether it equals a value.
     pub fn is(self, value: T) -> bool {
         self.0 == value
     }
@@ -30,7 +30,7 @@ impl<T: Copy + PartialOrd> Untrusted<T> {
         Some(self.0).filter(|value| limits.contains(value))
     }
 
-    /// The value, for what goes right with any: to compare it with what is there later.
+    /// The value, for uses that are safe with any value, such as a comparison with a later one.
     pub fn any(self) -> T {
         self.0
     }

@@ -1,8 +1,8 @@
-//! A file, or a device's, to memory of the process that the card watches.
+//! Maps the window that the card watches into a process: a device, or another file.
 //!
-//! All threads write to the same window: the bus does not tell threads apart. The process maps it, so it is
-//! the process that opens the file: by its path, or, if it is not allowed to or has another view of files,
-//! through our descriptor.
+//! All threads write to the same window, because the memory bus does not distinguish threads. The process maps the
+//! window, so the process opens the file: by its path, or through a descriptor of the controller if the process must
+//! not open the path or sees other files.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -14,29 +14,29 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use super::backing::take;
+use super::backing::copy_descriptor;
 use super::{Shared, slots::set_gs};
 use crate::control::{TagError, WindowError};
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
 
-/// A part of a file that is the card's window.
+/// The part of a file that is the card's window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardWindow {
-    /// A device, or another file.
+    /// Path of a device or another file.
     pub path: PathBuf,
-    /// Where in it the window begins: whole pages.
+    /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
-    /// Its size, if it ends before the file does; devices do not say where they end.
+    /// Size in bytes, if the window ends before the file does; required for devices, whose size is unknown.
     pub bytes: Option<u64>,
 }
 
 impl CardWindow {
-    /// Whether it can be used, as far as that can be known before there are events.
+    /// Checks the window, as far as that is possible before events are known.
     ///
     /// # Errors
-    /// [`WindowError`]
+    /// [`WindowError`] if it cannot be used.
     pub fn check(&self) -> Result<(), WindowError> {
         check(self, &open(self)?, CARD_STRIDE).map(drop)
     }
@@ -48,9 +48,9 @@ pub struct Window {
     start: u64,
     path: PathBuf,
     threads: BTreeSet<Pid>,
-    /// Bytes that events have.
+    /// Bytes that events use.
     used: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl Window {
         Ok(Window { start: start?, path: full, threads: BTreeSet::new(), used: 0, bytes })
     }
 
-    /// Takes room for more events.
+    /// Reserves space for more events.
     pub fn add(&mut self, events: u64) -> Result<(), TagError> {
         self.used += events * CARD_STRIDE;
         let (path, needed, found) = (self.path.clone(), self.used, self.bytes);
@@ -86,10 +86,10 @@ impl Window {
         Ok(())
     }
 
-    /// Lets a thread that stands still write to it.
-    pub fn enter(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+    /// Sets `gs` of a stopped thread to the window.
+    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
         self.threads.insert(thread);
-        // Tags that were taken out leave it to their threads.
+        // Tags that were removed leave their `gs` to their threads.
         let mappings = mappings(process.pid)?;
         let is_ours = |mapping: &Mapping, address| {
             (mapping.start..mapping.end).contains(&address) && mapping.path == self.path
@@ -99,30 +99,30 @@ impl Window {
         })
     }
 
-    /// Whether that is what threads have in `gs`.
+    /// Whether a value of `gs` is the address of the window.
     pub fn is_at(&self, gs: u64) -> bool {
         self.start == gs
     }
 
-    /// Whether a thread may.
-    pub fn knows(&self, thread: Pid) -> bool {
+    /// Whether a thread was added.
+    pub fn has_thread(&self, thread: Pid) -> bool {
         self.threads.contains(&thread)
     }
 
-    /// Takes note that a thread has ended.
-    pub fn leave(&mut self, thread: Pid) {
+    /// Removes a thread that has ended.
+    pub fn remove_thread(&mut self, thread: Pid) {
         self.threads.remove(&thread);
     }
 }
 
-/// Opens its file.
+/// Opens the file of a window.
 pub(super) fn open(window: &CardWindow) -> Result<File, WindowError> {
-    // Memory that a device shows is not cached when it is opened so.
+    // With `O_SYNC`, device memory is mapped uncached.
     let file = File::options().read(true).write(true).custom_flags(libc::O_SYNC).open(&window.path);
     file.map_err(|error| WindowError::Open(window.path.clone(), error))
 }
 
-/// The window's size, if it can be known, which is large enough.
+/// Size of the window, if it is known, after a check that it is large enough.
 pub(super) fn check(
     window: &CardWindow,
     file: &File,
@@ -143,7 +143,7 @@ pub(super) fn check(
     }
 }
 
-/// Opens a file in the process; what its path leads to there must be what it led us to.
+/// Opens a file in the process, and checks that the process has opened the same file as the controller.
 fn open_in(
     process: &mut Process,
     shared: &Shared,
@@ -152,14 +152,14 @@ fn open_in(
 ) -> Result<u64, TagError> {
     let (pid, operation) = (process.pid, "open the card's window");
     let text = CString::new(path).unwrap_or_default();
-    let place = shared.lend(text.as_bytes_with_nul())?;
+    let place = shared.write_text(text.as_bytes_with_nul())?;
     let flags = (libc::O_RDWR | libc::O_SYNC | libc::O_CLOEXEC) as u64;
     let arguments = [libc::AT_FDCWD as u64, place, flags, 0, 0, 0];
     let descriptor = process.call((libc::SYS_openat, operation), arguments);
-    shared.take_back(text.as_bytes_with_nul().len());
+    shared.clear_text(text.as_bytes_with_nul().len());
     let descriptor = descriptor?;
-    let opened =
-        take(pid, descriptor).and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
+    let opened = copy_descriptor(pid, descriptor)
+        .and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
     let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, source })?;
     let is_it = match wanted.file_type().is_char_device() {
         true => opened.file_type().is_char_device() && opened.rdev() == wanted.rdev(),
@@ -173,7 +173,7 @@ fn open_in(
     Ok(descriptor)
 }
 
-/// Maps a part of an open file of the process. Where that is comes back.
+/// Maps a part of an open file of the process. Returns the address.
 fn map(
     process: &mut Process,
     descriptor: u64,
@@ -182,13 +182,13 @@ fn map(
     file: &File,
 ) -> Result<u64, TagError> {
     let (pid, operation) = (process.pid, "map the card's window");
-    let opened = take(pid, descriptor).and_then(|file| file.metadata());
+    let opened = copy_descriptor(pid, descriptor).and_then(|file| file.metadata());
     let inode = opened.map_err(|source| TagError::Shared { pid, source })?.ino();
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, offset];
     let start = process.call((libc::SYS_mmap, operation), arguments)?;
     let end = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
-    // Some file systems show another device there than in `stat`.
+    // Some file systems report another device in mappings than in `stat`.
     let is_it = |one: &Mapping| {
         let is_there = one.start <= start && end <= one.end && one.shared && one.writable;
         is_there
@@ -197,7 +197,7 @@ fn map(
     };
     if !mappings(pid)?.iter().any(is_it) {
         let about = if file.metadata().is_ok_and(|it| it.is_file()) { "file" } else { "device" };
-        let found = format!("{start:x}, where that {about} is not");
+        let found = format!("{start:x}, where that {about} is not mapped");
         return Err(TagError::Answer { pid, operation, found });
     }
     Ok(start)

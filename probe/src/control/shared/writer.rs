@@ -1,7 +1,7 @@
-//! Records of threads to a log file ([`hmtt_format::tag_log`]).
+//! Encodes the records of threads into a log file ([`hmtt_format::tag_log`]).
 //!
-//! A file that cannot be written any more is not waited for: what comes is thrown away, and the error is kept
-//! for the end, since the program is not to notice.
+//! After a write error, everything that follows is discarded, and the error is reported at the end: the program must
+//! not be delayed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,23 +18,23 @@ use super::clock;
 use super::untrusted::Untrusted;
 use crate::stubs::layout::LogShape;
 
-/// How often the log says what time it is.
+/// Interval at which the clocks are written to the log.
 const CLOCKS: Duration = Duration::from_secs(1);
-/// Longest chunk of the log that we write.
+/// Longest chunk that is written to the log, in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// What a log has.
+/// Summary of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Events in it.
+    /// Number of events.
     pub events: u64,
-    /// Events that were dropped because a buffer was full.
+    /// Number of events that were dropped because a buffer was full.
     pub dropped: u64,
-    /// Events whose writing was interrupted and never went on.
+    /// Number of events whose tag was interrupted and never finished.
     pub interrupted: u64,
-    /// Records, and counts of records, that cannot be: the program has written over them.
+    /// Number of records, and of counts of records, with impossible values: the program has written over them.
     pub damaged: u64,
-    /// Ticks of the time stamp counter in a second.
+    /// Ticks of the time stamp counter per second.
     pub tsc_hz: u64,
 }
 
@@ -47,9 +47,9 @@ pub struct Writer {
     header: Header,
     first: ClockPair,
     clocks: Instant,
-    /// Entries of each function.
+    /// Number of entries of each function and block.
     pub calls: Vec<u64>,
-    /// How many numbers of functions and blocks were handed out.
+    /// Number of functions and blocks.
     pub numbers: Arc<AtomicU64>,
     summary: LogSummary,
 }
@@ -72,12 +72,12 @@ impl Writer {
             numbers: Arc::default(),
             summary,
         };
-        writer.say(0, Content::Clocks(first));
+        writer.write(0, Content::Clocks(first));
         Ok(writer)
     }
 
-    /// Adds a chunk.
-    pub fn say(&mut self, thread: u32, content: Content<'_>) {
+    /// Writes a chunk.
+    pub fn write(&mut self, thread: u32, content: Content<'_>) {
         if let Content::Lost { count, reason } = content {
             let sum = match reason {
                 LossReason::BufferFull => &mut self.summary.dropped,
@@ -92,31 +92,31 @@ impl Writer {
         }
     }
 
-    /// Adds the time, if it has not been said for a while.
-    pub fn say_time(&mut self) {
+    /// Writes the clocks, if the last time is long ago.
+    pub fn write_clocks(&mut self) {
         if self.clocks.elapsed() >= CLOCKS {
             self.clocks = Instant::now();
-            self.say(0, Content::Clocks(clock::pair()));
+            self.write(0, Content::Clocks(clock::pair()));
         }
     }
 
-    /// Says that something of a thread cannot be.
-    pub fn damaged(&mut self, thread: u32, count: u64) {
-        self.say(thread, Content::Lost { count, reason: LossReason::Damaged });
+    /// Writes that records or counts of a thread have impossible values.
+    pub fn write_damaged(&mut self, thread: u32, count: u64) {
+        self.write(thread, Content::Lost { count, reason: LossReason::Damaged });
     }
 
-    /// Adds the records of a thread; those that were not written, or cannot be, are said to be lost where they are.
+    /// Writes the records of a thread. Runs of unwritten or impossible records are written as losses, in place.
     pub fn records(&mut self, thread: u32, shape: &LogShape, records: &[u8]) {
         let numbers = self.numbers.load(Ordering::SeqCst);
         let records = records.chunks_exact(shape.record_bytes() as usize);
-        let mut events = records.map(|record| event(record, numbers)).peekable();
+        let mut events = records.map(|record| parse_event(record, numbers)).peekable();
         while let Some(first) = events.peek() {
             if let Err(reason) = *first {
                 let mut count = 0;
                 while events.next_if_eq(&Err(reason)).is_some() {
                     count += 1;
                 }
-                self.say(thread, Content::Lost { count, reason });
+                self.write(thread, Content::Lost { count, reason });
                 continue;
             }
             let bytes = match EventEncoder::new(&mut self.buffer, thread, shape.is_timed) {
@@ -151,15 +151,15 @@ impl Writer {
     /// Ends the log.
     ///
     /// # Errors
-    /// What has gone wrong first, at any time.
+    /// The first error of any write.
     pub fn finish(mut self, ending: hmtt_format::tag_log::Ending) -> io::Result<LogSummary> {
         let last = clock::pair();
-        self.say(0, Content::Clocks(last));
-        self.say(0, Content::End(ending));
+        self.write(0, Content::Clocks(last));
+        self.write(0, Content::End(ending));
         if let Some(error) = self.failed {
             return Err(error);
         }
-        // Over the whole run it is known better; a pipe keeps what was said first.
+        // The rate over the whole run is more exact. A pipe keeps the first estimate.
         let tsc_hz = clock::rate(&self.first, &last);
         self.summary.tsc_hz = tsc_hz;
         let _ = self.file.write_all_at(&Header { tsc_hz, ..self.header }.encode(), 0);
@@ -167,7 +167,7 @@ impl Writer {
     }
 }
 
-/// Its number is one that was handed out, so there is room for it.
+/// Counts an entry. The number of the event was checked, so the vector stays small.
 fn count(calls: &mut Vec<u64>, event: &TagEvent) {
     let number = event.number as usize;
     if number >= calls.len() {
@@ -176,7 +176,7 @@ fn count(calls: &mut Vec<u64>, event: &TagEvent) {
     calls[number] += u64::from(!event.is_exit);
 }
 
-/// `Full` as an error of a file.
+/// Conversion of [`Full`] to an error of a file.
 trait IntoError {
     fn into_error(self) -> io::Error;
 }
@@ -187,8 +187,8 @@ impl IntoError for Full {
     }
 }
 
-/// A record as an event, with one of so many numbers; or why it is none.
-fn event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
+/// Decodes a record with a number less than `numbers`.
+fn parse_event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
     let event = match (record.first_chunk(), record.first_chunk()) {
         (Some(timed), _) => TagEvent::from_timed(timed),
         (None, Some(ordered)) => TagEvent::from_ordered(ordered),

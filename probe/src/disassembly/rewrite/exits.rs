@@ -1,75 +1,79 @@
-//! Ways out of a function to the regions, detours and redirected jumps that let them be seen.
+//! Covers exit sites by regions, detours and redirected jumps.
 
-use super::super::leaving::Leaving;
+use super::super::exit_site::ExitKind;
 use super::super::region::Span;
-use super::super::{JUMP_BYTES, Refusal, goes_on};
+use super::super::{JUMP_BYTES, Refusal, falls_through};
 use super::spans::Spans;
 use super::{AROUND, Planner, SHORT_BYTES};
 
 impl Planner<'_> {
-    /// Sees to it that all ways out are in regions, or redirected.
-    pub(super) fn exits(&mut self) {
-        let body = self.ground.body;
-        let mut tight = Vec::new();
-        for (index, leaving) in self.leavings.clone() {
-            let is_jump = matches!(leaving, Leaving::Jump(_));
+    /// Puts all exit sites into regions or redirects them; lists the others as hidden.
+    pub(super) fn plan_exits(&mut self) {
+        let body = self.finder.body;
+        let mut uncovered = Vec::new();
+        for (index, exit_site) in self.exit_sites.clone() {
+            let is_jump = matches!(exit_site, ExitKind::Jump(_));
             if self.is_covered(index) || is_jump && self.can_be_redirected(index) {
                 continue;
             }
-            if !self.around(index) {
-                tight.push(index);
+            if !self.cover(index) {
+                uncovered.push(index);
             }
         }
-        for index in tight {
-            if !self.is_covered(index) && !self.detour(index) && !self.squeeze(index) {
+        for index in uncovered {
+            if !self.is_covered(index) && !self.add_detour(index) && !self.cover_short(index) {
                 self.hidden.push((body.address(index), Refusal::TooShort));
             }
         }
-        for (index, leaving) in self.leavings.clone() {
-            let is_jump = matches!(leaving, Leaving::Jump(_));
+        for (index, exit_site) in self.exit_sites.clone() {
+            let is_jump = matches!(exit_site, ExitKind::Jump(_));
             if is_jump && !self.is_covered(index) && self.can_be_redirected(index) {
                 self.redirects.push(body.instructions[index]);
             }
         }
     }
 
-    /// Whether a branch may get another target where it is: there is room for any, and nothing else reads it.
+    /// Whether a branch can get another target in place: its encoding reaches any distance, and no
+    /// other code executes its bytes.
     fn can_be_redirected(&self, index: usize) -> bool {
-        let instruction = &self.ground.body.instructions[index];
-        // With prefixes, one that only reaches near may be as long.
-        let has_room = instruction.is_jmp_near() || instruction.is_jcc_near();
-        has_room && self.ground.arrival_within(instruction).is_none()
+        let instruction = &self.finder.body.instructions[index];
+        // With prefixes, a short branch may be as long as a near one.
+        let has_long_encoding = instruction.is_jmp_near() || instruction.is_jcc_near();
+        has_long_encoding && self.finder.target_within(instruction).is_none()
     }
 
+    /// Whether an instruction is in a region or a detour.
     pub(super) fn is_covered(&self, index: usize) -> bool {
         [&self.spans, &self.short, &self.detours].into_iter().any(|spans| spans.has(index))
     }
 
-    /// Spans that may hold an instruction, the smaller ones first. Where one is none, larger ones are none either.
+    /// Regions that contain an instruction, smaller ones first. If a region cannot be closed,
+    /// larger ones cannot either.
     fn candidates(&self, index: usize) -> impl Iterator<Item = Span> + use<'_> {
-        let all = self.ground.body.instructions.len();
+        let all = self.finder.body.instructions.len();
         let before = (0..=AROUND.min(index)).map(move |more| (index - more, index + 1));
-        let behind = (2..=AROUND).map(move |more| (index, (index + more).min(all)));
-        let ground = self.ground;
-        let close = move |(first, end)| ground.close(first, end).ok();
-        before.map_while(close).chain(behind.map_while(close))
+        let after = (2..=AROUND).map(move |more| (index, (index + more).min(all)));
+        let finder = self.finder;
+        let close = move |(first, end)| finder.close(first, end).ok();
+        before.map_while(close).chain(after.map_while(close))
     }
 
-    /// Makes an instruction part of a region.
-    pub(super) fn around(&mut self, index: usize) -> bool {
+    /// Makes an instruction part of a region with space for a five-byte jump.
+    pub(super) fn cover(&mut self, index: usize) -> bool {
         let candidates: Vec<Span> = self.candidates(index).collect();
-        candidates.into_iter().any(|span| self.take(span, JUMP_BYTES as u64))
+        candidates.into_iter().any(|span| self.add_span(span, JUMP_BYTES as u64))
     }
 
-    /// Adds a region, with those that it overlaps in one.
-    pub(super) fn take(&mut self, mut span: Span, least: u64) -> bool {
+    /// Adds a region, merged with the regions that it overlaps. Returns whether it has at least
+    /// `least` bytes.
+    pub(super) fn add_span(&mut self, mut span: Span, least: u64) -> bool {
         loop {
-            let (start, room) = (self.start(&span), span.room.max(self.start(&span) + least));
-            let body = self.ground.body;
-            if self.short.within(body, start, room).next().is_some() {
+            let (start, limit) = (self.start(&span), span.limit.max(self.start(&span) + least));
+            let body = self.finder.body;
+            if self.short.within(body, start, limit).next().is_some() {
                 return false;
             }
-            let others = self.spans.within(body, start, room);
+            let others = self.spans.within(body, start, limit);
             let join = |(first, end): (usize, usize), other: &Span| {
                 (first.min(other.first), end.max(other.end))
             };
@@ -77,7 +81,7 @@ impl Planner<'_> {
             if joined == (span.first, span.end) {
                 break;
             }
-            match self.ground.close(joined.0, joined.1) {
+            match self.finder.close(joined.0, joined.1) {
                 Ok(closed) => span = closed,
                 Err(_) => return false,
             }
@@ -91,40 +95,44 @@ impl Planner<'_> {
         true
     }
 
-    /// Leads all branches to an instruction to a copy of it, if nothing else arrives there.
-    pub(super) fn detour(&mut self, index: usize) -> bool {
-        let ground = self.ground;
-        let address = ground.body.address(index);
-        let branches = ground.body.branches_to(address);
-        let Ok(span) = ground.close(index, index + 1) else { return false };
-        // What is behind it may be moved, now or later: a copy could not go on there.
-        if goes_on(&ground.body.instructions[index]) {
+    /// Redirects all branches to an instruction to a copy of it, if control arrives there in no
+    /// other way.
+    pub(super) fn add_detour(&mut self, index: usize) -> bool {
+        let finder = self.finder;
+        let address = finder.body.address(index);
+        let branches = finder.body.branches_to(address);
+        let Ok(span) = finder.close(index, index + 1) else { return false };
+        // The code after it may be moved as well: a copy could not continue there.
+        if falls_through(&finder.body.instructions[index]) {
             return false;
         }
-        if ground.flow.is_fixed(address) || !ground.is_dead(index) || branches.is_empty() {
+        if finder.code_index.is_external_target(address)
+            || !finder.is_dead(index)
+            || branches.is_empty()
+        {
             return false;
         }
-        let stays = |it: &Self, one| it.can_be_redirected(one) || it.is_covered(one);
-        if !branches.iter().all(|one| stays(self, *one) || self.around(*one)) {
+        let can_stay = |it: &Self, one| it.can_be_redirected(one) || it.is_covered(one);
+        if !branches.iter().all(|one| can_stay(self, *one) || self.cover(*one)) {
             return false;
         }
         if self.is_covered(index) {
             return true;
         }
-        let stay = branches.iter().filter(|one| !self.is_covered(**one));
-        let stay: Vec<_> = stay.map(|branch| ground.body.instructions[*branch]).collect();
-        self.redirects.extend(stay);
+        let in_place = branches.iter().filter(|one| !self.is_covered(**one));
+        let in_place: Vec<_> = in_place.map(|branch| finder.body.instructions[*branch]).collect();
+        self.redirects.extend(in_place);
         self.detours.push(span);
         true
     }
 
-    /// Makes an instruction part of a region with room for two bytes only.
-    pub(super) fn squeeze(&mut self, index: usize) -> bool {
+    /// Makes an instruction part of a region with space for a two-byte jump only.
+    pub(super) fn cover_short(&mut self, index: usize) -> bool {
         let fits = |span: &Span| {
-            let (start, room) = (self.start(span), span.room);
-            let body = self.ground.body;
-            let free = |spans: &Spans| spans.within(body, start, room).next().is_none();
-            room - start >= SHORT_BYTES && free(&self.spans) && free(&self.short)
+            let (start, limit) = (self.start(span), span.limit);
+            let body = self.finder.body;
+            let free = |spans: &Spans| spans.within(body, start, limit).next().is_none();
+            limit - start >= SHORT_BYTES && free(&self.spans) && free(&self.short)
         };
         let found = self.candidates(index).find(fits);
         self.short.extend(found);

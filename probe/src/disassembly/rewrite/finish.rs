@@ -1,4 +1,4 @@
-//! What was planned for a function to what is changed, islands included.
+//! Turns the plan for a body into changes, and allocates its islands.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,7 +11,8 @@ use super::super::region::Span;
 use super::{Jump, Planner, Region, Rewrite};
 
 impl Planner<'_> {
-    /// Finds islands, and says what is changed, and what is free then.
+    /// Allocates islands and adds the body's changes to `rewrite`. Returns the ranges that are free
+    /// afterwards.
     pub(super) fn finish(mut self, rewrite: &mut Rewrite) -> Vec<Range<u64>> {
         let mut free = self.free();
         let islands = free.clone();
@@ -20,7 +21,7 @@ impl Planner<'_> {
         for span in all {
             let start = self.start(&span);
             let island = island_near(&mut free, start).or_else(|| {
-                let more = self.make_room(start, &islands)?;
+                let more = self.free_island_space(start, &islands)?;
                 let place = free.partition_point(|other| other.start < more.start);
                 free.insert(place, more);
                 island_near(&mut free, start)
@@ -37,59 +38,64 @@ impl Planner<'_> {
             self.fallback.map(|span| self.region(&span, Jump::Near)).or(rewrite.fallback.take());
         let detours = self.detours.iter().map(|span| self.region(span, Jump::Near));
         rewrite.detours.extend(detours);
-        let stays = |instruction: &Instruction| !moved.contains(&instruction.ip());
-        let redirects: Vec<_> = self.redirects.into_iter().filter(stays).collect();
+        let is_in_place = |instruction: &Instruction| !moved.contains(&instruction.ip());
+        let redirects: Vec<_> = self.redirects.into_iter().filter(is_in_place).collect();
         rewrite.redirects.extend(redirects);
         rewrite.hidden.extend(self.hidden);
         free
     }
 
-    /// Whether a region begins with the function's first instruction.
+    /// Whether a span begins with the function's first instruction.
     pub(super) fn is_entry(&self, span: &Span) -> bool {
-        let body = self.ground.body;
+        let body = self.finder.body;
         span.first == 0 && body.range.start == body.function.start
     }
 
-    /// Bytes that nothing needs once the regions have moved.
+    /// Address ranges that are unused once the regions have moved.
     pub(super) fn free(&self) -> Vec<Range<u64>> {
-        let behind = |span: &Span| self.start(span) + JUMP_BYTES as u64..span.room;
-        let mut free: Vec<Range<u64>> = self.spans.iter().map(behind).collect();
-        let body = self.ground.body;
-        // Padding behind the function, if its last instructions stay.
+        let rest = |span: &Span| self.start(span) + JUMP_BYTES as u64..span.limit;
+        let mut free: Vec<Range<u64>> = self.spans.iter().map(rest).collect();
+        let body = self.finder.body;
+        // Padding after the function, if its last instructions stay in place.
         let all = body.instructions.len();
-        if let Ok(span) = self.ground.close(all - 1, all)
+        if let Ok(span) = self.finder.close(all - 1, all)
             && !self.spans.has(all - 1)
             && !self.short.has(all - 1)
         {
-            free.push(body.range.end..span.room);
+            free.push(body.range.end..span.limit);
         }
         free
     }
 
-    /// Moves instructions that need not be, so that bytes are free within reach of an address.
-    /// `islands`: what is free already.
-    pub(super) fn make_room(&mut self, at: u64, islands: &[Range<u64>]) -> Option<Range<u64>> {
-        let (body, first, last) = (self.ground.body, at.saturating_sub(FAR), at + FAR);
+    /// Moves instructions that would otherwise stay, to free bytes within reach of an address.
+    /// `islands`: ranges that are free already.
+    pub(super) fn free_island_space(
+        &mut self,
+        at: u64,
+        islands: &[Range<u64>],
+    ) -> Option<Range<u64>> {
+        let (body, first, last) = (self.finder.body, at.saturating_sub(FAR), at + FAR);
         let taken = self.spans.within(body, first, last);
         let taken = taken.chain(self.short.within(body, first, last));
-        let taken = taken.map(|span| self.start(span)..span.room);
+        let taken = taken.map(|span| self.start(span)..span.limit);
         let near = |address| islands.partition_point(|other| other.start < address);
         let islands = islands[near(first)..near(last)].iter().cloned();
         let taken: Vec<_> = taken.chain(islands).collect();
-        let span = self.ground.spare(at, &taken)?;
+        let span = self.finder.find_movable(at, &taken)?;
         self.spans.push(span);
-        Some(self.start(&span) + JUMP_BYTES as u64..span.room)
+        Some(self.start(&span) + JUMP_BYTES as u64..span.limit)
     }
 
+    /// The region for a span.
     pub(super) fn region(&self, span: &Span, jump: Jump) -> Region {
-        let body = self.ground.body;
-        let place = |index| self.leavings.partition_point(|(other, _)| *other < index);
-        let leavings = self.leavings[place(span.first)..place(span.end)].iter();
+        let body = self.finder.body;
+        let place = |index| self.exit_sites.partition_point(|(other, _)| *other < index);
+        let exit_sites = self.exit_sites[place(span.first)..place(span.end)].iter();
         Region {
             instructions: body.instructions[span.first..span.end].to_vec(),
             entry: self.is_entry(span),
-            leavings: leavings.map(|(index, how)| (index - span.first, *how)).collect(),
-            room: span.room,
+            exit_sites: exit_sites.map(|(index, how)| (index - span.first, *how)).collect(),
+            limit: span.limit,
             jump,
         }
     }

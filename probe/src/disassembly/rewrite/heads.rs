@@ -1,45 +1,48 @@
-//! Heads of blocks to the regions and detours that let them be seen.
+//! Covers the heads of blocks by regions and detours.
 
 use super::super::blocks::Block;
 use super::super::{JUMP_BYTES, Refusal, branch_target};
 use super::{AROUND, Planner};
 
 impl Planner<'_> {
-    /// Sees to it that as many heads as can be are in regions. Where one cannot, it is said why: as far as it
-    /// is known yet.
-    pub(super) fn heads(&mut self, blocks: &mut [Block]) {
-        let body = self.ground.body;
-        let mut tight = Vec::new();
+    /// Puts as many block heads as possible into regions. For each of the others, records the
+    /// reason as far as it is known.
+    pub(super) fn plan_heads(&mut self, blocks: &mut [Block]) {
+        let body = self.finder.body;
+        let mut uncovered = Vec::new();
         for (number, block) in blocks.iter().enumerate().filter(|(_, it)| it.refusal.is_none()) {
             let Some(index) = body.index_of(block.start) else { continue };
-            if !self.is_covered(index) && !self.from(index) && !self.around(index) {
-                tight.push((number, index));
+            if !self.is_covered(index) && !self.start_at(index) && !self.cover(index) {
+                uncovered.push((number, index));
             }
         }
-        for (number, index) in tight {
-            // A branch would lead to what is another's entry or detour, and past that one's copy.
+        for (number, index) in uncovered {
+            // A redirected branch would lead to another block's head or detour, and bypass its
+            // copy.
             let is_plain = branch_target(&body.instructions[index]).is_none();
-            let is_seen =
-                self.is_covered(index) || is_plain && self.detour(index) || self.squeeze(index);
-            if !is_seen {
+            let is_tagged = self.is_covered(index)
+                || is_plain && self.add_detour(index)
+                || self.cover_short(index);
+            if !is_tagged {
                 blocks[number].refusal = Some(self.reason(index));
             }
         }
     }
 
-    /// Makes an instruction the first one of a region: what comes before may be moved for another head.
-    fn from(&mut self, index: usize) -> bool {
-        let ground = self.ground;
-        let ends = index + 1..=(index + AROUND).min(ground.body.instructions.len());
-        let mut spans = ends.map_while(|end| ground.close(index, end).ok());
-        spans.any(|span| self.take(span, JUMP_BYTES as u64))
+    /// Makes an instruction the first one of a region. The instructions before it may be moved for
+    /// another head.
+    fn start_at(&mut self, index: usize) -> bool {
+        let finder = self.finder;
+        let ends = index + 1..=(index + AROUND).min(finder.body.instructions.len());
+        let mut spans = ends.map_while(|end| finder.close(index, end).ok());
+        spans.any(|span| self.add_span(span, JUMP_BYTES as u64))
     }
 
-    /// Why an instruction is in no region.
+    /// The reason why no region can be made for an instruction.
     fn reason(&self, index: usize) -> Refusal {
-        let all = self.ground.body.instructions.len();
+        let all = self.finder.body.instructions.len();
         let mut ends = index + 1..=(index + AROUND).min(all);
-        let failed = ends.find_map(|end| match self.ground.close(index, end) {
+        let failed = ends.find_map(|end| match self.finder.close(index, end) {
             Ok(span) if self.bytes(&span) >= JUMP_BYTES as u64 => Some(Refusal::TooShort),
             Ok(_) => None,
             Err(refusal) => Some(refusal),

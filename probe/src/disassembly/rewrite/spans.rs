@@ -1,42 +1,44 @@
-//! Spans of a body that lie apart, found by the number of an instruction: however many there are.
+//! A set of disjoint spans of a body, searched by instruction number in logarithmic time.
 
 use std::collections::BTreeMap;
 
 use super::super::body::Body;
 use super::super::region::Span;
 
-/// Spans by their first instructions.
+/// Disjoint spans, by the number of their first instruction.
 #[derive(Debug, Default)]
 pub(super) struct Spans(BTreeMap<usize, Span>);
 
 impl Spans {
+    /// Adds a span, which must not overlap the others.
     pub fn push(&mut self, span: Span) {
         self.0.insert(span.first, span);
     }
 
+    /// All spans, in program order.
     pub fn iter(&self) -> impl Iterator<Item = &Span> {
         self.0.values()
     }
 
-    /// Whether one of them has an instruction.
+    /// Whether a span contains an instruction.
     pub fn has(&self, index: usize) -> bool {
         let before = self.0.range(..=index).next_back();
         before.is_some_and(|(_, span)| index < span.end)
     }
 
-    /// Those that take some of the bytes between two addresses.
+    /// Spans that overlap an address range.
     pub fn within<'a>(
         &'a self,
         body: &'a Body,
         start: u64,
         end: u64,
     ) -> impl Iterator<Item = &'a Span> {
-        let behind = body.instructions.partition_point(|one| one.ip() < end);
-        let before = self.0.range(..behind).rev().map(|(_, span)| span);
-        before.take_while(move |span| start < span.room)
+        let after = body.instructions.partition_point(|one| one.ip() < end);
+        let before = self.0.range(..after).rev().map(|(_, span)| span);
+        before.take_while(move |span| start < span.limit)
     }
 
-    /// Takes out those that have some of the instructions between two numbers.
+    /// Removes the spans that contain instructions of a number range.
     pub fn remove(&mut self, first: usize, end: usize) {
         while let Some((number, _)) =
             self.0.range(..end).next_back().filter(|(_, span)| first < span.end)

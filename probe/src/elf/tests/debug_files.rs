@@ -1,4 +1,4 @@
-//! Programs whose symbols are in another file.
+//! Tests with programs whose symbols are in a separate file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use super::programs::{Programs, run};
 use crate::elf::{Function, Image};
 
-/// A program, its copy without symbols, and the file that has them.
-struct Parted {
+/// A program, its copy without symbols, and the file that contains them.
+struct Separated {
     whole: PathBuf,
     stripped: PathBuf,
     debug: PathBuf,
 }
 
-fn part(programs: &Programs, name: &str, id: &str) -> Option<Parted> {
+fn separate(programs: &Programs, name: &str, id: &str) -> Option<Separated> {
     let whole = programs.c(name, &["-g", "-O2", id])?;
     let debug = whole.with_extension("debug");
     run("objcopy", &["--only-keep-debug", whole.to_str()?, debug.to_str()?])?;
     let stripped = programs.stripped(&whole)?;
-    Some(Parted { whole, stripped, debug })
+    Some(Separated { whole, stripped, debug })
 }
 
 fn functions(path: &Path, root: &Path) -> Vec<Function> {
@@ -33,8 +33,8 @@ fn is_named(functions: &[Function]) -> bool {
 fn a_linked_debug_file_gives_the_symbols() {
     let programs = Programs::new();
     let root = tempfile::tempdir().unwrap();
-    let Some(parted) = part(&programs, "linked", "-Wl,--build-id=none") else { return };
-    let Parted { whole, stripped, debug } = parted;
+    let Some(separated) = separate(&programs, "linked", "-Wl,--build-id=none") else { return };
+    let Separated { whole, stripped, debug } = separated;
     let link = format!("--add-gnu-debuglink={}", debug.display());
     let Some(_) = run("objcopy", &[&link, stripped.to_str().unwrap()]) else { return };
     let whole = functions(&whole, root.path());
@@ -67,7 +67,9 @@ fn a_build_identifier_finds_the_symbols() {
     let programs = Programs::new();
     let root = tempfile::tempdir().unwrap();
     let id = "-Wl,--build-id=0x0123456789abcdef";
-    let Some(Parted { whole, stripped, debug }) = part(&programs, "identified", id) else { return };
+    let Some(Separated { whole, stripped, debug }) = separate(&programs, "identified", id) else {
+        return;
+    };
     let folder = root.path().join(".build-id/01");
     fs::create_dir_all(&folder).unwrap();
     let found = folder.join("23456789abcdef.debug");
@@ -76,7 +78,7 @@ fn a_build_identifier_finds_the_symbols() {
     assert_eq!(functions(&stripped, root.path()), whole);
 
     let other = "-Wl,--build-id=0x0123456789abcdee";
-    let Some(other) = part(&programs, "other", other) else { return };
+    let Some(other) = separate(&programs, "other", other) else { return };
     fs::copy(&other.debug, &found).unwrap();
     assert!(!is_named(&functions(&stripped, root.path())), "it is another program's");
     fs::write(&found, b"\x7fELF and no more").unwrap();

@@ -1,4 +1,4 @@
-//! Damaged and made-up files: errors or sound images, never panics.
+//! Parses damaged and made-up files: the result is an error or a valid image, never a panic.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::programs::Programs;
 use crate::elf::{ElfError, Image};
 
-/// Panics unless an image is as its documentation says.
+/// Panics unless an image has the documented invariants.
 pub(super) fn check(image: &Image) {
     let functions = image.functions.iter().map(|f| {
         assert!(f.size > 0 && !f.name.is_empty(), "{f:?}");
@@ -43,7 +43,8 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 });
 
-/// Bytes changed, headers and tables more often than others; what is left of the file, in 1/1024.
+/// Changed bytes, more often in headers and tables than elsewhere, and the remaining length of the
+/// file in 1/1024.
 fn damage() -> impl Strategy<Value = (usize, Vec<(usize, usize, u64)>, usize)> {
     let change = (0usize..4, any::<usize>(), prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)]);
     let left = prop_oneof![3 => Just(1024usize), 1 => 0usize..1024];
@@ -74,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn damaged_files_give_errors_or_sound_images(damage in damage()) {
+    fn damaged_files_give_errors_or_valid_images(damage in damage()) {
         if let Some(bytes) = damaged(damage)
             && let Ok(image) = Image::parse(&bytes, Path::new("damaged"))
         {
@@ -84,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
+fn files_that_are_not_programs_are_refused() {
     for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[0; 4096]] {
         let error = Image::parse(bytes, Path::new("none")).unwrap_err();
         assert!(matches!(error, ElfError::NotElf { .. }), "{error}");
@@ -115,7 +116,7 @@ fn segments_that_share_bytes_are_refused() {
 
 #[test]
 fn symbols_that_share_a_long_name_are_refused() {
-    // One section header of each: none, names, symbols.
+    // Section headers: the null one, names, symbols.
     const NAME: usize = 1 << 20;
     const SYMBOLS: usize = 10_000;
     let Some(file) = FILES.first() else { return };

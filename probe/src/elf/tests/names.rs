@@ -1,13 +1,13 @@
-//! Names against those of c++filt and of the Rust source.
+//! Compares demangled names with those of c++filt and of the Rust source.
 
 use proptest::prelude::*;
 
 use super::programs::{Programs, run};
 use crate::elf::Image;
-use crate::elf::names::Names;
+use crate::elf::names::Demangler;
 
 fn name(symbol: &str) -> String {
-    Names { room: usize::MAX }.name(symbol)
+    Demangler { bytes_left: usize::MAX }.name(symbol)
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn names_are_as_sources_have_them() {
         ("_R", "_R"),
         ("@", "@"),
         ("_ZN", "_ZN"),
-        // Escaped where it is printed.
+        // Control characters are escaped only where the name is printed.
         ("a\u{1b}[31mb\n", "a\u{1b}[31mb\n"),
     ];
     for (symbol, expected) in cases {
@@ -57,7 +57,7 @@ fn names_of_rust_have_no_hashes() {
     assert!(image.functions.iter().any(|function| own(&function.name)));
 }
 
-/// A function whose last parameter's name is 2 to the power of `levels` times longer than one of them.
+/// A function whose last parameter has a name 2^`levels` times as long as the first one's.
 fn doubling(levels: usize) -> String {
     let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".map(char::from);
     let parameters: String =
@@ -66,11 +66,11 @@ fn doubling(levels: usize) -> String {
 }
 
 #[test]
-fn no_name_is_larger_than_its_room() {
+fn names_are_limited_by_the_bytes_left() {
     let expected = "f(T<int, int>, T<T<int, int>, T<int, int> >)";
     assert_eq!(name(&doubling(1)), expected);
     assert_eq!(name(&doubling(35)), doubling(35));
-    let mut names = Names { room: expected.len() };
+    let mut names = Demangler { bytes_left: expected.len() };
     assert_eq!(names.name(&doubling(1)), expected);
     assert_eq!(names.name("_Z1fi"), "_Z1fi");
 }
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn any_symbol_has_a_name(symbol in "(_Z|_R|_ZN)?[A-Za-z0-9_]{0,12}([NSTIEKPRLXDZfiv0-9_.]|St|S_|T_|17h|Dp|cv){0,60}") {
-        let mut names = Names { room: 4096 };
+        let mut names = Demangler { bytes_left: 4096 };
         prop_assert!(names.name(&symbol).len() <= 4096);
     }
 }

@@ -1,4 +1,4 @@
-//! Small sources to programs of every kind, and tools to their output.
+//! Builds programs of every kind from small sources, and runs tools on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Functions of every kind: local, aliased, indirect, of no known size, with a part apart.
+/// C functions of every kind: local, aliased, indirect, without a size, with a separate part.
 const C: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-/// Templates, constructors, lambdas, exceptions.
+/// C++ templates, constructors, lambdas, exceptions.
 const CXX: &str = r#"
 #include <iostream>
 #include <map>
@@ -73,15 +73,15 @@ fn main() {
 }
 "#;
 
-/// Ways to build the C source: name and arguments.
-pub(crate) const WAYS: [(&str, &[&str]); 4] = [
+/// Ways to build the C source: name and compiler arguments.
+pub(crate) const BUILDS: [(&str, &[&str]); 4] = [
     ("pie", &["-O2", "-pie", "-fPIE"]),
     ("no-pie", &["-O2", "-no-pie", "-fno-pie"]),
     ("static", &["-O2", "-static"]),
     ("library", &["-O2", "-shared", "-fPIC"]),
 ];
 
-/// Programs in a folder of their own.
+/// Builds programs in a temporary directory.
 pub(crate) struct Programs {
     pub folder: TempDir,
 }
@@ -91,22 +91,22 @@ impl Programs {
         Programs { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The C source, built with these arguments.
+    /// Builds the C source. `None` if that is not possible here.
     pub(crate) fn c(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("cc", name, "c", C, arguments)
     }
 
-    /// The C++ source.
+    /// Builds the C++ source.
     pub(crate) fn cxx(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("g++", name, "cc", CXX, arguments)
     }
 
-    /// The Rust source.
+    /// Builds the Rust source.
     pub(crate) fn rust(&self, name: &str, arguments: &[&str]) -> Option<PathBuf> {
         self.build("rustc", name, "rs", RUST, arguments)
     }
 
-    /// Any source, its file ending in `extension`.
+    /// Builds any source; `extension` is that of the source file.
     pub(crate) fn build(
         &self,
         compiler: &str,
@@ -123,16 +123,16 @@ impl Programs {
         Some(program)
     }
 
-    /// A stripped copy of a program, in the folder.
+    /// Makes a stripped copy of a program, in the same directory.
     pub(crate) fn stripped(&self, program: &Path) -> Option<PathBuf> {
         let output = self.folder.path().join(program.file_name()?).with_extension("stripped");
         run("strip", &["-o", output.to_str()?, program.to_str()?])?;
         Some(output)
     }
 
-    /// Everything that can be built here, and some programs of the system.
+    /// Builds every program that can be built here, and adds some programs of the system.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
-        let c = WAYS.into_iter().filter_map(|(name, arguments)| self.c(name, arguments));
+        let c = BUILDS.into_iter().filter_map(|(name, arguments)| self.c(name, arguments));
         let mut all: Vec<PathBuf> = c.collect();
         all.extend(self.cxx("cxx", &["-O1"]));
         all.extend(self.cxx("cxx-static", &["-O2", "-static"]));
@@ -142,19 +142,19 @@ impl Programs {
     }
 }
 
-/// Programs and libraries of the system, all stripped where distributions strip.
+/// Programs and libraries of the system; distributions usually strip them.
 pub(crate) fn system() -> Vec<PathBuf> {
     let names = ["/usr/bin/bzip2", "/usr/bin/sqlite3", "/usr/lib/x86_64-linux-gnu/libc.so.6"];
-    let there = |path: &PathBuf| path.exists() || skip(&path.display(), "not there");
-    names.into_iter().map(PathBuf::from).filter(there).collect()
+    let exists = |path: &PathBuf| path.exists() || skip(&path.display(), "not exists");
+    names.into_iter().map(PathBuf::from).filter(exists).collect()
 }
 
-/// What a tool prints; none, visibly, if it is missing or fails.
+/// Output of a tool; `None`, with a message, if the tool is missing or fails.
 pub(crate) fn run(tool: &str, arguments: &[&str]) -> Option<String> {
-    // Its output is read: in English.
+    // The output is parsed, so it must be in English.
     let output = Command::new(tool).args(arguments).env("LC_ALL", "C").output();
     let reason = match output {
-        // readelf also fails when it has printed everything and found something odd.
+        // readelf also fails if it has printed everything but found something unusual.
         Ok(output) if output.status.success() || !output.stdout.is_empty() => {
             return Some(String::from_utf8_lossy(&output.stdout).into_owned());
         }

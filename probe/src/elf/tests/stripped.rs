@@ -1,12 +1,12 @@
-//! Images of stripped programs against what readelf prints of their unwind information.
+//! Compares images of stripped programs with the unwind information that readelf prints.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::programs::{Programs, WAYS, run};
+use super::programs::{BUILDS, Programs, run};
 use crate::elf::Image;
 
-/// Starts of the ranges with unwind information, those of the linker's stubs left out.
+/// Starts of the ranges with unwind information, without those of the linker's stubs.
 fn ranges(path: &Path) -> Option<BTreeSet<u64>> {
     let path = path.to_str()?;
     let mut stubs = Vec::new();
@@ -34,7 +34,7 @@ fn ranges(path: &Path) -> Option<BTreeSet<u64>> {
 }
 
 #[test]
-fn every_unwind_range_is_found() {
+fn every_unwind_range_is_in_a_function_or_a_part() {
     let programs = Programs::new();
     for path in programs.all() {
         let Some(path) = programs.stripped(&path) else { continue };
@@ -53,8 +53,8 @@ fn every_unwind_range_is_found() {
     }
 }
 
-/// Missed is what has no unwind information, and what is not called; made up are cold parts of functions
-/// that keep nothing on the stack.
+/// Functions without unwind information, and code that is not called, may be missed. Cold parts of
+/// functions that keep nothing on the stack may be taken for functions.
 #[test]
 fn stripping_loses_names_and_little_else() {
     let programs = Programs::new();
@@ -67,7 +67,7 @@ fn stripping_loses_names_and_little_else() {
         let (functions, found) = (starts(&whole), starts(&stripped));
         for missed in functions.difference(&found).filter(|start| ranges.contains(start)) {
             let missed = whole.function_at(*missed).unwrap();
-            // Reached by jumps from stubs that have pushed their arguments.
+            // Reached by jumps from linker stubs that have pushed arguments.
             let resolver = missed.name.starts_with("_dl_runtime_");
             assert!(resolver, "{}: {missed:?}", path.display());
         }
@@ -83,7 +83,7 @@ fn stripping_loses_names_and_little_else() {
 #[test]
 fn main_is_found_without_symbols() {
     let programs = Programs::new();
-    for (name, arguments) in WAYS.into_iter().filter(|(name, _)| *name != "library") {
+    for (name, arguments) in BUILDS.into_iter().filter(|(name, _)| *name != "library") {
         let Some(path) = programs.c(name, arguments) else { continue };
         let Some(stripped) = programs.stripped(&path) else { continue };
         let whole = Image::read(&path).unwrap();

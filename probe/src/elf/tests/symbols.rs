@@ -1,4 +1,4 @@
-//! Images against the symbol tables that readelf prints.
+//! Compares images with the symbol tables that readelf prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::programs::{Programs, run};
 use crate::elf::Image;
 
-/// Names and largest size of the functions that readelf finds, by address.
+/// Names and largest size of the functions in readelf's output, by address.
 type Listed = BTreeMap<u64, (BTreeSet<String>, u64)>;
 
 fn listed(path: &Path) -> Option<Listed> {
@@ -34,7 +34,7 @@ fn symbols_are_those_that_readelf_lists() {
     let programs = Programs::new();
     for path in programs.all() {
         let Some(listed) = listed(&path) else { continue };
-        let image = Image::parse(&crate::regular::read(&path).unwrap(), &path).unwrap();
+        let image = Image::parse(&crate::regular_file::read(&path).unwrap(), &path).unwrap();
         let named: BTreeMap<u64, BTreeSet<String>> = image
             .functions
             .iter()
@@ -58,7 +58,8 @@ fn symbols_are_those_that_readelf_lists() {
     }
 }
 
-/// Sizes are the file's, unless it has none or another function begins before the end.
+/// Checks that sizes are those of the file, unless a symbol has none or another function begins
+/// before its end.
 fn sizes(image: &Image, listed: &Listed) {
     for (address, (_, size)) in listed {
         let function = image.function_at(*address).unwrap();
@@ -80,7 +81,7 @@ fn no_range_overlaps_another() {
 }
 
 #[test]
-fn functions_of_all_kinds_are_known() {
+fn functions_of_all_kinds_are_found() {
     let programs = Programs::new();
     let Some(path) = programs.c("kinds", &["-O2"]) else { return };
     let image = Image::read(&path).unwrap();
@@ -94,7 +95,7 @@ fn functions_of_all_kinds_are_known() {
     assert!(image.functions.iter().all(|f| !f.name.contains(".cold")));
     let cold = run("nm", &[path.to_str().unwrap()]).unwrap_or_default();
     let cold: Vec<&str> = cold.lines().filter(|line| line.ends_with(".cold")).collect();
-    assert!(!cold.is_empty(), "the compiler parts functions");
+    assert!(!cold.is_empty(), "the compiler splits functions");
     for line in cold {
         let address = u64::from_str_radix(&line[..16], 16).unwrap();
         assert!(image.fragments.iter().any(|range| range.start == address), "{line}");
@@ -102,7 +103,7 @@ fn functions_of_all_kinds_are_known() {
 }
 
 #[test]
-fn kinds_of_files_are_told_apart() {
+fn kinds_of_files_are_distinguished() {
     let programs = Programs::new();
     let all = [
         ("pie", vec!["-pie", "-fPIE"], (true, true)),
@@ -120,7 +121,7 @@ fn kinds_of_files_are_told_apart() {
     assert!(Image::read(&object).unwrap_err().to_string().contains("object file"));
 }
 
-/// Assembly often has labels without types, and sometimes none.
+/// Assembly code often has labels without types, and sometimes no labels.
 #[test]
 fn unwind_ranges_without_function_symbols_are_functions() {
     const SOURCE: &str = r#"

@@ -1,8 +1,8 @@
 //! Evaluates a seccomp filter, a program in classic BPF (Linux, `Documentation/userspace-api/seccomp_filter.rst`).
 //!
-//! An evaluation ends in an action only if all that it depends on is known. Jumps lead forward only, so it takes at
-//! most as many steps as the program has instructions. Anything that the kernel would not have accepted ends without
-//! an action.
+//! An evaluation returns an action only if everything that it depends on is known. Jumps lead
+//! forward only, so that it takes at most as many steps as the program has instructions. For a
+//! program that the kernel would not have accepted there is no action.
 
 use std::fmt;
 
@@ -14,28 +14,28 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 const MEMORY: usize = 16;
 const DATA_BYTES: u32 = 64;
 
-/// What a filter answers.
+/// The answer of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The call is made.
     Allow,
-    /// The call is made and written to the kernel's log.
+    /// The call is made and logged by the kernel.
     Log,
-    /// The call fails.
+    /// The call fails with an error.
     Error,
     /// The thread gets `SIGSYS`.
     Trap,
     /// A tracer decides.
     Trace,
-    /// Another process decides, and may answer anything.
+    /// Another process decides, and may return any result.
     UserNotification,
-    /// The thread or the process is killed, as by an answer that the kernel does not know.
+    /// The thread or the process is killed. Unknown answers have the same effect.
     Kill,
 }
 
 impl Action {
-    /// `SECCOMP_RET_*` without its data.
-    fn of(value: u32) -> Action {
+    /// Decodes a `SECCOMP_RET_*` value; its data are ignored.
+    fn from_return_value(value: u32) -> Action {
         match value & 0xffff_0000 {
             0x7fff_0000 => Action::Allow,
             0x7ffc_0000 => Action::Log,
@@ -62,10 +62,11 @@ impl fmt::Display for Action {
     }
 }
 
-/// What a filter sees of a call: the words of `struct seccomp_data`.
+/// The input of a filter: the words of `struct seccomp_data`; `None` for unknown ones.
 pub(crate) struct Data([Option<u32>; DATA_BYTES as usize / 4]);
 
 impl Data {
+    /// Encodes a system call as filters see it.
     pub fn new(call: &Call) -> Self {
         let mut words = [None; DATA_BYTES as usize / 4];
         words[0] = Some(call.number as u32);
@@ -84,11 +85,11 @@ impl Data {
     }
 }
 
-/// A filter.
+/// A seccomp filter.
 #[derive(Clone)]
 pub(crate) struct Filter(Vec<libc::sock_filter>);
 
-/// Registers and scratch memory of an evaluation; `None` is a value that is not known.
+/// Registers and scratch memory during an evaluation; `None` is an unknown value.
 #[derive(Default)]
 struct State {
     a: Option<u32>,
@@ -97,11 +98,12 @@ struct State {
 }
 
 impl Filter {
+    /// Takes the instructions of a filter.
     pub fn new(code: Vec<libc::sock_filter>) -> Self {
         Filter(code)
     }
 
-    /// Its answer; `None` if that depends on what is not known.
+    /// Evaluates the filter; `None` if the answer depends on an unknown value.
     pub fn run(&self, data: &Data) -> Option<Action> {
         let mut state = State { a: Some(0), x: Some(0), memory: [Some(0); MEMORY] };
         let mut at = 0usize;
@@ -109,8 +111,8 @@ impl Filter {
             let one = self.0.get(at)?;
             at += 1;
             match u32::from(one.code) {
-                libc::BPF_RET => return Some(Action::of(one.k)),
-                RET_A => return Some(Action::of(state.a?)),
+                libc::BPF_RET => return Some(Action::from_return_value(one.k)),
+                RET_A => return Some(Action::from_return_value(state.a?)),
                 code if code & 7 == libc::BPF_JMP => at += state.jump(code, one)?,
                 code => state.step(code, one.k, data)?,
             }
@@ -130,7 +132,7 @@ const TO_X: u32 = libc::BPF_MISC | libc::BPF_TAX;
 const TO_A: u32 = libc::BPF_MISC | libc::BPF_TXA;
 
 impl State {
-    /// How many instructions a jump leaves out.
+    /// Number of instructions that a jump skips.
     fn jump(&self, code: u32, one: &libc::sock_filter) -> Option<usize> {
         let operation = code & 0xf0;
         if operation == libc::BPF_JA {
@@ -151,7 +153,7 @@ impl State {
         if code & libc::BPF_X != 0 { self.x } else { Some(k) }
     }
 
-    /// `None` for instructions that filters cannot have.
+    /// Executes an instruction; `None` if filters cannot contain it.
     fn step(&mut self, code: u32, k: u32, data: &Data) -> Option<()> {
         let scratch = k as usize;
         match code {
@@ -176,14 +178,14 @@ impl State {
     }
 }
 
-/// The outer `None` is an operation that does not exist.
+/// Computes an operation. The outer `None` means that there is no such operation.
 fn calculate(operation: u32, a: Option<u32>, other: Option<u32>) -> Option<Option<u32>> {
     let both = a.zip(other);
     Some(match operation {
         libc::BPF_ADD => both.map(|(a, b)| a.wrapping_add(b)),
         libc::BPF_SUB => both.map(|(a, b)| a.wrapping_sub(b)),
         libc::BPF_MUL => both.map(|(a, b)| a.wrapping_mul(b)),
-        // The kernel lets a filter that divides by 0 return 0, which kills.
+        // In the kernel, a division by 0 makes the filter return 0, which kills.
         libc::BPF_DIV => both.and_then(|(a, b)| a.checked_div(b)),
         libc::BPF_AND => both.map(|(a, b)| a & b),
         libc::BPF_OR => both.map(|(a, b)| a | b),

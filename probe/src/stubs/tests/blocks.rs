@@ -1,5 +1,6 @@
-//! Random small functions that run in this process, as they are and with all their blocks tagged: the same
-//! comes out, and the log has each block whenever an interpreter gets to its first instruction.
+//! Runs random small functions in this process, unchanged and with all their blocks tagged. Results
+//! must be equal, and the log must contain each block whenever an interpreter reaches its first
+//! instruction.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,15 +12,15 @@ use proptest::strategy::ValueTree;
 
 use super::random::{Built, DATA, Source, build, interpret, source};
 use super::{BUFFER, Bench, CODE_BYTES};
-use crate::disassembly::{Disassembly, Grain, Known, Rewrite};
+use crate::disassembly::{Disassembly, FileIndex, Granularity, Rewrite};
 use crate::elf::{Function, Image, Text};
 use crate::stubs::layout::LogShape;
 use crate::stubs::{Sink, Stubs};
 use crate::unwind::tests::check as check_unwinding;
 
-/// Room for events of all turns that a function can make.
+/// Space for the events of all iterations that a function can make.
 const SHAPE: LogShape = LogShape { chunk_bytes: 1 << 18, ..BUFFER };
-/// Where stubs are in the memory for code.
+/// Offset of the stubs in the memory for code.
 const STUBS: u64 = 1 << 14;
 /// The function's number.
 const NUMBER: u32 = 5;
@@ -33,15 +34,15 @@ fn image(built: &Built, at: u64) -> Image {
         ifunc: false,
         source: None,
     };
-    let behind = at + built.bytes.len() as u64;
+    let end = at + built.bytes.len() as u64;
     let text = |start, bytes: &[u8]| Text { start, offset: 0, bytes: bytes.to_vec() };
     Image {
         path: "random".into(),
-        functions: vec![function("random", at..built.end), function("helper", built.end..behind)],
+        functions: vec![function("random", at..built.end), function("helper", built.end..end)],
         fragments: Vec::new(),
         text: vec![text(at, &built.bytes)],
         data: vec![text(at + DATA, &built.table)],
-        reached: Vec::new(),
+        indirect_targets: Vec::new(),
         landing_pads: Vec::new(),
         call_sites: Vec::new(),
         entry: at,
@@ -49,7 +50,7 @@ fn image(built: &Built, at: u64) -> Image {
         dynamic: false,
         relocated: Vec::new(),
         differing: Vec::new(),
-        origin: Default::default(),
+        backing_file: Default::default(),
         go: None,
     }
 }
@@ -67,11 +68,12 @@ fn call(at: u64, value: u32, fuel: u64) -> u32 {
     result as u32
 }
 
-/// Puts a function's stubs and jumps in. Number of each block that is tagged, by address.
+/// Writes a function's stubs and jumps to memory. Returns the number of each tagged block, by
+/// address.
 fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<u64, u32> {
     let at = bench.code();
-    let room = Stubs::room(rewrite, sink) + 4096;
-    assert!(STUBS + room <= CODE_BYTES as u64, "{room} bytes");
+    let max_bytes = Stubs::max_bytes(rewrite, sink) + 4096;
+    assert!(STUBS + max_bytes <= CODE_BYTES as u64, "{max_bytes} bytes");
     let mut stubs = Stubs::new(at + STUBS, 0, sink, Stubs::tags(rewrite)).unwrap();
     let changes = stubs.add(rewrite, at, NUMBER).unwrap();
     assert!(check_unwinding(image, &stubs, &[&changes], 0) > 0);
@@ -80,19 +82,19 @@ fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
     };
     let code = stubs.code();
-    assert!(code.len() as u64 <= room);
+    assert!(code.len() as u64 <= max_bytes);
     write(at + STUBS, &code);
     changes.edits.iter().for_each(|(address, bytes)| write(*address, bytes));
-    let blocks = rewrite.seen_blocks().zip(NUMBER + 1..);
+    let blocks = rewrite.tagged_blocks().zip(NUMBER + 1..);
     blocks.map(|(block, number)| (block.start, number)).collect()
 }
 
-/// What is changed, for people.
+/// A readable description of a rewrite, for failed assertions.
 fn shown(rewrite: &Rewrite) -> String {
     let mut text = String::new();
     for (kind, regions) in [("region", &rewrite.regions), ("detour", &rewrite.detours)] {
         for region in regions {
-            text += &format!("{kind} to {:x}, {:x?}\n", region.room, region.jump);
+            text += &format!("{kind} to {:x}, {:x?}\n", region.limit, region.jump);
             for instruction in &region.instructions {
                 text += &format!(
                     "  {:x} {:?} {:x}\n",
@@ -109,8 +111,14 @@ fn shown(rewrite: &Rewrite) -> String {
     text + &format!("hidden {:x?}\n{:x?}\n", rewrite.hidden, rewrite.blocks)
 }
 
-/// Panics unless a function does the same tagged, and says so.
-fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (usize, usize) {
+/// Panics unless the tagged function computes the same and logs the expected events. Returns the
+/// numbers of blocks and of tagged blocks.
+fn check(
+    source: &Source,
+    granularity: Granularity,
+    sink: Sink,
+    inputs: &[(u32, u64)],
+) -> (usize, usize) {
     let bench = Bench::new(SHAPE);
     let at = bench.code();
     let built = build(source, at);
@@ -124,9 +132,9 @@ fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (u
         assert_eq!(call(at, *value, *fuel), interpret(&built, *value, *fuel).1, "untagged");
     }
     let image = image(&built, at);
-    let function = [(&image.functions[0], grain)];
-    let rewrites =
-        Disassembly::new(&image, &Known::of(&image)).finer_rewrites(&function, sink.exits());
+    let function = [(&image.functions[0], granularity)];
+    let rewrites = Disassembly::new(&image, &FileIndex::new(&image))
+        .rewrites_with_granularity(&function, sink.exits());
     let rewrite = rewrites.into_iter().next().unwrap();
     let Ok(rewrite) = rewrite else { return (0, 0) };
     let numbers = tag(&bench, &image, &rewrite, sink);
@@ -142,7 +150,7 @@ fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (u
         let words = (record..end).step_by(16).map(|at| bench.word(at + 12).load(Ordering::SeqCst));
         let mut words: Vec<u32> = words.collect();
         let expected = expected(&rewrite, &numbers, at, &passed);
-        // A way out that cannot be seen may be seen where some branches to it are.
+        // A hidden exit site is logged where some branches to it are covered.
         for (place, (word, is_hidden)) in expected.iter().enumerate() {
             if *is_hidden && words.get(place) != Some(word) {
                 words.insert(place.min(words.len()), *word);
@@ -155,7 +163,7 @@ fn check(source: &Source, grain: Grain, sink: Sink, inputs: &[(u32, u64)]) -> (u
     (rewrite.blocks.len(), numbers.len())
 }
 
-/// What is to be logged of the instructions that were passed: each event, and whether it may be hidden.
+/// Expected events for the executed instructions: event word, and whether it may be missing.
 fn expected(
     rewrite: &Rewrite,
     numbers: &BTreeMap<u64, u32>,
@@ -167,7 +175,7 @@ fn expected(
     let mut expected = Vec::new();
     for (place, ip) in passed.iter().enumerate() {
         if *ip == start {
-            // What goes back there leaves, and begins anew.
+            // A branch back to the start leaves the function, and enters it again.
             expected.extend(passed[..place].last().map(exit));
             expected.push((1 + 2 * NUMBER, false));
         }
@@ -177,7 +185,7 @@ fn expected(
     expected
 }
 
-/// The same with counters, which are where the slot of a log would be.
+/// Like [`check`] with counters, which are at the start of the slot.
 fn check_counts(
     bench: &Bench,
     built: &Built,
@@ -209,14 +217,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn random_functions_do_the_same_and_log_each_block_in_order(
+    fn random_functions_compute_the_same_and_log_each_block_in_order(
         source in source(),
         inputs in vec((any::<u32>(), 0u64..1 << 40), 1..6),
-        grain in prop::sample::select(vec![Grain::Function, Grain::Loops, Grain::Blocks]),
+        granularity in prop::sample::select(vec![Granularity::Function, Granularity::Loops, Granularity::Blocks]),
         is_counted in any::<bool>(),
     ) {
         let sink = if is_counted { Sink::Count } else { Sink::Log(SHAPE) };
-        check(&source, grain, sink, &inputs);
+        check(&source, granularity, sink, &inputs);
     }
 }
 
@@ -226,7 +234,7 @@ fn most_blocks_of_random_functions_are_tagged() {
     let (mut all, mut tagged) = (0, 0);
     for _ in 0..300 {
         let source = source().new_tree(&mut runner).unwrap().current();
-        let (blocks, seen) = check(&source, Grain::Blocks, Sink::Log(SHAPE), &[(7, 1 << 20)]);
+        let (blocks, seen) = check(&source, Granularity::Blocks, Sink::Log(SHAPE), &[(7, 1 << 20)]);
         (all, tagged) = (all + blocks, tagged + seen);
     }
     println!("{tagged} of {all} blocks tagged");

@@ -1,33 +1,35 @@
-//! Random small functions: as bytes, and as what an interpreter makes of them.
+//! Generates random small functions: as machine code, and as actions for an interpreter.
 
 use iced_x86::code_asm::*;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Where tables are, from the function's start.
+/// Offset of the jump tables from the function's start.
 pub const DATA: u64 = 1 << 13;
 
-/// What a block does before it ends. Values are in `eax`; the carry flag is used across blocks.
+/// An action of a block before it ends. The value is in `eax`; the carry flag is live across
+/// blocks.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// `eax = eax + n`, or three times that, without flags.
+    /// `eax = eax + n`, or `eax = 3 * eax + n`, without changing flags.
     Add(i8),
     Triple(i8),
     /// `bt eax, n`.
     Test(u8),
+    /// `clc` and `stc`.
     Clear,
     Set,
-    /// So many bytes.
+    /// Nops of this number of bytes.
     Nop(usize),
-    /// Below the stack pointer.
+    /// Accesses to the red zone.
     Store(u8),
     Load(u8),
-    /// A function that adds 1.
+    /// Calls a function that adds 1.
     Call,
 }
 
-/// How it ends. What goes back uses fuel up: half of it each time.
+/// How a block ends. A backward branch uses fuel: half of it each time.
 #[derive(Clone, Debug)]
 pub enum End {
     Fall,
@@ -54,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Blocks by how far they are ahead, or behind.
+/// A list of blocks. Targets are distances in blocks, forward or backward.
 pub fn source() -> impl Strategy<Value = Source> {
     let end = prop_oneof![
         2 => Just(End::Fall),
@@ -67,7 +69,7 @@ pub fn source() -> impl Strategy<Value = Source> {
     vec((vec(step(), 0..5), end), 1..14)
 }
 
-/// What one instruction does, for the interpreter.
+/// The effect of one instruction, for the interpreter.
 #[derive(Clone, Debug)]
 enum Action {
     Step(Step),
@@ -84,22 +86,22 @@ enum Action {
 pub struct Built {
     pub bytes: Vec<u8>,
     pub table: Vec<u8>,
-    /// What each instruction does, and where it is.
+    /// Effect and address of each instruction.
     actions: Vec<(Action, u64)>,
-    /// First instruction of each block, by number.
+    /// Number of the first instruction of each block.
     blocks: Vec<usize>,
-    /// Behind the function's last instruction.
+    /// Address after the function's last instruction.
     pub end: u64,
 }
 
-/// Assembles a function at an address, with the one that it calls behind it.
+/// Assembles a function at an address, followed by the function that it calls.
 pub fn build(source: &Source, at: u64) -> Built {
     let count = source.len();
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut labels: Vec<CodeLabel> = (0..=count).map(|_| asm.create_label()).collect();
     let mut helper = asm.create_label();
     let (mut actions, mut blocks, mut tables) = (Vec::new(), Vec::new(), Vec::new());
-    // In the first block: what goes back there goes back to the function's first instruction.
+    // Within the first block: a branch back to it leads to the function's first instruction.
     asm.set_label(&mut labels[0]).unwrap();
     for slot in 2..6 {
         asm.mov(dword_ptr(rsp - 8 * slot), eax).unwrap();
@@ -115,13 +117,13 @@ pub fn build(source: &Source, at: u64) -> Built {
             assemble(&mut asm, step, helper);
             actions.push(Action::Step(step.clone()));
             if matches!(step, Step::Call) {
-                // No flags outlive a call.
+                // Flags are not preserved across calls.
                 asm.clc().unwrap();
                 actions.push(Action::Step(Step::Clear));
             }
         }
         match end {
-            // A label is before an instruction.
+            // A label must precede an instruction.
             End::Fall => {
                 asm.nop().unwrap();
                 actions.push(Action::Nothing);
@@ -196,7 +198,7 @@ fn finish(
 ) -> Built {
     let decoder = iced_x86::Decoder::with_ip(64, &bytes, at, 0);
     let ips: Vec<u64> = decoder.into_iter().map(|instruction| instruction.ip()).collect();
-    // Those of the helper are none of ours.
+    // The helper's two instructions have no actions.
     assert_eq!(ips.len(), actions.len() + 2);
     let mut table = Vec::new();
     for (number, targets) in tables.iter().enumerate() {
@@ -211,7 +213,7 @@ fn finish(
     Built { bytes, table, actions, blocks, end }
 }
 
-/// The addresses of all instructions in the order in which they run, and what comes out.
+/// Addresses of all instructions in the order of execution, and the result.
 pub fn interpret(built: &Built, start: u32, mut fuel: u64) -> (Vec<u64>, u32) {
     let (mut value, mut carry, mut slots, mut at) = (start, false, [0u32; 6], 0);
     let mut passed = Vec::new();

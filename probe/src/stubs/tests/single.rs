@@ -1,27 +1,27 @@
-//! Single functions, made by hand, whose stubs must say something in particular.
+//! Checks the stubs of single functions that are written by hand.
 
-use crate::disassembly::tests::arrivals::{START, program};
-use crate::disassembly::{Disassembly, Known};
+use crate::disassembly::tests::overlapping_code::{START, program};
+use crate::disassembly::{Disassembly, FileIndex};
 use crate::elf::Go;
 use crate::elf::go::GoFunction;
 use crate::stubs::{Sink, Stubs};
 
 #[test]
-fn a_tag_behind_all_that_is_moved_precedes_what_stays() {
-    // cmp rsp, [r14+16]; jbe; mov rax, [rbx]; ret; call of the function behind it; jmp start
+fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
+    // cmp rsp, [r14+16]; jbe; mov rax, [rbx]; ret; call of the next function; jmp start
     let checked =
         [0x49, 0x3b, 0x66, 0x10, 0x76, 4, 0x48, 0x8b, 3, 0xc3, 0xe8, 2, 0, 0, 0, 0xeb, 0xef];
     let grows = [0x48, 0x89, 0xe3, 0xc3];
     let mut image = program(&[&checked[..], &grows], &[]);
-    let known = |(at, name): (usize, &str)| {
+    let go_function = |(at, name): (usize, &str)| {
         let one = &image.functions[at];
         let (start, end, name) = (one.start, one.start + one.size, name.into());
         GoFunction { start, end, name, is_special: false }
     };
-    let functions = [(0, "main.f"), (1, "runtime.morestack")].map(known).to_vec();
-    image.go = Some(Go { functions, resumed: Vec::new() });
-    let known = Known::of(&image);
-    let rewrites = Disassembly::new(&image, &known).rewrites(&[&image.functions[0]], false);
+    let functions = [(0, "main.f"), (1, "runtime.morestack")].map(go_function).to_vec();
+    image.go = Some(Go { functions, recovery_points: Vec::new() });
+    let index = FileIndex::new(&image);
+    let rewrites = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], false);
     let rewrite = rewrites.into_iter().next().unwrap().unwrap();
     let moved = &rewrite.regions[0].instructions;
     assert_eq!((rewrite.check, moved.len()), (2, 2));
@@ -32,14 +32,14 @@ fn a_tag_behind_all_that_is_moved_precedes_what_stays() {
 }
 
 #[test]
-fn a_way_out_that_a_stub_does_not_reach_is_refused() {
+fn an_exit_that_a_stub_does_not_reach_is_refused() {
     const FAR: u64 = 0x7000_0000;
-    // nop; jo far behind; ud2: too long to be moved whole.
+    // nop; jo far forward; ud2: too long to be moved as a whole.
     let [a, b, c, d] = (FAR as u32).to_le_bytes();
     let code = [&[0x90; 400][..], &[0x0f, 0x80, a, b, c, d, 0x0f, 0x0b]].concat();
     let image = program(&[&code], &[]);
-    let known = Known::of(&image);
-    let rewrites = Disassembly::new(&image, &known).rewrites(&[&image.functions[0]], true);
+    let index = FileIndex::new(&image);
+    let rewrites = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], true);
     let rewrite = rewrites.into_iter().next().unwrap().unwrap();
     assert_eq!(rewrite.redirects.len(), 1);
     let added = |start| Stubs::new(start, 0, Sink::Card, 4).unwrap().add(&rewrite, START, 1);

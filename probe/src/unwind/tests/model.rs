@@ -1,4 +1,4 @@
-//! What stubs do, instruction by instruction.
+//! Models the execution of stubs, instruction by instruction.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -11,23 +11,24 @@ use crate::disassembly::{SHORT_BYTES, bytes_of, is_call};
 use crate::elf::Image;
 use crate::stubs::{Changes, Stubs};
 
-/// Longest tag with what comes behind it, in instructions.
+/// Most instructions of a tag and the code after it.
 const STEPS: usize = 100;
 
 /// Bytes of `lea r11, [rip+disp32]`.
 const LOAD_BYTES: u64 = 7;
 
-/// Registers on the stack, by their numbers in DWARF, and where.
+/// Registers on the stack, by DWARF number, and their offsets.
 pub(super) type Pushed = Vec<(u16, i64)>;
 
 pub(super) struct Model {
+    /// Bytes of the stubs.
     code: Vec<u8>,
     start: u64,
-    /// Code that tags share.
+    /// Address range of the code that tags share.
     shared: Range<u64>,
-    /// Code that looks stubs up, and the function that does.
+    /// Address ranges of the code that searches unwind tables, each with its function.
     lookups: Vec<(Range<u64>, u64)>,
-    /// Copies of instructions, and where those are.
+    /// Address of the original of each copied instruction, by the copy's address.
     copies: HashMap<u64, u64>,
 }
 
@@ -67,7 +68,7 @@ impl Model {
         address.checked_sub(self.start).is_some_and(|at| at < self.code.len() as u64)
     }
 
-    /// Whether cold instructions begin there.
+    /// Whether the address is that of cold instructions.
     fn is_cold(&self, address: u64) -> bool {
         let is_load = |one: Instruction| {
             one.mnemonic() == Mnemonic::Lea && one.op0_register() == Register::R11
@@ -75,7 +76,7 @@ impl Model {
         self.holds(address) && is_load(self.at(address))
     }
 
-    /// Where behind tags an instruction's copy is.
+    /// Address of an instruction's copy, after the tags from `from` on.
     fn copy_of(&self, original: &Instruction, from: u64) -> Option<u64> {
         let mut at = from;
         for _ in 0..STEPS {
@@ -85,7 +86,7 @@ impl Model {
                     here.code() == Code::Push_rm64 && here.is_ip_rel_memory_operand()
                 }
                 FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                    // A tag has a branch to its cold instructions.
+                    // Tags contain branches to their cold instructions.
                     let is_cold = self.is_cold(here.near_branch_target());
                     here.mnemonic() == original.mnemonic() && !is_cold
                 }
@@ -99,7 +100,8 @@ impl Model {
         None
     }
 
-    /// Whether an instruction is one of the two jumps behind a branch that only reaches near (`jrcxz`, `loop`).
+    /// Whether an instruction is one of the two jumps after a branch with a short encoding only
+    /// (`jrcxz`, `loop`).
     fn is_rewritten(&self, address: u64) -> bool {
         let is_short = |at: u64| {
             let one = self.at(at);
@@ -132,8 +134,9 @@ impl Model {
         reached
     }
 
-    /// Which original instruction is run next behind an instruction's, and what is added to the stack pointer until
-    /// then. `None` within what stands for a branch that cannot be moved as it is.
+    /// The next original instruction that is executed from an address on, and what is added to the
+    /// stack pointer until then. `None` within the replacement of a branch with a short encoding
+    /// only.
     pub fn leads(&self, from: u64) -> Option<(u64, i64)> {
         if let Some((_, function)) = self.lookups.iter().find(|(code, _)| code.contains(&from)) {
             return Some((*function, 0));
@@ -141,7 +144,7 @@ impl Model {
         if self.is_rewritten(from) {
             return None;
         }
-        // The jump of cold instructions comes behind what loads the register.
+        // Cold instructions jump after they have loaded r11.
         let load = from.checked_sub(LOAD_BYTES).filter(|at| self.holds(*at)).map(|at| self.at(at));
         let mut r11 = load.map_or(0, |load| load.ip_rel_memory_address());
         let (mut at, mut rsp) = (from, 0);
@@ -163,7 +166,7 @@ impl Model {
                     continue;
                 }
                 FlowControl::IndirectBranch => {
-                    // Behind the push of a call: the call is taken back.
+                    // After the push of a replaced call: the state before the call.
                     let push = at.wrapping_sub(6);
                     return Some((*self.copies.get(&push)?, rsp + 8));
                 }
@@ -179,8 +182,8 @@ impl Model {
         panic!("{} leads nowhere", self.shown(from))
     }
 
-    /// Each instruction of the shared code: what is on the stack, where from the stack pointer of the tag on, and how
-    /// far that is above the stack pointer now.
+    /// Each instruction of the shared code, with the registers on the stack, their offsets from the
+    /// tag's stack pointer, and the distance of that above the current stack pointer.
     pub fn shared(&self) -> Vec<(u64, Pushed, i64)> {
         let (mut all, mut depths) = (Vec::new(), HashMap::new());
         let (mut pushed, mut rsp, mut at) = (Pushed::new(), 0, self.shared.start);
@@ -210,7 +213,7 @@ impl Model {
         all
     }
 
-    /// An instruction, for people.
+    /// A readable description of an instruction, for failed assertions.
     pub fn shown(&self, address: u64) -> String {
         let mut text = format!("{address:x} of {:x}:", self.start);
         let mut at = address;
@@ -231,7 +234,7 @@ fn original(image: &Image, at: u64) -> Instruction {
     Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode()
 }
 
-/// Whether two instructions do the same.
+/// Whether two instructions are equal but for their addresses.
 fn is_same(one: &Instruction, other: &Instruction) -> bool {
     let operands = |it: &Instruction| {
         let all = (0..it.op_count())
@@ -242,7 +245,7 @@ fn is_same(one: &Instruction, other: &Instruction) -> bool {
     operands(one) == operands(other)
 }
 
-/// What an instruction of a tag adds to the stack pointer.
+/// Number that an instruction of a tag adds to the stack pointer.
 fn moves(one: &Instruction) -> i64 {
     match one.mnemonic() {
         Mnemonic::Push | Mnemonic::Pushfq => -8,

@@ -1,27 +1,28 @@
-//! Tables of all stubs of real programs.
+//! Checks the unwind tables for the stubs of real programs.
 
 use std::path::Path;
 
 use super::check;
-use crate::disassembly::{Disassembly, Grain, Known};
+use crate::disassembly::{Disassembly, FileIndex, Granularity};
 use crate::elf::Image;
 use crate::stubs::layout::{LogShape, WhenFull};
 use crate::stubs::{Changes, Lookup, Sink, Stubs};
 
-/// Where stubs are, from the program.
+/// Distance of the stubs from the program, in bytes.
 const DISTANCE: u64 = 1 << 26;
-/// How far the program is moved.
+/// Load bias of position-independent programs.
 const BIAS: u64 = 0x5555_5555_4000;
 
-fn check_program(path: &str, sink: Sink, grain: Grain) {
+fn check_program(path: &str, sink: Sink, granularity: Granularity) {
     let Ok(image) = Image::read(Path::new(path)) else {
         eprintln!("skipped: there is no {path}");
         return;
     };
     let bias = if image.relocatable { BIAS } else { 0 };
-    let chosen: Vec<_> = image.functions.iter().map(|one| (one, grain)).collect();
-    let known = Known::of(&image);
-    let rewrites = Disassembly::new(&image, &known).finer_rewrites(&chosen, sink.exits());
+    let chosen: Vec<_> = image.functions.iter().map(|one| (one, granularity)).collect();
+    let index = FileIndex::new(&image);
+    let rewrites =
+        Disassembly::new(&image, &index).rewrites_with_granularity(&chosen, sink.exits());
     let rewrites: Vec<_> = image
         .functions
         .iter()
@@ -50,17 +51,17 @@ fn log(is_timed: bool) -> Sink {
 #[test]
 fn tables_of_a_c_library_are_right_at_each_instruction() {
     for sink in [Sink::None, log(true)] {
-        check_program("/lib/x86_64-linux-gnu/libc.so.6", sink, Grain::Function);
+        check_program("/lib/x86_64-linux-gnu/libc.so.6", sink, Granularity::Function);
     }
 }
 
 #[test]
 fn tables_of_programs_with_blocks_are_right_at_each_instruction() {
-    check_program("/bin/bash", Sink::Count, Grain::Blocks);
-    check_program("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", log(false), Grain::Blocks);
+    check_program("/bin/bash", Sink::Count, Granularity::Blocks);
+    check_program("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", log(false), Granularity::Blocks);
     check_program(
         "/lib64/ld-linux-x86-64.so.2",
-        Sink::Gate { shared: 0x6000_0000_0000 },
-        Grain::Function,
+        Sink::Breakpoint { shared: 0x6000_0000_0000 },
+        Granularity::Function,
     );
 }

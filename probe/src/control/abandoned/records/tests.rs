@@ -1,4 +1,4 @@
-//! Memory that looks as that of tags, in our own process, with anything in it.
+//! Memory that looks like that of tags, in this process, with arbitrary contents.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use super::*;
 const NAME: &str = "/memfd:hmtt-tag-0123456789abcdef (deleted)";
 const COOKIE: u64 = 0x1234_5678_9abc_def0;
 
-/// Whole pages of ours, which stay where they are.
+/// Whole pages of this process, at a fixed address.
 struct Pages(Vec<[u64; 512]>);
 
 impl Pages {
     fn new(count: usize) -> Self {
-        // Twice as much, so that whole pages lie inside.
+        // One page more, so that so many whole pages are inside.
         Pages(vec![[0; 512]; count + 1])
     }
 
@@ -47,7 +47,7 @@ impl Pages {
     }
 }
 
-/// A process that may have tags: memory of theirs, instructions of a file, and memory of nobody.
+/// A process that may have tags: their memory, code of a file, and anonymous memory.
 struct Bench {
     memory: Pages,
     text: Pages,
@@ -84,15 +84,15 @@ impl Bench {
             self.text.mapping("/bin/x", 7, true, false),
             self.area.mapping("", 0, true, false),
         ];
-        // The same file, mapped more than once.
+        // The same file is mapped twice.
         mapped.push(mapped[0].clone());
         mapped.sort_by_key(|one| one.start);
-        Records::of(&Process::of(Pid::this()).unwrap(), &mapped).unwrap()
+        Records::read(&Process::from_traced(Pid::this()).unwrap(), &mapped).unwrap()
     }
 }
 
 #[test]
-fn what_stands_as_recorded_is_found_in_its_order() {
+fn places_that_are_as_recorded_are_found_in_order() {
     let mut bench = Bench::new();
     let (text, area) = (bench.text.start(), bench.area.start());
     let new = |at: u64| u64::from_le_bytes(std::array::from_fn(|byte| (at as u8) + byte as u8));
@@ -101,7 +101,7 @@ fn what_stands_as_recorded_is_found_in_its_order() {
             [area, 0, 2 * PAGE_BYTES, 0],
             [text + 64, 5, 0x0909_0909_0909, new(64)],
             [text + 16, 5, 0x0909_0909_0909, new(16)],
-            // Another thing stands there; too long; no instructions; as it was.
+            // Other contents; too long; no code; already restored.
             [text + 32, 5, 0x0909, 0x7777_7777_7777],
             [text + 48, 9, 0, new(48)],
             [area + 8, 4, 1, 0],
@@ -118,18 +118,18 @@ fn what_stands_as_recorded_is_found_in_its_order() {
 }
 
 #[test]
-fn memory_of_the_programs_own_is_no_area() {
+fn memory_of_the_program_is_no_area() {
     let mut bench = Bench::new();
     let area = bench.area.start();
     bench.records(&[[area, 0, 2 * PAGE_BYTES, 0], [area, 0, PAGE_BYTES, 0]], 2);
     assert!(bench.find().areas.is_empty());
-    // Nothing was written there yet.
+    // Nothing was written to the area yet.
     bench.area.set(0, &[0]);
     assert_eq!(bench.find().areas, vec![Range { start: area, end: area + PAGE_BYTES }]);
 }
 
 #[test]
-fn records_that_were_never_written_end_all() {
+fn a_record_that_was_never_written_ends_the_list() {
     let mut bench = Bench::new();
     let text = bench.text.start();
     bench.records(&[[text, 1, 9, 0], [0; 4], [text + 1, 1, 9, 1]], u64::MAX);
@@ -138,7 +138,7 @@ fn records_that_were_never_written_end_all() {
 
 proptest! {
     #[test]
-    fn whatever_is_recorded_only_instructions_of_files_are_changed(
+    fn only_code_of_files_is_changed_whatever_is_recorded(
         forged in prop::collection::vec((0..4u8, any::<u64>(), prop_oneof![0..12u64, any::<u64>()], any::<[u64; 2]>()), 0..300),
         count in any::<u64>(), patches_at in prop_oneof![Just(PAGE_BYTES), any::<u64>()],
     ) {

@@ -1,4 +1,4 @@
-//! Chunks as threads leave them, written here word by word.
+//! Chunks as threads leave them, written word by word.
 
 use std::io::{Read, Seek};
 
@@ -6,13 +6,13 @@ use hmtt_format::tag_log::{Chunk, Ending, HEADER_BYTES, Header};
 use proptest::prelude::*;
 
 use super::*;
-use crate::control::shared::Shape;
+use crate::control::shared::SlotLayout;
 use crate::stubs::layout::WhenFull;
 
 const SHAPE: LogShape =
     LogShape { is_timed: false, chunk_bytes: 8192, chunks: 2, when_full: WhenFull::Drop };
 
-/// A thread, and who reads what it writes.
+/// A thread's slot, and the reader of it.
 struct Bench {
     shared: Shared,
     drain: Drain,
@@ -22,8 +22,8 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let shape = Shape { slot_bytes: SHAPE.slot_bytes(), alignment: SHAPE.chunk_bytes };
-        let shared = Shared::of_nobody(shape, 2);
+        let shape = SlotLayout { slot_bytes: SHAPE.slot_bytes(), alignment: SHAPE.chunk_bytes };
+        let shared = Shared::without_process(shape, 2);
         let drain = Drain::new(&shared, &SHAPE, 7, 1);
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), Header::default()).unwrap();
@@ -35,15 +35,15 @@ impl Bench {
         self.drain.at + SHAPE.chunk_at(number)
     }
 
-    /// Writes the word of a place.
+    /// Writes the word of a record.
     fn put(&self, number: u64, place: u64, word: u32) {
         let at = self.chunk(number) + chunk::GUARD_BYTES + place * 8 + 4;
         self.shared.memory.write(at, word);
     }
 
-    /// Fills a chunk but for a place.
-    fn fill(&self, number: u64, hole: Option<u64>) {
-        let places = (0..SHAPE.capacity()).filter(|place| Some(*place) != hole);
+    /// Fills a chunk, except for one record.
+    fn fill(&self, number: u64, unwritten: Option<u64>) {
+        let places = (0..SHAPE.capacity()).filter(|place| Some(*place) != unwritten);
         places.for_each(|place| self.put(number, place, 1 + 2 * place as u32));
     }
 
@@ -53,7 +53,7 @@ impl Bench {
         self.shared.memory.write(self.chunk(number) + chunk::STATE, chunk::FULL);
     }
 
-    /// Takes the next one.
+    /// Begins to fill a chunk, as a thread does.
     fn take(&self, number: u64, dropped: u64, pointer: u64) {
         self.shared.memory.write(self.chunk(number) + chunk::STATE, chunk::FILLING);
         self.shared.set(self.chunk(number) + chunk::LOST, dropped);
@@ -69,31 +69,31 @@ impl Bench {
         self.shared.memory.read(self.chunk(number) + chunk::STATE).any()
     }
 
-    /// What the log says: how many events, how many lost of either kind, in order.
+    /// Contents of the log in order: `e` events, `d` dropped, `x` damaged, `i` interrupted, each with a count.
     fn finish(mut self) -> Vec<(char, u64)> {
         self.drain.finish(&self.shared, &SHAPE, &mut self.writer);
         self.writer.finish(Ending::Detached).unwrap();
         let mut bytes = Vec::new();
         self.file.rewind().unwrap();
         self.file.read_to_end(&mut bytes).unwrap();
-        let mut said = Vec::new();
+        let mut found = Vec::new();
         let mut rest = &bytes[HEADER_BYTES..];
         while let Some((chunk, length)) = Chunk::decode(rest).unwrap() {
             rest = &rest[length..];
             match chunk.content {
-                Content::Events(events) => said.push(('e', u64::from(events.count))),
-                Content::Lost { count, reason: LossReason::BufferFull } => said.push(('d', count)),
-                Content::Lost { count, reason: LossReason::Damaged } => said.push(('x', count)),
-                Content::Lost { count, .. } => said.push(('i', count)),
+                Content::Events(events) => found.push(('e', u64::from(events.count))),
+                Content::Lost { count, reason: LossReason::BufferFull } => found.push(('d', count)),
+                Content::Lost { count, reason: LossReason::Damaged } => found.push(('x', count)),
+                Content::Lost { count, .. } => found.push(('i', count)),
                 _ => {}
             }
         }
-        said
+        found
     }
 }
 
 #[test]
-fn a_chunk_with_a_hole_waits_until_it_is_filled() {
+fn a_chunk_with_an_unwritten_record_waits_until_it_is_written() {
     let mut bench = Bench::new();
     bench.fill(0, Some(5));
     bench.hand_over(0);
@@ -108,7 +108,7 @@ fn a_chunk_with_a_hole_waits_until_it_is_filled() {
 }
 
 #[test]
-fn a_hole_is_lost_when_its_thread_has_filled_everything_else() {
+fn an_unwritten_record_is_lost_when_its_thread_has_filled_all_other_chunks() {
     let mut bench = Bench::new();
     bench.fill(0, Some(5));
     bench.hand_over(0);
@@ -121,7 +121,7 @@ fn a_hole_is_lost_when_its_thread_has_filled_everything_else() {
 }
 
 #[test]
-fn what_was_reserved_and_not_written_by_the_end_is_lost() {
+fn records_that_are_reserved_and_never_written_are_lost() {
     let bench = Bench::new();
     bench.take(0, 0, 4);
     bench.put(0, 0, 1);
@@ -130,7 +130,7 @@ fn what_was_reserved_and_not_written_by_the_end_is_lost() {
 }
 
 #[test]
-fn a_pointer_behind_the_last_place_is_a_full_chunk() {
+fn a_pointer_behind_the_last_record_means_a_full_chunk() {
     for behind in [0, 3, 511] {
         let bench = Bench::new();
         bench.take(0, 0, SHAPE.capacity() + behind);
@@ -140,7 +140,7 @@ fn a_pointer_behind_the_last_place_is_a_full_chunk() {
 }
 
 #[test]
-fn what_was_dropped_is_said_where_it_was() {
+fn dropped_records_are_reported_where_they_were_dropped() {
     let mut bench = Bench::new();
     for number in [0, 1] {
         bench.fill(number, None);
@@ -155,7 +155,7 @@ fn what_was_dropped_is_said_where_it_was() {
 }
 
 #[test]
-fn a_spare_chunk_that_is_not_full_counts_as_well() {
+fn records_in_a_partly_filled_spare_chunk_count_as_dropped() {
     let bench = Bench::new();
     bench.fill(0, None);
     bench.hand_over(0);
@@ -167,7 +167,7 @@ fn a_spare_chunk_that_is_not_full_counts_as_well() {
 }
 
 #[test]
-fn numbers_that_were_never_handed_out_are_damage() {
+fn numbers_that_were_never_assigned_are_damage() {
     let bench = Bench::new();
     bench.writer.numbers.store(3, Ordering::SeqCst);
     bench.take(0, 0, 5);
@@ -179,7 +179,7 @@ fn numbers_that_were_never_handed_out_are_damage() {
 }
 
 #[test]
-fn counts_of_what_was_dropped_that_cannot_be_are_damage() {
+fn impossible_counts_of_dropped_records_are_damage() {
     for lie in [u64::MAX, u64::MAX / 2, 1 << 60] {
         let mut bench = Bench::new();
         for number in [0, 1] {
@@ -197,7 +197,7 @@ fn counts_of_what_was_dropped_that_cannot_be_are_damage() {
 }
 
 #[test]
-fn a_pointer_to_elsewhere_and_a_state_that_is_none_are_damage() {
+fn a_pointer_outside_the_chunk_and_an_unknown_state_are_damage() {
     for pointer in [0, u64::MAX, 1 << 40] {
         let bench = Bench::new();
         bench.shared.set(bench.drain.at + slot::POINTER, pointer);
@@ -209,7 +209,7 @@ fn a_pointer_to_elsewhere_and_a_state_that_is_none_are_damage() {
 }
 
 #[test]
-fn a_number_of_chunks_that_cannot_be_makes_nobody_wait() {
+fn an_impossible_number_of_chunks_delays_nothing() {
     let mut bench = Bench::new();
     bench.fill(0, Some(5));
     bench.hand_over(0);
@@ -221,7 +221,7 @@ fn a_number_of_chunks_that_cannot_be_makes_nobody_wait() {
 }
 
 #[test]
-fn chunks_that_are_full_for_ever_end() {
+fn draining_ends_although_chunks_stay_full() {
     let Bench { shared, mut drain, mut writer, .. } = Bench::new();
     let states = [0, 1].map(|number| drain.at + SHAPE.chunk_at(number) + chunk::STATE);
     shared.set(drain.at + slot::NUMBER, u64::MAX);
@@ -236,19 +236,19 @@ fn chunks_that_are_full_for_ever_end() {
         let looked = drain.number;
         drain.finish(&shared, &SHAPE, &mut writer);
         stop.store(true, Ordering::SeqCst);
-        // What there is, once: the thread makes chunks full again meanwhile.
+        // All chunks once: the thread makes chunks full again meanwhile.
         assert!(looked <= SHAPE.chunks && drain.number - looked <= SHAPE.chunks + 1);
     });
 }
 
-/// What a program may do to its slot between two looks.
+/// An action between two checks of the slot.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Writes a word.
+    /// The program writes a 32-bit word.
     Write(u64, u32),
-    /// Writes a long word into the slot's fields, or at the start of a chunk.
+    /// The program writes a 64-bit word into the slot's fields, or at the start of a chunk.
     Field(u64, u64),
-    /// The controller looks.
+    /// The controller drains the slot.
     Look,
 }
 
@@ -277,7 +277,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn whatever_is_written_over_a_slot_its_log_can_be_read(
+    fn the_log_is_readable_whatever_is_written_over_a_slot(
         acts in prop::collection::vec(act(), 0..64), numbers in 0..50u64,
     ) {
         let mut bench = Bench::new();
@@ -293,7 +293,7 @@ proptest! {
         let calls = bench.writer.calls.len() as u64;
         prop_assert!(calls <= numbers);
         let events: u64 = bench.finish().iter().filter(|(kind, _)| *kind != 'd').map(|one| one.1).sum();
-        // Each look takes what fits into the chunks, once; a lie in a field is one piece of damage.
+        // Each check takes what fits into the chunks, once; a false value in a field is one piece of damage.
         prop_assert!(events <= (looks + 2) * SHAPE.chunks * (SHAPE.capacity() + 2) + 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Filters as programs have them, and ones that no kernel would take.
+//! Evaluates filters like those of real programs, and filters that the kernel does not accept.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn run(code: &[libc::sock_filter], number: i64, arguments: [Option<u64>; 6]) -> 
 }
 
 #[test]
-fn a_list_of_calls_is_decided_by_their_numbers() {
+fn a_list_of_calls_is_decided_by_call_number() {
     let code = [
         op(LOAD, 0),
         jump(libc::BPF_JEQ, 9, 2, 0),
@@ -33,7 +33,7 @@ fn a_list_of_calls_is_decided_by_their_numbers() {
 }
 
 #[test]
-fn the_architecture_is_that_of_64_bits() {
+fn the_architecture_is_x86_64() {
     let code = [
         op(LOAD, 4),
         jump(libc::BPF_JEQ, 0xc000_003e, 0, 1),
@@ -45,7 +45,7 @@ fn the_architecture_is_that_of_64_bits() {
 
 #[test]
 fn arguments_and_the_instruction_pointer_are_words_of_the_data() {
-    // The upper half of the third argument, and the lower one of the address.
+    // The upper half of the third argument, and the lower half of the instruction pointer.
     for (offset, expected) in [(36, 7), (32, 8), (8, 0x5678_9abc), (12, 0x1234)] {
         let code = [
             op(LOAD, offset),
@@ -59,7 +59,7 @@ fn arguments_and_the_instruction_pointer_are_words_of_the_data() {
 }
 
 #[test]
-fn what_depends_on_an_unknown_argument_is_not_decided() {
+fn a_decision_by_an_unknown_argument_is_not_made() {
     let by_argument = [
         op(LOAD, 16),
         jump(libc::BPF_JEQ, 1, 0, 1),
@@ -72,7 +72,7 @@ fn what_depends_on_an_unknown_argument_is_not_decided() {
 }
 
 #[test]
-fn a_filter_calculates_and_remembers() {
+fn arithmetic_and_scratch_memory_work() {
     let alu = |operation, k| op(libc::BPF_ALU | operation, k);
     let code = [
         op(LOAD, 0),
@@ -93,7 +93,7 @@ fn a_filter_calculates_and_remembers() {
 }
 
 #[test]
-fn what_no_kernel_takes_is_not_decided() {
+fn programs_that_the_kernel_does_not_accept_are_not_decided() {
     for code in [
         &[][..],
         &[op(LOAD, 0)],
@@ -108,7 +108,7 @@ fn what_no_kernel_takes_is_not_decided() {
 }
 
 #[test]
-fn every_answer_but_two_forbids() {
+fn every_answer_but_allow_and_log_forbids() {
     let answers = [0, 0x8000_0000, 0x0003_0000, 0x0005_0000, 0x7fc0_0000, 0x7ff0_0000, 0x1234_0000];
     for answer in answers {
         let action = run(&[op(libc::BPF_RET, answer)], 1, [None; 6]).unwrap();

@@ -1,0 +1,160 @@
+//! Stops threads at chosen functions until the controller has handled their arrival.
+//!
+//! A breakpoint is a stub in which a thread waits for a word in the shared memory ([`crate::stubs::breakpoint`]). The
+//! controller checks that word in each iteration of its event loop, handles the breakpoint while all threads are
+//! stopped, and lets the thread continue.
+//!
+//! Invariant: the program makes no system call and receives no signal for a breakpoint, and continues after a time
+//! limit even if the controller is killed. A thread that continued without being handled is reported in a notice.
+
+use std::ops::Range;
+
+use super::loaded::LoadedFile;
+use super::patch::{self, PatchedFunction, Plan};
+use super::shared::Shared;
+use super::stub_rows::StubRows;
+use super::{TagError, Tagged, areas, linker};
+use crate::disassembly::{Granularity, Refusal};
+use crate::elf::Function;
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+
+/// Purpose of a breakpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The program has reached `main`.
+    Main,
+    /// The dynamic linker has loaded or unloaded a file.
+    Linker,
+    /// An unwinder looks a stub up ([`super::unwind`]). No thread waits there.
+    Unwinder,
+}
+
+/// A function that is watched.
+#[derive(Clone, Debug)]
+pub(super) struct Breakpoint {
+    pub purpose: Purpose,
+    pub patched: PatchedFunction,
+    pub stubs: Range<u64>,
+    described: StubRows,
+    /// Memory behind the stubs that is unused.
+    free: Range<u64>,
+}
+
+impl Breakpoint {
+    /// Generates the stub of a breakpoint at a function of a process whose threads are all stopped.
+    ///
+    /// # Errors
+    /// [`TagError::NoBreakpoint`] if there is no space for a jump at its entry.
+    pub fn new(
+        process: &mut Process,
+        shared: &Shared,
+        loaded: &LoadedFile,
+        function: &Function,
+        purpose: Purpose,
+    ) -> Result<Breakpoint, TagError> {
+        let chosen =
+            |one: &Function| (one.start == function.start).then_some(Granularity::Function);
+        let plan = patch::plan(loaded, chosen, Sink::Breakpoint { shared: shared.start });
+        Breakpoint::with(process, shared, loaded, function, plan, purpose)
+    }
+
+    /// Generates the stub of a breakpoint from a plan that changes one function.
+    pub fn with(
+        process: &mut Process,
+        shared: &Shared,
+        loaded: &LoadedFile,
+        function: &Function,
+        plan: Plan,
+        purpose: Purpose,
+    ) -> Result<Breakpoint, TagError> {
+        let stubs = areas::reserve(process, shared, loaded, plan.stub_bytes())?;
+        let patch::GeneratedStubs { patched, refused, code, described } =
+            plan.stubs(stubs.start, 0, loaded)?;
+        let Some(patched) = patched.into_iter().next() else {
+            let reason = refused.into_iter().next().map(|one| one.reason);
+            let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());
+            return Err(TagError::NoBreakpoint { name: function.name.clone(), reason });
+        };
+        process.write(stubs.start, &code)?;
+        let free = stubs.start + code.len() as u64..stubs.end - areas::COOKIE_BYTES;
+        Ok(Breakpoint { purpose, patched, stubs, described, free })
+    }
+}
+
+impl Tagged {
+    /// Inserts the jump of a breakpoint.
+    pub(super) fn set_breakpoint(
+        &mut self,
+        breakpoint: Breakpoint,
+        loaded: &LoadedFile,
+    ) -> Result<(), TagError> {
+        self.add_unwind_table(&breakpoint.described, loaded)?;
+        let patched = std::slice::from_ref(&breakpoint.patched);
+        self.collector.record(&patch::overwritten(patched))?;
+        let patched = breakpoint.patched.clone();
+        self.add_list(breakpoint.free.clone(), patched.entries().collect())?;
+        self.restart_handler_returns()?;
+        self.record_jumps(std::slice::from_ref(&patched));
+        self.breakpoints.push(breakpoint);
+        patch::tag(&self.process, std::slice::from_ref(&patched))
+    }
+
+    /// Whether threads may wait at a breakpoint. Raises the liveness counter that they watch.
+    pub(super) fn watches_breakpoints(&self) -> bool {
+        let stops = |breakpoint: &Breakpoint| breakpoint.purpose != Purpose::Unwinder;
+        let watches = !self.is_untagged() && self.breakpoints.iter().any(stops);
+        if watches {
+            self.collector.shared().raise_liveness();
+        }
+        watches
+    }
+
+    /// Whether a thread waits at a breakpoint, or has stopped waiting.
+    pub(super) fn has_waiting_thread(&self) -> bool {
+        !self.is_untagged() && self.collector.shared().unanswered_wait().is_some()
+    }
+
+    /// Handles the breakpoints at which threads wait; all threads are stopped.
+    pub(super) fn serve_breakpoints(&mut self) -> Result<(), TagError> {
+        let Some(number) = self.collector.shared().unanswered_wait() else { return Ok(()) };
+        let main =
+            self.breakpoints.iter().position(|breakpoint| breakpoint.purpose == Purpose::Main);
+        if let Some(main) = main {
+            // A signal handler that has interrupted the thread in the breakpoint must return first.
+            if !self.is_any_thread_in(&self.breakpoints[main].stubs)?
+                && !self.collector.shared().has_given_up()
+            {
+                return Ok(());
+            }
+            self.remove_main_breakpoint(main)?;
+            self.insert_tags()?;
+        } else if !linker::is_changing(&self.process)? {
+            self.tag_libraries()?;
+        }
+        if self.collector.shared().answer(number) {
+            let text = "a thread has stopped waiting for its libraries to be tagged: functions that it called since then have no tags";
+            self.notices.push(format!("process {}: {text}", self.process.pid));
+        }
+        Ok(())
+    }
+
+    fn is_any_thread_in(&self, stubs: &Range<u64>) -> Result<bool, TagError> {
+        for thread in self.process.threads.keys() {
+            if stubs.contains(&self.process.registers(*thread)?.rip) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes the breakpoint at `main`: its thread is before the first instruction again.
+    fn remove_main_breakpoint(&mut self, main: usize) -> Result<(), TagError> {
+        let Breakpoint { patched, stubs, .. } = self.breakpoints[main].clone();
+        patch::restore(&self.process, std::slice::from_ref(&patched))?;
+        self.move_out_of_stubs(|rip| stubs.contains(&rip))?;
+        self.breakpoints.remove(main);
+        self.areas.push(stubs);
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! A function whose stubs are generated.
+
+use crate::disassembly::Rewrite;
+use crate::elf::Function;
+use crate::stubs::Changes;
+
+/// A function whose stubs are generated.
+pub(super) struct ChangedFunction {
+    pub function: Function,
+    pub number: u32,
+    pub rewrite: Rewrite,
+    pub changes: Changes,
+}
+
+impl ChangedFunction {
+    /// Numbers that the function takes: its own and those of its tagged blocks.
+    pub fn numbers(&self) -> u32 {
+        let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());
+        1 + seen.count() as u32
+    }
+}

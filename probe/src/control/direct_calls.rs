@@ -1,0 +1,50 @@
+//! Redirects direct calls of tagged functions to their stubs, which saves the jump at the function's entry.
+//!
+//! The jump at the entry stays, for calls that reach the function in another way.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::changed_function::ChangedFunction;
+use crate::disassembly::Call;
+
+/// Bytes of the distance in a call instruction.
+const DISTANCE_BYTES: u64 = 4;
+/// Most calls that are redirected in a file; the others reach the stub through the jump.
+const MOST: usize = 1 << 20;
+
+/// Adds to each function's changes the calls of it that are not moved.
+pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
+    let taken = overwritten_ranges(changed);
+    let numbers: HashMap<u64, usize> =
+        changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
+    for Call { next, target } in calls.iter().take(MOST) {
+        let place = next - DISTANCE_BYTES;
+        let Some(number) = numbers.get(target) else { continue };
+        let behind = taken.partition_point(|range| range.start < *next);
+        if behind.checked_sub(1).is_some_and(|before| taken[before].end >= place) {
+            continue;
+        }
+        let changes = &mut changed[*number].changes;
+        let distance = changes.entry.wrapping_sub(*next) as u32;
+        changes.edits.push((place, distance.to_le_bytes().into()));
+    }
+}
+
+/// Address ranges that are overwritten or no longer executed, ascending.
+fn overwritten_ranges(changed: &[ChangedFunction]) -> Vec<Range<u64>> {
+    let changes = || changed.iter().map(|one| &one.changes);
+    let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
+    let edits = changes().flat_map(|one| &one.edits);
+    let edits = edits.map(|(start, bytes)| *start..start + bytes.len() as u64);
+    let mut all: Vec<Range<u64>> = regions.chain(edits).collect();
+    all.sort_unstable_by_key(|range| range.start);
+    let mut taken: Vec<Range<u64>> = Vec::with_capacity(all.len());
+    for range in all {
+        match taken.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => taken.push(range),
+        }
+    }
+    taken
+}

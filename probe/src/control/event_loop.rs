@@ -1,0 +1,170 @@
+//! Runs tagged processes until they end or until the controller is asked to detach.
+//!
+//! Signals to the processes are delivered to them. Signals to the controller are blocked, and are fetched together with
+//! SIGCHLD between the events of the processes, so that none is lost.
+
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
+
+use super::ending::Ending;
+use super::process_tree::{ProcessTree, TraceObserver};
+use super::sampler::{INTERVAL, Sampler};
+use super::{Start, TagError, Tagged};
+use crate::ptrace::PtraceError;
+
+/// How often processes are checked when no signal reports an event.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Most events that are handled before signals to the controller are checked: a program whose threads receive signals
+/// faster than they can be handled must not prevent a detach.
+const EVENTS: usize = 64;
+
+/// Follows one process until it ends, executes another program, or until one of the signals `detach` arrives, which
+/// must be blocked.
+///
+/// The threads of the process must be stopped, and are stopped again on return unless the process has ended. Its
+/// children are released without tags. `changed` is called whenever functions have been tagged.
+///
+/// # Errors
+/// [`TagError`] if the process cannot be followed.
+pub fn follow(
+    tagged: Tagged,
+    detach: SigSet,
+    changed: impl FnMut(&Tagged),
+) -> Result<(Tagged, Ending), TagError> {
+    let mut single = SingleProcess { changed, ended: None };
+    let pid = tagged.pid();
+    run(ProcessTree::new(tagged, None, &mut single), &detach, None)?;
+    Ok(single.ended.ok_or(PtraceError::Ended(pid))?)
+}
+
+/// Follows one process as [`follow`] does, and samples it until the sampler has finished.
+pub(super) fn follow_while(
+    tagged: Tagged,
+    detach: SigSet,
+    sampler: &mut Sampler,
+) -> Result<(Tagged, Ending), TagError> {
+    let mut single = SingleProcess { changed: |_: &Tagged| {}, ended: None };
+    let pid = tagged.pid();
+    run(ProcessTree::new(tagged, None, &mut single), &detach, Some(sampler))?;
+    Ok(single.ended.ok_or(PtraceError::Ended(pid))?)
+}
+
+/// Follows a process, its descendants and the programs that they execute, until all have ended or until one of the
+/// signals `detach` arrives, which must be blocked: all processes continue without tags then.
+///
+/// `start`: when programs that the processes execute are tagged. No process is traced on return. Returns how the first
+/// process has ended.
+///
+/// # Errors
+/// [`TagError`] if no process can be followed. A process that cannot be tagged is reported to the observer.
+pub fn follow_all(
+    tagged: Tagged,
+    start: Start,
+    detach: SigSet,
+    observer: &mut dyn TraceObserver,
+) -> Result<Ending, TagError> {
+    run(ProcessTree::new(tagged, Some(start), observer), &detach, None)
+}
+
+fn run(
+    mut tree: ProcessTree<'_>,
+    detach: &SigSet,
+    sampler: Option<&mut Sampler>,
+) -> Result<Ending, TagError> {
+    match events(&mut tree, detach, sampler) {
+        Ok(Some(ending)) => Ok(ending),
+        Ok(None) => tree.leave(),
+        Err(error) => {
+            tree.give_up();
+            Err(error)
+        }
+    }
+}
+
+/// Handles events until all processes have ended, and returns how the first has ended; `None` if the controller was
+/// asked to detach.
+fn events(
+    tree: &mut ProcessTree<'_>,
+    detach: &SigSet,
+    mut sampler: Option<&mut Sampler>,
+) -> Result<Option<Ending>, TagError> {
+    let mut waited = *detach;
+    waited.add(Signal::SIGCHLD);
+    tree.start()?;
+    loop {
+        let mut is_all = false;
+        for _ in 0..EVENTS {
+            let Some(status) = tree.next_event()? else {
+                is_all = true;
+                break;
+            };
+            tree.handle_event(status)?;
+            if let Some(ending) = tree.ending() {
+                return Ok(Some(ending));
+            }
+        }
+        tree.enforce_budgets()?;
+        tree.check_new_filters()?;
+        let soon = tree.serve_breakpoints()?;
+        if let Some(sampler) = &mut sampler {
+            if sampler.is_over() {
+                return Ok(None);
+            }
+            tree.sample(sampler)?;
+        }
+        if let Some(ending) = tree.ending() {
+            return Ok(Some(ending));
+        }
+        let tick = if sampler.is_some() { INTERVAL } else { TICK };
+        let tick = soon.map_or(tick, |soon| tick.min(soon));
+        let at_most = if is_all && !tree.has_pending() { tick } else { Duration::ZERO };
+        let signal = wait_for(&waited, at_most).map_err(PtraceError::new(tree.first(), "wait"))?;
+        if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
+            return Ok(None);
+        }
+    }
+}
+
+/// The first of some signals to arrive; `None` if none arrives within `at_most`.
+fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as i64,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
+    let signal =
+        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
+    match Errno::result(signal) {
+        Ok(number) => Signal::try_from(number).map(Some),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Observer of a single process, which has no output for others.
+struct SingleProcess<F> {
+    changed: F,
+    ended: Option<(Tagged, Ending)>,
+}
+
+impl<F: FnMut(&Tagged)> TraceObserver for SingleProcess<F> {
+    fn changed(&mut self, tagged: &Tagged) {
+        (self.changed)(tagged);
+    }
+
+    fn ended(&mut self, tagged: Tagged, ending: Ending) {
+        self.ended = Some((tagged, ending));
+    }
+
+    fn output(&mut self, _: Pid) -> Result<super::Output, TagError> {
+        Ok(super::Output::None)
+    }
+
+    fn output_unused(&mut self, _: Pid) {}
+
+    fn untagged(&mut self, _: Pid, _: &std::path::Path, _: &TagError) {}
+}

@@ -1,0 +1,153 @@
+//! Handles processes that end, that cannot be tagged, or that the controller detaches from.
+
+use std::collections::BTreeMap;
+
+use nix::errno::Errno;
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::super::TagError;
+use super::super::ending::Ending;
+use super::{ProcessTree, Tracee};
+use crate::ptrace::{self, Process, PtraceError, Status, StopState, wait};
+
+impl ProcessTree<'_> {
+    /// Removes a process from the tree.
+    pub(super) fn end(&mut self, pid: Pid, ending: Ending) {
+        let tracee = self.tracees.remove(&pid);
+        self.threads.retain(|_, owner| *owner != pid);
+        if pid == self.first && (ending != Ending::Replaced || self.start.is_none()) {
+            self.ended = Some(ending);
+        }
+        if let Some(Tracee::Tagged(mut tagged)) = tracee {
+            tagged.record_gs_taken(ending);
+            let memory_sharers = std::mem::take(&mut tagged.memory_sharers);
+            // They were detached together with it, or have its memory to themselves, where tags are no longer followed.
+            for sharer in memory_sharers.into_keys().filter(|_| ending != Ending::Detached) {
+                self.tracees.insert(sharer, Tracee::Untagged);
+                self.threads.insert(sharer, sharer);
+            }
+            self.observer.ended(*tagged, ending);
+        }
+        self.release_orphans();
+    }
+
+    /// Handles an operation on a process that failed: the process has ended, or it continues without tags. `thread`:
+    /// one of its threads that is stopped.
+    pub(super) fn handle_failure(
+        &mut self,
+        pid: Pid,
+        thread: Option<Pid>,
+        error: TagError,
+    ) -> Result<(), TagError> {
+        let is_over = matches!(error, TagError::Ptrace(PtraceError::Ended(_)));
+        if (is_over || self.start.is_none())
+            && let (Some(thread), Some(tagged)) = (thread, self.tagged(pid))
+        {
+            tagged.process.threads.entry(thread).or_insert(StopState::AtInstruction);
+        }
+        if is_over {
+            let is_heard_of = self.pending.iter().any(|status| status.thread() == Some(pid));
+            if is_heard_of || ptrace::is_waitable(pid) {
+                // Stopped threads would delay the report of its end.
+                return if self.is_leaving { Ok(()) } else { self.resume(pid) };
+            }
+            if self.start.is_some() {
+                self.end(pid, super::UNKNOWN);
+                return Ok(());
+            }
+        }
+        if self.start.is_none() {
+            return Err(error);
+        }
+        let Some(tagged) = self.tagged(pid) else { return Ok(()) };
+        let program = tagged.program().to_owned();
+        let is_stopped = !tagged.process.threads.is_empty();
+        self.observer.untagged(pid, &program, &error);
+        // Nothing more can be done for it: it continues.
+        if is_stopped || self.stop(pid, thread).is_ok() {
+            self.end(pid, Ending::Detached);
+        }
+        Ok(())
+    }
+
+    /// Lets all processes continue without tags, as far as possible.
+    pub fn give_up(mut self) {
+        for (pid, tracee) in std::mem::take(&mut self.tracees) {
+            match tracee {
+                Tracee::Tagged(mut tagged) => {
+                    let is_its = |status: &&Status| matches!(status, Status::Stopped(thread, _) if self.threads.get(thread) == Some(&pid));
+                    tagged.process.queued_events.extend(self.pending.iter().filter(is_its));
+                    // A thread that has executed another program is already stopped.
+                    let others = self.pending.iter().filter_map(|status| match status {
+                        Status::Event(thread, ..) if self.threads.get(thread) == Some(&pid) => {
+                            Some((*thread, StopState::InSyscall))
+                        }
+                        _ => None,
+                    });
+                    tagged.process.threads.extend(others);
+                    tagged.give_up();
+                }
+                Tracee::Executing | Tracee::Untagged => self.leave_untagged(pid),
+            }
+        }
+    }
+
+    /// Lets all processes continue without tags. Returns how the first process has ended.
+    pub fn leave(mut self) -> Result<Ending, TagError> {
+        self.is_leaving = true;
+        while let Some(status) = self.pending.pop_front() {
+            self.handle_event(status)?;
+        }
+        while let Some(pid) = self.tracees.keys().next().copied() {
+            self.leave_tracee(pid)?;
+        }
+        self.is_leaving = false;
+        self.release_orphans();
+        Ok(self.ended.unwrap_or(Ending::Detached))
+    }
+
+    fn leave_tracee(&mut self, pid: Pid) -> Result<(), TagError> {
+        if !matches!(self.tracees.get(&pid), Some(Tracee::Tagged(_))) {
+            self.leave_untagged(pid);
+            return Ok(());
+        }
+        if let Err(error) = self.stop(pid, None) {
+            self.handle_failure(pid, None, error)?;
+        }
+        while let Some(status) = self.pending.pop_front() {
+            self.handle_event(status)?;
+        }
+        if self.tagged(pid).is_some_and(|tagged| !tagged.process.threads.is_empty()) {
+            self.end(pid, Ending::Detached);
+        }
+        // A process that is about to end.
+        while self.tagged(pid).is_some() {
+            // The end of its other threads is reported before its own.
+            match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD) {
+                Ok(status) => self.handle_event(status)?,
+                Err(Errno::EINTR) => {}
+                Err(_) => self.end(pid, super::UNKNOWN),
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches from a process without tags, and from children that it has just started.
+    fn leave_untagged(&mut self, pid: Pid) {
+        self.tracees.remove(&pid);
+        let Ok(mut process) = Process::from_traced(pid) else { return };
+        process.threads = BTreeMap::new();
+        let stopped = process.stop();
+        for child in std::mem::take(&mut process.forked) {
+            if self.early.remove(&child.pid).is_none() {
+                // The child is stopped, or has ended.
+                let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            }
+            let _ = ptrace::detach(child.pid, None);
+        }
+        if stopped.is_ok() {
+            let _ = process.detach();
+        }
+    }
+}

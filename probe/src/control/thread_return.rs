@@ -1,0 +1,48 @@
+//! Moves threads out of stubs whose jumps are removed, to the original instructions.
+//!
+//! A loop that was moved as a whole would otherwise keep its threads, and its tags, for as long as it runs.
+
+use std::collections::HashMap;
+
+use nix::unistd::Pid;
+
+use super::TagError;
+use super::patch::PatchedFunction;
+use crate::ptrace::{HandlerReturn, Process, mappings};
+
+/// Moves the stopped threads of a process to the original instructions, as far as possible.
+///
+/// A thread in a system call of a tag is not moved, nor is the return of a signal handler into a tag. In a short loop,
+/// a processor may stop a thread always in the same tag: [`Tagged::move_out_of_stubs`] moves such a thread.
+///
+/// [`Tagged::move_out_of_stubs`]: super::Tagged::move_out_of_stubs
+pub(super) fn return_threads(
+    process: &mut Process,
+    patched: &[&PatchedFunction],
+) -> Result<(), TagError> {
+    let mut stubs: Vec<_> = patched.iter().map(|one| one.stubs.clone()).collect();
+    stubs.sort_unstable_by_key(|range| range.start);
+    let inside = |address: u64| {
+        let next = stubs.partition_point(|range| range.start <= address);
+        next.checked_sub(1).is_some_and(|index| stubs[index].contains(&address))
+    };
+    let original_addresses: HashMap<u64, u64> =
+        patched.iter().flat_map(|one| one.original_addresses()).collect();
+    // Threads run out of tags, to the next moved instruction.
+    let away = |address: u64| inside(address) && !original_addresses.contains_key(&address);
+    process.run_until_outside(away)?;
+    let threads: Vec<Pid> = process.threads.keys().copied().collect();
+    let mapped = mappings(process.pid)?;
+    for thread in threads {
+        let registers = process.registers(thread)?;
+        if let Some(rip) = original_addresses.get(&registers.rip).copied() {
+            process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
+        }
+        for HandlerReturn { rip, place, .. } in process.handler_returns(thread, &mapped)? {
+            if let Some(original) = original_addresses.get(&rip) {
+                process.write(place, &original.to_le_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Allocates the islands that functions have no free bytes for: in bytes that adjacent functions leave free, or in
+//! place of instructions of an adjacent function, which are moved.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::body::Body;
+use super::code_index::CodeIndex;
+use super::islands::{FAR, REACH, island_near};
+use super::region::RegionFinder;
+use super::rewrite::{Jump, Region, Rewrite};
+use super::{JUMP_BYTES, Refusal};
+use crate::elf::Image;
+
+/// Allocates islands in the free bytes of all functions.
+pub(super) struct IslandAllocator<'a> {
+    pub image: &'a Image,
+    pub code_index: &'a CodeIndex,
+    /// Bytes that are unused once the rewrites are applied, by address.
+    pub free: Vec<Range<u64>>,
+    /// Ranges taken by regions, islands and redirected branches: end by start.
+    pub taken: BTreeMap<u64, u64>,
+    /// The adjacent function that was decoded last, by its start.
+    pub last: Option<(u64, Result<Body, Refusal>)>,
+}
+
+impl IslandAllocator<'_> {
+    /// Allocates the islands that a function did not find by itself.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there is none for the function's entry.
+    pub fn complete(&mut self, rewrite: &mut Rewrite) -> Result<(), Refusal> {
+        let mut added: Vec<Region> = Vec::new();
+        for region in &mut rewrite.regions {
+            if region.jump != Jump::Missing {
+                continue;
+            }
+            let start = region.start();
+            let island = self.near(start).or_else(|| {
+                added.push(self.free_island_space(start)?);
+                self.near(start)
+            });
+            match island {
+                Some(island) => {
+                    region.jump = Jump::Island(island);
+                    self.taken.insert(island, island + JUMP_BYTES as u64);
+                }
+                None if region.entry => match rewrite.fallback.take() {
+                    Some(fallback) if self.is_free(&fallback) => *region = fallback,
+                    _ => {
+                        // Instructions moved for this function alone stay in place.
+                        let is_added = |free: &Range<u64>| {
+                            added
+                                .iter()
+                                .any(|one| one.start() < free.start && free.start <= one.limit)
+                        };
+                        self.free.retain(|free| !is_added(free));
+                        return Err(Refusal::TooShort);
+                    }
+                },
+                None => {
+                    let exits = region.exit_sites.iter();
+                    let exits = exits.map(|(index, _)| region.instructions[*index].ip());
+                    rewrite.hidden.extend(exits.map(|address| (address, Refusal::TooShort)));
+                }
+            }
+        }
+        rewrite.regions.retain(|region| region.jump != Jump::Missing);
+        rewrite.regions.extend(added);
+        Ok(())
+    }
+
+    /// Whether a region overlaps no other. The one that it replaces begins at the same address.
+    fn is_free(&self, region: &Region) -> bool {
+        self.taken.range(region.start() + 1..region.limit).next().is_none()
+    }
+
+    fn near(&mut self, at: u64) -> Option<u64> {
+        island_near(&mut self.free, at)
+    }
+
+    /// Moves instructions of an adjacent function to free five bytes near an address.
+    fn free_island_space(&mut self, at: u64) -> Option<Region> {
+        let functions = &self.image.functions;
+        let first = functions.partition_point(|one| one.start + one.size + REACH < at);
+        let near = functions[first..].iter().take_while(|one| one.start < at + REACH);
+        for function in near {
+            let range = function.start..function.start + function.size;
+            // Many places of a large function may need space: it is decoded once.
+            if self.last.as_ref().is_none_or(|(start, _)| *start != range.start) {
+                self.last =
+                    Some((range.start, Body::read(self.image, range.clone(), range.clone())));
+            }
+            let Some((_, Ok(body))) = &self.last else { continue };
+            let finder = RegionFinder { image: self.image, code_index: self.code_index, body };
+            let (first, last) = (at.saturating_sub(FAR), at + FAR);
+            let taken = self.taken.range(first..last).map(|(start, end)| *start..*end);
+            let near = |address| self.free.partition_point(|other| other.start < address);
+            let free = self.free[near(first)..near(last)].iter().cloned();
+            let taken = taken.chain(free);
+            let taken: Vec<_> = taken.filter(|other| other.end > range.start).collect();
+            let Some(span) = finder.find_movable(at, &taken) else { continue };
+            let start = body.address(span.first);
+            self.taken.insert(start, span.limit);
+            let after = start + JUMP_BYTES as u64..span.limit;
+            let place = self.free.partition_point(|other| other.start < after.start);
+            self.free.insert(place, after);
+            return Some(Region {
+                instructions: body.instructions[span.first..span.end].to_vec(),
+                entry: false,
+                exit_sites: Vec::new(),
+                limit: span.limit,
+                jump: Jump::Near,
+            });
+        }
+        None
+    }
+}

@@ -1,0 +1,264 @@
+//! Finds the instruction addresses in a file's data, where control may arrive from anywhere.
+//!
+//! Such addresses are in pointers, relocations and the unwinder's landing pads. Every value that looks like a
+//! pointer counts as one: an address too many only prevents a jump there. Damaged data end the
+//! reading of their table.
+
+use std::ops::Range;
+
+use gimli::{EndianSlice, LittleEndian, Reader};
+use object::elf::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
+use object::read::elf::{Dyn, ProgramHeader};
+
+use super::Text;
+use super::layout::{ENDIAN, File, Layout};
+
+type Bytes<'data> = EndianSlice<'data, LittleEndian>;
+
+/// Tags of packed relative relocations (generic ABI, "Dynamic Section").
+const DT_RELR: u32 = 36;
+const DT_RELRSZ: u32 = 35;
+/// Words of `Elf64_Rela`: place, type and symbol, addend.
+const RELA_WORDS: usize = 3;
+/// Most call sites for each byte of data. An entry has at least 4 bytes, and a function may be
+/// listed several times.
+const SHARED: usize = 2;
+/// The encoding that means "no value", and fields of other encodings (Linux Standard Base, "DWARF
+/// Exception Header Encoding").
+const OMITTED: u8 = 0xff;
+const FORMAT: u8 = 0x0f;
+const APPLICATION: u8 = 0x70;
+const PC_RELATIVE: u8 = 0x10;
+
+/// Reads the addresses of instructions that pointers in data contain, ascending.
+pub(super) fn read(file: &File, layout: &Layout) -> Vec<u64> {
+    let data = &layout.data;
+    // A relocatable file's pointers are all in relocations. Other words are numbers, such as
+    // characters in tables of a static program. Only packed relocations leave the pointers in
+    // place.
+    let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
+    let mut all = if is_plain { words(layout, data) } else { Vec::new() };
+    all.extend(relocations(file, data).filter(|address| layout.segment_at(*address).is_some()));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Reads the places in instructions that the dynamic linker writes to, ascending (text relocations,
+/// ld(1): `-z notext`).
+pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
+    // Old linkers put these tables into the segment of the instructions.
+    let of = |address| bytes_at(&layout.data, address).or_else(|| bytes_at(&layout.text, address));
+    let mut places: Vec<u64> = Vec::new();
+    for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+        let table = dynamic_value(file, table).zip(dynamic_value(file, size));
+        let bytes =
+            table.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+        let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
+        places.extend(entries.iter().map(|entry| u64::from_le_bytes(entry.as_chunks().0[0])));
+    }
+    let packed = dynamic_value(file, DT_RELR).zip(dynamic_value(file, DT_RELRSZ));
+    let packed = packed.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+    places.extend(unpacked(packed.unwrap_or_default()));
+    // No relocation writes more than one word.
+    let word = size_of::<u64>() as u64;
+    places.retain(|place| {
+        let last = place.saturating_add(word - 1);
+        layout.segment_at(*place).is_some() || layout.segment_at(last).is_some()
+    });
+    places.sort_unstable();
+    places.dedup();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for place in places {
+        let end = place.saturating_add(word);
+        match ranges.last_mut() {
+            Some(last) if place <= last.end => last.end = end,
+            _ => ranges.push(place..end),
+        }
+    }
+    ranges
+}
+
+/// Unpacks relative relocations. An even word is the address of a place; an odd word is a bit map
+/// of the next 63 words (generic ABI, "Relative Relocation Table").
+fn unpacked(bytes: &[u8]) -> Vec<u64> {
+    let word = size_of::<u64>() as u64;
+    let (mut places, mut next) = (Vec::new(), 0u64);
+    for entry in bytes.as_chunks().0.iter().map(|entry| u64::from_le_bytes(*entry)) {
+        if entry & 1 == 0 {
+            places.push(entry);
+            next = entry.wrapping_add(word);
+            continue;
+        }
+        let is_set = |bit: &u64| entry >> (bit + 1) & 1 == 1;
+        places.extend((0..63).filter(is_set).map(|bit| next.wrapping_add(bit * word)));
+        next = next.wrapping_add(63 * word);
+    }
+    places
+}
+
+/// Reads the ranges of instructions with a landing pad, and its address; by address. `tables`:
+/// start and address of the landing pad table for each range of unwind information.
+///
+/// The error states that tables share their bytes: together they could be far larger than the file.
+pub(super) fn call_sites(
+    data: &[Text],
+    tables: &[(u64, u64)],
+) -> Result<Vec<(Range<u64>, u64)>, String> {
+    let mut all = Vec::new();
+    let mut entries_left = SHARED * data.iter().map(|segment| segment.bytes.len()).sum::<usize>();
+    for (start, table) in tables {
+        // Damage in one table does not affect the next.
+        let _ = pads(data, *start, *table, (&mut all, &mut entries_left));
+        if entries_left == 0 {
+            return Err("its tables of landing pads share their bytes".into());
+        }
+    }
+    all.sort_unstable_by_key(|(site, pad)| (site.start, site.end, *pad));
+    all.dedup();
+    Ok(all)
+}
+
+/// Addresses of the landing pads, ascending.
+pub(super) fn landing_pads(sites: &[(Range<u64>, u64)]) -> Vec<u64> {
+    let mut all: Vec<u64> = sites.iter().map(|(_, pad)| *pad).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Aligned words in data that are addresses of instructions.
+fn words(layout: &Layout, data: &[Text]) -> Vec<u64> {
+    let first = layout.text.first().map_or(0, |text| text.start);
+    let last = layout.text.last().map_or(0, |text| text.start + text.bytes.len() as u64);
+    let mut all = Vec::new();
+    for segment in data {
+        let skipped = segment.start.wrapping_neg() as usize % size_of::<u64>();
+        let words = segment.bytes.get(skipped..).unwrap_or_default().as_chunks().0;
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        all.extend(words.filter(|word| (first..last).contains(word)));
+    }
+    all
+}
+
+/// Values that relative relocations write to data when the file is loaded.
+fn relocations<'a>(file: &File, data: &'a [Text]) -> impl Iterator<Item = u64> + 'a {
+    let bytes = rela(file).and_then(|(address, size)| bytes_at(data, address)?.get(..size));
+    let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
+    entries.iter().filter_map(|entry| {
+        let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
+        let kind = u64::from_le_bytes(words[1]) as u32;
+        (kind == R_X86_64_RELATIVE).then(|| u64::from_le_bytes(words[2]))
+    })
+}
+
+/// The value that a relative relocation writes to an address when the file is loaded.
+pub(super) fn pointer_at(file: &File, data: &[Text], place: u64) -> Option<u64> {
+    let (address, size) = rela(file)?;
+    let entries = bytes_at(data, address)?.get(..size)?;
+    entries.as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0.iter().find_map(|entry| {
+        let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
+        let [at, kind, value] = [0, 1, 2].map(|word: usize| u64::from_le_bytes(words[word]));
+        (at == place && kind as u32 == R_X86_64_RELATIVE).then_some(value)
+    })
+}
+
+/// Address and size in bytes of the relocation table.
+fn rela(file: &File) -> Option<(u64, usize)> {
+    let size = dynamic_value(file, DT_RELASZ)?;
+    Some((dynamic_value(file, DT_RELA)?, usize::try_from(size).ok()?))
+}
+
+/// The value of a tag in the dynamic section.
+fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
+    let segments = file.elf_program_headers();
+    let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC)?;
+    let entries = header.dynamic(ENDIAN, file.data()).ok()??;
+    let entry = entries.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
+    Some(entry.d_val(ENDIAN))
+}
+
+/// The bytes of a segment from an address on.
+fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
+    let after = data.partition_point(|segment| segment.start <= address);
+    let segment = data.get(after.checked_sub(1)?)?;
+    let skipped = usize::try_from(address - segment.start).ok()?;
+    segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
+}
+
+/// Reads the landing pads of a range (Itanium C++ ABI, "Exception Handling Tables").
+fn pads(
+    data: &[Text],
+    start: u64,
+    table: u64,
+    (all, entries_left): (&mut Vec<(Range<u64>, u64)>, &mut usize),
+) -> gimli::Result<()> {
+    let bytes = bytes_at(data, table).unwrap_or_default();
+    let mut reader = Bytes::new(bytes, LittleEndian);
+    let position = |reader: &Bytes| table + (bytes.len() - reader.len()) as u64;
+    let base = match reader.read_u8()? {
+        OMITTED => start,
+        encoding => encoded(&mut reader, encoding, position)?,
+    };
+    if reader.read_u8()? != OMITTED {
+        reader.read_uleb128()?;
+    }
+    let encoding = reader.read_u8()?;
+    let length = reader.read_uleb128()?;
+    let mut sites = reader.split(usize::try_from(length).unwrap_or(usize::MAX))?;
+    while !sites.is_empty() && *entries_left > 0 {
+        *entries_left -= 1;
+        let at = |_: &Bytes| 0;
+        let first = start.wrapping_add(encoded(&mut sites, encoding, at)?);
+        let bytes = encoded(&mut sites, encoding, at)?;
+        let pad = encoded(&mut sites, encoding, at)?;
+        sites.read_uleb128()?;
+        if pad != 0 {
+            all.push((first..first.saturating_add(bytes), base.wrapping_add(pad)));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a pointer in one of the encodings.
+fn encoded(
+    reader: &mut Bytes,
+    encoding: u8,
+    position: impl Fn(&Bytes) -> u64,
+) -> gimli::Result<u64> {
+    let at = position(reader);
+    let value = match encoding & FORMAT {
+        0x00 | 0x04 | 0x0c => reader.read_u64()?,
+        0x01 => reader.read_uleb128()?,
+        0x02 => reader.read_u16()?.into(),
+        0x03 => reader.read_u32()?.into(),
+        0x09 => reader.read_sleb128()?.cast_unsigned(),
+        0x0a => i64::from(reader.read_i16()?).cast_unsigned(),
+        0x0b => i64::from(reader.read_i32()?).cast_unsigned(),
+        _ => return Err(gimli::Error::UnknownPointerEncoding(gimli::DwEhPe(encoding))),
+    };
+    Ok(if encoding & APPLICATION == PC_RELATIVE { value.wrapping_add(at) } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table with this number of call sites without padding, each with a landing pad.
+    fn table(sites: usize) -> Text {
+        let site = [[1, 0, 0, 0], [2, 0, 0, 0], [9, 0, 0, 0]];
+        let sites = [&site.concat()[..], &[0]].concat().repeat(sites);
+        let length = [sites.len() as u8 & 127 | 128, (sites.len() >> 7) as u8];
+        let head = [OMITTED, OMITTED, 0x03, length[0], length[1]];
+        Text { start: 0x1000, offset: 0, bytes: [&head[..], &sites].concat() }
+    }
+
+    #[test]
+    fn shared_landing_pad_tables_are_limited_by_the_size_of_the_data() {
+        let data = [table(1000)];
+        let one = call_sites(&data, &[(0x40_0000, 0x1000)]).unwrap();
+        assert_eq!(one, [(0x40_0001..0x40_0003, 0x40_0009)]);
+        let many: Vec<(u64, u64)> = (0..10_000).map(|at| (0x40_0000 + 16 * at, 0x1000)).collect();
+        assert!(call_sites(&data, &many).is_err());
+    }
+}

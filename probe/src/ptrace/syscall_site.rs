@@ -1,0 +1,409 @@
+//! Finds a place in a process where a thread can make an injected system call, and generates the
+//! code for it.
+//!
+//! The last page of a file's instructions is mapped and executable up to its end, and the bytes
+//! after the instructions are unused. For the duration of a call, they hold the following. (If no
+//! file leaves enough bytes, which hardly ever happens, the program's entry point is used.)
+//!
+//! ```text
+//! syscall                          the call; the rest runs only if the tracer has died meanwhile
+//! block all signals; restore flags, signal mask, registers
+//! jmp                              to the original address
+//! flags, rsp, signal mask, ...     saved values
+//! text argument of the call, if it has one
+//! ```
+//!
+//! The code needs no stack: flags are loaded from the site itself, while no signal can arrive. If
+//! the thread was in a system call, that is restarted, as the kernel does without a signal.
+//!
+//! Invariant: before a call the site has the content of its file. What a killed controller has left
+//! is recognized by a difference from the file ([`Process::clear_sites`]) and replaced by the
+//! file's content.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::seccomp::Call;
+use super::{FileId, Mapping, Process, PtraceError, mapped, mappings};
+
+/// A signal set, as the kernel defines it.
+pub(super) type Mask = u64;
+
+/// Space for the code and its saved values, in bytes.
+const CODE_BYTES: usize = 288;
+/// Bytes of a file's headers that are read.
+const HEADERS: usize = 4096;
+/// Most sites that are considered: threads may be in some of them.
+const SITES: usize = 64;
+const PAGE: u64 = 4096;
+/// Bytes of a signal set, as the kernel defines it.
+const SIGNAL_SET_BYTES: u32 = 8;
+/// Bytes of a `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+/// Values of `rax` after an interrupted system call that the kernel restarts (Linux,
+/// `include/linux/errno.h`); the last one by `restart_syscall`.
+const RESTART_ERRORS: [i64; 3] = [-512, -513, -514];
+const RESTART_BLOCK: i64 = -516;
+
+/// First bytes of the code at a site: `syscall`, then the first change of the signal mask.
+const CODE: [u8; 15] = [0x0f, 0x05, 0xb8, 0x0e, 0, 0, 0, 0xbf, 0x02, 0, 0, 0, 0x48, 0x8d, 0x35];
+
+/// A place where system calls are made.
+#[derive(Clone, Debug)]
+pub(super) struct SyscallSite {
+    pub address: u64,
+    /// Content of the file at this place; `None` if it cannot be read.
+    original: Option<Vec<u8>>,
+}
+
+impl SyscallSite {
+    /// Largest text that a call can be given, and bytes that a site needs.
+    pub const TEXT_BYTES: usize = 32;
+    pub const BYTES: usize = CODE_BYTES + SyscallSite::TEXT_BYTES;
+
+    /// Address of the text.
+    pub fn text(&self) -> u64 {
+        self.address + CODE_BYTES as u64
+    }
+
+    fn range(&self) -> std::ops::Range<u64> {
+        self.address..self.address + SyscallSite::BYTES as u64
+    }
+
+    /// Content of the site during a call, made from its present content `there`.
+    pub fn filled(&self, present: &[u8], code: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut bytes = present.to_vec();
+        bytes[..code.len()].copy_from_slice(code);
+        bytes[CODE_BYTES..][..text.len()].copy_from_slice(text);
+        bytes
+    }
+
+    /// All system calls made at the site for one call. Those that restore the signal mask are made
+    /// if the tracer dies.
+    pub fn calls(&self, number: libc::c_long, arguments: &[u64; 6]) -> [Call; 2] {
+        let how = Some(libc::SIG_SETMASK as u64);
+        let size = Some(u64::from(SIGNAL_SET_BYTES));
+        let set_mask = [how, None, Some(0), size, None, None];
+        [
+            Call {
+                number,
+                arguments: arguments.map(Some),
+                instruction_pointer: Some(self.address + SYSCALL_BYTES),
+            },
+            Call {
+                number: libc::SYS_rt_sigprocmask,
+                arguments: set_mask,
+                instruction_pointer: None,
+            },
+        ]
+    }
+}
+
+impl Process {
+    /// The site for injected system calls.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if there is no site, or the process cannot be read.
+    pub(super) fn site(&mut self) -> Result<SyscallSite, PtraceError> {
+        if let Some(site) = &self.site {
+            return Ok(site.clone());
+        }
+        let site = self.free_sites()?.into_iter().next();
+        let none = || PtraceError::new(self.pid, "find space for a system call")(Errno::EAGAIN);
+        let site = site.ok_or_else(none)?;
+        self.site = Some(site.clone());
+        Ok(site)
+    }
+
+    /// Removes what a killed controller has left at the sites. All threads must be stopped.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the process cannot be read or written.
+    pub fn clear_sites(&mut self) -> Result<(), PtraceError> {
+        self.free_sites().map(drop)
+    }
+
+    /// Sites that no thread is in or will return to, with the content of their files.
+    fn free_sites(&mut self) -> Result<Vec<SyscallSite>, PtraceError> {
+        let mappings = mappings(self.pid)?;
+        // A file may be mapped more than once: its headers are in the nearest mapping of its
+        // beginning before.
+        let mut firsts: HashMap<(Option<FileId>, &Path), &Mapping> = HashMap::new();
+        let with_first = mappings.iter().map(|one| {
+            let key = (one.file, one.path.as_path());
+            if one.offset == 0 && !one.writable && one.file.is_some() {
+                firsts.insert(key, one);
+            }
+            (one, firsts.get(&key).copied())
+        });
+        let code = with_first.filter(|(one, _)| one.executable && !one.shared);
+        let candidates =
+            code.filter_map(|(one, first)| self.site_after_code(one, first, &mappings));
+        let mut sites: Vec<SyscallSite> = candidates.take(SITES).collect();
+        let entry = self.entry().filter(|_| sites.is_empty());
+        sites.extend(entry.map(|address| SyscallSite { address, original: None }));
+        // A thread of a dead controller may be executing code of a site.
+        let ranges: Vec<_> = sites.iter().map(SyscallSite::range).collect();
+        self.run_until_outside(|rip| ranges.iter().any(|range| range.contains(&rip)))?;
+        let mut places = Vec::new();
+        for thread in self.threads.keys() {
+            places.push(self.registers(*thread)?.rip);
+            places.extend(self.handler_returns(*thread, &mappings)?.iter().map(|one| one.rip));
+        }
+        sites.retain(|site| !places.iter().any(|place| site.range().contains(place)));
+        let mut free = Vec::new();
+        for site in sites {
+            if self.is_as_its_file(&site)? {
+                free.push(site);
+            }
+        }
+        Ok(free)
+    }
+
+    /// Whether a site has the content of its file. Code of an earlier controller is removed first.
+    fn is_as_its_file(&self, site: &SyscallSite) -> Result<bool, PtraceError> {
+        let Some(original) = &site.original else { return Ok(true) };
+        let mut present = vec![0; SyscallSite::BYTES];
+        self.read(site.address, &mut present)?;
+        if present.starts_with(&CODE) && present != *original {
+            self.write(site.address, original)?;
+            present.clone_from(original);
+        }
+        // Any other content belongs to the program.
+        Ok(present == *original)
+    }
+
+    /// The site after a file's instructions, if they end early enough in their last page. The
+    /// headers are read from memory, because the file's path may lead to another file. `first`: the
+    /// mapping of the file's beginning.
+    fn site_after_code(
+        &self,
+        mapping: &Mapping,
+        first: Option<&Mapping>,
+        mappings: &[Mapping],
+    ) -> Option<SyscallSite> {
+        let is_vdso = mapping.path.as_os_str() == "[vdso]";
+        let first = match is_vdso {
+            true => mapping,
+            false => first?,
+        };
+        let mut headers = vec![0; HEADERS];
+        self.read(first.start, &mut headers).ok()?;
+        let inside = end(&headers, mapping)?;
+        let address = mapping.start.checked_add(inside)?;
+        if address > mapping.end || mapping.end - address < SyscallSite::BYTES as u64 {
+            return None;
+        }
+        let mut original = vec![0; SyscallSite::BYTES];
+        if is_vdso {
+            original = own_vdso(&headers, inside)?;
+        } else {
+            let read = |address, bytes: &mut [u8]| self.read(address, bytes).is_ok();
+            let file = mapped::open(self.pid, mapping, mappings, read).ok()?;
+            // After the end of the file the kernel maps zeros.
+            read_at(&file, mapping.offset + inside, &mut original).ok()?;
+        }
+        Some(SyscallSite { address, original: Some(original) })
+    }
+
+    /// The program's entry point: it has been executed, and the bytes after it are needed only when
+    /// the program ends.
+    fn entry(&self) -> Option<u64> {
+        let values = std::fs::read(format!("/proc/{}/auxv", self.pid)).ok()?;
+        let (words, _) = values.as_chunks::<8>();
+        let mut pairs = words
+            .chunks_exact(2)
+            .map(|pair| (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1])));
+        pairs.find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(value))
+    }
+}
+
+/// Offset in a mapping of the end of the file's instructions, if the mapping is a whole segment
+/// without uninitialized data.
+fn end(headers: &[u8], mapping: &Mapping) -> Option<u64> {
+    use object::elf::{FileHeader64, PF_X, PT_LOAD};
+    use object::read::elf::{FileHeader, ProgramHeader};
+    let endian = object::Endianness::Little;
+    let header = FileHeader64::<object::Endianness>::parse(headers).ok()?;
+    let segments = header.program_headers(endian, headers).ok()?;
+    segments.iter().find_map(|one| {
+        let (offset, bytes) = (one.p_offset(endian), one.p_filesz(endian));
+        let start = offset / PAGE * PAGE;
+        let is_code = one.p_type(endian) == PT_LOAD
+            && one.p_flags(endian) & PF_X != 0
+            && one.p_memsz(endian) == bytes
+            && start == mapping.offset;
+        let end = (offset - start).checked_add(bytes)?;
+        let is_all = end.next_multiple_of(PAGE) == mapping.end - mapping.start;
+        (is_code && is_all).then_some(end)
+    })
+}
+
+/// Reads a file from an offset up to its end. Returns the number of bytes.
+fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Ok(filled)
+}
+
+/// A part of this process's vDSO at the same offset, if its headers equal those of the other
+/// process.
+fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
+    let mappings = mappings(Pid::this()).ok()?;
+    let own = mappings.iter().find(|one| one.path.as_os_str() == "[vdso]")?;
+    let size = (own.end - own.start) as usize;
+    // SAFETY: the kernel has mapped that many readable bytes there, for the lifetime of this
+    // process.
+    let bytes = unsafe { std::slice::from_raw_parts(own.start as *const u8, size) };
+    let present = inside as usize..(inside as usize).checked_add(SyscallSite::BYTES)?;
+    bytes.starts_with(headers).then(|| bytes.get(present).map(<[u8]>::to_vec)).flatten()
+}
+
+/// The state that a thread resumes with.
+pub(super) struct ResumeCode {
+    pub registers: libc::user_regs_struct,
+    pub mask: Mask,
+}
+
+impl ResumeCode {
+    /// Generates `syscall`, and the code that restores the state.
+    pub fn code(&self) -> Vec<u8> {
+        // All instructions are known to be encodable.
+        self.assemble().unwrap_or_default()
+    }
+
+    /// Values of `rax` and `rip`. For a system call that is to be restarted, they lead to it.
+    fn resumed(&self) -> (u64, u64) {
+        let saved = &self.registers;
+        let call = saved.rip.wrapping_sub(SYSCALL_BYTES);
+        let is_call = saved.orig_rax.cast_signed() >= 0;
+        match saved.rax.cast_signed() {
+            result if is_call && RESTART_ERRORS.contains(&result) => (saved.orig_rax, call),
+            RESTART_BLOCK if is_call => (libc::SYS_restart_syscall as u64, call),
+            _ => (saved.rax, saved.rip),
+        }
+    }
+
+    fn assemble(&self) -> Result<Vec<u8>, IcedError> {
+        let mut asm = CodeAssembler::new(64)?;
+        let (mut all, mut mask, mut flags) =
+            (asm.create_label(), asm.create_label(), asm.create_label());
+        let (mut stack, mut target) = (asm.create_label(), asm.create_label());
+        asm.syscall()?;
+        set_signal_mask(&mut asm, all)?;
+        asm.lea(rsp, ptr(flags))?;
+        asm.popfq()?;
+        asm.mov(rsp, qword_ptr(stack))?;
+        set_signal_mask(&mut asm, mask)?;
+        let saved = &self.registers;
+        let (first, rip) = self.resumed();
+        let registers = [
+            (rax, first),
+            (rbx, saved.rbx),
+            (rcx, saved.rcx),
+            (rdx, saved.rdx),
+            (rsi, saved.rsi),
+            (rdi, saved.rdi),
+            (rbp, saved.rbp),
+            (r8, saved.r8),
+            (r9, saved.r9),
+            (r10, saved.r10),
+            (r11, saved.r11),
+            (r12, saved.r12),
+            (r13, saved.r13),
+            (r14, saved.r14),
+            (r15, saved.r15),
+        ];
+        for (register, value) in registers {
+            asm.mov(register, value)?;
+        }
+        asm.jmp(qword_ptr(target))?;
+        let values = [
+            (&mut all, !0),
+            (&mut mask, self.mask),
+            (&mut flags, saved.eflags),
+            (&mut stack, saved.rsp),
+            (&mut target, rip),
+        ];
+        for (label, value) in values {
+            asm.set_label(label)?;
+            asm.dq(&[value])?;
+        }
+        // The code is position-independent.
+        asm.assemble(0)
+    }
+}
+
+/// Sets the signal mask, without changing flags.
+fn set_signal_mask(asm: &mut CodeAssembler, set: CodeLabel) -> Result<(), IcedError> {
+    asm.mov(eax, libc::SYS_rt_sigprocmask as u32)?;
+    asm.mov(edi, libc::SIG_SETMASK)?;
+    asm.lea(rsi, ptr(set))?;
+    asm.mov(edx, 0)?;
+    asm.mov(r10d, SIGNAL_SET_BYTES)?;
+    asm.syscall()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers() -> libc::user_regs_struct {
+        // SAFETY: integers only.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn the_restoring_code_fits() {
+        let mut registers = registers();
+        // All registers have values with the longest encoding.
+        let long = 1 << 62;
+        registers = libc::user_regs_struct {
+            rax: long,
+            rbx: long,
+            rcx: long,
+            rdx: long,
+            rsi: long,
+            rdi: long,
+            rbp: long,
+            r8: long,
+            r9: long,
+            r10: long,
+            r11: long,
+            r12: long,
+            r13: long,
+            r14: long,
+            r15: long,
+            ..registers
+        };
+        let code = ResumeCode { registers, mask: !0 }.code();
+        assert!(code.starts_with(&CODE), "{code:x?}");
+        assert!(code.len() <= CODE_BYTES, "{}", code.len());
+    }
+
+    #[test]
+    fn interrupted_calls_are_restarted() {
+        let resumed = |result: i64, orig_rax: u64| {
+            let mut registers = registers();
+            registers.rax = result.cast_unsigned();
+            (registers.orig_rax, registers.rip) = (orig_rax, 0x1002);
+            ResumeCode { registers, mask: 0 }.resumed()
+        };
+        assert_eq!(resumed(-512, 7), (7, 0x1000));
+        assert_eq!(resumed(-516, 35), (219, 0x1000));
+        assert_eq!(resumed(-4, 7), ((-4i64).cast_unsigned(), 0x1002));
+        assert_eq!(resumed(-512, u64::MAX), ((-512i64).cast_unsigned(), 0x1002));
+    }
+}
