@@ -1,5 +1,7 @@
-//! What fuzz targets need beside the public interface: what reads memory that a process shares with us, and files
-//! that are made up instead of read. Only with the feature `fuzzing`; it may change at any time.
+//! Exposes to fuzz targets what is not in the public interface: readers of memory that a process shares with the
+//! controller, and constructors for images that are not read from a file.
+//!
+//! Only with the feature `fuzzing`; it may change at any time.
 
 use iced_x86::Instruction;
 use nix::unistd::Pid;
@@ -14,7 +16,7 @@ pub use crate::elf::go::GoFunction;
 use crate::elf::{Go, Image, Text};
 use crate::ptrace::{Process, PtraceError};
 
-/// A file with this code and these data, which begins at `entry` and has no functions yet.
+/// An image with this code and these data, whose entry point is `entry`. It has no functions yet.
 pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
     Image {
         path: "made up".into(),
@@ -35,12 +37,12 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
     }
 }
 
-/// What a file of Go says of its functions.
+/// The function table of a Go program.
 pub fn go(functions: Vec<GoFunction>) -> Go {
     Go { functions, recovery_points: Vec::new() }
 }
 
-/// A process as one that is traced, of which only the memory is there.
+/// Represents a process as if it were traced; only its memory can be accessed.
 ///
 /// # Errors
 /// [`PtraceError::System`] if its memory cannot be opened.

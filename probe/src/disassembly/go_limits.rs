@@ -1,4 +1,4 @@
-//! What may be changed in functions of Go: see [`super::go`].
+//! Checks what may be changed in Go functions; [`super::go`] gives the reasons.
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 
