@@ -4,6 +4,7 @@
 //! before it ([`crate::decode::earlier_report`]).
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
@@ -52,6 +53,14 @@ impl CaptureReader {
         Ok(CaptureReader::of(PcapngReader::stream(file)?))
     }
 
+    /// Reads from any reader.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
+        Ok(CaptureReader::of(PcapngReader::from_reader(reader)?))
+    }
+
     fn of(reader: PcapngReader<Source>) -> Self {
         CaptureReader { reader, links: Links::default(), described: 0 }
     }
@@ -70,6 +79,11 @@ impl CaptureReader {
     /// Decodes what still waits and closes all traces.
     pub fn finish(&mut self, sink: &mut impl CardSink) -> LinkCounts {
         std::mem::take(&mut self.links).finish_to(sink)
+    }
+
+    /// The link of a card, which is the number of its interface; none before the card's first frame.
+    pub fn link_of(&self, card: usize) -> Option<u16> {
+        self.links.cards().get(card).copied()
     }
 
     /// What the file says of its interfaces, as far as it was read.

@@ -29,3 +29,6 @@ pub mod report;
 pub mod table;
 #[cfg(feature = "tags")]
 pub mod tags;
+mod trace;
+
+pub use trace::{Batch, CardId, Trace};

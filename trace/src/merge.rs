@@ -126,23 +126,21 @@ impl Merge {
     ///
     /// The sink says whether to go on.
     pub fn run(&self, mut sink: impl FnMut(usize, Item) -> bool) -> Result<(), MergeError> {
-        let mut feeds = self.feeds()?;
-        loop {
-            for feed in &mut feeds {
-                feed.fill()?;
-            }
-            let earliest = feeds
-                .iter()
-                .enumerate()
-                .filter_map(|(at, feed)| Some((feed.time()?, at)))
-                .min_by(|one, other| one.0.total_cmp(&other.0));
-            let Some((_, at)) = earliest else { return Ok(()) };
-            if let Some((strand, item)) = feeds[at].next()
-                && !sink(strand, item)
-            {
-                return Ok(());
+        for next in self.items()? {
+            let (strand, item) = next?;
+            if !sink(strand, item) {
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// Reads the captures again: their items in the order of their times, each with the number of its strand.
+    ///
+    /// # Errors
+    /// [`MergeError::Read`]: a capture cannot be opened again. Items are errors where reading on fails.
+    pub fn items(&self) -> Result<MergedItems<'_>, MergeError> {
+        Ok(MergedItems { feeds: self.feeds()?, failed: false })
     }
 
     /// One for each card.
@@ -158,5 +156,45 @@ impl Merge {
             }
         }
         Ok(feeds)
+    }
+}
+
+/// The items of all captures of a [`Merge`], in the order of their times.
+pub struct MergedItems<'a> {
+    feeds: Vec<Feed<'a>>,
+    failed: bool,
+}
+
+impl MergedItems<'_> {
+    fn earliest(&mut self) -> Result<Option<(usize, Item)>, MergeError> {
+        loop {
+            for feed in &mut self.feeds {
+                feed.fill()?;
+            }
+            let earliest = self
+                .feeds
+                .iter()
+                .enumerate()
+                .filter_map(|(at, feed)| Some((feed.time()?, at)))
+                .min_by(|one, other| one.0.total_cmp(&other.0));
+            let Some((_, at)) = earliest else { return Ok(None) };
+            if let Some(next) = self.feeds[at].next() {
+                return Ok(Some(next));
+            }
+        }
+    }
+}
+
+impl Iterator for MergedItems<'_> {
+    type Item = Result<(usize, Item), MergeError>;
+
+    /// The next item; after an error there is none.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.earliest().transpose()?;
+        self.failed = next.is_err();
+        Some(next)
     }
 }

@@ -82,6 +82,14 @@ impl PcapngReader<Source> {
     pub fn stream(file: File) -> Result<Self, ReadError> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
+
+    /// Reads from any reader, compressed with zstd or not.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::from_reader(Box::new(reader)).map_err(ReadError::Open)?)
+    }
 }
 
 impl<R: Read> PcapngReader<R> {

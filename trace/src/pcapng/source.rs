@@ -39,8 +39,8 @@ pub enum Bytes {
     Cached(File),
     /// Past it.
     Ahead(Ahead),
-    /// As they come, from what cannot be read again; its first bytes have been looked at.
-    Stream(Chain<Cursor<Vec<u8>>, File>),
+    /// In order, from a reader that cannot be rewound; the first bytes, which were read already, come from memory.
+    Stream(Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>),
 }
 
 impl Bytes {
@@ -99,12 +99,20 @@ impl Source {
     ///
     /// # Errors
     /// It cannot be read, or it is a terminal.
-    pub fn stream(mut file: File) -> io::Result<Source> {
+    pub fn stream(file: File) -> io::Result<Source> {
         if file.is_terminal() {
             return Err(io::Error::other("it is a terminal; pipe or redirect a capture to it"));
         }
-        let first = first_bytes(&mut file)?;
-        Source::of(&first, Bytes::Stream(Cursor::new(first.clone()).chain(file)))
+        Source::from_reader(Box::new(file))
+    }
+
+    /// Reads from any reader, from where it is.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn from_reader(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
+        let first = first_bytes(&mut reader)?;
+        Source::of(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
     }
 
     fn of(first: &[u8], bytes: Bytes) -> io::Result<Source> {
@@ -119,9 +127,9 @@ impl Source {
 }
 
 /// What says whether a file is compressed, or as much as there is. A pipe may give it in pieces.
-fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
+fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    file.take(size_of::<u32>() as u64).read_to_end(&mut first)?;
+    reader.take(size_of::<u32>() as u64).read_to_end(&mut first)?;
     Ok(first)
 }
 

@@ -3,6 +3,7 @@
 mod damage;
 mod flips;
 mod forged;
+mod front_door;
 mod gaps;
 mod hostile;
 mod merge;

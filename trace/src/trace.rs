@@ -1,0 +1,221 @@
+//! Reads a capture as one trace: accesses one by one, items of any kind, or batches of columns.
+//!
+//! ```text
+//! file, pipe -> capture_reader -> decode -> runs (runs.rs) -> Trace -> accesses(), items(), next_batch()
+//! ```
+//!
+//! A [`Trace`] reads as it is asked: memory does not grow with the capture. Invariant: what could be read is returned
+//! before the error that ended the reading, and what is missing is a [`Gap`](crate::decode::Gap) among the items and
+//! a number in [`Trace::counts`].
+
+mod runs;
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use hmtt_format::{Access, Event};
+
+use crate::capture_reader::CaptureReader;
+use crate::decode::{Accesses, Item, LinkCounts};
+use crate::pcapng::{Interface, ReadError};
+use runs::Runs;
+
+/// Identifies a card of a capture. Cards are numbered from 0 in the order in which they appear; text and tables that
+/// people read number them from 1, as [`Display`](fmt::Display) does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CardId(pub usize);
+
+impl fmt::Display for CardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 + 1)
+    }
+}
+
+/// Accesses of one card in the order of time, and the item that follows them.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The card.
+    pub card: CardId,
+    /// The interface on which the card's frames arrived, as the capture describes it.
+    pub interface: Option<&'a Interface>,
+    /// Clocks, addresses and directions, in columns of one length; possibly none.
+    pub accesses: Accesses<'a>,
+    /// What happened after these accesses, if it is no access: a gap, a report, a mark...
+    pub item: Option<Item>,
+}
+
+/// A capture that is read as a trace.
+///
+/// ```no_run
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// let mut trace = hmtt::Trace::open("capture.pcapng")?;
+/// for access in trace.accesses() {
+///     let access = access?;
+///     println!("{} {:?} {}", access.clock, access.direction, access.address);
+/// }
+/// if trace.counts()?.sum().has_loss() {
+///     eprintln!("the capture has gaps: Trace::items places them");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Trace {
+    reader: CaptureReader,
+    runs: Runs,
+    /// The only card whose accesses and items are returned.
+    only: Option<CardId>,
+    /// Counts of all cards, once the capture has been read to its end.
+    counts: Option<LinkCounts>,
+    /// Why reading ended early, until it has been returned.
+    failure: Option<ReadError>,
+}
+
+impl Trace {
+    /// Opens a capture, compressed with zstd or not.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be opened, or is no pcapng file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, ReadError> {
+        Ok(Trace::new(CaptureReader::open(path.as_ref())?))
+    }
+
+    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Trace, ReadError> {
+        Ok(Trace::new(CaptureReader::from_reader(reader)?))
+    }
+
+    /// Reads a capture from an open file or pipe, such as standard input.
+    ///
+    /// # Errors
+    /// [`ReadError`]: it cannot be read, is a terminal, or has no pcapng file.
+    pub fn from_file(file: File) -> Result<Trace, ReadError> {
+        Ok(Trace::new(CaptureReader::stream(file)?))
+    }
+
+    fn new(reader: CaptureReader) -> Trace {
+        Trace { reader, runs: Runs::default(), only: None, counts: None, failure: None }
+    }
+
+    /// Returns the accesses and items of this card only. All cards are read and counted nevertheless.
+    pub fn only(self, card: CardId) -> Trace {
+        Trace { only: Some(card), ..self }
+    }
+
+    /// Returns the accesses from here on, one by one, of all cards in the order in which their frames arrived.
+    ///
+    /// Everything else is left out: read [`Trace::counts`] to know whether something is missing. The iterator's items
+    /// are errors where reading fails; it ends then.
+    pub fn accesses(&mut self) -> impl Iterator<Item = Result<Access, ReadError>> {
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(access) = self.runs.next_access() {
+                    return Some(Ok(access));
+                }
+                match self.next_run() {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        })
+    }
+
+    /// Returns the items from here on, one by one, with the card of each: accesses ([`Event::Access`]), tags, faults,
+    /// gaps, reports and all else that a trace has.
+    pub fn items(&mut self) -> impl Iterator<Item = Result<(CardId, Item), ReadError>> {
+        std::iter::from_fn(move || {
+            loop {
+                let card = self.runs.card();
+                if let Some(access) = self.runs.next_access() {
+                    return Some(Ok((card, Item::Event(Event::Access(access)))));
+                }
+                if let Some(item) = self.runs.take_item() {
+                    return Some(Ok((card, item)));
+                }
+                match self.next_run() {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        })
+    }
+
+    /// Returns the next accesses as columns, with the item that follows them; `None` at the end. This is the fast way
+    /// to read: nothing is copied, and a batch fits into a processor's second-level cache.
+    ///
+    /// # Errors
+    /// [`ReadError`], after everything that could be read was returned.
+    pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, ReadError> {
+        if self.runs.is_empty() && !self.next_run()? {
+            return Ok(None);
+        }
+        let (card, accesses, item) = self.runs.take_batch();
+        let counted = || self.counts.as_ref()?.cards.get(card.0).map(|counts| counts.link);
+        let link = self.reader.link_of(card.0).or_else(counted);
+        let interface = link.and_then(|link| self.reader.interfaces().get(usize::from(link)));
+        Ok(Some(Batch { card, interface, accesses, item }))
+    }
+
+    /// Reads what is left, without returning it, and returns the counts of each card: frames, accesses, and everything
+    /// that was lost.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub fn counts(&mut self) -> Result<&LinkCounts, ReadError> {
+        while self.next_run()? {}
+        Ok(self.counts.get_or_insert_default())
+    }
+
+    /// The interfaces of the capture, as far as it has been read.
+    pub fn interfaces(&self) -> &[Interface] {
+        self.reader.interfaces()
+    }
+
+    /// The byte offset at which an incomplete last block begins, if the file ends within a block.
+    pub fn truncated_at(&self) -> Option<u64> {
+        self.reader.truncated_at()
+    }
+
+    /// Goes to the next run of a card that is wanted; `false` at the end.
+    fn next_run(&mut self) -> Result<bool, ReadError> {
+        loop {
+            if self.runs.advance(self.only) {
+                return Ok(true);
+            }
+            if self.counts.is_some() {
+                return self.failure.take().map_or(Ok(false), Err);
+            }
+            self.read();
+        }
+    }
+
+    /// Reads packets until there are runs, or none follows.
+    fn read(&mut self) {
+        self.runs.clear();
+        while !self.runs.is_due() {
+            match self.reader.next_packet() {
+                Ok(Some(mut next)) => {
+                    next.decode(&mut self.runs);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => self.failure = Some(error),
+            }
+            self.counts = Some(self.reader.finish(&mut self.runs));
+            break;
+        }
+        self.runs.close();
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("only", &self.only).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! Collects what frames decode to as runs: accesses of one card in columns, and the item that follows them.
+//!
+//! Runs are filled some packets at a time and taken in order. Invariant: the runs' rows are consecutive and cover the
+//! columns; only the current run can have been taken in part.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use hmtt_format::Access;
+
+use super::CardId;
+use crate::decode::{Accesses, CardSink, Columns, Item};
+
+/// Accesses that are worth returning, and few enough for a processor's second-level cache.
+const ENOUGH: usize = 4096;
+
+/// Decoded runs, and the current one.
+#[derive(Debug)]
+pub(super) struct Runs {
+    columns: Columns,
+    waiting: VecDeque<Run>,
+    current: Run,
+    /// The card whose accesses are being appended.
+    card: usize,
+    /// Rows before this one belong to runs.
+    closed: usize,
+}
+
+/// Rows of accesses of a card, and the item after them.
+#[derive(Debug)]
+struct Run {
+    card: usize,
+    rows: Range<usize>,
+    item: Option<Item>,
+}
+
+impl Run {
+    const NONE: Run = Run { card: 0, rows: 0..0, item: None };
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Runs {
+            columns: Columns::default(),
+            waiting: VecDeque::new(),
+            current: Run::NONE,
+            card: 0,
+            closed: 0,
+        }
+    }
+}
+
+impl CardSink for Runs {
+    fn item(&mut self, card: usize, item: Item) {
+        self.turn_to(card);
+        self.push(Some(item));
+    }
+
+    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
+        self.turn_to(card);
+        Some(&mut self.columns)
+    }
+}
+
+impl Runs {
+    /// Ends the run of another card.
+    fn turn_to(&mut self, card: usize) {
+        if card != self.card {
+            self.close();
+            self.card = card;
+        }
+    }
+
+    fn push(&mut self, item: Option<Item>) {
+        let end = self.columns.len();
+        self.waiting.push_back(Run { card: self.card, rows: self.closed..end, item });
+        self.closed = end;
+    }
+
+    /// Ends the run that is being appended to, if it has accesses.
+    pub fn close(&mut self) {
+        if self.closed != self.columns.len() {
+            self.push(None);
+        }
+    }
+
+    /// Whether there is enough to be taken, or something that should not wait.
+    pub fn is_due(&self) -> bool {
+        !self.waiting.is_empty() || self.columns.len() >= ENOUGH
+    }
+
+    /// Forgets all runs; the columns keep their memory.
+    pub fn clear(&mut self) {
+        self.columns.clear();
+        self.waiting.clear();
+        self.current = Run::NONE;
+        self.closed = 0;
+    }
+
+    /// Makes the next run the current one, skipping those of other cards than `only`; whether there is one.
+    pub fn advance(&mut self, only: Option<CardId>) -> bool {
+        let wanted = |run: &Run| only.is_none_or(|only| only.0 == run.card);
+        while let Some(run) = self.waiting.pop_front() {
+            if wanted(&run) {
+                self.current = run;
+                return true;
+            }
+        }
+        self.current = Run::NONE;
+        false
+    }
+
+    /// Whether everything of the current run has been taken.
+    pub fn is_empty(&self) -> bool {
+        self.current.rows.is_empty() && self.current.item.is_none()
+    }
+
+    /// The card of the current run.
+    pub fn card(&self) -> CardId {
+        CardId(self.current.card)
+    }
+
+    /// Takes the next access of the current run.
+    pub fn next_access(&mut self) -> Option<Access> {
+        let row = self.current.rows.next()?;
+        self.columns.get(row)
+    }
+
+    /// Takes the item that follows the accesses of the current run.
+    pub fn take_item(&mut self) -> Option<Item> {
+        self.current.item.take()
+    }
+
+    /// Takes what is left of the current run.
+    pub fn take_batch(&mut self) -> (CardId, Accesses<'_>, Option<Item>) {
+        let Run { card, rows, item } = std::mem::replace(&mut self.current, Run::NONE);
+        let accesses = Accesses {
+            clocks: &self.columns.clocks[rows.clone()],
+            addresses: &self.columns.addresses[rows.clone()],
+            writes: &self.columns.writes[rows],
+        };
+        (CardId(card), accesses, item)
+    }
+}

@@ -1,0 +1,140 @@
+//! `Trace` returns what the decoder makes of a capture's frames, whichever way it is asked.
+
+use std::io::Cursor;
+
+use hmtt::decode::{Item, decode_frames};
+use hmtt::pcapng::ReadError;
+use hmtt::{CardId, Trace};
+use hmtt_format::{Access, Event};
+
+use crate::card::Card;
+use crate::{capture, capture_file};
+
+/// A session of twenty frames, of which the eighth was lost.
+fn session_with_a_gap() -> Vec<Vec<u8>> {
+    let (mut frames, _) = Card::new().session(20, 300);
+    frames.remove(8);
+    frames
+}
+
+fn open(bytes: Vec<u8>) -> Trace {
+    Trace::from_reader(Cursor::new(bytes)).expect("a capture")
+}
+
+fn access(item: &Item) -> Option<Access> {
+    if let Item::Event(Event::Access(access)) = item { Some(*access) } else { None }
+}
+
+/// A gap states where in the file it is, which frames alone do not.
+fn without_places(items: Vec<Item>) -> Vec<Item> {
+    let clear = |item| match item {
+        Item::Gap(gap) => Item::Gap(Box::new(hmtt::decode::Gap {
+            after_time: None,
+            before_time: None,
+            ..*gap
+        })),
+        other => other,
+    };
+    items.into_iter().map(clear).collect()
+}
+
+#[test]
+fn items_are_those_of_the_decoder() {
+    let frames = session_with_a_gap();
+    let expected = without_places(decode_frames(&frames).0);
+    let mut trace = open(capture(&frames));
+    let items: Result<Vec<(CardId, Item)>, ReadError> = trace.items().collect();
+    let (cards, items): (Vec<_>, Vec<_>) = items.unwrap().into_iter().unzip();
+    assert!(cards.iter().all(|card| *card == CardId(0)));
+    assert_eq!(without_places(items), expected);
+    assert!(expected.iter().any(|item| matches!(item, Item::Gap(_))), "the capture has a gap");
+}
+
+#[test]
+fn accesses_and_batches_are_those_among_the_items() {
+    let bytes = capture(&session_with_a_gap());
+    let items = open(bytes.clone()).items().map(|next| next.unwrap().1).collect::<Vec<_>>();
+    let expected: Vec<Access> = items.iter().filter_map(access).collect();
+    assert_eq!(expected.len(), 19 * 300);
+    let one_by_one: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
+    assert_eq!(one_by_one, expected);
+    let (mut trace, mut batched, mut others) = (open(bytes), Vec::new(), Vec::new());
+    while let Some(batch) = trace.next_batch().unwrap() {
+        batched.extend(batch.accesses.iter());
+        assert_eq!(batch.interface.and_then(|one| one.name.as_deref()), Some("veth1"));
+        others.extend(batch.item);
+    }
+    assert_eq!(batched, expected);
+    let rest: Vec<Item> = items.into_iter().filter(|item| access(item).is_none()).collect();
+    assert_eq!(others, rest);
+}
+
+#[test]
+fn a_reader_may_change_how_it_asks_within_a_batch() {
+    let bytes = capture(&session_with_a_gap());
+    let all: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
+    let mut trace = open(bytes);
+    let mut taken: Vec<Access> = trace.accesses().take(10).map(Result::unwrap).collect();
+    let batch = trace.next_batch().unwrap().expect("more follows");
+    taken.extend(batch.accesses.iter());
+    taken.extend(trace.items().filter_map(|next| access(&next.unwrap().1)));
+    assert_eq!(taken, all);
+}
+
+#[test]
+fn counts_are_complete_wherever_the_reader_stopped() {
+    let frames = session_with_a_gap();
+    let expected = decode_frames(&frames).1;
+    for taken in [0, 1, 500, usize::MAX] {
+        let mut trace = open(capture(&frames));
+        assert_eq!(trace.accesses().take(taken).filter(Result::is_err).count(), 0);
+        let counts = trace.counts().unwrap().sum();
+        assert_eq!((counts.accesses, counts.lost_accesses), (19 * 300, 300), "{taken} taken");
+        assert_eq!(counts.order.missing, expected.order.missing);
+        assert!(counts.has_loss());
+    }
+}
+
+#[test]
+fn one_card_of_two_can_be_chosen() {
+    let mut frames = Vec::new();
+    let (one, truth_of_one) = Card::new().session(5, 20);
+    let (other, truth) = Card { counter: 1 << 30, ..Card::new() }.session(5, 30);
+    for (one, other) in one.into_iter().zip(other) {
+        frames.extend([one, other]);
+    }
+    let mut trace = open(capture(&frames)).only(CardId(1));
+    let accesses: Vec<Access> = trace.accesses().map(Result::unwrap).collect();
+    assert_eq!(accesses, truth);
+    let counts = trace.counts().unwrap();
+    assert_eq!(counts.cards[0].counts.accesses, truth_of_one.len() as u64);
+}
+
+#[test]
+fn what_precedes_damage_is_returned_before_the_error() {
+    let frames = session_with_a_gap();
+    let mut bytes = capture(&frames);
+    let whole = open(bytes.clone()).accesses().count();
+    // The length of a block in the middle says nothing that can be.
+    let middle = bytes.len() / 2;
+    let payload: &[u8] = &frames[10][..14];
+    let at = middle + bytes[middle..].windows(14).position(|one| one[12..] == payload[12..]).unwrap();
+    bytes[at - 24..at - 20].copy_from_slice(&[3, 0, 0, 0]);
+    let path = capture_file("front-door-damaged", &[]);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut trace = Trace::open(&path).unwrap();
+    let results: Vec<Result<Access, ReadError>> = trace.accesses().collect();
+    let good = results.iter().filter(|result| result.is_ok()).count();
+    assert!(0 < good && good < whole, "{good} of {whole}");
+    assert!(matches!(results.last(), Some(Err(ReadError::Damaged { .. }))));
+    assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
+}
+
+#[test]
+fn compressed_captures_come_from_any_reader() {
+    let bytes = capture(&session_with_a_gap());
+    let compressed = zstd::encode_all(&bytes[..], 1).unwrap();
+    let plain: Vec<Access> = open(bytes).accesses().map(Result::unwrap).collect();
+    let unpacked: Vec<Access> = open(compressed).accesses().map(Result::unwrap).collect();
+    assert_eq!(unpacked, plain);
+}
