@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use hmtt::decode::Item;
-use hmtt::merge::{How, Merge, Options, Strand, TimeBase};
+use hmtt::merge::{CardSession, ClockBasis, Merge, Options, TimeBase};
 use hmtt::table::Items;
 use hmtt::table::hmtt6::Hole;
 use hmtt_format::escape;
@@ -75,14 +75,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let merge = Merge::survey(&arguments.files, &options)?;
     let mut warned = Vec::new();
-    for (strand, _) in merge.strands() {
-        if let Some(offset) = strand.truncated_at
-            && !warned.contains(&&strand.file)
+    for (session, _) in merge.sessions() {
+        if let Some(offset) = session.truncated_at
+            && !warned.contains(&&session.file)
         {
-            warned.push(&strand.file);
+            warned.push(&session.file);
             eprintln!(
                 "hmtt: warning: {}: ends within the block at offset {offset}; read up to there",
-                strand.file.display()
+                session.file.display()
             );
         }
     }
@@ -105,18 +105,18 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     let writer =
         format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
     let mut items = Items::new(writer);
-    for (number, (strand, _)) in merge.strands().enumerate() {
-        items.interface(number as u32, &strand.to_string());
+    for (number, (session, _)) in merge.sessions().enumerate() {
+        items.interface(number as u32, &session.to_string());
     }
-    let is_cut = merge.strands().any(|(strand, _)| strand.truncated_at.is_some());
+    let is_cut = merge.sessions().any(|(session, _)| session.truncated_at.is_some());
     let (mut written, mut has_loss) = (Ok(()), is_cut);
-    let read = merge.run(|strand, item| {
+    let read = merge.run(|session, item| {
         has_loss |= match &item {
             Item::Gap(gap) => gap.is_loss(),
             Item::Malformed { .. } => true,
             _ => false,
         };
-        written = items.item(strand as u32, &item);
+        written = items.item(session as u32, &item);
         written.is_ok()
     });
     // What could be read is written whole, whatever follows.
@@ -129,27 +129,27 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     Ok(has_loss)
 }
 
-/// One line for each strand.
+/// One line for each session.
 fn state(merge: &Merge) {
-    for (number, (strand, base)) in merge.strands().enumerate() {
-        let strand = strand.to_string();
-        eprintln!("{}: {}: {}", number + 1, escape::name(&strand), said(base, merge));
+    for (number, (session, base)) in merge.sessions().enumerate() {
+        let session = session.to_string();
+        eprintln!("{}: {}: {}", number + 1, escape::name(&session), said(base, merge));
     }
 }
 
 /// How a clock was related, and how well.
 fn said(base: &TimeBase, merge: &Merge) -> String {
-    let period = merge.strands().next().map_or(1.0, |(first, _)| first.period());
+    let period = merge.sessions().next().map_or(1.0, |(first, _)| first.period());
     let offset = base.offset();
-    match (base.how, base.error) {
-        (How::Reference, _) => format!("the reference; clock 0 becomes {offset:.0}"),
-        (How::Offset { clocks }, _) => {
+    match (base.basis, base.error) {
+        (ClockBasis::Reference, _) => format!("the reference; clock 0 becomes {offset:.0}"),
+        (ClockBasis::Offset { clocks }, _) => {
             format!("offset {clocks} clocks, as told; its error is not known")
         }
-        (how, error) => {
-            let by = match how {
-                How::Marks { shared: 1 } => "by 1 shared mark".to_owned(),
-                How::Marks { shared } => format!("by {shared} shared marks"),
+        (basis, error) => {
+            let by = match basis {
+                ClockBasis::Marks { shared: 1 } => "by 1 shared mark".to_owned(),
+                ClockBasis::Marks { shared } => format!("by {shared} shared marks"),
                 _ => "by arrival times".to_owned(),
             };
             let error = error.unwrap_or_default();
@@ -163,18 +163,18 @@ fn said(base: &TimeBase, merge: &Merge) -> String {
 }
 
 fn state_json(merge: &Merge) -> Result<()> {
-    let one = |(strand, base): (&Strand, &TimeBase)| {
+    let one = |(session, base): (&CardSession, &TimeBase)| {
         json!({
-            "file": &*strand.file, "interface": strand.interface.as_deref(), "card": strand.card + 1,
-            "source": strand.source + 1, "restarts_before": strand.session,
-            "tck_ps": strand.tck_ps, "first_clock": strand.first, "last_clock": strand.last,
-            "how": base.how, "offset": base.offset(), "rate": base.rate(),
+            "file": &*session.file, "interface": session.interface.as_deref(), "card": session.card + 1,
+            "source": session.source + 1, "restarts_before": session.restarts_before,
+            "tck_ps": session.tck_ps, "first_clock": session.first, "last_clock": session.last,
+            "how": base.basis, "offset": base.offset(), "rate": base.rate(),
             "error_clocks": base.error,
         })
     };
-    let strands: Vec<_> = merge.strands().map(one).collect();
+    let sessions: Vec<_> = merge.sessions().map(one).collect();
     let mut output = io::stderr().lock();
-    serde_json::to_writer(&mut output, &json!({ "strands": strands }))?;
+    serde_json::to_writer(&mut output, &json!({ "strands": sessions }))?;
     writeln!(output)?;
     Ok(())
 }

@@ -19,13 +19,13 @@ pub struct CaptureReader {
 }
 
 /// A packet that has been read and not decoded.
-pub struct Next<'a> {
+pub struct UndecodedPacket<'a> {
     /// The packet.
     pub packet: Packet<'a>,
     links: &'a mut Links,
 }
 
-impl Next<'_> {
+impl UndecodedPacket<'_> {
     /// Decodes it; what it brings goes to `sink`.
     pub fn decode(&mut self, sink: &mut impl CardSink) {
         self.links.push_to(origin(&self.packet), self.packet.bytes, sink);
@@ -45,12 +45,12 @@ impl CaptureReader {
 
     /// Opens a file that is read in a certain way.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
-        Ok(CaptureReader::of(PcapngReader::open_as(path, reading)?))
+        Ok(CaptureReader::new(PcapngReader::open_as(path, reading)?))
     }
 
     /// Reads what is open already, such as a pipe.
     pub fn stream(file: File) -> Result<Self, ReadError> {
-        Ok(CaptureReader::of(PcapngReader::stream(file)?))
+        Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
 
     /// Reads from any reader.
@@ -58,22 +58,22 @@ impl CaptureReader {
     /// # Errors
     /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
     pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
-        Ok(CaptureReader::of(PcapngReader::from_reader(reader)?))
+        Ok(CaptureReader::new(PcapngReader::from_reader(reader)?))
     }
 
-    fn of(reader: PcapngReader<Source>) -> Self {
+    fn new(reader: PcapngReader<Source>) -> Self {
         CaptureReader { reader, links: Links::default(), described: 0 }
     }
 
     /// The next packet; `None` at the end of the file.
-    pub fn next_packet(&mut self) -> Result<Option<Next<'_>>, ReadError> {
+    pub fn next_packet(&mut self) -> Result<Option<UndecodedPacket<'_>>, ReadError> {
         let CaptureReader { reader, links, described } = self;
         let Some(packet) = reader.next_packet()? else { return Ok(None) };
         while let Some(interface) = packet.interfaces.get(*described) {
-            go_on_from(links, *described, interface);
+            apply_earlier_report(links, *described, interface);
             *described += 1;
         }
-        Ok(Some(Next { packet, links }))
+        Ok(Some(UndecodedPacket { packet, links }))
     }
 
     /// Decodes what still waits and closes all traces.
@@ -98,10 +98,10 @@ impl CaptureReader {
 }
 
 /// Lets the card on an interface go on from the report that the file has of it.
-fn go_on_from(links: &mut Links, number: usize, interface: &Interface) {
-    let report = earlier_report::of_comments(&interface.comments);
+fn apply_earlier_report(links: &mut Links, number: usize, interface: &Interface) {
+    let report = earlier_report::from_comments(&interface.comments);
     if let (Some(report), Ok(link)) = (report, number.try_into()) {
-        links.go_on_from(link, report);
+        links.continue_from(link, report);
     }
 }
 

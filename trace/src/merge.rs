@@ -1,31 +1,31 @@
 //! The captures of several cards to one trace on one time base, with the error bound stated.
 //!
 //! ```text
-//! captures -> survey   of each strand: marks, arrivals, period      (first reading)
-//!          -> time_base strand's clock -> clock of the reference    (marks, arrivals, or as told)
+//! captures -> survey   of each session: marks, arrivals, period      (first reading)
+//!          -> time_base session's clock -> clock of the reference    (marks, arrivals, or as told)
 //!          -> feed      items of one card, when they are asked for  (second reading)
 //!          -> merge     the earliest item of all feeds, again and again
 //! ```
 //!
-//! A *strand* is what one card sent between two restarts; its clock runs through. The first strand is
+//! A *session* is what one card sent between two restarts; its clock runs through. The first session is
 //! the reference: the merged trace counts its clocks. Memory does not grow with the captures, but for
 //! 24 bytes a mark.
 
 mod arrivals;
-mod feed;
+mod card_items;
 mod marks;
 mod survey;
 mod time_base;
 
-pub(crate) use marks::{Index as MarkIndex, Offset, first_offset, follow as follow_marks};
-pub use survey::{Strand, strands};
-pub use time_base::{How, TimeBase};
+pub(crate) use marks::{MarkIndex, Offset, first_offset, follow as follow_marks};
+pub use survey::{CardSession, survey_capture};
+pub use time_base::{ClockBasis, TimeBase};
 
 use std::path::PathBuf;
 
 use crate::decode::Item;
 use crate::pcapng::ReadError;
-use feed::Feed;
+use card_items::CardItems;
 use time_base::Reference;
 
 /// Most cards of all captures: each of them reads its capture once more.
@@ -71,114 +71,114 @@ pub enum MergeError {
     TooMany(usize),
     /// Nothing relates the clocks.
     #[error(
-        "nothing relates the clock of {strand} to the first one's: it has no mark in common, and no \
+        "nothing relates the clock of {session} to the first one's: it has no mark in common, and no \
          arrival times; state an offset"
     )]
     Unrelated {
-        /// The strand.
-        strand: String,
+        /// The session.
+        session: String,
     },
 }
 
 /// Captures that were surveyed.
 #[derive(Debug)]
 pub struct Merge {
-    strands: Vec<Strand>,
+    sessions: Vec<CardSession>,
     bases: Vec<TimeBase>,
 }
 
 impl Merge {
     /// Reads the captures once and relates their clocks.
     pub fn survey(paths: &[PathBuf], options: &Options) -> Result<Self, MergeError> {
-        let strands = survey::survey(paths)?;
-        if strands.is_empty() {
+        let sessions = survey::survey(paths)?;
+        if sessions.is_empty() {
             return Err(MergeError::Nothing);
         }
-        let sources = strands.iter().map(|strand| strand.source + 1).max().unwrap_or(0);
+        let sources = sessions.iter().map(|session| session.source + 1).max().unwrap_or(0);
         if sources > MAX_SOURCES {
             return Err(MergeError::TooMany(sources));
         }
         if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
             return Err(MergeError::NoSource(*wrong + 1, sources));
         }
-        let reference = Reference::new(&strands[0]);
-        let base = |strand: &Strand| {
-            let offset = options.offsets.iter().rev().find(|(source, _)| *source == strand.source);
-            TimeBase::relate(&reference, strand, offset.map(|(_, offset)| *offset), options)
-                .ok_or_else(|| MergeError::Unrelated { strand: strand.to_string() })
+        let reference = Reference::new(&sessions[0]);
+        let base = |session: &CardSession| {
+            let offset = options.offsets.iter().rev().find(|(source, _)| *source == session.source);
+            TimeBase::relate(&reference, session, offset.map(|(_, offset)| *offset), options)
+                .ok_or_else(|| MergeError::Unrelated { session: session.to_string() })
         };
-        let mut bases = strands.iter().map(base).collect::<Result<Vec<_>, _>>()?;
+        let mut bases = sessions.iter().map(base).collect::<Result<Vec<_>, _>>()?;
         // Clocks are never negative: all move by the same.
-        let first = |(base, strand): (&TimeBase, &Strand)| base.map(strand.first);
-        let lowest = bases.iter().zip(&strands).map(first).fold(0.0, f64::min);
+        let first = |(base, session): (&TimeBase, &CardSession)| base.map(session.first);
+        let lowest = bases.iter().zip(&sessions).map(first).fold(0.0, f64::min);
         bases.iter_mut().for_each(|base| base.shift(-lowest.floor()));
-        Ok(Merge { strands, bases })
+        Ok(Merge { sessions, bases })
     }
 
-    /// The strands and how their clocks relate to the first one's. The number of a strand is that of
+    /// The sessions and how their clocks relate to the first one's. The number of a session is that of
     /// its capture in the merged trace.
-    pub fn strands(&self) -> impl Iterator<Item = (&Strand, &TimeBase)> {
-        self.strands.iter().zip(&self.bases)
+    pub fn sessions(&self) -> impl Iterator<Item = (&CardSession, &TimeBase)> {
+        self.sessions.iter().zip(&self.bases)
     }
 
     /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
-    /// of their strand.
+    /// of their session.
     ///
     /// The sink says whether to go on.
     pub fn run(&self, mut sink: impl FnMut(usize, Item) -> bool) -> Result<(), MergeError> {
         for next in self.items()? {
-            let (strand, item) = next?;
-            if !sink(strand, item) {
+            let (session, item) = next?;
+            if !sink(session, item) {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Reads the captures again: their items in the order of their times, each with the number of its strand.
+    /// Reads the captures again: their items in the order of their times, each with the number of its session.
     ///
     /// # Errors
     /// [`MergeError::Read`]: a capture cannot be opened again. Items are errors where reading on fails.
     pub fn items(&self) -> Result<MergedItems<'_>, MergeError> {
-        Ok(MergedItems { feeds: self.feeds()?, failed: false })
+        Ok(MergedItems { cards: self.cards()?, failed: false })
     }
 
     /// One for each card.
-    fn feeds(&self) -> Result<Vec<Feed<'_>>, MergeError> {
-        let mut feeds: Vec<Feed<'_>> = Vec::new();
-        for (number, (strand, base)) in self.strands().enumerate() {
-            // The strands of a card follow each other.
-            if !feeds.last().is_some_and(|feed| feed.is_of(strand)) {
-                feeds.push(Feed::open(strand)?);
+    fn cards(&self) -> Result<Vec<CardItems<'_>>, MergeError> {
+        let mut cards: Vec<CardItems<'_>> = Vec::new();
+        for (number, (session, base)) in self.sessions().enumerate() {
+            // The sessions of a card follow each other.
+            if !cards.last().is_some_and(|card| card.is_of(session)) {
+                cards.push(CardItems::open(session)?);
             }
-            if let Some(feed) = feeds.last_mut() {
-                feed.add(strand, number, base);
+            if let Some(card) = cards.last_mut() {
+                card.add(session, number, base);
             }
         }
-        Ok(feeds)
+        Ok(cards)
     }
 }
 
 /// The items of all captures of a [`Merge`], in the order of their times.
 pub struct MergedItems<'a> {
-    feeds: Vec<Feed<'a>>,
+    cards: Vec<CardItems<'a>>,
     failed: bool,
 }
 
 impl MergedItems<'_> {
     fn earliest(&mut self) -> Result<Option<(usize, Item)>, MergeError> {
         loop {
-            for feed in &mut self.feeds {
-                feed.fill()?;
+            for card in &mut self.cards {
+                card.fill()?;
             }
             let earliest = self
-                .feeds
+                .cards
                 .iter()
                 .enumerate()
-                .filter_map(|(at, feed)| Some((feed.time()?, at)))
+                .filter_map(|(at, card)| Some((card.time()?, at)))
                 .min_by(|one, other| one.0.total_cmp(&other.0));
             let Some((_, at)) = earliest else { return Ok(None) };
-            if let Some(next) = self.feeds[at].next() {
+            if let Some(next) = self.cards[at].next() {
                 return Ok(Some(next));
             }
         }

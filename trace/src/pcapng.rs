@@ -3,11 +3,11 @@
 //! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed is readable to
 //! its last whole block. Knows neither sockets nor what frames mean.
 
-mod ahead;
-mod cached;
-mod counted;
+mod capture_sums;
 mod error;
 mod interface;
+mod page_cache;
+mod read_ahead;
 mod reader;
 mod source;
 mod writer;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt::merge::strands;
+use hmtt::merge::survey_capture;
 use hmtt::report::calls::{Calls, Sync};
 use hmtt::tags::accesses::log_calls::{LogCalls, LogIndex};
 use hmtt::tags::accesses::steps::Steps;
@@ -35,8 +35,8 @@ pub fn split(
     if !is_timed || tsc_hz == 0 {
         bail!("{name}: has no times, or does not say how long its ticks are: no trace fits it");
     }
-    let strands = strands(capture).with_context(|| trace.to_string())?;
-    let sync = LogSync::find(&strands, &log.index.marks, tsc_hz, log.span).with_context(|| {
+    let sessions = survey_capture(capture).with_context(|| trace.to_string())?;
+    let sync = LogSync::find(&sessions, &log.index.marks, tsc_hz, log.span).with_context(|| {
         format!("{name} and {trace} have no marks in common that fit one place only; see --marks")
     })?;
     let file = File::open(log.path).with_context(|| format!("{name}: cannot open"))?;

@@ -37,7 +37,7 @@ fn ring(name: &str) -> [PathBuf; 2] {
         WordRecord::Slice { code: 0, partial: None, start: 500, reads: 3, writes: 4 },
     ];
     let second = [card.records(&records, 1, 3), card.data(5).0];
-    let comments = vec!["of a hot day".into(), earlier_report::comment(&report)];
+    let comments = vec!["of a hot day".into(), earlier_report::comment_from_frame(&report)];
     [
         write(&format!("{name}-1.pcapng"), Vec::new(), &first),
         write(&format!("{name}-2.pcapng"), comments, &second),
@@ -83,15 +83,15 @@ fn info_shows_the_memory_of_the_report_before_the_file_and_counts_nothing_of_it(
 #[test]
 fn a_comment_that_is_no_report_is_a_comment() {
     let mut card = Card::new();
-    let (report, data) = (earlier_report::comment(&card.info()), card.data(3).0);
-    let whole = earlier_report::of_comment(&report);
+    let (report, data) = (earlier_report::comment_from_frame(&card.info()), card.data(3).0);
+    let whole = earlier_report::from_comment(&report);
     assert!(whole.is_some());
     for cut in (0..report.len()).step_by(7) {
-        assert_eq!(earlier_report::of_comment(&report[..cut]), None, "{cut}");
+        assert_eq!(earlier_report::from_comment(&report[..cut]), None, "{cut}");
     }
-    assert_eq!(earlier_report::of_comment(&report.replace("hmtt", "tmth")), None);
-    assert_eq!(earlier_report::of_comment(&earlier_report::comment(&data)), None);
+    assert_eq!(earlier_report::from_comment(&report.replace("hmtt", "tmth")), None);
+    assert_eq!(earlier_report::from_comment(&earlier_report::comment_from_frame(&data)), None);
     let signs = report.replacen("00", "+0", 1);
-    assert_eq!(earlier_report::of_comment(&signs), None);
-    assert_eq!(earlier_report::of_comment(&report.replacen("00", "é", 1)), None);
+    assert_eq!(earlier_report::from_comment(&signs), None);
+    assert_eq!(earlier_report::from_comment(&report.replacen("00", "é", 1)), None);
 }

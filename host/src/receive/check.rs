@@ -50,10 +50,10 @@ impl Check {
 
     /// What a file says of the interface before its frames.
     pub fn description(&self) -> Description {
-        let mut description = Description::of(&self.interface);
+        let mut description = Description::new(&self.interface);
         // Of several cards nobody could tell whose it is, and the wrong one is worse than none.
         if let Some(report) = self.report.as_ref().filter(|_| self.wire.cards().len() <= 1) {
-            description.comments.push(earlier_report::comment_of(report));
+            description.comments.push(earlier_report::comment_from_report(report));
         }
         description
     }
@@ -179,7 +179,7 @@ mod tests {
             let frame = Captured { time: Duration::ZERO, original_len, bytes };
             check.frame(0, &frame);
             let comments = check.description().comments;
-            assert_eq!(earlier_report::of_comments(&comments), Some(own.clone()));
+            assert_eq!(earlier_report::from_comments(&comments), Some(own.clone()));
         }
     }
 }

@@ -63,8 +63,9 @@ fn files_in_turn_hold_every_frame_and_explain_themselves() {
                 || length == lengths.last().unwrap()),
         "{lengths:?}"
     );
-    let report = earlier_report::of_comment(&earlier_report::comment(&frames[0])).unwrap();
-    let report = earlier_report::comment_of(&report);
+    let report =
+        earlier_report::from_comment(&earlier_report::comment_from_frame(&frames[0])).unwrap();
+    let report = earlier_report::comment_from_report(&report);
     for (index, file) in files.iter().enumerate() {
         let bytes = std::fs::read(file).unwrap();
         let holds = bytes.windows(report.len()).any(|window| window == report.as_bytes());

@@ -20,7 +20,7 @@ pub fn write(path: &Path, frames: u64) -> io::Result<()> {
     let mut load = Load::new();
     let mut buffer = [0; MAX_FRAME_BYTES];
     let output = BufWriter::new(File::create(path)?);
-    let mut writer = PcapngWriter::new(output, &[Description::of("load")])?;
+    let mut writer = PcapngWriter::new(output, &[Description::new("load")])?;
     let mut time = BEGIN;
     let mut write = |buffer: &[u8]| {
         time += FRAME;

@@ -23,7 +23,7 @@ use crate::files::scratch;
 /// # Panics
 /// Never: it is written to memory.
 pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("veth1")]).unwrap();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("veth1")]).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         let time = Duration::new(1_700_000_000, 1000 * index as u32);
         writer.write_frame(0, time, frame.len() as u32, frame).unwrap();

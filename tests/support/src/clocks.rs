@@ -47,7 +47,7 @@ pub const STEPS: u32 = 600;
 /// If it cannot be written.
 pub fn capture(name: &str, running: Running, marked: bool) -> PathBuf {
     let mut card = Card::new();
-    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("eth1")]).unwrap();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("eth1")]).unwrap();
     let mut write = |frame: Vec<u8>, time: f64, late: u64| {
         let nanos = (time * 10.0) as u64 + running.latency + late;
         let arrival = Duration::from_secs(1_700_000_000) + Duration::from_nanos(nanos);

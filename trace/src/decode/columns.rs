@@ -65,7 +65,7 @@ const HALF_BYTES: usize = size_of::<u32>();
 const CHUNK_HALVES: usize = 32;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
 /// Room for the halves of a frame; a power of two, so that a masked index needs no check.
-const ROOM: usize = (MAX_WORDS as usize * 2).next_power_of_two();
+const CAPACITY: usize = (MAX_WORDS as usize * 2).next_power_of_two();
 
 impl Columns {
     /// Number of accesses.
@@ -107,7 +107,7 @@ impl Columns {
         let tally = Tally::of_halves(words)?;
         let count = tally.accesses as usize;
         let (halves, _) = words.get(SYNC_BYTES..)?.as_chunks::<HALF_BYTES>();
-        if halves.len() > ROOM {
+        if halves.len() > CAPACITY {
             return None;
         }
         let mut frame = Rows::new(clock, tally.sync);
@@ -121,9 +121,9 @@ impl Columns {
 
 /// The rows of one frame, and where its halves have led.
 struct Rows {
-    clocks: [u64; ROOM],
-    addresses: [u64; ROOM],
-    writes: [bool; ROOM],
+    clocks: [u64; CAPACITY],
+    addresses: [u64; CAPACITY],
+    writes: [bool; CAPACITY],
     row: usize,
     clock: u64,
     segment: u32,
@@ -133,9 +133,9 @@ struct Rows {
 impl Rows {
     fn new(clock: Cycles, sync: Sync) -> Self {
         Rows {
-            clocks: [0; ROOM],
-            addresses: [0; ROOM],
-            writes: [false; ROOM],
+            clocks: [0; CAPACITY],
+            addresses: [0; CAPACITY],
+            writes: [false; CAPACITY],
             row: 0,
             clock: clock.0,
             segment: sync.segment,
@@ -183,7 +183,7 @@ impl Rows {
     fn write(&mut self, half: u32) {
         let number = half & ((1 << NUMBER_BITS) - 1);
         let number = u64::from(self.segment) << NUMBER_BITS | u64::from(number);
-        let at = self.row % ROOM;
+        let at = self.row % CAPACITY;
         self.clocks[at] = self.clock;
         self.addresses[at] = number << self.unit_log2;
         self.writes[at] = half >> WRITE_AT != 0;

@@ -116,7 +116,7 @@ impl Counts {
     }
 
     /// Goes on with what the same card counted later. Each gap is moved, not copied.
-    pub(super) fn go_on_with(&mut self, mut later: Counts) {
+    pub(super) fn append(&mut self, mut later: Counts) {
         self.combine(&later, u64::saturating_add);
         for (name, count) in &later.faults {
             let total = self.faults.entry(name).or_default();
@@ -136,7 +136,7 @@ impl Counts {
 
     /// What was before these counts has turned out to be another card's: so is the restart or the gap
     /// with which they begin. `opening`: what the first frame says of what was before it.
-    pub(super) fn disown(&mut self, restarted: bool, opening: Sync) {
+    pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         self.clocks = self.clocks.map(|(_, last)| (opening.clock, last));
         if restarted {
             self.order.restarts = self.order.restarts.saturating_sub(1);

@@ -12,7 +12,7 @@ use hmtt_format::{Block, Cycles, Event, Report};
 
 use super::clock::LongClock;
 use super::counts::Counts;
-use super::end::{End, FRAME_ACCESSES, is_fine};
+use super::counts_after::{CountsAfter, FRAME_ACCESSES, counts_each_access};
 use super::frame::{Body, Frame, Origin};
 use super::gap::Gap;
 use super::item::{DdrClock, Item, Malformation, Sink};
@@ -50,10 +50,10 @@ impl Reached {
     }
 }
 
-impl From<Reached> for End {
+impl From<Reached> for CountsAfter {
     fn from(reached: Reached) -> Self {
         let Reached { accesses, lost, clock, .. } = reached;
-        End { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }
+        CountsAfter { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }
     }
 }
 
@@ -158,7 +158,7 @@ impl Decoder {
     pub fn may_be_misled(&self, sync: Sync) -> bool {
         self.reached.is_some_and(|reached| {
             let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;
-            let most = if is_fine(sync) { FRAME_ACCESSES } else { ACCESSES_MASK / 2 };
+            let most = if counts_each_access(sync) { FRAME_ACCESSES } else { ACCESSES_MASK / 2 };
             let lost_some = reached.accesses != reached.entered.0 && more <= most;
             reached.excess(sync).is_some() || lost_some && reached.lost == sync.lost
         })

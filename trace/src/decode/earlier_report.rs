@@ -13,13 +13,13 @@ use super::frame::Frame;
 const OPENING: &str = "hmtt report before this file: ";
 
 /// The comment that carries the report of a frame.
-pub fn comment(frame: &[u8]) -> String {
+pub fn comment_from_frame(frame: &[u8]) -> String {
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{OPENING}{hex}")
 }
 
 /// The comment that carries a report, as an info frame of no particular place.
-pub fn comment_of(report: &Report) -> String {
+pub fn comment_from_report(report: &Report) -> String {
     let sync = Sync { clock: 0, unit_log2: 0, segment: 0, accesses: 0, lost: 0 }.encode();
     let memory = StaticWords::new(&report.memory);
     let words = [&sync[..], &report.encode_dynamic(), memory.as_slice()].concat();
@@ -27,7 +27,7 @@ pub fn comment_of(report: &Report) -> String {
     let header = PayloadHeader { version: FORMAT_VERSION, kind, words: count, lost: 0 };
     let mut buffer = [0; MAX_FRAME_BYTES];
     let length = encode(&mut buffer, 0, header, &words);
-    comment(&buffer[..length])
+    comment_from_frame(&buffer[..length])
 }
 
 /// Whether a comment is meant to carry a report.
@@ -36,7 +36,7 @@ pub fn is_comment(text: &str) -> bool {
 }
 
 /// The report that a comment carries; `None` for other comments, and for what is no report.
-pub fn of_comment(text: &str) -> Option<Report> {
+pub fn from_comment(text: &str) -> Option<Report> {
     let (pairs, rest) = text.strip_prefix(OPENING)?.trim_end().as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
@@ -48,6 +48,6 @@ pub fn of_comment(text: &str) -> Option<Report> {
 }
 
 /// The report that the last of some comments carries.
-pub fn of_comments(comments: &[String]) -> Option<Report> {
-    comments.iter().rev().find_map(|comment| of_comment(comment))
+pub fn from_comments(comments: &[String]) -> Option<Report> {
+    comments.iter().rev().find_map(|comment| from_comment(comment))
 }

@@ -9,7 +9,7 @@
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
-use super::end::{CLOCK_SLACK, End, Kept, apart};
+use super::counts_after::{CLOCK_SLACK, CountsAfter, FrameSummary, apart};
 use super::frame::{Body, Frame};
 use super::sequence::{FIRST_FRAMES, Place, WINDOW};
 use super::trace::Trace;
@@ -33,16 +33,16 @@ pub(super) enum Fit {
 
 impl Fit {
     /// Whether the card is alive: copies and late frames are of its past.
-    pub fn goes_on(self) -> bool {
+    pub fn continues(self) -> bool {
         matches!(self, Fit::Next(_) | Fit::Near(..))
     }
 }
 
 /// The last two frames that say where they have led, the latest first, each with how many of those
 /// after it were not read.
-type Bases = [Option<(End, u64)>; 2];
+type Bases = [Option<(CountsAfter, u64)>; 2];
 
-fn note(bases: &mut Bases, end: End, unseen: &mut u64) {
+fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
     if let Some(free) = bases.iter_mut().find(|base| base.is_none()) {
         *free = Some((end, *unseen));
     }
@@ -57,7 +57,7 @@ impl Trace {
             return false;
         };
         self.sequencer.is_in_order(frame.counter)
-            && self.doubt.is_empty()
+            && self.quarantine.is_empty()
             && self.decoder.reached.is_some_and(|reached| {
                 let clock = reached.clock.0 & CLOCK_MASK;
                 (reached.accesses, reached.lost) == (sync.accesses, sync.lost)
@@ -72,7 +72,7 @@ impl Trace {
         }
         let counter = match self.sequencer.place(frame, bytes) {
             Place::Ahead(counter) if self.sequencer.distance(counter) < WINDOW => counter,
-            Place::Taken(counter) if self.usurps(counter, frame) => counter,
+            Place::Taken(counter) if self.has_better_claim(counter, frame) => counter,
             Place::Duplicate => return Some(Fit::Copy),
             Place::Late => return self.is_past(frame).then_some(Fit::Late),
             Place::Ahead(_) | Place::Taken(_) | Place::Restart => return None,
@@ -88,10 +88,10 @@ impl Trace {
 
     /// Whether a frame has the better claim to the place of one that waits with the same counter: what
     /// waits there contradicts the frames around, or is one of those missing before.
-    pub(super) fn usurps(&self, counter: u64, frame: &Frame<'_>) -> bool {
+    pub(super) fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
         let Some((end, missing)) = self.bases(counter)[0] else { return false };
-        let waiting = self.sequencer.held_at(counter).and_then(Kept::counts);
+        let waiting = self.sequencer.held_at(counter).and_then(FrameSummary::counts);
         let Some(sync) = body.sync() else {
             let contradicts = |(other, _)| end.leads_to(other, missing).is_none();
             return body.heartbeat().is_some() && waiting.is_some_and(contradicts);
@@ -173,7 +173,7 @@ impl Trace {
 
     /// Whether a frame counts no more than was reached.
     pub(super) fn is_past(&self, frame: &Frame<'_>) -> bool {
-        let end = frame.body.ok().and_then(|body| Some((body.sync()?, End::of(&body)?)));
+        let end = frame.body.ok().and_then(|body| Some((body.sync()?, CountsAfter::new(&body)?)));
         let (Some((sync, end)), Some(reached)) = (end, self.decoder.reached) else { return true };
         end.is_past(reached.accesses, sync)
     }
@@ -184,16 +184,16 @@ impl Trace {
             unseen += reached_to - held - 1;
             reached_to = held;
             match kept {
-                Kept::Counts(_, end) => note(&mut bases, end, &mut unseen),
-                Kept::Heartbeat => {}
-                Kept::Unreadable => unseen += 1,
+                FrameSummary::Counts(_, end) => note(&mut bases, end, &mut unseen),
+                FrameSummary::Heartbeat => {}
+                FrameSummary::Unreadable => unseen += 1,
             }
             if bases[1].is_some() {
                 return bases;
             }
         }
         unseen += reached_to.saturating_sub(self.sequencer.next());
-        for (end, not_read) in self.doubt.ends() {
+        for (end, not_read) in self.quarantine.ends() {
             unseen += not_read;
             end.into_iter().for_each(|end| note(&mut bases, end, &mut unseen));
         }
@@ -210,7 +210,7 @@ impl Trace {
         if let Some((next, kept)) = self.sequencer.held_after(counter)
             && let Some((after, after_end)) = kept.counts()
         {
-            match End::of(body)?.leads_to(after, next - counter - 1) {
+            match CountsAfter::new(body)?.leads_to(after, next - counter - 1) {
                 Some(distance) => exact_after = next == counter + 1 && distance == (0, 0),
                 None => _ = after_end.leads_to(sync, WINDOW)?,
             }

@@ -80,7 +80,7 @@ impl fmt::Display for Gap {
 
 /// Where a gap is in the capture: `packet 3 (1700000000.000002000 s) to packet 4 (...)`; empty if it is
 /// not known.
-pub(crate) struct Place<'a>(pub &'a Gap);
+pub(crate) struct GapLocation<'a>(pub &'a Gap);
 
 /// A packet and its arrival in seconds since the epoch.
 struct Side(Option<u64>, Option<Duration>);
@@ -97,19 +97,19 @@ impl fmt::Display for Side {
 }
 
 /// A gap and its place, if that is known: what reading needs to make it again.
-pub(crate) struct Placed<'a>(pub &'a Gap);
+pub(crate) struct LocatedGap<'a>(pub &'a Gap);
 
-impl fmt::Display for Placed<'_> {
+impl fmt::Display for LocatedGap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Placed(gap) = self;
+        let LocatedGap(gap) = self;
         let separator = if gap.after_packet.or(gap.before_packet).is_some() { ", " } else { "" };
-        write!(f, "{gap}{separator}{}", Place(gap))
+        write!(f, "{gap}{separator}{}", GapLocation(gap))
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for GapLocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place(gap) = self;
+        let GapLocation(gap) = self;
         let after = Side(gap.after_packet, gap.after_time);
         let before = Side(gap.before_packet, gap.before_time);
         match (gap.after_packet, gap.before_packet) {
@@ -161,7 +161,7 @@ mod tests {
             ..Gap::default()
         };
         let time = Some(Duration::new(1_700_000_000, 42));
-        let place = |gap: Gap| Place(&gap).to_string();
+        let place = |gap: Gap| GapLocation(&gap).to_string();
         assert_eq!(place(gap(None, None, None)), "");
         assert_eq!(
             place(gap(Some(7), Some(8), time)),

@@ -39,7 +39,7 @@ pub enum Item {
     /// Something is missing here.
     Gap(Box<Gap>),
     /// The card said what it is and does, or had said so before the capture (see
-    /// [`super::Links::go_on_from`]).
+    /// [`super::Links::continue_from`]).
     Report {
         /// When.
         clock: Cycles,

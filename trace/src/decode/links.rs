@@ -96,7 +96,7 @@ impl Links {
 
     /// Takes the next captured frame; the sink says how it wants what is in it.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
-        self.make_room(origin.link);
+        self.add_link(origin.link);
         let (wire, numbers) = &mut self.links[usize::from(origin.link)];
         let mut sink = Numbered { link: origin.link, numbers, cards: &mut self.cards, sink };
         wire.push_to(origin, bytes, &mut sink);
@@ -106,12 +106,12 @@ impl Links {
     }
 
     /// Says what the card on a link reported before its first frame here.
-    pub fn go_on_from(&mut self, link: u16, report: Report) {
-        self.make_room(link);
-        self.links[usize::from(link)].0.go_on_from(report);
+    pub fn continue_from(&mut self, link: u16, report: Report) {
+        self.add_link(link);
+        self.links[usize::from(link)].0.continue_from(report);
     }
 
-    fn make_room(&mut self, link: u16) {
+    fn add_link(&mut self, link: u16) {
         let at = usize::from(link);
         if self.links.len() <= at {
             self.links.resize_with(at + 1, Default::default);

@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 
+use super::counts_after::FrameSummary;
 pub use super::distance::WINDOW;
 pub(super) use super::distance::{FARTHEST_DETOUR, FIRST_FRAMES};
-use super::end::Kept;
 use super::frame::{Frame, Origin};
 pub(super) use fingerprint::are_alike;
 use fingerprint::fingerprint;
@@ -41,11 +41,11 @@ pub enum Step<'a> {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct WaitingFrame {
     fingerprint: u64,
     origin: Origin,
     bytes: Vec<u8>,
-    kept: Kept,
+    kept: FrameSummary,
 }
 
 /// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
@@ -61,7 +61,7 @@ pub struct Sequencer {
     next: u64,
     newest: u64,
     /// Frames that wait, ascending by their unwrapped counters, which are less than [`WINDOW`] apart.
-    held: VecDeque<(u64, Held)>,
+    held: VecDeque<(u64, WaitingFrame)>,
     /// Counters passed on lately, ascending, with their fingerprints.
     passed: VecDeque<(u64, u64)>,
 }
@@ -125,13 +125,13 @@ impl Sequencer {
     }
 
     /// What the frames say that wait before an unwrapped counter, the nearest first.
-    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, Kept)> {
+    pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, FrameSummary)> {
         let before = self.held.range(..self.held_from(counter)).rev();
         before.map(|(before, held)| (*before, held.kept))
     }
 
     /// What the frame says that waits at an unwrapped counter.
-    pub(super) fn held_at(&self, counter: u64) -> Option<Kept> {
+    pub(super) fn held_at(&self, counter: u64) -> Option<FrameSummary> {
         self.waiting(counter).map(|held| held.kept)
     }
 
@@ -141,7 +141,7 @@ impl Sequencer {
     }
 
     /// The frame that waits at an unwrapped counter.
-    fn waiting(&self, counter: u64) -> Option<&Held> {
+    fn waiting(&self, counter: u64) -> Option<&WaitingFrame> {
         let (held, frame) = self.held.get(self.held_from(counter))?;
         (*held == counter).then_some(frame)
     }
@@ -163,7 +163,7 @@ impl Sequencer {
     }
 
     /// What the first frame says that waits after an unwrapped counter, and its own counter.
-    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, Kept)> {
+    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, FrameSummary)> {
         let (after, held) = self.held.get(self.held_from(counter + 1))?;
         Some((*after, held.kept))
     }
@@ -234,8 +234,8 @@ impl Sequencer {
         if !self.started {
             self.next = self.next.min(counter);
         }
-        let kept = Kept::of_frame(frame);
-        let held = Held { fingerprint, origin, bytes: bytes.to_vec(), kept };
+        let kept = FrameSummary::new(frame);
+        let held = WaitingFrame { fingerprint, origin, bytes: bytes.to_vec(), kept };
         self.held.insert(self.held_from(counter), (counter, held));
         while !self.held.is_empty() && self.newest >= self.next + WINDOW {
             self.started = true;

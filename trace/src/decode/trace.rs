@@ -10,16 +10,16 @@ use hmtt_format::{Cycles, Report};
 
 use super::counts::Counts;
 use super::decoder::Decoder;
-use super::doubt::Doubt;
 use super::frame::{Frame, Origin};
 use super::item::{Counted, Item, Items, Malformation, Sink};
+use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
 
 /// Decodes the frames of one card as they come.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(super) sequencer: Sequencer,
-    pub(super) doubt: Doubt,
+    pub(super) quarantine: Quarantine,
     pub(super) decoder: Decoder,
     /// What was counted before frames that might have been another card's, and were not.
     before: Counts,
@@ -58,13 +58,13 @@ impl Trace {
         }
         self.note(bytes, frame);
         if let Place::Taken(counter) = self.sequencer.place(frame, bytes)
-            && self.usurps(counter, frame)
+            && self.has_better_claim(counter, frame)
             && let Some(evicted) = self.sequencer.evict(counter)
         {
             self.decoder.note_malformed(evicted, Malformation::Contradiction, sink);
         }
-        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
-        self.sequencer.push(origin, bytes, frame, &mut |step| doubt.step(step, decoder, sink));
+        let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
+        self.sequencer.push(origin, bytes, frame, &mut |step| quarantine.step(step, decoder, sink));
     }
 
     /// Takes the next captured frame, which [is certain](Trace::is_certain).
@@ -105,7 +105,7 @@ impl Trace {
     }
 
     /// Goes on from what the card reported before the capture, which counts as nothing that came.
-    pub fn go_on_from(&mut self, report: Box<Report>, sink: &mut impl Sink) {
+    pub fn continue_from(&mut self, report: Box<Report>, sink: &mut impl Sink) {
         self.decoder.note_report(&report);
         sink.item(Item::Report { clock: Cycles(0), end: false, report });
     }
@@ -128,8 +128,8 @@ impl Trace {
 
     /// Begins another session.
     pub(super) fn restart(&mut self, sink: &mut impl Sink) {
-        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
-        self.sequencer.restart(&mut |step| doubt.step(step, decoder, sink));
+        let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
+        self.sequencer.restart(&mut |step| quarantine.step(step, decoder, sink));
     }
 
     /// Whether no frame with counts was decoded yet.
@@ -139,45 +139,45 @@ impl Trace {
 
     /// Decodes what still waits; the session goes on.
     pub(super) fn flush(&mut self, sink: &mut impl Sink) {
-        let (doubt, decoder) = (&mut self.doubt, &mut self.decoder);
-        self.sequencer.finish(&mut |step| doubt.step(step, decoder, sink));
-        self.doubt.finish(&mut self.decoder, sink);
+        let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
+        self.sequencer.finish(&mut |step| quarantine.step(step, decoder, sink));
+        self.quarantine.finish(&mut self.decoder, sink);
     }
 
     /// Parts with what came so far, which comes back; this trace goes on from there, with a frame of
     /// this counter and with counts of its own.
-    pub(super) fn part(&mut self, counter: u64, sink: &mut impl Sink) -> Trace {
+    pub(super) fn split(&mut self, counter: u64, sink: &mut impl Sink) -> Trace {
         self.flush(sink);
         let goes_on = Trace {
             sequencer: self.sequencer.successor(counter),
-            doubt: Doubt::default(),
+            quarantine: Quarantine::default(),
             decoder: self.decoder.successor(),
             before: Counts::default(),
         };
         std::mem::replace(self, goes_on)
     }
 
-    /// What [`Trace::part`] gave back was this card's: its counts come before those here.
-    pub(super) fn adopt(&mut self, mut earlier: Counts) {
-        earlier.go_on_with(std::mem::take(&mut self.before));
+    /// What [`Trace::split`] gave back was this card's: its counts come before those here.
+    pub(super) fn prepend_counts(&mut self, mut earlier: Counts) {
+        earlier.append(std::mem::take(&mut self.before));
         self.before = earlier;
     }
 
     /// Other frames that were taken for this card's count as such, though the trace does not go on from them.
-    pub(super) fn go_on_with(&mut self, others: Counts) {
-        self.before.go_on_with(others);
+    pub(super) fn append(&mut self, others: Counts) {
+        self.before.append(others);
     }
 
-    /// What [`Trace::part`] gave back has turned out to be another card's, and so has the restart or gap
+    /// What [`Trace::split`] gave back has turned out to be another card's, and so has the restart or gap
     /// between. `opening`: what this card's first frame says of what was before it.
-    pub(super) fn disown(&mut self, restarted: bool, opening: Sync) {
+    pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         if self.before.frames != 0 {
-            return self.before.disown(restarted, opening);
+            return self.before.drop_predecessor(restarted, opening);
         }
         let order = self.order();
         let counts = &mut self.decoder.counts;
         counts.order = order;
-        counts.disown(restarted, opening);
+        counts.drop_predecessor(restarted, opening);
         *self.sequencer.order_mut() = counts.order;
     }
 
@@ -194,7 +194,7 @@ impl Trace {
     /// The counts so far, with those of the order; frames that wait are not among them.
     pub fn counts_so_far(&self) -> Counts {
         let mut counts = self.before.clone();
-        counts.go_on_with(Counts { order: self.order(), ..self.decoder.counts.clone() });
+        counts.append(Counts { order: self.order(), ..self.decoder.counts.clone() });
         counts
     }
 
@@ -202,7 +202,7 @@ impl Trace {
     pub(super) fn into_counts(self) -> Counts {
         let order = self.order();
         let mut counts = self.before;
-        counts.go_on_with(Counts { order, ..self.decoder.counts });
+        counts.append(Counts { order, ..self.decoder.counts });
         counts
     }
 

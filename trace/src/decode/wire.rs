@@ -8,12 +8,12 @@
 //! the wire that trace has what [`Trace`] alone makes of the frames; strays change no trace; memory, and
 //! the work for each frame, are bounded whatever comes.
 
-mod held;
+mod card_activity;
 mod owner;
 mod parked;
-mod seen;
+mod pending_run;
+mod recent_strays;
 mod sink;
-mod strangers;
 
 use hmtt_format::Report;
 use hmtt_format::frame::FrameKind;
@@ -23,27 +23,27 @@ use super::fit::Fit;
 use super::frame::{Frame, Origin};
 use super::item::Item;
 use super::trace::Trace;
-use held::{Arrival, Held, Waiting};
 use owner::Owner;
 use parked::{Parked, ParkedTraces};
-use sink::OfCard;
+use pending_run::{Arrival, PendingFrame, PendingRun};
+use recent_strays::RecentStrays;
+use sink::SinkOfCard;
 pub use sink::{CardSink, WireCounts};
 pub(super) use sink::{Counted, Items};
-use strangers::Strangers;
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
 /// Most strings of frames that wait for their card to show.
-const MAX_HELD: usize = 8;
+const MAX_PENDING: usize = 8;
 /// Tells the cards on a wire apart and decodes the frames of each.
 #[derive(Debug, Default)]
 pub struct Wire {
     cards: Vec<Trace>,
-    held: Vec<Held>,
+    pending: Vec<PendingRun>,
     /// Its memory is used for the next frames that wait.
-    spare: Option<Held>,
+    spare: Option<PendingRun>,
     /// The latest of the strays.
-    strangers: Strangers,
+    recent_strays: RecentStrays,
     parked: ParkedTraces,
     /// The card of the last frame.
     last: usize,
@@ -59,7 +59,7 @@ pub struct Wire {
 
 impl Wire {
     /// Says what the card on this wire reported before its first frame here.
-    pub fn go_on_from(&mut self, report: Report) {
+    pub fn continue_from(&mut self, report: Report) {
         self.earlier = Some(Box::new(report));
     }
 
@@ -86,16 +86,16 @@ impl Wire {
         match self.owner(&arrival) {
             Owner::Certain(card) => {
                 self.last = card;
-                let waiting = self.held.iter_mut();
-                let settles = waiting.fold(false, |any, held| held.card_goes_on(card) | any);
-                self.cards[card].certain(origin, bytes, &frame, &mut OfCard(card, sink));
+                let waiting = self.pending.iter_mut();
+                let settles = waiting.fold(false, |any, run| run.card_goes_on(card) | any);
+                self.cards[card].certain(origin, bytes, &frame, &mut SinkOfCard(card, sink));
                 if settles {
                     self.decide(sink);
                 }
             }
             Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
-            Owner::Held(at) => {
-                self.held[at].push(origin, &arrival, self.frames);
+            Owner::Pending(at) => {
+                self.pending[at].push(origin, &arrival, self.frames);
                 self.decide(sink);
             }
             Owner::Parked(at) => {
@@ -103,7 +103,7 @@ impl Wire {
                 self.take(card, origin, bytes, &frame, sink);
             }
             Owner::Past(card, fit) => self.cards[card].note_past(bytes, fit == Fit::Copy),
-            Owner::Nobody => self.hold(origin, &arrival, sink),
+            Owner::Unknown => self.hold(origin, &arrival, sink),
             Owner::Stray => self.strays += 1,
         }
     }
@@ -117,11 +117,11 @@ impl Wire {
     /// session, which then has to end, too.
     pub fn has_ended(&self) -> bool {
         // A frame alone may be anybody's, unless a card begins to count with it.
-        let begins = |held: &Held| self.strays == 0 && held.begins();
-        let mut waiting = self.held.iter().filter(|held| !held.is_alone() || begins(held));
+        let begins = |run: &PendingRun| self.strays == 0 && run.begins();
+        let mut waiting = self.pending.iter().filter(|run| !run.is_alone() || begins(run));
         let sessions = waiting.clone().next().is_some();
         let cards = sessions || self.cards.iter().all(Trace::has_ended);
-        cards && self.ends != 0 && waiting.all(|held| held.trace().has_ended())
+        cards && self.ends != 0 && waiting.all(|run| run.trace().has_ended())
     }
 
     /// End frames so far, of all cards, those that wait included.
@@ -133,7 +133,7 @@ impl Wire {
     pub fn counted(&self) -> WireCounts {
         let counts = |(card, trace): (usize, &Trace)| {
             let mut counts = self.parked.counts(card);
-            counts.go_on_with(trace.counts_so_far());
+            counts.append(trace.counts_so_far());
             counts
         };
         let cards = self.cards.iter().enumerate().map(counts).collect();
@@ -152,15 +152,15 @@ impl Wire {
 
     /// As [`Wire::finish`]; the sink says how it wants what is in the frames.
     pub fn finish_to(mut self, sink: &mut impl CardSink) -> WireCounts {
-        while let Some(held) = self.held.first() {
-            match held.strayed_from(true) {
+        while let Some(run) = self.pending.first() {
+            match run.strayed_from(true) {
                 Some(card) => self.stray(0, card, sink),
                 None => self.settle(0, sink),
             }
         }
         self.parked.give_up_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
-        let cards = numbered.map(|(card, trace)| trace.finish_to(&mut OfCard(card, sink)));
+        let cards = numbered.map(|(card, trace)| trace.finish_to(&mut SinkOfCard(card, sink)));
         let cards = cards.collect();
         self.with_strays(cards)
     }
@@ -179,14 +179,14 @@ impl Wire {
         sink: &mut impl CardSink,
     ) {
         let Some(trace) = self.cards.get_mut(card) else { return };
-        if !self.held.is_empty() && trace.fit(frame, bytes).is_some_and(Fit::goes_on) {
+        if !self.pending.is_empty() && trace.fit(frame, bytes).is_some_and(Fit::continues) {
             let counts = frame.kind() != Some(FrameKind::Heartbeat);
-            let speaks = |held: &&mut Held| counts || !held.is_suspect(card);
-            self.held.iter_mut().filter(speaks).for_each(|held| _ = held.card_goes_on(card));
+            let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
+            self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.card_goes_on(card));
         }
-        trace.frame(origin, bytes, frame, &mut OfCard(card, sink));
+        trace.frame(origin, bytes, frame, &mut SinkOfCard(card, sink));
         self.last = card;
-        if !self.held.is_empty() {
+        if !self.pending.is_empty() {
             self.decide(sink);
         }
     }
@@ -196,44 +196,44 @@ impl Wire {
         if self.cards.is_empty() {
             let mut trace = Trace::default();
             if let Some(report) = self.earlier.take() {
-                trace.go_on_from(report, &mut OfCard(0, sink));
+                trace.continue_from(report, &mut SinkOfCard(0, sink));
             }
             self.cards.push(trace);
             return self.take(0, origin, arrival.bytes, arrival.frame, sink);
         }
-        if self.held.len() >= MAX_HELD {
-            self.make_room(sink);
+        if self.pending.len() >= MAX_PENDING {
+            self.make_space(sink);
         }
-        let mut held = self.spare.take().unwrap_or_default();
-        let leads_here = |stranger: &Waiting| stranger.leads_to(arrival);
-        let before = self.strangers.take_near(arrival.frame.counter, leads_here);
-        if before.is_some_and(|before| held.begin_with(&self.cards, before)) {
+        let mut run = self.spare.take().unwrap_or_default();
+        let leads_here = |stray: &PendingFrame| stray.leads_to(arrival);
+        let before = self.recent_strays.take_near(arrival.frame.counter, leads_here);
+        if before.is_some_and(|before| run.begin_with(&self.cards, before)) {
             self.strays -= 1;
-            held.push(origin, arrival, self.frames);
+            run.push(origin, arrival, self.frames);
         } else {
-            held.begin(&self.cards, origin, arrival, self.frames);
+            run.begin(&self.cards, origin, arrival, self.frames);
         }
-        self.held.push(held);
+        self.pending.push(run);
         self.decide(sink);
     }
 
     /// Settles what can be.
     fn decide(&mut self, sink: &mut impl CardSink) {
         loop {
-            let found = self.held.iter().enumerate();
-            let found = found.filter_map(|(at, held)| Some((at, held.found(&self.cards)?))).next();
-            let stray = self.held.iter().enumerate();
-            let stray = stray.filter_map(|(at, held)| Some((at, held.strayed_from(false)?))).next();
-            let ready = |held: &Held| held.is_card() || held.is_full();
+            let found = self.pending.iter().enumerate();
+            let found = found.filter_map(|(at, run)| Some((at, run.found(&self.cards)?))).next();
+            let stray = self.pending.iter().enumerate();
+            let stray = stray.filter_map(|(at, run)| Some((at, run.strayed_from(false)?))).next();
+            let ready = |run: &PendingRun| run.is_card() || run.is_full();
             if let Some((at, card)) = found {
-                let held = self.held.remove(at);
-                self.give(card, held, sink);
+                let run = self.pending.remove(at);
+                self.give(card, run, sink);
             } else if let Some((at, card)) = stray {
                 self.stray(at, card, sink);
-            } else if let Some(at) = self.held.iter().position(ready) {
+            } else if let Some(at) = self.pending.iter().position(ready) {
                 // What came wholly before it, it may go on from.
-                let before = |held: &Held| held.is_before(&self.held[at]);
-                self.settle(self.held.iter().position(before).unwrap_or(at), sink);
+                let before = |run: &PendingRun| run.is_before(&self.pending[at]);
+                self.settle(self.pending.iter().position(before).unwrap_or(at), sink);
             } else {
                 break;
             }
@@ -241,9 +241,9 @@ impl Wire {
     }
 
     /// Lets go of what waits longest, but of a frame that nothing speaks for before all others.
-    fn make_room(&mut self, sink: &mut impl CardSink) {
-        let mut strays = (0..self.held.len()).filter(|at| !self.is_believed(*at));
-        let first = strays.clone().find(|at| self.held[*at].left_behind(0).is_none());
+    fn make_space(&mut self, sink: &mut impl CardSink) {
+        let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
+        let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
         match first.or_else(|| strays.next()) {
             Some(at) => self.reject(at, sink),
             None => self.settle(0, sink),
@@ -254,27 +254,27 @@ impl Wire {
     /// a few frames before it, or others that wait could follow soon, or if it is the only one that ever was nobody's
     /// and a card begins to count with it, or could be about to use its counter or counts.
     fn is_believed(&self, at: usize) -> bool {
-        let held = &self.held[at];
-        let may_be = held.begins() || held.is_near();
-        let mut others = self.held.iter().enumerate().filter(|(other, _)| *other != at);
-        !held.is_alone()
-            || held.follows_soon()
-            || others.clone().any(|(_, other)| held.leads_soon_to(other))
+        let run = &self.pending[at];
+        let may_be = run.begins() || run.is_near();
+        let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
+        !run.is_alone()
+            || run.follows_soon()
+            || others.clone().any(|(_, other)| run.leads_soon_to(other))
             || self.strays == 0 && may_be && others.all(|(_, other)| !other.is_alone())
     }
 
     /// Leaves out frames that are nobody's.
     fn reject(&mut self, at: usize, sink: &mut impl CardSink) {
-        if let Some(card) = self.held[at].left_behind(1) {
+        if let Some(card) = self.pending[at].left_behind(1) {
             return self.stray(at, card, sink);
         }
-        let mut held = self.held.remove(at);
-        self.strays += held.frames().len() as u64;
-        if let Some(frame) = held.take_alone() {
-            let forgotten = self.strangers.push(held.counter(), frame);
-            forgotten.into_iter().for_each(|frame| held.use_memory(frame));
+        let mut run = self.pending.remove(at);
+        self.strays += run.frames().len() as u64;
+        if let Some(frame) = run.take_alone() {
+            let forgotten = self.recent_strays.push(run.counter(), frame);
+            forgotten.into_iter().for_each(|frame| run.use_memory(frame));
         }
-        self.spare = Some(held);
+        self.spare = Some(run);
     }
 
     /// Gives frames that wait to a card of their own, or to the one that they seem to go on from.
@@ -282,66 +282,66 @@ impl Wire {
         if !self.is_believed(at) {
             return self.reject(at, sink);
         }
-        let held = self.held.remove(at);
+        let run = self.pending.remove(at);
         // Where others send frames, too, what is far ahead of a card's last frame is not that card's. Where nobody
         // does, it is: a gap is told, a second card would hide it.
         let has_ended = |card: usize| self.strays != 0 && self.cards[card].has_ended();
-        let may_be = |card: &usize| !(has_ended(*card) && held.is_far_ahead(*card));
-        match held.parent(self.last).filter(may_be) {
+        let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
+        match run.parent(self.last).filter(may_be) {
             // Its place is still open, and what waits behind it speaks for it or against it.
-            Some(card) if held.fills_place(&self.cards[card]) => self.give(card, held, sink),
+            Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
             Some(card) => {
                 let was_new = self.cards[card].is_new();
                 let is_unconfirmed = self.strays != 0 && self.cards[card].frames() == 1;
-                self.park(card, &held, sink);
+                self.park(card, &run, sink);
                 let restarts = self.cards[card].restarts();
                 // A first frame alone does not make all others late.
-                let is_restart = is_unconfirmed && !held.follows_soon();
-                if is_restart || held.is_falsely_late(&self.cards[card], was_new) {
-                    self.cards[card].restart(&mut OfCard(card, sink));
+                let is_restart = is_unconfirmed && !run.follows_soon();
+                if is_restart || run.is_falsely_late(&self.cards[card], was_new) {
+                    self.cards[card].restart(&mut SinkOfCard(card, sink));
                 }
-                self.give(card, held, sink);
+                self.give(card, run, sink);
                 if self.cards[card].restarts() != restarts {
                     self.parked.last_restarted();
                 }
             }
             None if self.cards.len() < MAX_CARDS => {
                 self.cards.push(Trace::default());
-                self.give(self.cards.len() - 1, held, sink);
+                self.give(self.cards.len() - 1, run, sink);
             }
             // All cards go on, and there cannot be so many.
-            None => self.strays += held.frames().len() as u64,
+            None => self.strays += run.frames().len() as u64,
         }
     }
 
     /// Leaves out a frame that waited alone and turned out to be a card's, damaged, late or a copy.
     fn stray(&mut self, at: usize, card: usize, sink: &mut impl CardSink) {
-        let held = self.held.remove(at);
-        for waiting in held.frames() {
+        let run = self.pending.remove(at);
+        for waiting in run.frames() {
             if let Some(frame) = Frame::parse(&waiting.bytes) {
-                let sink = &mut OfCard(card, sink);
+                let sink = &mut SinkOfCard(card, sink);
                 self.cards[card].stray(waiting.origin, &waiting.bytes, &frame, sink);
             }
         }
     }
 
     /// Gives frames that waited to a card.
-    fn give(&mut self, card: usize, held: Held, sink: &mut impl CardSink) {
+    fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl CardSink) {
         let Some(trace) = self.cards.get_mut(card) else { return };
-        for waiting in held.frames() {
+        for waiting in run.frames() {
             if let Some(frame) = Frame::parse(&waiting.bytes) {
-                trace.frame(waiting.origin, &waiting.bytes, &frame, &mut OfCard(card, sink));
+                trace.frame(waiting.origin, &waiting.bytes, &frame, &mut SinkOfCard(card, sink));
             }
         }
-        self.held.iter_mut().for_each(|other| other.reconsider(card, trace, &held));
-        self.spare.get_or_insert(held);
+        self.pending.iter_mut().for_each(|other| other.reconsider(card, trace, &run));
+        self.spare.get_or_insert(run);
         self.last = card;
     }
 
     /// Keeps a card's trace as it is, in case the frames to come are another card's.
-    fn park(&mut self, card: usize, held: &Held, sink: &mut impl CardSink) {
-        let trace = self.cards[card].part(held.counter(), &mut OfCard(card, sink));
-        let parked = Parked { trace, card, restarted: false, opening: held.opening() };
+    fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl CardSink) {
+        let trace = self.cards[card].split(run.counter(), &mut SinkOfCard(card, sink));
+        let parked = Parked { trace, card, restarted: false, opening: run.opening() };
         self.parked.keep(parked, &mut self.cards);
     }
 
@@ -358,9 +358,9 @@ impl Wire {
             return new;
         }
         self.parked.give_up_after(at, card, &mut self.cards);
-        self.cards[card].flush(&mut OfCard(card, sink));
+        self.cards[card].flush(&mut SinkOfCard(card, sink));
         std::mem::swap(&mut self.cards[card], &mut trace);
-        self.cards[card].go_on_with(trace.into_counts());
+        self.cards[card].append(trace.into_counts());
         card
     }
 }

@@ -19,24 +19,24 @@ const TOLERANCE: f64 = 20_000.0;
 pub(super) const MAX_DRIFT: f64 = 200e-6;
 
 /// A mark and its moment, in nanoseconds of its card.
-pub(crate) type Timed = (u32, f64);
+pub(crate) type TimedMark = (u32, f64);
 
 /// The marks of a card by time, and by register: what other cards' marks are looked up in.
-pub(crate) struct Index {
+pub(crate) struct MarkIndex {
     /// Ascending.
-    marks: Vec<Timed>,
+    marks: Vec<TimedMark>,
     /// Places among the marks, by register, then ascending.
     by_register: Vec<u32>,
 }
 
-impl Index {
+impl MarkIndex {
     /// Of marks in any order.
-    pub fn new(mut marks: Vec<Timed>) -> Self {
+    pub fn new(mut marks: Vec<TimedMark>) -> Self {
         marks.sort_by(|one, other| one.1.total_cmp(&other.1));
         // A mark takes 24 bytes: 2^32 of them do not fit into the memory.
         let mut by_register: Vec<u32> = (0..marks.len() as u32).collect();
         by_register.sort_by_key(|place| (marks[*place as usize].0, *place));
-        Index { marks, by_register }
+        MarkIndex { marks, by_register }
     }
 
     /// Places of the marks of a register, ascending.
@@ -76,10 +76,10 @@ pub(crate) struct Offset {
 }
 
 /// What to add to the other's moments, as most pairs among the first marks have it.
-pub(crate) fn first_offset(one: &Index, other: &[Timed]) -> Option<Offset> {
+pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
     let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
-    let span = |marks: &[Timed]| Some(marks.last()?.1 - marks.first()?.1);
+    let span = |marks: &[TimedMark]| Some(marks.last()?.1 - marks.first()?.1);
     let width = TOLERANCE + MAX_DRIFT * span(one)?.max(span(other)?);
     let mut offsets: Vec<f64> = one
         .iter()
@@ -107,13 +107,13 @@ pub(crate) fn first_offset(one: &Index, other: &[Timed]) -> Option<Offset> {
 }
 
 /// Moments of the same mark: of the one card, of the other. Ascending.
-pub(crate) fn pair(one: &Index, other: &[Timed]) -> Vec<(f64, f64)> {
+pub(crate) fn pair(one: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
     first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
 }
 
 /// Pairs mark by mark, each expected where the one before was. Takes the logarithm of the one card's marks
 /// for each mark of the other, however many are near each other.
-pub(crate) fn follow(one: &Index, other: &[Timed], offset: Offset) -> Vec<(f64, f64)> {
+pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Vec<(f64, f64)> {
     let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     let mut from = 0;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     /// Marks of one register, a millisecond and something apart, that never repeats.
-    fn marks(count: u64) -> Vec<Timed> {
+    fn marks(count: u64) -> Vec<TimedMark> {
         (0..count).map(|n| (0x105, (n * 1_000_000 + n * n * 977 % 800_000) as f64)).collect()
     }
 
@@ -149,35 +149,35 @@ mod tests {
     fn marks_are_found_in_each_other_though_clocks_drift_and_marks_get_lost() {
         let one = marks(20_000);
         let drift = |moment: f64| moment * 1.000_09 - 5e9;
-        let other: Vec<Timed> = one
+        let other: Vec<TimedMark> = one
             .iter()
             .enumerate()
             .filter(|(n, _)| n % 7 != 3 && *n >= 40)
             .map(|(_, mark)| (mark.0, drift(mark.1)))
             .collect();
-        let kept: Vec<Timed> =
+        let kept: Vec<TimedMark> =
             one.iter().copied().enumerate().filter(|(n, _)| n % 11 != 5).map(|(_, m)| m).collect();
-        let pairs = pair(&Index::new(kept), &other);
+        let pairs = pair(&MarkIndex::new(kept), &other);
         assert!(pairs.len() > 15_000, "{}", pairs.len());
         assert!(pairs.iter().all(|(a, b)| (drift(*a) - b).abs() < 1e-3));
     }
 
     #[test]
     fn marks_that_fit_anywhere_fit_nowhere() {
-        let one = Index::new(vec![(1, 0.0), (1, 1e9)]);
+        let one = MarkIndex::new(vec![(1, 0.0), (1, 1e9)]);
         assert!(pair(&one, &[(1, 5e8)]).is_empty());
         assert!(pair(&one, &[(2, 5e8)]).is_empty());
-        assert_eq!(pair(&Index::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
+        assert_eq!(pair(&MarkIndex::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
     }
 
     /// Looks at every mark.
     fn nearest_plainly(
-        marks: &[Timed],
+        marks: &[TimedMark],
         register: u32,
         from: usize,
         expected: f64,
     ) -> Option<usize> {
-        let distance = |mark: &Timed| (mark.1 - expected).abs();
+        let distance = |mark: &TimedMark| (mark.1 - expected).abs();
         let near = marks.iter().enumerate().skip(from);
         let near = near.filter(|(_, mark)| mark.0 == register && distance(mark) <= TOLERANCE);
         near.min_by(|one, other| distance(one.1).total_cmp(&distance(other.1))).map(|(at, _)| at)
@@ -191,9 +191,9 @@ mod tests {
             from in 0usize..60,
             expected in 0u32..40,
         ) {
-            let marks: Vec<Timed> =
+            let marks: Vec<TimedMark> =
                 marks.into_iter().map(|(register, at)| (register, f64::from(at) * 7e3)).collect();
-            let index = Index::new(marks);
+            let index = MarkIndex::new(marks);
             let from = from.min(index.marks.len());
             let expected = f64::from(expected) * 7e3;
             let plain = nearest_plainly(&index.marks, register, from, expected);

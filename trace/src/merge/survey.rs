@@ -1,4 +1,4 @@
-//! A first reading of captures to what relates the clocks of their strands.
+//! A first reading of captures to what relates the clocks of their sessions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use hmtt_format::record::TagSource;
 
 use super::MergeError;
 use super::arrivals::Arrivals;
-use super::marks::{Mark, Timed};
+use super::marks::{Mark, TimedMark};
 use crate::capture_reader::CaptureReader;
 use crate::decode::columns::Columns;
 use crate::decode::wire::CardSink;
@@ -18,7 +18,7 @@ use crate::pcapng::{ReadError, Reading};
 
 /// What one card sent between two restarts.
 #[derive(Clone, Debug)]
-pub struct Strand {
+pub struct CardSession {
     /// The capture.
     pub file: Arc<Path>,
     /// Number of the card among all of all captures, from 0.
@@ -26,7 +26,7 @@ pub struct Strand {
     /// Its number in its capture, from 0.
     pub card: usize,
     /// Restarts of the card before it.
-    pub session: usize,
+    pub restarts_before: usize,
     /// Name of its interface.
     pub interface: Option<Arc<str>>,
     /// Clock period in picoseconds, from its reports.
@@ -42,15 +42,15 @@ pub struct Strand {
     any: bool,
 }
 
-impl Default for Strand {
+impl Default for CardSession {
     fn default() -> Self {
-        let (source, card, session, interface, tck_ps) = Default::default();
+        let (source, card, restarts_before, interface, tck_ps) = Default::default();
         let (first, last, truncated_at, marks, arrivals, any) = Default::default();
-        Strand {
+        CardSession {
             file: Path::new("").into(),
             source,
             card,
-            session,
+            restarts_before,
             interface,
             tck_ps,
             first,
@@ -63,17 +63,17 @@ impl Default for Strand {
     }
 }
 
-impl Strand {
+impl CardSession {
     /// Nanoseconds of one clock; a period nobody told is taken for 10 ns (DDR-200).
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
     }
 
     /// Its marks, in nanoseconds of its clock, ascending whatever the card says.
-    pub(crate) fn timed_marks(&self) -> Vec<Timed> {
+    pub(crate) fn timed_marks(&self) -> Vec<TimedMark> {
         let period = self.period();
         let timed = |mark: &Mark| (mark.register, mark.clock as f64 * period);
-        let mut marks: Vec<Timed> = self.marks.iter().map(timed).collect();
+        let mut marks: Vec<TimedMark> = self.marks.iter().map(timed).collect();
         marks.sort_by(|one, other| one.1.total_cmp(&other.1));
         marks
     }
@@ -100,28 +100,28 @@ impl Strand {
 }
 
 /// `FILE: eth1, card 1, after 2 restarts`
-impl fmt::Display for Strand {
+impl fmt::Display for CardSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let interface = self.interface.as_deref().unwrap_or("unnamed interface");
         write!(f, "{}: {interface}, card {}", self.file.display(), self.card + 1)?;
-        match self.session {
+        match self.restarts_before {
             0 => Ok(()),
             restarts => write!(f, ", after {restarts} restarts"),
         }
     }
 }
 
-/// Reads one capture; its strands come back.
+/// Reads one capture; its sessions come back.
 ///
 /// # Errors
 /// Those of the capture.
-pub fn strands(path: &Path) -> Result<Vec<Strand>, ReadError> {
-    Ok(survey_file(path)?.into_iter().flatten().filter(|strand| strand.any).collect())
+pub fn survey_capture(path: &Path) -> Result<Vec<CardSession>, ReadError> {
+    Ok(survey_file(path)?.into_iter().flatten().filter(|session| session.any).collect())
 }
 
-/// Reads captures; their strands come back, those of a card one after the other.
-pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
-    let mut strands = Vec::new();
+/// Reads captures; their sessions come back, those of a card one after the other.
+pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<CardSession>, MergeError> {
+    let mut all = Vec::new();
     let mut sources = 0;
     for path in paths {
         let failed = |source| MergeError::Read { path: path.clone(), source };
@@ -129,19 +129,17 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<Strand>, MergeError> {
         let cards = found.len();
         let file: Arc<Path> = path.as_path().into();
         for (card, sessions) in found.into_iter().enumerate() {
-            strands.extend(sessions.into_iter().filter(|strand| strand.any).map(|strand| Strand {
-                file: file.clone(),
-                source: sources + card,
-                ..strand
+            all.extend(sessions.into_iter().filter(|session| session.any).map(|session| {
+                CardSession { file: file.clone(), source: sources + card, ..session }
             }));
         }
         sources += cards;
     }
-    Ok(strands)
+    Ok(all)
 }
 
-/// The strands of each card.
-fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
+/// The sessions of each card.
+fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
     // Each of its cards reads it once more.
     let mut reader = CaptureReader::open_as(path, Reading::Shared)?;
     let mut surveyor = Surveyor::default();
@@ -154,9 +152,9 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
         let link = of_card.get(card).map(|card| usize::from(card.link));
         let name = link.and_then(|link| reader.interfaces().get(link)?.name.as_deref());
         let name: Option<Arc<str>> = name.map(Arc::from);
-        for strand in sessions {
-            strand.interface.clone_from(&name);
-            strand.truncated_at = reader.truncated_at();
+        for session in sessions {
+            session.interface.clone_from(&name);
+            session.truncated_at = reader.truncated_at();
         }
     }
     Ok(surveyor.cards)
@@ -165,7 +163,7 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<Strand>>, ReadError> {
 /// Takes notes of items.
 #[derive(Default)]
 struct Surveyor {
-    cards: Vec<Vec<Strand>>,
+    cards: Vec<Vec<CardSession>>,
     columns: Columns,
     /// The card of the columns.
     card: usize,
@@ -174,10 +172,10 @@ struct Surveyor {
 }
 
 impl Surveyor {
-    fn strand(&mut self, card: usize) -> &mut Strand {
+    fn session(&mut self, card: usize) -> &mut CardSession {
         while self.cards.len() <= card {
             let number = self.cards.len();
-            self.cards.push(vec![Strand { card: number, ..Strand::default() }]);
+            self.cards.push(vec![CardSession { card: number, ..CardSession::default() }]);
         }
         let sessions = &mut self.cards[card];
         let last = sessions.len() - 1;
@@ -185,7 +183,7 @@ impl Surveyor {
     }
 
     fn see(&mut self, card: usize, clock: u64) {
-        self.strand(card).see(clock);
+        self.session(card).see(clock);
         self.reached = Some((card, clock));
     }
 
@@ -202,17 +200,21 @@ impl CardSink for Surveyor {
         self.note_columns();
         match &item {
             Item::Restart => {
-                self.strand(card);
-                let session = self.cards[card].len();
-                self.cards[card].push(Strand { card, session, ..Strand::default() });
+                self.session(card);
+                let restarts_before = self.cards[card].len();
+                self.cards[card].push(CardSession {
+                    card,
+                    restarts_before,
+                    ..CardSession::default()
+                });
                 self.reached = None;
             }
             Item::Report { report, .. } => {
-                self.strand(card).learn(report.memory.tck_ps);
+                self.session(card).learn(report.memory.tck_ps);
             }
             Item::Event(Event::Tag { clock, source: TagSource::Mark, value }) => {
                 let mark = Mark { register: *value, clock: clock.0 };
-                self.strand(card).marks.push(mark);
+                self.session(card).marks.push(mark);
             }
             _ => {}
         }
@@ -226,9 +228,9 @@ impl CardSink for Surveyor {
         self.note_columns();
         let reached = self.reached.take().filter(|(of, _)| *of == card);
         if let (Some((_, clock)), Some(time)) = (reached, origin.time) {
-            let strand = self.strand(card);
-            let nanos = clock as f64 * strand.period();
-            strand.arrivals.add(nanos, time);
+            let session = self.session(card);
+            let nanos = clock as f64 * session.period();
+            session.arrivals.add(nanos, time);
         }
     }
 

@@ -11,7 +11,7 @@ use pcap_file::pcapng::blocks::interface_statistics::{
 };
 
 use super::InterfaceStatistics;
-use super::counted::{Capture, Counted};
+use super::capture_sums::{Capture, CaptureSums};
 
 /// Resolution that needs no scaling, and the usual one.
 const NANOSECONDS: u8 = 9;
@@ -33,9 +33,9 @@ pub struct Interface {
     pub statistics_comment: Option<String>,
     /// The comments, to tell new ones.
     #[serde(skip)]
-    said: HashSet<String>,
+    seen_comments: HashSet<String>,
     #[serde(skip)]
-    counted: Counted,
+    counted: CaptureSums,
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
@@ -64,16 +64,16 @@ impl Interface {
                 _ => {}
             }
         }
-        interface.said = interface.comments.iter().cloned().collect();
+        interface.seen_comments = interface.comments.iter().cloned().collect();
         interface
     }
 
     /// A later section describes it again. Returns the bytes that are kept of that.
-    fn go_on_as(&mut self, later: Interface) -> usize {
+    fn merge_later_section(&mut self, later: Interface) -> usize {
         (self.resolution, self.offset_seconds) = (later.resolution, later.offset_seconds);
         let mut kept = 0;
         for comment in later.comments {
-            if self.said.insert(comment.clone()) {
+            if self.seen_comments.insert(comment.clone()) {
                 kept += entry_bytes(&comment);
                 self.comments.push(comment);
             }
@@ -197,7 +197,7 @@ impl Interfaces {
         let index = match named.places.get(named.described.1) {
             Some(index) => {
                 let known = &mut self.all[*index];
-                self.kept_bytes += known.go_on_as(new);
+                self.kept_bytes += known.merge_later_section(new);
                 *index
             }
             None => {

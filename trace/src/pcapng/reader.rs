@@ -1,7 +1,7 @@
 //! The blocks of a pcapng file to frames with their arrival times.
 //!
 //! Reads a stream block by block and knows the byte offset of each. A file that ends within a block
-//! is read to the block before and said to be truncated; a block that makes no sense is an error.
+//! is read to the block before and seen_comments to be truncated; a block that makes no sense is an error.
 //! Enhanced packet blocks, nearly all of a capture, are read here: through the library, which also
 //! makes a vector of each one's options, reading took several times as long. All others go through it.
 
@@ -136,11 +136,11 @@ impl<R: Read> PcapngReader<R> {
                 _ => self.block(begin, offset)?,
             };
             if let Some(found) = found {
-                break (offset, Found { at: begin + found.at, ..found });
+                break (offset, PacketLocation { at: begin + found.at, ..found });
             }
         };
         self.packets += 1;
-        let Found { interface, ticks, original_len, at, length } = found;
+        let PacketLocation { interface, ticks, original_len, at, length } = found;
         let interface = self.interfaces.index(interface);
         let time = ticks.and_then(|ticks| self.interfaces.all().get(interface)?.time(ticks));
         let bytes = self.buffer.bytes_at(at, length);
@@ -187,7 +187,7 @@ impl<R: Read> PcapngReader<R> {
     }
 
     /// Notes what a block says, through the library; if it is a packet, it comes back.
-    fn block(&mut self, begin: usize, offset: u64) -> Result<Option<Found>, ReadError> {
+    fn block(&mut self, begin: usize, offset: u64) -> Result<Option<PacketLocation>, ReadError> {
         let bytes = self.buffer.taken(begin);
         let ended;
         let block = match parse(bytes, self.big_endian) {
@@ -204,7 +204,13 @@ impl<R: Read> PcapngReader<R> {
                 let at = SIMPLE_DATA_AT;
                 let length = packet.data.len();
                 let original_len = packet.original_len;
-                return Ok(Some(Found { interface: 0, ticks: None, original_len, at, length }));
+                return Ok(Some(PacketLocation {
+                    interface: 0,
+                    ticks: None,
+                    original_len,
+                    at,
+                    length,
+                }));
             }
             Block::SectionHeader(header) => {
                 self.big_endian = matches!(header.endianness, Endianness::Big);
@@ -224,7 +230,7 @@ impl<R: Read> PcapngReader<R> {
 }
 
 /// Where a packet is in its block.
-struct Found {
+struct PacketLocation {
     interface: usize,
     ticks: Option<u64>,
     original_len: u32,
@@ -257,7 +263,7 @@ impl Fields {
     }
 
     /// An enhanced packet block; its options are left out.
-    fn enhanced_packet(self, block: &[u8]) -> Result<Found, &'static str> {
+    fn enhanced_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
         let length = field(3) as usize;
         let end = block.len() - size_of::<u32>();
@@ -267,7 +273,7 @@ impl Fields {
         if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|room| length > room) {
             return Err("it is too short for its packet");
         }
-        Ok(Found {
+        Ok(PacketLocation {
             interface: field(0) as usize,
             ticks: Some(u64::from(field(1)) << 32 | u64::from(field(2))),
             original_len: field(4),

@@ -4,9 +4,9 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Chain, Cursor, IsTerminal, Read, Seek};
 use std::path::Path;
 
-use super::ahead::{Ahead, PIECE_BYTES, set_direct};
-use super::cached::is_cached;
 use super::error::ReadError;
+use super::page_cache::is_cached;
+use super::read_ahead::{PIECE_BYTES, ReadAhead, set_direct};
 
 /// Longest block that is believed; Wireshark's limit.
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
@@ -38,13 +38,13 @@ pub enum Bytes {
     /// Through the page cache.
     Cached(File),
     /// Past it.
-    Ahead(Ahead),
+    Ahead(ReadAhead),
     /// In order, from a reader that cannot be rewound; the first bytes, which were read already, come from memory.
     Stream(Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>),
 }
 
 impl Bytes {
-    fn of(file: File, reading: Reading) -> io::Result<Bytes> {
+    fn new(file: File, reading: Reading) -> io::Result<Bytes> {
         let piece_bytes = match reading {
             Reading::Ahead { piece_bytes } => piece_bytes,
             Reading::Once if is_ahead_faster(&file) && set_direct(&file, true).is_ok() => {
@@ -52,7 +52,7 @@ impl Bytes {
             }
             _ => return Ok(Bytes::Cached(file)),
         };
-        Ok(Bytes::Ahead(Ahead::start(file, piece_bytes)?))
+        Ok(Bytes::Ahead(ReadAhead::start(file, piece_bytes)?))
     }
 }
 
@@ -92,7 +92,7 @@ impl Source {
         }
         let first = first_bytes(&mut file)?;
         file.rewind()?;
-        Source::of(&first, Bytes::of(file, reading)?)
+        Source::new(&first, Bytes::new(file, reading)?)
     }
 
     /// Reads what is open already, such as a pipe, from where it is.
@@ -112,10 +112,10 @@ impl Source {
     /// The reader's.
     pub fn from_reader(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
         let first = first_bytes(&mut reader)?;
-        Source::of(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
+        Source::new(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
     }
 
-    fn of(first: &[u8], bytes: Bytes) -> io::Result<Source> {
+    fn new(first: &[u8], bytes: Bytes) -> io::Result<Source> {
         let magic = first.try_into().map(u32::from_le_bytes);
         match magic {
             Ok(magic) if magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE => {

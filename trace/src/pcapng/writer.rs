@@ -37,7 +37,7 @@ pub struct Description {
 
 impl Description {
     /// An interface with nothing to say but its name.
-    pub fn of(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         Description { name: name.into(), comments: Vec::new() }
     }
 }

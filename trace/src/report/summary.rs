@@ -6,7 +6,7 @@ use std::time::Duration;
 use hmtt_format::frame::COUNTER_MASK;
 use time::OffsetDateTime;
 
-use crate::decode::{BurstMismatch, Counts, Gap, Place};
+use crate::decode::{BurstMismatch, Counts, Gap, GapLocation};
 
 /// Gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
@@ -77,7 +77,7 @@ fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
             more => write!(output, " (frames {first} to {})", (first + more - 1) & COUNTER_MASK)?,
         }
     }
-    match Place(gap).to_string().as_str() {
+    match GapLocation(gap).to_string().as_str() {
         "" => {}
         place => write!(output, ", {place}")?,
     }

@@ -20,7 +20,7 @@ use super::digits::AccessLine;
 use super::printed::{Notation, Printed};
 use super::turns::Turn;
 use super::{Entry, TableError};
-use crate::decode::Placed;
+use crate::decode::LocatedGap;
 pub use reader::CsvReader;
 
 /// How comma-separated values look.
@@ -89,7 +89,7 @@ impl Notation for CsvNotation {
             ),
             Entry::Gap(gap) => {
                 let clock = gap.before.or(gap.after).unwrap_or_default();
-                let gap = Placed(&gap);
+                let gap = LocatedGap(&gap);
                 line(output, format_args!("gap,{clock},,,,,,\"{gap}\""))
             }
             Entry::Restart => line(output, "restart,,,,,,,"),

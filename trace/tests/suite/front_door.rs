@@ -28,11 +28,9 @@ fn access(item: &Item) -> Option<Access> {
 /// A gap states where in the file it is, which frames alone do not.
 fn without_places(items: Vec<Item>) -> Vec<Item> {
     let clear = |item| match item {
-        Item::Gap(gap) => Item::Gap(Box::new(hmtt::decode::Gap {
-            after_time: None,
-            before_time: None,
-            ..*gap
-        })),
+        Item::Gap(gap) => {
+            Item::Gap(Box::new(hmtt::decode::Gap { after_time: None, before_time: None, ..*gap }))
+        }
         other => other,
     };
     items.into_iter().map(clear).collect()
@@ -118,7 +116,8 @@ fn what_precedes_damage_is_returned_before_the_error() {
     // The length of a block in the middle says nothing that can be.
     let middle = bytes.len() / 2;
     let payload: &[u8] = &frames[10][..14];
-    let at = middle + bytes[middle..].windows(14).position(|one| one[12..] == payload[12..]).unwrap();
+    let at =
+        middle + bytes[middle..].windows(14).position(|one| one[12..] == payload[12..]).unwrap();
     bytes[at - 24..at - 20].copy_from_slice(&[3, 0, 0, 0]);
     let path = capture_file("front-door-damaged", &[]);
     std::fs::write(&path, &bytes).unwrap();

@@ -79,7 +79,7 @@ fn arrival_times_relate_cards_without_marks() {
 /// A session that ends with the capture is too short for its frames to be passed on before.
 #[test]
 fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
-    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("eth1")]).unwrap();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("eth1")]).unwrap();
     let begin = Duration::from_secs(1_700_000_000);
     let mut write = |frame: Vec<u8>, nanos: u64| {
         let arrival = begin + Duration::from_nanos(nanos);
@@ -130,7 +130,7 @@ fn a_capture_without_a_card_cannot_be_merged() {
 #[test]
 fn more_cards_than_can_be_read_at_once_are_refused() {
     let interfaces: Vec<Description> =
-        (0..300).map(|number| Description::of(&format!("eth{number}"))).collect();
+        (0..300).map(|number| Description::new(&format!("eth{number}"))).collect();
     let mut writer = PcapngWriter::new(Vec::new(), &interfaces).unwrap();
     for number in 0..300 {
         let frame = Card::new().data(2).0;

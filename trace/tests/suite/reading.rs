@@ -83,7 +83,7 @@ fn sections_keep_interfaces_of_different_names_apart() {
 
 /// A section of a capture from `start` to `end`, in seconds.
 fn of_capture(start: u64, end: u64, drops: u64) -> Vec<u8> {
-    let mut writer = PcapngWriter::new(Vec::new(), &[Description::of("veth1")]).unwrap();
+    let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("veth1")]).unwrap();
     let counts = InterfaceStatistics { kernel_drops: Some(drops), ..Default::default() };
     let times = Duration::from_secs(start)..Duration::from_secs(end);
     writer.write_statistics(0, times, &counts, Some(&format!("until {end}"))).unwrap();

@@ -119,7 +119,7 @@ fn begin(arguments: &Arguments, stop: Stop) -> Result<Begun> {
     give_up(user.as_ref()).context("cannot give up privileges")?;
     // A capture that cannot be shown as asked for does not begin, and replaces no file.
     let needs = Needs::take(arguments)?;
-    let descriptions: Vec<_> = interfaces.iter().map(|name| Description::of(name)).collect();
+    let descriptions: Vec<_> = interfaces.iter().map(|name| Description::new(name)).collect();
     let files = match plan.zip(target) {
         None => None,
         Some((plan, target)) => match CaptureFiles::open(plan, target, &descriptions, stop) {

@@ -3,7 +3,7 @@
 use hmtt_format::frame::FrameKind;
 
 use super::Wire;
-use super::held::Arrival;
+use super::pending_run::Arrival;
 use crate::decode::fit::Fit;
 use crate::decode::frame::Frame;
 use crate::decode::sequence::WINDOW;
@@ -14,13 +14,13 @@ pub(super) enum Owner {
     /// A card, whose next frame it is without any doubt.
     Certain(usize),
     Card(usize),
-    Held(usize),
+    Pending(usize),
     Parked(usize),
     /// A copy of, or late for, what came before a card's restart.
     Past(usize, Fit),
-    /// Nobody's so far: others may confirm it.
-    Nobody,
-    /// Nobody's.
+    /// Unknown's so far: others may confirm it.
+    Unknown,
+    /// Unknown's.
     Stray,
 }
 
@@ -35,57 +35,56 @@ impl Wire {
         }
         let fit = |trace: &Trace| trace.fit(frame, bytes);
         let card = best(self.cards.iter().map(fit));
-        let held = best(self.held.iter().map(|held| held.fit(arrival)));
-        let held = held.map(|best| self.latest_near(best, arrival));
+        let run = best(self.pending.iter().map(|run| run.fit(arrival)));
+        let run = run.map(|best| self.latest_near(best, arrival));
         let parked = best(self.parked.iter().map(|parked| fit(&parked.trace)));
         let is_data = frame.kind() == Some(FrameKind::Data);
         let is_beat = frame.kind() == Some(FrameKind::Heartbeat);
-        match (card, held, parked) {
+        match (card, run, parked) {
             // Before it a card that only seemed to be another; not by counts alone, since two sessions
             // of full frames count alike, but by the clock too.
-            (card, held, Some((Fit::Next(0), at)))
-                if is_data && [card, held].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
+            (card, run, Some((Fit::Next(0), at)))
+                if is_data && [card, run].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
             {
                 Owner::Parked(at)
             }
             // A heartbeat counts nothing: it does not speak for a frame that may be damaged.
             (Some((fit, card)), Some((_, at)), _)
-                if is_beat && fit.goes_on() && self.held[at].is_suspect(card) =>
+                if is_beat && fit.continues() && self.pending[at].is_suspect(card) =>
             {
                 Owner::Card(card)
             }
             // Nor does a frame that does not go on exactly from it.
             (Some((fit, card)), Some((Fit::Near(..), at)), _)
-                if fit.goes_on()
-                    && self.held[at].is_suspect(card)
-                    && !self.held[at].trace().counts_exactly(frame) =>
+                if fit.continues()
+                    && self.pending[at].is_suspect(card)
+                    && !self.pending[at].trace().counts_exactly(frame) =>
             {
                 Owner::Card(card)
             }
             // Its own frame before has a damaged counter.
             (Some((fit, card)), Some((Fit::Near(..), at)), _)
-                if fit.goes_on() && self.held[at].is_misplaced(card) =>
+                if fit.continues() && self.pending[at].is_misplaced(card) =>
             {
                 Owner::Card(card)
             }
             // A card that does again what it did before its restart sends what looks like copies, and
             // what could be near by chance.
             (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(missing, _), at)), _)
-                if missing < WINDOW && self.held[at].is_silent(card) =>
+                if missing < WINDOW && self.pending[at].is_silent(card) =>
             {
-                Owner::Held(at)
+                Owner::Pending(at)
             }
-            (Some((fit, card)), held, _) if held.is_none_or(|(other, _)| fit <= other) => match fit
-            {
-                Fit::Near(..) if self.fits_several(frame, bytes) => Owner::Nobody,
+            (Some((fit, card)), run, _) if run.is_none_or(|(other, _)| fit <= other) => match fit {
+                Fit::Near(..) if self.fits_several(frame, bytes) => Owner::Unknown,
                 _ => Owner::Card(card),
             },
-            (_, Some((_, at)), _) => Owner::Held(at),
-            (_, _, Some((fit, at))) if fit.goes_on() => Owner::Parked(at),
+            (_, Some((_, at)), _) => Owner::Pending(at),
+            (_, _, Some((fit, at))) if fit.continues() => Owner::Parked(at),
             (_, _, Some((fit, at))) => Owner::Past(self.parked.card(at).unwrap_or(self.last), fit),
             // It says nothing that another frame could confirm.
             _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Stray,
-            _ => Owner::Nobody,
+            _ => Owner::Unknown,
         }
     }
 
@@ -95,10 +94,10 @@ impl Wire {
         if matches!(best.0, Fit::Next(_)) {
             return best;
         }
-        let fits = |at: usize| Some((self.held[at].fit(arrival)?, at));
-        let later = (best.1 + 1..self.held.len()).rev();
+        let fits = |at: usize| Some((self.pending[at].fit(arrival)?, at));
+        let later = (best.1 + 1..self.pending.len()).rev();
         later
-            .filter(|at| self.held[best.1].is_before(&self.held[*at]))
+            .filter(|at| self.pending[best.1].is_before(&self.pending[*at]))
             .find_map(fits)
             .filter(|(fit, _)| *fit != Fit::Late)
             .unwrap_or(best)

@@ -63,7 +63,7 @@ impl ParkedTraces {
     pub fn give_up(&mut self, at: usize, cards: &mut [Trace]) {
         let Some(Parked { trace, card, .. }) = self.0.remove(at) else { return };
         if let Some(after) = self.after(at, card, cards) {
-            after.adopt(trace.into_counts());
+            after.prepend_counts(trace.into_counts());
         }
     }
 
@@ -77,7 +77,7 @@ impl ParkedTraces {
     pub fn take(&mut self, at: usize, cards: &mut [Trace]) -> Option<Parked> {
         let parked = self.0.remove(at)?;
         if let Some(after) = self.after(at, parked.card, cards) {
-            after.disown(parked.restarted, parked.opening);
+            after.drop_predecessor(parked.restarted, parked.opening);
         }
         Some(parked)
     }
@@ -99,7 +99,7 @@ impl ParkedTraces {
     pub fn counts(&self, card: usize) -> Counts {
         let mut counts = Counts::default();
         let of_card = self.0.iter().filter(|parked| parked.card == card);
-        of_card.for_each(|parked| counts.go_on_with(parked.trace.counts_so_far()));
+        of_card.for_each(|parked| counts.append(parked.trace.counts_so_far()));
         counts
     }
 

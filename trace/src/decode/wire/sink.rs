@@ -23,9 +23,9 @@ pub trait CardSink {
 }
 
 /// One card's part of a sink.
-pub(super) struct OfCard<'a, S>(pub usize, pub &'a mut S);
+pub(super) struct SinkOfCard<'a, S>(pub usize, pub &'a mut S);
 
-impl<S: CardSink> Sink for OfCard<'_, S> {
+impl<S: CardSink> Sink for SinkOfCard<'_, S> {
     const EVENTS: bool = S::EVENTS;
 
     fn item(&mut self, item: Item) {

@@ -24,7 +24,7 @@ pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
 }
 
 /// `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, see [`Gap`]'s
-/// `Display` and [`crate::decode::Placed`]. Tables of earlier versions say where they were lost.
+/// `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions say where they were lost.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -118,7 +118,7 @@ pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Placed;
+    use crate::decode::LocatedGap;
     use proptest::prelude::*;
 
     fn small_or_any() -> impl Strategy<Value = u64> {
@@ -156,7 +156,7 @@ mod tests {
                 after_time,
                 before_time,
             };
-            prop_assert_eq!(gap(&Placed(&expected).to_string()), Some(expected));
+            prop_assert_eq!(gap(&LocatedGap(&expected).to_string()), Some(expected));
         }
 
         #[test]

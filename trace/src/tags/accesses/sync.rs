@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use hmtt_format::tag_log::Mark;
 
-use crate::merge::{MarkIndex, Offset, Strand, TimeBase, first_offset, follow_marks};
+use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};
 
 /// Marks that took longer than this times the median were interrupted: they say little.
 const INTERRUPTED: u64 = 4;
-/// Strands that a log is compared with whole: those whose first marks agree with its first best.
+/// Sessions that a log is compared with whole: those whose first marks agree with its first best.
 const CANDIDATES: usize = 16;
 
 /// Where a log's times are in a trace.
@@ -34,14 +34,19 @@ pub struct LogSync {
 }
 
 impl LogSync {
-    /// Relates a log to the strand of a capture that has most of its marks; `None` if none has any that
+    /// Relates a log to the session of a capture that has most of its marks; `None` if none has any that
     /// fits one place only. `span`: ticks of its first event and of its last.
-    pub fn find(strands: &[Strand], marks: &[Mark], tsc_hz: u64, span: (u64, u64)) -> Option<Self> {
+    pub fn find(
+        sessions: &[CardSession],
+        marks: &[Mark],
+        tsc_hz: u64,
+        span: (u64, u64),
+    ) -> Option<Self> {
         let log = LogMarks::new(marks, tsc_hz, span)?;
-        let marked = strands.iter().enumerate().filter(|(_, strand)| strand.marks() != 0);
+        let marked = sessions.iter().enumerate().filter(|(_, session)| session.marks() != 0);
         let mut candidates: Vec<(Offset, usize)> = marked
-            .filter_map(|(place, strand)| {
-                let index = MarkIndex::new(strand.timed_marks());
+            .filter_map(|(place, session)| {
+                let index = MarkIndex::new(session.timed_marks());
                 Some((first_offset(&index, &log.timed)?, place))
             })
             .collect();
@@ -49,7 +54,7 @@ impl LogSync {
         candidates.sort_by_key(|(offset, _)| Reverse(offset.agreeing));
         candidates.truncate(CANDIDATES);
         candidates.sort_by_key(|(_, place)| *place);
-        let sync = |(offset, place): &(Offset, usize)| log.relate(&strands[*place], *offset);
+        let sync = |(offset, place): &(Offset, usize)| log.relate(&sessions[*place], *offset);
         candidates.iter().filter_map(sync).max_by_key(|sync| sync.shared)
     }
 
@@ -94,11 +99,11 @@ impl LogMarks {
         Some(LogMarks { timed, all: marks.len(), origin, widest, tick, range })
     }
 
-    /// Relates the log to a strand.
-    fn relate(&self, strand: &Strand, offset: Offset) -> Option<LogSync> {
+    /// Relates the log to a session.
+    fn relate(&self, session: &CardSession, offset: Offset) -> Option<LogSync> {
         let LogMarks { timed, all, origin, widest, tick, range } = self;
-        let period = strand.period();
-        let pairs = follow_marks(&MarkIndex::new(strand.timed_marks()), timed, offset);
+        let period = session.period();
+        let pairs = follow_marks(&MarkIndex::new(session.timed_marks()), timed, offset);
         let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
         let marks = (knots.first()?.1, knots.last()?.1);
         let nominal = tick / period;
@@ -111,10 +116,10 @@ impl LogMarks {
             origin: *origin,
             shared: pairs.len(),
             only_log: (all - pairs.len()) as u64,
-            only_trace: (strand.marks() - pairs.len()) as u64,
+            only_trace: (session.marks() - pairs.len()) as u64,
             marks,
-            card: strand.card,
-            session: strand.session,
+            card: session.card,
+            session: session.restarts_before,
         })
     }
 }

@@ -33,7 +33,7 @@ pub const PIECE_BYTES: usize = 4 << 20;
 const PIECES: usize = 4;
 
 /// The bytes of a file from its beginning.
-pub struct Ahead {
+pub struct ReadAhead {
     /// None once there is nothing more to come.
     thread: Option<Thread>,
     piece: Piece,
@@ -66,13 +66,13 @@ struct Filler {
     at: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Starts to read. Where the file system has no direct reads, the thread reads through the page
     /// cache.
     ///
     /// # Errors
     /// Whatever forbids another thread.
-    pub fn start(file: File, piece_bytes: usize) -> io::Result<Ahead> {
+    pub fn start(file: File, piece_bytes: usize) -> io::Result<ReadAhead> {
         let direct = set_direct(&file, true).is_ok();
         let filler = Filler { file, direct, at: 0 };
         let (to_full, full) = sync_channel(PIECES);
@@ -84,11 +84,11 @@ impl Ahead {
         let work = move || filler.run(&from_empty, &to_full);
         let handle = thread::Builder::new().name("read-ahead".into()).spawn(work)?;
         let thread = Some(Thread { full, empty, handle });
-        Ok(Ahead { thread, piece: Piece::default(), taken: 0, failed: None })
+        Ok(ReadAhead { thread, piece: Piece::default(), taken: 0, failed: None })
     }
 
     /// Exchanges the piece for the next one; whether there is one comes back.
-    fn turn(&mut self) -> io::Result<bool> {
+    fn next_piece(&mut self) -> io::Result<bool> {
         let Some(thread) = &self.thread else {
             return self.failed.map_or(Ok(false), |kind| Err(kind.into()));
         };
@@ -128,10 +128,10 @@ impl Ahead {
     }
 }
 
-impl Read for Ahead {
+impl Read for ReadAhead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.piece.filled {
-            if !self.turn()? {
+            if !self.next_piece()? {
                 return Ok(0);
             }
         }
@@ -143,7 +143,7 @@ impl Read for Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.end();
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_says_so_each_time() {
         let unreadable = File::create(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
-        let mut ahead = Ahead::start(unreadable, PAGE_BYTES).unwrap();
+        let mut ahead = ReadAhead::start(unreadable, PAGE_BYTES).unwrap();
         for _ in 0..2 {
             assert!(ahead.read(&mut [0]).is_err());
         }

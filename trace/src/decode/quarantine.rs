@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::frame::Sync;
 
+use super::counts_after::{CountsAfter, FrameSummary};
 use super::decoder::Decoder;
-use super::end::{End, Kept};
 use super::frame::{Frame, Origin};
 use super::item::{Malformation, Sink};
 use super::sequence::Step;
@@ -26,11 +26,11 @@ const MAX_WAITING: usize = 64;
 #[derive(Clone, Debug)]
 enum Waiting {
     Missing { first: u64, frames: u64 },
-    Frame { origin: Origin, bytes: Vec<u8>, kept: Kept },
+    Frame { origin: Origin, bytes: Vec<u8>, kept: FrameSummary },
 }
 
 impl Waiting {
-    fn counts(&self) -> Option<(Sync, End)> {
+    fn counts(&self) -> Option<(Sync, CountsAfter)> {
         match self {
             Waiting::Frame { kept, .. } => kept.counts(),
             Waiting::Missing { .. } => None,
@@ -41,7 +41,7 @@ impl Waiting {
     fn unseen(&self) -> u64 {
         match self {
             Waiting::Missing { frames, .. } => *frames,
-            Waiting::Frame { kept: Kept::Unreadable, .. } => 1,
+            Waiting::Frame { kept: FrameSummary::Unreadable, .. } => 1,
             Waiting::Frame { .. } => 0,
         }
     }
@@ -49,17 +49,17 @@ impl Waiting {
 
 /// Frames that wait for a witness.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doubt {
+pub(super) struct Quarantine {
     waiting: VecDeque<Waiting>,
 }
 
-impl Doubt {
+impl Quarantine {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Where what waits leads, the last first, and the frames that were not read.
-    pub fn ends(&self) -> impl Iterator<Item = (Option<End>, u64)> {
+    pub fn ends(&self) -> impl Iterator<Item = (Option<CountsAfter>, u64)> {
         let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
         self.waiting.iter().rev().map(move |waiting| (end(waiting), waiting.unseen()))
     }
@@ -81,7 +81,7 @@ impl Doubt {
                 if self.waiting.is_empty() && !frame.as_ref().is_some_and(is_doubtful) {
                     return decoder.step(step, sink);
                 }
-                let kept = frame.as_ref().map_or(Kept::Unreadable, Kept::of_frame);
+                let kept = frame.as_ref().map_or(FrameSummary::Unreadable, FrameSummary::new);
                 self.waiting.push_back(Waiting::Frame { origin, bytes: bytes.to_vec(), kept });
                 self.settle(false, decoder, sink);
             }
@@ -118,9 +118,9 @@ impl Doubt {
 
     /// Whether to believe the first frame that waits; none if it is too early to say. `last`: it is not,
     /// whatever is missing.
-    fn verdict(&self, sync: Sync, end: End, last: bool, decoder: &Decoder) -> Option<bool> {
+    fn verdict(&self, sync: Sync, end: CountsAfter, last: bool, decoder: &Decoder) -> Option<bool> {
         let missing = decoder.pending.frames + decoder.pending.damaged_frames;
-        let before = decoder.reached.map(End::from);
+        let before = decoder.reached.map(CountsAfter::from);
         if before.is_some_and(|before| before.is_exactly(sync)) {
             return Some(true);
         }
@@ -150,7 +150,7 @@ impl Doubt {
     }
 
     /// The frames that count after the first one, each with the frames before it that were not read.
-    fn after_first(&self) -> impl Iterator<Item = (u64, Sync, End)> {
+    fn after_first(&self) -> impl Iterator<Item = (u64, Sync, CountsAfter)> {
         let mut unseen = 0;
         self.waiting.iter().skip(1).filter_map(move |waiting| {
             unseen += waiting.unseen();
@@ -164,7 +164,7 @@ impl Doubt {
 fn is_doubtful(frame: &Frame<'_>, decoder: &Decoder) -> bool {
     let Some(sync) = frame.body.ok().and_then(|body| body.sync()) else { return false };
     match decoder.reached {
-        Some(reached) => !End::from(reached).is_exactly(sync),
+        Some(reached) => !CountsAfter::from(reached).is_exactly(sync),
         None => !frame.opens_session() || (sync.accesses, sync.lost) != (0, 0),
     }
 }

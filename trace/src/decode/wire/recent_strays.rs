@@ -1,7 +1,7 @@
 //! Frames that were nobody's lately, found again by their counters when another one may go on from them.
 //!
 //! Beside a flood of made-up frames many come between two of a card that restarts, or that appears: more
-//! than can wait and be compared one by one. Invariant: the last [`MAX_STRANGERS`] frames are found, and
+//! than can wait and be compared one by one. Invariant: the last [`MAX_RECENT_STRAYS`] frames are found, and
 //! finding one takes the same time whatever came.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,11 +9,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hmtt_format::frame::COUNTER_MASK;
 
-use super::held::Waiting;
+use super::pending_run::PendingFrame;
 use crate::decode::sequence::WINDOW;
 
 /// Most frames kept: at most 1.5 MiB of them.
-const MAX_STRANGERS: usize = 1024;
+const MAX_RECENT_STRAYS: usize = 1024;
 
 /// Spreads numbers by a random factor: quick, and nobody can choose numbers that collide without knowing it.
 #[derive(Clone, Copy, Debug)]
@@ -53,34 +53,34 @@ impl Hasher for Spread {
 }
 
 #[derive(Debug)]
-struct Stranger {
+struct RecentStray {
     counter: u64,
     /// Nothing once it was taken.
-    frame: Option<Waiting>,
+    frame: Option<PendingFrame>,
 }
 
 /// Frames that were nobody's lately.
 #[derive(Debug, Default)]
-pub(super) struct Strangers {
-    frames: VecDeque<Stranger>,
+pub(super) struct RecentStrays {
+    frames: VecDeque<RecentStray>,
     /// Number of the first of `frames`, of all that ever came.
     first: u64,
     /// The last frame of each stretch of [`WINDOW`] counters, by its number.
     latest: HashMap<u64, u64, Spread>,
 }
 
-impl Strangers {
+impl RecentStrays {
     /// Keeps a frame. One that is forgotten for it comes back.
-    pub fn push(&mut self, counter: u64, frame: Waiting) -> Option<Waiting> {
-        let is_full = self.frames.len() >= MAX_STRANGERS;
+    pub fn push(&mut self, counter: u64, frame: PendingFrame) -> Option<PendingFrame> {
+        let is_full = self.frames.len() >= MAX_RECENT_STRAYS;
         let forgotten = if is_full { self.forget_first() } else { None };
         self.latest.insert(counter / WINDOW, self.first + self.frames.len() as u64);
-        self.frames.push_back(Stranger { counter, frame: Some(frame) });
+        self.frames.push_back(RecentStray { counter, frame: Some(frame) });
         forgotten
     }
 
-    fn forget_first(&mut self) -> Option<Waiting> {
-        let Stranger { counter, frame } = self.frames.pop_front()?;
+    fn forget_first(&mut self) -> Option<PendingFrame> {
+        let RecentStray { counter, frame } = self.frames.pop_front()?;
         let stretch = counter / WINDOW;
         if self.latest.get(&stretch) == Some(&self.first) {
             self.latest.remove(&stretch);
@@ -91,13 +91,17 @@ impl Strangers {
 
     /// Takes out the latest frame whose counter is near, if another one may go on from it: the frame before
     /// it in the same stretch of counters, or in one beside it.
-    pub fn take_near(&mut self, counter: u64, fits: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+    pub fn take_near(
+        &mut self,
+        counter: u64,
+        fits: impl Fn(&PendingFrame) -> bool,
+    ) -> Option<PendingFrame> {
         let stretches = [counter, counter.wrapping_sub(WINDOW), counter.wrapping_add(WINDOW)];
         stretches.into_iter().find_map(|near| {
             let number = self.latest.get(&((near & COUNTER_MASK) / WINDOW))?;
             let at = usize::try_from(number - self.first).ok()?;
-            let stranger = self.frames.get_mut(at)?;
-            stranger.frame.take_if(|frame| fits(frame))
+            let stray = self.frames.get_mut(at)?;
+            stray.frame.take_if(|frame| fits(frame))
         })
     }
 }

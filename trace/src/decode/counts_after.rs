@@ -16,7 +16,7 @@ pub const CLOCK_SLACK: u64 = 1 << 32;
 
 /// Where a frame has led.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct CountsAfter {
     pub accesses: u64,
     pub lost: u32,
     pub clock: u64,
@@ -24,9 +24,9 @@ pub struct End {
     pub damaged: bool,
 }
 
-impl End {
+impl CountsAfter {
     /// Where a frame leads by itself; none if it cannot be read or has no sync.
-    pub fn of(body: &Body<'_>) -> Option<Self> {
+    pub fn new(body: &Body<'_>) -> Option<Self> {
         let sync = body.sync()?;
         let (tally, damaged) = match body.kind {
             FrameKind::Data => {
@@ -36,7 +36,7 @@ impl End {
             _ => (Tally::new(sync), false),
         };
         let accesses = sync.accesses.wrapping_add(tally.accesses) & ACCESSES_MASK;
-        Some(End { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
+        Some(CountsAfter { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
     }
 
     /// Whether a sync states exactly the counts that were reached.
@@ -50,7 +50,7 @@ impl End {
         let missing = missing + u64::from(self.damaged);
         let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
         let lost = sync.lost.wrapping_sub(self.lost) & LOST_MASK;
-        let most = match (is_fine(sync), missing, lost) {
+        let most = match (counts_each_access(sync), missing, lost) {
             (_, 0, 0) => 0,
             (true, ..) => missing.saturating_mul(FRAME_ACCESSES).saturating_add(lost.into()),
             (false, ..) => ACCESSES_MASK / 2,
@@ -62,7 +62,12 @@ impl End {
     /// Whether a frame that states `sync` and leads here counts no more than was reached.
     pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
         let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
-        behind <= if is_fine(sync) { FARTHEST_DETOUR * FRAME_ACCESSES } else { ACCESSES_MASK / 2 }
+        behind
+            <= if counts_each_access(sync) {
+                FARTHEST_DETOUR * FRAME_ACCESSES
+            } else {
+                ACCESSES_MASK / 2
+            }
     }
 
     /// As [`End::counts_to`], if the clock, too, could have gone on to the sync's.
@@ -74,40 +79,40 @@ impl End {
 
 /// What a frame that waits says of its place: read once, since many frames may be compared with it.
 #[derive(Clone, Copy, Debug)]
-pub enum Kept {
+pub enum FrameSummary {
     /// What it states, and where it leads.
-    Counts(Sync, End),
+    Counts(Sync, CountsAfter),
     Heartbeat,
     Unreadable,
 }
 
-impl Kept {
-    pub fn of_frame(frame: &Frame<'_>) -> Self {
-        let Ok(body) = frame.body else { return Kept::Unreadable };
-        match body.sync().zip(End::of(&body)) {
-            Some((sync, end)) => Kept::Counts(sync, end),
-            None => Kept::Heartbeat,
+impl FrameSummary {
+    pub fn new(frame: &Frame<'_>) -> Self {
+        let Ok(body) = frame.body else { return FrameSummary::Unreadable };
+        match body.sync().zip(CountsAfter::new(&body)) {
+            Some((sync, end)) => FrameSummary::Counts(sync, end),
+            None => FrameSummary::Heartbeat,
         }
     }
 
-    pub fn counts(self) -> Option<(Sync, End)> {
+    pub fn counts(self) -> Option<(Sync, CountsAfter)> {
         match self {
-            Kept::Counts(sync, end) => Some((sync, end)),
-            Kept::Heartbeat | Kept::Unreadable => None,
+            FrameSummary::Counts(sync, end) => Some((sync, end)),
+            FrameSummary::Heartbeat | FrameSummary::Unreadable => None,
         }
     }
 }
 
 /// Whether two frames, of each what it states and where it leads, may be of one session and so close that their order
 /// matters: one of them could lead to the other, or count no more.
-pub fn may_be_near(one: (Sync, End), other: (Sync, End)) -> bool {
+pub fn may_be_near(one: (Sync, CountsAfter), other: (Sync, CountsAfter)) -> bool {
     let ((stated, end), (sync, other_end)) = (one, other);
-    let leads = |end: End, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
+    let leads = |end: CountsAfter, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
     leads(end, sync) || leads(other_end, stated) || other_end.is_past(end.accesses, sync)
 }
 
 /// Whether records name lines or bursts, so that each stands for one access.
-pub fn is_fine(sync: Sync) -> bool {
+pub fn counts_each_access(sync: Sync) -> bool {
     sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
 }
 

@@ -12,7 +12,7 @@ pub(super) const LONG_USED: u32 = 64;
 
 /// What was seen of a card since the first of some frames came that wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CardActivity {
     /// The frames could be its own after a long gap; if not, after a restart.
     pub could_reach: bool,
     /// That gap would be of no more than [`FARTHEST_GAP`] frames: no frame made up at random is so near.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     pub frames_since_second: u32,
 }
 
-impl Seen {
+impl CardActivity {
     /// Of the first frame that waits. What is costly is asked only where it matters.
     pub fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
         let counts_near = trace.are_counts_near(frame);
@@ -39,18 +39,18 @@ impl Seen {
         let misplaced = counts_near && !waited_for;
         let could_reach = trace.could_reach(frame, bytes);
         let missing = || trace.sequencer.missing_up_to(frame.counter);
-        Seen {
+        CardActivity {
             could_reach,
             soon: could_reach && missing().is_none_or(|missing| missing <= FARTHEST_GAP),
             near: counts_near || waited_for || trace.is_taken(frame, bytes),
             misplaced,
             flipped: misplaced && trace.is_flipped(frame) && trace.counts_exactly(frame),
-            ..Seen::default()
+            ..CardActivity::default()
         }
     }
 
     /// Whether the card goes on beside the frames.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         match self.could_reach {
             true => self.frames >= GOES_ON || self.frames_since_second != 0,
             false => self.frames != 0,

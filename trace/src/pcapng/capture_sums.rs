@@ -19,7 +19,7 @@ pub enum Capture {
 
 /// The latest counts of each capture, and their sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CaptureSums {
     /// When they were taken, and the counts.
     latest: BTreeMap<Capture, (u64, InterfaceStatistics)>,
     received: Sum,
@@ -27,7 +27,7 @@ pub struct Counted {
     kernel_drops: Sum,
 }
 
-impl Counted {
+impl CaptureSums {
     /// Takes note of counts of a capture as of `time`; whether they are its latest.
     pub fn note(&mut self, capture: Capture, time: u64, counts: &InterfaceStatistics) -> bool {
         let (noted, before) = self.latest.entry(capture).or_default();
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn the_latest_counts_of_a_capture_hold_in_any_order() {
         let (one, other) = (Capture::Started(7), Capture::Started(8));
-        let mut counted = Counted::default();
+        let mut counted = CaptureSums::default();
         assert!(counted.note(one, 20, &drops(5)));
         assert!(!counted.note(one, 10, &drops(3)));
         assert!(counted.note(other, 10, &drops(100)));
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn counts_that_no_capture_can_have_do_not_overflow() {
-        let mut counted = Counted::default();
+        let mut counted = CaptureSums::default();
         for section in 0..3 {
             counted.note(Capture::Section(section), 0, &drops(u64::MAX));
         }

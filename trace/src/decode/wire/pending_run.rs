@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 
-use super::seen::{LONG_USED, Seen};
-use crate::decode::end::{Kept, apart, may_be_near};
+use super::card_activity::{CardActivity, LONG_USED};
+use crate::decode::counts_after::{FrameSummary, apart, may_be_near};
 use crate::decode::fit::Fit;
 use crate::decode::frame::{Frame, Origin};
 use crate::decode::item::Counted;
@@ -17,18 +17,18 @@ const MAX_FRAMES: usize = LONG_USED as usize;
 
 /// A frame that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingFrame {
     pub origin: Origin,
     pub bytes: Vec<u8>,
     /// What it says of its place.
-    pub kept: Kept,
+    pub kept: FrameSummary,
     /// Its place among all frames of the wire.
     pub serial: u64,
 }
 
-impl Waiting {
+impl PendingFrame {
     fn new(origin: Origin, arrival: &Arrival<'_>, serial: u64) -> Self {
-        Waiting { origin, bytes: arrival.bytes.to_vec(), kept: arrival.kept(), serial }
+        PendingFrame { origin, bytes: arrival.bytes.to_vec(), kept: arrival.kept(), serial }
     }
 
     /// Whether another frame goes on from this one.
@@ -38,7 +38,7 @@ impl Waiting {
         }
         let mut trace = Trace::default();
         trace.push_to(self.origin, &self.bytes, &mut Counted(|_| {}));
-        trace.fit(other.frame, other.bytes).is_some_and(Fit::goes_on)
+        trace.fit(other.frame, other.bytes).is_some_and(Fit::continues)
     }
 
     /// Whether a trace of this frame alone may fit another one: quick, and where it says no that is so.
@@ -53,7 +53,7 @@ impl Waiting {
 pub(super) struct Arrival<'a> {
     pub frame: &'a Frame<'a>,
     pub bytes: &'a [u8],
-    kept: OnceCell<Kept>,
+    kept: OnceCell<FrameSummary>,
 }
 
 impl<'a> Arrival<'a> {
@@ -62,26 +62,26 @@ impl<'a> Arrival<'a> {
     }
 
     /// Of a frame of which it is known what it says of its place.
-    fn known(frame: &'a Frame<'a>, bytes: &'a [u8], kept: Kept) -> Self {
+    fn known(frame: &'a Frame<'a>, bytes: &'a [u8], kept: FrameSummary) -> Self {
         Arrival { frame, bytes, kept: OnceCell::from(kept) }
     }
 
     /// What it says of its place: read once, and only where others wait that are close.
-    fn kept(&self) -> Kept {
-        *self.kept.get_or_init(|| Kept::of_frame(self.frame))
+    fn kept(&self) -> FrameSummary {
+        *self.kept.get_or_init(|| FrameSummary::new(self.frame))
     }
 }
 
 /// A string of frames that go on from each other.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    frames: Vec<Waiting>,
+pub(super) struct PendingRun {
+    frames: Vec<PendingFrame>,
     /// They alone, counted: what further frames are compared with. It is made when one comes that is close
     /// and not simply the next, since most frames of no card stay alone, or make a short string.
     trace: OnceCell<Box<Trace>>,
     /// Each went on exactly from the one before, so that the last says all about the next.
     in_order: bool,
-    cards: Vec<Seen>,
+    cards: Vec<CardActivity>,
     /// Counter of the first frame.
     counter: u64,
     /// The highest counter.
@@ -92,16 +92,16 @@ pub(super) struct Held {
     opening: Sync,
 }
 
-impl Held {
+impl PendingRun {
     /// `serial`: the place of the frame among all frames of the wire. What these were before is forgotten,
     /// their memory is used again.
     pub fn begin(&mut self, cards: &[Trace], origin: Origin, arrival: &Arrival<'_>, serial: u64) {
         let Arrival { frame, bytes, .. } = *arrival;
         let sync = frame.body.ok().and_then(|body| body.sync());
-        let near = |trace: &&Trace| trace.fit(frame, bytes).is_some_and(Fit::goes_on);
+        let near = |trace: &&Trace| trace.fit(frame, bytes).is_some_and(Fit::continues);
         self.trace = OnceCell::new();
         self.cards.clear();
-        self.cards.extend(cards.iter().map(|trace| Seen::new(trace, frame, bytes)));
+        self.cards.extend(cards.iter().map(|trace| CardActivity::new(trace, frame, bytes)));
         self.in_order = frame.counter != 0 && arrival.kept().counts().is_some();
         (self.counter, self.newest) = (frame.counter, frame.counter);
         self.fits_several = cards.iter().filter(near).count() > 1;
@@ -114,25 +114,25 @@ impl Held {
                 first.bytes.extend_from_slice(bytes);
                 first.kept = arrival.kept();
             }
-            None => self.frames.push(Waiting::new(origin, arrival, serial)),
+            None => self.frames.push(PendingFrame::new(origin, arrival, serial)),
         }
     }
 
-    /// As [`Held::begin`], with a frame that waited before. Whether it can be one.
-    pub fn begin_with(&mut self, cards: &[Trace], waiting: Waiting) -> bool {
-        let Waiting { origin, bytes, serial, kept } = waiting;
+    /// As [`PendingRun::begin`], with a frame that waited before. Whether it can be one.
+    pub fn begin_with(&mut self, cards: &[Trace], waiting: PendingFrame) -> bool {
+        let PendingFrame { origin, bytes, serial, kept } = waiting;
         let Some(frame) = Frame::parse(&bytes) else { return false };
         self.begin(cards, origin, &Arrival::known(&frame, &bytes, kept), serial);
         true
     }
 
     /// Takes out a frame alone.
-    pub fn take_alone(&mut self) -> Option<Waiting> {
+    pub fn take_alone(&mut self) -> Option<PendingFrame> {
         self.is_alone().then(|| self.frames.pop())?
     }
 
     /// Uses a frame's memory for the first one to come.
-    pub fn use_memory(&mut self, frame: Waiting) {
+    pub fn use_memory(&mut self, frame: PendingFrame) {
         self.frames.push(frame);
     }
 
@@ -147,7 +147,7 @@ impl Held {
         if ahead <= COUNTER_MASK / 2 {
             self.newest = frame.counter;
         }
-        self.frames.push(Waiting::new(origin, arrival, serial));
+        self.frames.push(PendingFrame::new(origin, arrival, serial));
         if let Some(trace) = self.trace.get_mut() {
             trace.frame(origin, bytes, frame, &mut Counted(|_| {}));
         }
@@ -185,18 +185,18 @@ impl Held {
 
     /// A card has taken other frames that waited: they may be what these go on from, or have come
     /// beside them.
-    pub fn reconsider(&mut self, card: usize, trace: &Trace, taken: &Held) {
+    pub fn reconsider(&mut self, card: usize, trace: &Trace, taken: &PendingRun) {
         let Some(first) = self.frames.first() else { return };
         let Some(frame) = Frame::parse(&first.bytes) else { return };
         let since = |at: usize| {
             let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
             taken.frames.iter().filter(|frame| frame.serial > serial).count() as u32
         };
-        let mut seen = Seen::new(trace, &frame, &first.bytes);
-        (seen.frames, seen.frames_since_second) = (since(0), since(1));
+        let mut activity = CardActivity::new(trace, &frame, &first.bytes);
+        (activity.frames, activity.frames_since_second) = (since(0), since(1));
         match self.cards.get_mut(card) {
-            Some(before) => *before = seen,
-            None => self.cards.push(seen),
+            Some(before) => *before = activity,
+            None => self.cards.push(activity),
         }
     }
 
@@ -219,7 +219,7 @@ impl Held {
     pub fn trace(&self) -> &Trace {
         self.trace.get_or_init(|| {
             let mut trace = Box::<Trace>::default();
-            for Waiting { origin, bytes, .. } in &self.frames {
+            for PendingFrame { origin, bytes, .. } in &self.frames {
                 trace.push_to(*origin, bytes, &mut Counted(|_| {}));
             }
             trace
@@ -238,28 +238,28 @@ impl Held {
 
     /// Whether some card could be about to use the counter or the counts of the first frame.
     pub fn is_near(&self) -> bool {
-        self.cards.iter().any(|seen| seen.near)
+        self.cards.iter().any(|activity| activity.near)
     }
 
     /// Whether a card that is silent since could have lost a few frames before these.
     pub fn follows_soon(&self) -> bool {
-        self.cards.iter().any(|seen| seen.frames == 0 && seen.soon)
+        self.cards.iter().any(|activity| activity.frames == 0 && activity.soon)
     }
 
     /// Whether they could be a card's only after a long gap.
     pub fn is_far_ahead(&self, card: usize) -> bool {
-        self.cards.get(card).is_some_and(|seen| seen.could_reach && !seen.soon)
+        self.cards.get(card).is_some_and(|activity| activity.could_reach && !activity.soon)
     }
 
     /// Whether other frames that wait could be this card's, a few lost between.
-    pub fn leads_soon_to(&self, other: &Held) -> bool {
+    pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
         if !(1..=FARTHEST_GAP).contains(&missing) {
             return false;
         }
         match (&self.frames[..], other.frames.first().and_then(|first| first.kept.counts())) {
             // What its trace says: quick.
-            ([Waiting { kept: Kept::Counts(_, end), .. }], Some((sync, _)))
+            ([PendingFrame { kept: FrameSummary::Counts(_, end), .. }], Some((sync, _)))
                 if self.counter != 0 && other.counter != 0 =>
             {
                 end.leads_to(sync, missing - 1).is_some()
@@ -268,7 +268,7 @@ impl Held {
         }
     }
 
-    pub fn frames(&self) -> &[Waiting] {
+    pub fn frames(&self) -> &[PendingFrame] {
         &self.frames
     }
 
@@ -287,13 +287,13 @@ impl Held {
 
     /// Whether a card has sent nothing since the first of these frames.
     pub fn is_silent(&self, card: usize) -> bool {
-        self.cards.get(card).is_some_and(|seen| seen.frames == 0)
+        self.cards.get(card).is_some_and(|activity| activity.frames == 0)
     }
 
     /// The card that has gone on, at least by so many frames, beside a frame alone that has a counter or
     /// counts of its own: a damaged one.
     pub fn left_behind(&self, frames: u32) -> Option<usize> {
-        let used = |seen: &Seen| seen.near && seen.frames >= frames;
+        let used = |activity: &CardActivity| activity.near && activity.frames >= frames;
         self.cards.iter().position(used).filter(|_| self.is_alone())
     }
 
@@ -306,7 +306,8 @@ impl Held {
         };
         match all {
             true => self.left_behind(1).or_else(|| {
-                let card = self.cards.iter().position(|seen| seen.misplaced && seen.flipped);
+                let card =
+                    self.cards.iter().position(|activity| activity.misplaced && activity.flipped);
                 card.filter(|card| self.is_misplaced(*card) && self.is_first(is_report))
             }),
             false => self.left_behind(LONG_USED),
@@ -315,26 +316,26 @@ impl Held {
 
     /// Whether this is a frame alone that could be a card's, damaged.
     pub fn is_suspect(&self, card: usize) -> bool {
-        self.is_alone() && self.cards.get(card).is_some_and(|seen| seen.near)
+        self.is_alone() && self.cards.get(card).is_some_and(|activity| activity.near)
     }
 
     /// Whether this is a frame alone that only lacks the right counter to be a card's.
     pub fn is_misplaced(&self, card: usize) -> bool {
-        self.is_alone() && self.cards.get(card).is_some_and(|seen| seen.misplaced)
+        self.is_alone() && self.cards.get(card).is_some_and(|activity| activity.misplaced)
     }
 
     /// Takes note of a frame of a card. Whether that may settle something.
     pub fn card_goes_on(&mut self, card: usize) -> bool {
         let alone = self.is_alone();
         // Cards that appeared since are not what these frames go on from.
-        let seen = self.cards.get_mut(card);
-        seen.is_some_and(|seen| seen.note(alone)) || self.fits_several
+        let activity = self.cards.get_mut(card);
+        activity.is_some_and(|activity| activity.note(alone)) || self.fits_several
     }
 
     /// Whether all cards go on beside the frames, so that they are another one's. A frame alone is no
     /// card: anybody can send one.
     pub fn is_card(&self) -> bool {
-        !self.is_alone() && self.cards.iter().all(Seen::goes_on)
+        !self.is_alone() && self.cards.iter().all(CardActivity::is_active)
     }
 
     /// Of several cards that the frames could be of, the one that is: they follow its newest frame, or
@@ -346,13 +347,14 @@ impl Held {
         let first = self.frames.first()?;
         let frame = Frame::parse(&first.bytes)?;
         let next = |trace: &Trace| matches!(trace.fit(&frame, &first.bytes), Some(Fit::Next(_)));
-        let mut left = self.cards.iter().enumerate().filter(|(_, seen)| !seen.goes_on());
-        let left = left.next().filter(|(_, seen)| seen.could_reach && left.next().is_none());
+        let mut left = self.cards.iter().enumerate().filter(|(_, activity)| !activity.is_active());
+        let left =
+            left.next().filter(|(_, activity)| activity.could_reach && left.next().is_none());
         cards.iter().position(next).or(left.map(|(card, _)| card))
     }
 
     /// Whether all these frames came before those.
-    pub fn is_before(&self, other: &Held) -> bool {
+    pub fn is_before(&self, other: &PendingRun) -> bool {
         let (last, first) = (self.frames.last(), other.frames.first());
         last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
     }
@@ -360,14 +362,14 @@ impl Held {
     /// The card that the frames seem to go on from: a silent one that could have lost frames, or the
     /// one whose counter a frame alone has, or a silent one, best that with the last frame.
     pub fn parent(&self, last: usize) -> Option<usize> {
-        let seen = |at: &usize| self.cards.get(*at).copied().unwrap_or_default();
-        let silent = |at: &usize| self.cards.get(*at).is_some_and(|seen| !seen.goes_on());
+        let activity = |at: &usize| self.cards.get(*at).copied().unwrap_or_default();
+        let silent = |at: &usize| self.cards.get(*at).is_some_and(|activity| !activity.is_active());
         let all = || 0..self.cards.len();
         let alone = self.is_alone();
         all()
-            .filter(|at| silent(at) && seen(at).could_reach)
-            .min_by_key(|at| (!seen(at).soon, seen(at).frames))
-            .or(all().find(|at| alone && seen(at).near))
+            .filter(|at| silent(at) && activity(at).could_reach)
+            .min_by_key(|at| (!activity(at).soon, activity(at).frames))
+            .or(all().find(|at| alone && activity(at).near))
             .or(Some(last).filter(silent))
             .or(all().find(silent))
     }

@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use hmtt_format::{Cycles, Event};
 
-use super::{MergeError, Strand, TimeBase};
+use super::{CardSession, MergeError, TimeBase};
 use crate::capture_reader::CaptureReader;
 use crate::decode::clock::clock_of_mut;
 use crate::decode::{CardSink, Item};
 use crate::pcapng::Reading;
 
 /// The items of one card, on the common time base.
-pub(super) struct Feed<'a> {
+pub(super) struct CardItems<'a> {
     path: PathBuf,
     source: usize,
     card: usize,
     reader: CaptureReader,
     ended: bool,
-    /// Of each of the card's strands the restarts before it, its number and its time base.
-    strands: Vec<(usize, usize, &'a TimeBase)>,
+    /// Of each of the card's sessions the restarts before it, its number and its time base.
+    sessions: Vec<(usize, usize, &'a TimeBase)>,
     /// Restarts so far.
-    session: usize,
+    restarts_before: usize,
     waiting: VecDeque<Item>,
     /// Time of the last item with one.
     time: f64,
@@ -38,36 +38,36 @@ impl CardSink for OfCard<'_> {
     }
 }
 
-impl<'a> Feed<'a> {
-    /// Opens the capture of a strand.
-    pub fn open(strand: &Strand) -> Result<Self, MergeError> {
-        let failed = |source| MergeError::Read { path: strand.file.to_path_buf(), source };
-        Ok(Feed {
-            path: strand.file.to_path_buf(),
-            source: strand.source,
-            card: strand.card,
-            reader: CaptureReader::open_as(&strand.file, Reading::Shared).map_err(failed)?,
+impl<'a> CardItems<'a> {
+    /// Opens the capture of a session.
+    pub fn open(session: &CardSession) -> Result<Self, MergeError> {
+        let failed = |source| MergeError::Read { path: session.file.to_path_buf(), source };
+        Ok(CardItems {
+            path: session.file.to_path_buf(),
+            source: session.source,
+            card: session.card,
+            reader: CaptureReader::open_as(&session.file, Reading::Shared).map_err(failed)?,
             ended: false,
-            strands: Vec::new(),
-            session: 0,
+            sessions: Vec::new(),
+            restarts_before: 0,
             waiting: VecDeque::new(),
             time: f64::MIN,
         })
     }
 
-    /// Whether the strand is of this card.
-    pub fn is_of(&self, strand: &Strand) -> bool {
-        self.source == strand.source
+    /// Whether the session is of this card.
+    pub fn is_of(&self, session: &CardSession) -> bool {
+        self.source == session.source
     }
 
-    /// Adds a strand of the card.
-    pub fn add(&mut self, strand: &Strand, number: usize, base: &'a TimeBase) {
-        self.strands.push((strand.session, number, base));
+    /// Adds a session of the card.
+    pub fn add(&mut self, session: &CardSession, number: usize, base: &'a TimeBase) {
+        self.sessions.push((session.restarts_before, number, base));
     }
 
     /// Reads until there is an item, or nothing follows.
     pub fn fill(&mut self) -> Result<(), MergeError> {
-        let Feed { reader, waiting, path, card, ended, .. } = self;
+        let CardItems { reader, waiting, path, card, ended, .. } = self;
         while waiting.is_empty() && !*ended {
             let mut of_card = OfCard(*card, waiting);
             match reader.next_packet() {
@@ -91,23 +91,26 @@ impl<'a> Feed<'a> {
     }
 
     fn base(&self) -> Option<(usize, &'a TimeBase)> {
-        // Ascending by session.
-        let at = self.strands.binary_search_by_key(&self.session, |(session, ..)| *session).ok()?;
-        let (_, number, base) = self.strands[at];
+        // Ascending by restarts.
+        let at = self
+            .sessions
+            .binary_search_by_key(&self.restarts_before, |(restarts_before, ..)| *restarts_before)
+            .ok()?;
+        let (_, number, base) = self.sessions[at];
         Some((number, base))
     }
 
-    /// The next item, with the number of its strand.
+    /// The next item, with the number of its session.
     pub fn next(&mut self) -> Option<(usize, Item)> {
         self.time = self.time()?;
         let item = self.waiting.pop_front()?;
         if item == Item::Restart {
-            self.session += 1;
+            self.restarts_before += 1;
         }
-        // A session in which nothing has a time is no strand: what little it says is of the first one.
-        let first = || self.strands.first().map(|(_, number, base)| (*number, *base));
-        let (strand, base) = self.base().or_else(first)?;
-        Some((strand, on_base(item, base)))
+        // A session in which nothing has a time is no session: what little it says is of the first one.
+        let first = || self.sessions.first().map(|(_, number, base)| (*number, *base));
+        let (session, base) = self.base().or_else(first)?;
+        Some((session, on_base(item, base)))
     }
 }
 

@@ -69,11 +69,11 @@ prop_compose! {
         unit_log2 in units(),
         accesses in near(sync.accesses, ACCESSES_MASK, 4000),
         lost in near(sync.lost.into(), LOST_MASK.into(), 2),
-        held in 0usize..20,
+        count in 0usize..20,
         readable in prop::bool::weighted(0.9),
     ) -> Made {
         let sync = Sync { clock, unit_log2, segment: 0, accesses, lost: lost as u32 };
-        Made { counter, kind, sync, accesses: held, readable }
+        Made { counter, kind, sync, accesses: count, readable }
     }
 }
 
@@ -109,7 +109,7 @@ proptest! {
     ) {
         let (one, other) = (one.bytes(), other.bytes());
         let (first, second) = (Frame::parse(&one).unwrap(), Frame::parse(&other).unwrap());
-        let waiting = Waiting::new(Origin::default(), &Arrival::new(&first, &one), 1);
+        let waiting = PendingFrame::new(Origin::default(), &Arrival::new(&first, &one), 1);
         if !waiting.may_be_near(&Arrival::new(&second, &other)) {
             let mut trace = Trace::default();
             trace.push_to(Origin::default(), &one, &mut Counted(|_| {}));
@@ -123,7 +123,7 @@ fn following(before: &Made) -> impl Strategy<Value = Made> + use<> {
     let counter = before.counter.wrapping_add(1) & COUNTER_MASK;
     let bytes = before.bytes();
     let frame = Frame::parse(&bytes).unwrap();
-    let end = Kept::of_frame(&frame).counts().map(|(_, end)| end);
+    let end = FrameSummary::new(&frame).counts().map(|(_, end)| end);
     let (accesses, lost, clock) = end.map_or((0, 0, 0), |end| (end.accesses, end.lost, end.clock));
     let sync = Sync { clock, unit_log2: 6, segment: 0, accesses, lost };
     let exact = (kinds(), 0usize..20).prop_map(move |(kind, accesses)| Made {
@@ -148,19 +148,19 @@ fn strings() -> impl Strategy<Value = Vec<Made>> {
 }
 
 /// A string of those of some frames that fit, and their trace.
-fn held(frames: &[Vec<u8>]) -> (Held, Trace) {
-    let (mut held, mut trace) = (Held::default(), Trace::default());
+fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, Trace) {
+    let (mut run, mut trace) = (PendingRun::default(), Trace::default());
     for (bytes, serial) in frames.iter().zip(1..) {
         let frame = Frame::parse(bytes).unwrap();
         let arrival = Arrival::new(&frame, bytes);
         match serial {
-            1 => held.begin(&[], Origin::default(), &arrival, serial),
+            1 => run.begin(&[], Origin::default(), &arrival, serial),
             _ if trace.fit(&frame, bytes).is_none() => continue,
-            _ => held.push(Origin::default(), &arrival, serial),
+            _ => run.push(Origin::default(), &arrival, serial),
         }
         trace.push_to(Origin::default(), bytes, &mut Counted(|_| {}));
     }
-    (held, trace)
+    (run, trace)
 }
 
 proptest! {
@@ -172,8 +172,8 @@ proptest! {
         let next = Frame::parse(&frames[frames.len() - 1]).unwrap();
         for from in 0..frames.len() - 1 {
             let bytes = &frames[frames.len() - 1];
-            let (held, trace) = held(&frames[from..frames.len() - 1]);
-            let found = held.fit(&Arrival::new(&next, bytes));
+            let (run, trace) = pending_run(&frames[from..frames.len() - 1]);
+            let found = run.fit(&Arrival::new(&next, bytes));
             prop_assert_eq!(said(&trace, found), said(&trace, trace.fit(&next, bytes)));
         }
     }
@@ -186,7 +186,7 @@ proptest! {
         })
     ) {
         let (one, other) = (one.bytes(), other.bytes());
-        let ((first, trace), (second, _)) = (held(&[one]), held(std::slice::from_ref(&other)));
+        let ((first, trace), (second, _)) = (pending_run(&[one]), pending_run(std::slice::from_ref(&other)));
         let frame = Frame::parse(&other).unwrap();
         let missing = frame.counter.wrapping_sub(first.counter()) & COUNTER_MASK;
         let soon = (1..=FARTHEST_GAP).contains(&missing) && trace.could_reach(&frame, &other);
@@ -207,14 +207,14 @@ fn a_string_in_order_makes_no_trace() {
     for _ in 0..60 {
         let Made { counter, sync, accesses, .. } = made[made.len() - 1].clone();
         let bytes = made[made.len() - 1].bytes();
-        let end = Kept::of_frame(&Frame::parse(&bytes).unwrap()).counts().unwrap().1;
+        let end = FrameSummary::new(&Frame::parse(&bytes).unwrap()).counts().unwrap().1;
         let sync = Sync { clock: end.clock, accesses: end.accesses, ..sync };
         made.push(Made { counter: counter + 1, sync, accesses, ..made[0].clone() });
     }
     let frames: Vec<_> = made.iter().map(Made::bytes).collect();
-    let (held, _) = held(&frames);
-    assert_eq!(held.frames().len(), frames.len());
-    assert!(held.trace.get().is_none());
+    let (run, _) = pending_run(&frames);
+    assert_eq!(run.frames().len(), frames.len());
+    assert!(run.trace.get().is_none());
 }
 
 /// Frames that are one word longer than another are no copies of it.
