@@ -1,7 +1,7 @@
-//! A capture file to its packets, each with the decoders that it goes through.
+//! Reads a capture file packet by packet and decodes each packet on request.
 //!
-//! Joins `pcapng` with `decode`. A file that goes on from others begins with what the card reported
-//! before it ([`crate::decode::earlier_report`]).
+//! Connects `pcapng` with `decode`. A file that continues a series carries the card's last report from the files
+//! before it, in an interface comment ([`crate::decode::earlier_report`]).
 
 use std::fs::File;
 use std::io::Read;
@@ -10,15 +10,15 @@ use std::path::Path;
 use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
 use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
-/// Reads one capture.
+/// A reader of one capture.
 pub struct CaptureReader {
     reader: PcapngReader<Source>,
     links: Links,
-    /// Interfaces whose comments were looked at.
+    /// Number of interfaces whose comments have been searched for an earlier report.
     described: usize,
 }
 
-/// A packet that has been read and not decoded.
+/// A packet that has been read and is not decoded yet.
 pub struct UndecodedPacket<'a> {
     /// The packet.
     pub packet: Packet<'a>,
@@ -26,29 +26,38 @@ pub struct UndecodedPacket<'a> {
 }
 
 impl UndecodedPacket<'_> {
-    /// Decodes it; what it brings goes to `sink`.
+    /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that waited for it.
     pub fn decode(&mut self, sink: &mut impl CardSink) {
         self.links.push_to(origin(&self.packet), self.packet.bytes, sink);
     }
 
-    /// The link of each card so far.
+    /// The links of the cards found so far: one interface number for each card, by card number.
     pub fn cards(&self) -> &[u16] {
         self.links.cards()
     }
 }
 
 impl CaptureReader {
-    /// Opens a file.
+    /// Opens a file, to be read once.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         CaptureReader::open_as(path, Reading::Once)
     }
 
-    /// Opens a file that is read in a certain way.
+    /// Opens a file, to be read as `reading` states.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::open_as(path, reading)?))
     }
 
-    /// Reads what is open already, such as a pipe.
+    /// Reads a file that is open already, such as a pipe.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, is a terminal, or is no pcapng file.
     pub fn stream(file: File) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
@@ -56,7 +65,7 @@ impl CaptureReader {
     /// Reads from any reader.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
     pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::from_reader(reader)?))
     }
@@ -66,6 +75,9 @@ impl CaptureReader {
     }
 
     /// The next packet; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, or its next block is damaged.
     pub fn next_packet(&mut self) -> Result<Option<UndecodedPacket<'_>>, ReadError> {
         let CaptureReader { reader, links, described } = self;
         let Some(packet) = reader.next_packet()? else { return Ok(None) };
@@ -76,28 +88,28 @@ impl CaptureReader {
         Ok(Some(UndecodedPacket { packet, links }))
     }
 
-    /// Decodes what still waits and closes all traces.
+    /// Decodes the frames that still wait and closes all traces. Returns the counts of each card.
     pub fn finish(&mut self, sink: &mut impl CardSink) -> LinkCounts {
         std::mem::take(&mut self.links).finish_to(sink)
     }
 
-    /// The link of a card, which is the number of its interface; none before the card's first frame.
+    /// The link of a card, as the number of its interface; `None` before the card's first frame.
     pub fn link_of(&self, card: usize) -> Option<u16> {
         self.links.cards().get(card).copied()
     }
 
-    /// What the file says of its interfaces, as far as it was read.
+    /// The interfaces that the blocks read so far describe.
     pub fn interfaces(&self) -> &[Interface] {
         self.reader.interfaces()
     }
 
-    /// The byte offset at which a last, incomplete block begins.
+    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         self.reader.truncated_at()
     }
 }
 
-/// Lets the card on an interface go on from the report that the file has of it.
+/// Gives the link of an interface the earlier report that the interface's comments carry, if any.
 fn apply_earlier_report(links: &mut Links, number: usize, interface: &Interface) {
     let report = earlier_report::from_comments(&interface.comments);
     if let (Some(report), Ok(link)) = (report, number.try_into()) {

@@ -1,9 +1,14 @@
-//! Captured frames to the items of a trace: accesses and other events in time order, gaps explicit.
+//! Decodes captured frames into the items of a trace: accesses and other events in time order, with explicit gaps.
 //!
-//! [`frame`] reads one frame's headers, [`sequence`] puts frames back in counter order and names the
-//! missing ones, `doubt` leaves out those whose counts contradict the others, [`Trace`] reads the records of one card and states what each gap cost, as items, as
-//! [`columns`] or counted only; [`wire`] tells the cards on one wire apart, [`Links`] has all wires of a
-//! capture. No sockets, no files.
+//! ```text
+//! frame -> frame     parses the headers of one frame
+//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture)
+//!       -> sequence  restores the order of one card's frames and finds the missing ones
+//!       -> quarantine  drops frames whose counts contradict the frames around them
+//!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
+//! ```
+//!
+//! [`Trace`] joins the last three for one card. The module uses no sockets and no files.
 
 pub(crate) mod clock;
 pub mod columns;
@@ -32,9 +37,9 @@ pub use links::{CardCounts, LinkCounts, Links};
 pub use trace::Trace;
 pub use wire::{CardSink, Wire};
 
-/// Decodes frames, in the order they were captured, to all items of their trace.
+/// Decodes the frames of one card, in the order of capture, and returns all items of their trace with their counts.
 ///
-/// Keeps everything in memory: for tests and short captures. [`Trace`] streams.
+/// Keeps all items in memory: for tests and short captures. [`Trace`] passes items on as frames arrive.
 pub fn decode_frames<I>(frames: I) -> (Vec<Item>, Counts)
 where
     I: IntoIterator,

@@ -1,4 +1,5 @@
-//! Reads what HMTT cards send: captures to traces, with every loss counted, and traces to tables and reports.
+//! Reads captures of HMTT cards: decodes them into traces, with every loss counted, and writes traces as tables
+//! and reports.
 //!
 //! ```text
 //! frames -> pcapng file -> capture_reader -> decode -> report
@@ -9,15 +10,15 @@
 //! | Feature | What it adds |
 //! |---|---|
 //! | `tables` | the module `table`: Parquet, CSV, JSON lines, HMTT's 6-byte records |
-//! | `tags` | the module `tags`: logs of `hmtt tag`, and whose the accesses of a trace are |
-//! | `reports` | all of [`report`] beside its summaries of counts; it needs `tags` |
+//! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
+//! | `reports` | all of [`report`] except its summaries of counts; it needs `tags` |
 //!
 //! All are on by default.
 //!
-//! Invariants: nothing here knows a socket or needs a privilege. Whatever a file or the wire holds, nothing
-//! panics, and what was lost is data, not an error.
+//! Invariants: no function opens a socket or needs a privilege. No input, from a file or from the wire, causes a
+//! panic. A loss is data (a gap), not an error.
 
-// Some of what is always there is for optional modules alone.
+// Some items that are always compiled are used by optional modules only.
 #![cfg_attr(not(all(feature = "tables", feature = "tags")), allow(dead_code, unused_imports))]
 
 pub mod capture_reader;

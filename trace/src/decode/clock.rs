@@ -1,25 +1,25 @@
-//! Clocks as frames carry them, modulo 2^48, to clocks that never wrap (a DDR4-2400 bus wraps after
-//! 2.7 days).
+//! Extends the 48-bit clocks of frames to 64-bit clocks that do not wrap. (48 bits wrap after 2.7 days on a
+//! DDR4-2400 bus.)
 //!
-//! Invariant: a clock within half the range of the last frame's, before or after, is put right. Frames
-//! state what they like, so extended clocks are bounded by [`FARTHEST`]: sums with what a frame adds to its
-//! clock do not overflow.
+//! Invariant: a clock is extended correctly if it is less than half the 48-bit range before or after the clock of the
+//! last frame. A forged frame can state any clock. Extended clocks are therefore bounded by [`FARTHEST`], so that
+//! adding a frame's clock differences does not overflow.
 
 use hmtt_format::record::CLOCK_MASK;
 use hmtt_format::{Cycles, Event};
 
-/// Extended clocks begin anew beyond this one: no card counts that far (121 years at 2.4 GHz), but forged
-/// frames can add half the range each.
+/// Bound of extended clocks, in clocks: beyond it, extension starts again from the 48-bit clock. No card counts that
+/// far (121 years at 2.4 GHz), but each forged frame can add half the 48-bit range.
 const FARTHEST: u64 = 1 << 63;
 
-/// Extends the clocks of one session.
+/// Extends the clocks of one session. Holds the extended clock of the last frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongClock {
     frame: Option<u64>,
 }
 
 impl LongClock {
-    /// Takes note of the clock of a frame's sync, and extends it.
+    /// Extends the clock of a frame's sync and records it as the reference for the clocks that follow.
     pub fn enter_frame(&mut self, clock: u64) -> Cycles {
         let clock = Cycles(clock);
         let extended = Some(self.extend(clock)).filter(|it| it.0 < FARTHEST).unwrap_or(clock);
@@ -27,7 +27,7 @@ impl LongClock {
         extended
     }
 
-    /// The clock nearest to that of the frame with the low bits of `clock`.
+    /// The extended clock that has the low 48 bits of `clock` and is nearest to the clock of the last frame.
     pub fn extend(&self, clock: Cycles) -> Cycles {
         let Some(frame) = self.frame else { return clock };
         let ahead = clock.0.wrapping_sub(frame) & CLOCK_MASK;
@@ -38,7 +38,7 @@ impl LongClock {
         }
     }
 
-    /// The event at its extended clock.
+    /// The event, with its clock extended.
     pub fn extend_event(&self, mut event: Event) -> Event {
         if let Some(clock) = clock_of_mut(&mut event) {
             *clock = self.extend(*clock);
@@ -47,12 +47,12 @@ impl LongClock {
     }
 }
 
-/// When an event happened; counts of the analysis have the clock of their interval.
+/// The clock of an event; `None` for counts of the analysis, which have the clock of their interval.
 pub(super) fn clock_of(mut event: Event) -> Option<Cycles> {
     clock_of_mut(&mut event).copied()
 }
 
-/// As [`clock_of`], to be changed.
+/// The clock of an event as [`clock_of`] returns it, by mutable reference.
 pub(crate) fn clock_of_mut(event: &mut Event) -> Option<&mut Cycles> {
     match event {
         Event::Access(access) => Some(&mut access.clock),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_go_on_beyond_their_wrap() {
+    fn clocks_continue_beyond_their_wrap() {
         let mut clock = LongClock::default();
         assert_eq!(clock.extend(Cycles(7)), Cycles(7));
         assert_eq!(clock.enter_frame(CLOCK_MASK - 5), Cycles(CLOCK_MASK - 5));
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(clock.enter_frame(CLOCK_MASK / 2), Cycles(CLOCK_MASK + 1 + CLOCK_MASK / 2));
     }
 
-    /// Each frame claims almost half the range more than the one before, as forged ones may.
+    /// Each frame states a clock almost half the range later than the frame before, as forged frames may.
     #[test]
     fn clocks_that_jump_ahead_without_end_do_not_overflow() {
         const JUMP: u64 = CLOCK_MASK / 2;

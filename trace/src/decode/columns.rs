@@ -1,8 +1,8 @@
-//! Data frames to columns of accesses: clocks, addresses and directions, each in a vector of its own.
+//! Decodes data frames into columns of accesses: one vector each for clocks, addresses and directions.
 //!
-//! Frames of nothing but halves take a path without a branch for each record, several times faster
-//! than one item for each access. Invariant: all columns have the same length, and row for row they
-//! are the accesses that the frame's block holds.
+//! A frame that holds only 32-bit records (halves) is decoded without a branch for each record, several times faster
+//! than into one item for each access. Invariant: all columns have the same length, and row N is the N-th access of the
+//! frame's block. Frames with other records are refused and are decoded one event at a time.
 
 use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, Sync, WORD_BYTES};
 use hmtt_format::record::{
@@ -11,30 +11,30 @@ use hmtt_format::record::{
 };
 use hmtt_format::{Access, Cycles, Direction, PhysAddr, Tally};
 
-/// Accesses as columns.
+/// Accesses as columns: three vectors of the same length, one row for each access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Clocks, extended beyond their wrap.
+    /// Clocks in DDR clock cycles since the session began, extended to 64 bits.
     pub clocks: Vec<u64>,
-    /// Addresses of the first byte of the line or burst.
+    /// Physical byte addresses: the first byte of each line or burst.
     pub addresses: Vec<u64>,
-    /// Whether it was a WRITE.
+    /// `true` for a WRITE, `false` for a READ.
     pub writes: Vec<bool>,
 }
 
-/// Accesses as columns of one length; the shortest counts.
+/// Borrowed columns of accesses. If their lengths differ, the shortest determines the number of accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accesses<'a> {
-    /// When.
+    /// Clocks in DDR clock cycles since the session began.
     pub clocks: &'a [u64],
-    /// First byte of each.
+    /// Physical byte addresses: the first byte of each line or burst.
     pub addresses: &'a [u64],
-    /// Which of them are writes.
+    /// `true` for a WRITE, `false` for a READ.
     pub writes: &'a [bool],
 }
 
 impl Accesses<'_> {
-    /// The accesses after the first `count`.
+    /// The accesses without the first `count`.
     pub fn after(self, count: usize) -> Self {
         Accesses {
             clocks: self.clocks.get(count..).unwrap_or_default(),
@@ -43,7 +43,7 @@ impl Accesses<'_> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no accesses.
     pub fn is_empty(&self) -> bool {
         self.clocks.is_empty() || self.addresses.is_empty() || self.writes.is_empty()
     }
@@ -61,10 +61,10 @@ impl Accesses<'_> {
 }
 
 const HALF_BYTES: usize = size_of::<u32>();
-/// Halves that are looked through for skips at once.
+/// Halves that are searched for skips at once.
 const CHUNK_HALVES: usize = 32;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
-/// Room for the halves of a frame; a power of two, so that a masked index needs no check.
+/// Most halves of a frame, rounded up to a power of two so that a masked index needs no bounds check.
 const CAPACITY: usize = (MAX_WORDS as usize * 2).next_power_of_two();
 
 impl Columns {
@@ -73,12 +73,12 @@ impl Columns {
         self.clocks.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no accesses.
     pub fn is_empty(&self) -> bool {
         self.clocks.is_empty()
     }
 
-    /// Takes all accesses out; the vectors keep their memory.
+    /// Removes all accesses; the vectors keep their capacity.
     pub fn clear(&mut self) {
         self.clocks.clear();
         self.addresses.clear();
@@ -92,7 +92,7 @@ impl Columns {
         self.writes.push(access.direction == Direction::Write);
     }
 
-    /// The access of a row.
+    /// The access of a row, from 0; `None` beyond the last row.
     pub fn get(&self, row: usize) -> Option<Access> {
         Some(Access {
             clock: Cycles(*self.clocks.get(row)?),
@@ -101,8 +101,9 @@ impl Columns {
         })
     }
 
-    /// Appends the accesses of a data frame's `words`, sync first, whose sync has the extended clock
-    /// `clock`. `None`, and nothing is appended, if the frame holds anything but halves.
+    /// Appends the accesses of a data frame. `words`: the frame's big-endian 64-bit words, beginning with the sync;
+    /// `clock`: the extended clock of the sync. Returns `None` and appends nothing if the frame holds any record that is
+    /// not a half.
     pub fn append(&mut self, words: &[u8], clock: Cycles) -> Option<Tally> {
         let tally = Tally::of_halves(words)?;
         let count = tally.accesses as usize;
@@ -119,7 +120,7 @@ impl Columns {
     }
 }
 
-/// The rows of one frame, and where its halves have led.
+/// The decoded rows of one frame, and the decoder's state (clock, segment) after them.
 struct Rows {
     clocks: [u64; CAPACITY],
     addresses: [u64; CAPACITY],
@@ -161,11 +162,11 @@ impl Rows {
         self.row += 1;
     }
 
-    /// Takes no branch: which halves are skips cannot be foretold. Each is written as if it were an
-    /// access, and the next one overwrites it if it was none.
+    /// Decodes a half that may be an access, a skip or a segment, without a branch, because the processor cannot predict
+    /// which halves are skips. Each half is written as if it were an access; the next half overwrites it if it was not.
     #[inline]
     fn any(&mut self, half: u32) {
-        // What a half that is an access, a skip or a segment adds to the clock.
+        // The mask of what a half adds to the clock, by escape bit and segment flag: accesses twice, skip, segment.
         const CLOCKS: [u32; 4] = [0, 0, MAX_SKIP, MAX_SEGMENT_SKIP];
         const SEGMENT: u32 = (1 << SEGMENT_BITS) - 1;
         let delta = half >> DELTA_AT & ESCAPE;

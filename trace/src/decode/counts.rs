@@ -1,4 +1,6 @@
-//! What a decoder counted: everything that came, and everything that did not.
+//! Counts what a decoder received and what is missing from it.
+//!
+//! Invariant: all additions saturate, so forged counts cannot overflow.
 
 use std::collections::BTreeMap;
 
@@ -10,83 +12,83 @@ use serde::Serialize;
 use super::gap::Gap;
 use super::sequence::Order;
 
-/// Gaps kept one by one; further ones are only counted.
+/// Most gaps that are kept one by one; further gaps are only counted.
 pub const MAX_PLACED_GAPS: usize = 10_000;
 
-/// Mismatches of bursts kept one by one; further ones are only counted.
+/// Most burst mismatches that are kept one by one; further mismatches are only counted.
 const MAX_MISMATCHES: usize = 20;
 
-/// A capture, from a start to a stop, whose records do not stand for the bursts that the card counted.
+/// A capture on the card, from a start to a stop, whose records do not account for the bursts that the card counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BurstMismatch {
-    /// Bursts the card counted.
+    /// Bursts that the card counted.
     pub card: u64,
-    /// Fewest that its records stand for.
+    /// Fewest bursts that the card's records account for.
     pub least: u64,
-    /// Most that its records, and those it lost, stand for.
+    /// Most bursts that the card's records and its lost records account for.
     pub most: u64,
-    /// Those of its slices and tags, where slices were on all the time and nothing was lost.
+    /// Bursts of the card's slices and tags; `None` unless slices were on all the time and nothing was lost.
     pub in_slices: Option<u64>,
 }
 
-/// Counts of a trace.
+/// The counts of one trace, or of several traces together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Frames of a card, copies and unreadable ones included.
+    /// Frames of a card, copies and unreadable frames included.
     pub frames: u64,
-    /// Bytes of those frames, without FCS.
+    /// Bytes of those frames, from the destination address on, without FCS.
     pub bytes: u64,
-    /// Words in frames that were decoded, syncs and reports included.
+    /// 64-bit words in frames that were decoded, syncs and reports included.
     pub words: u64,
-    /// Records decoded.
+    /// Records that were decoded.
     pub records: u64,
-    /// Accesses those records stand for.
+    /// Accesses that those records stand for.
     pub accesses: u64,
-    /// Those of them that are READs.
+    /// Accesses that are READs.
     pub reads: u64,
-    /// Those of them that are WRITEs.
+    /// Accesses that are WRITEs.
     pub writes: u64,
-    /// Bytes of the lines and bursts that were accessed; a page run, a slice and a tag count bursts,
-    /// whose length is known once the card has reported.
+    /// Bytes of the lines and bursts that were accessed. Page runs, slices and tags count bursts, whose length in bytes is
+    /// known once the card has reported; bursts before that add nothing.
     pub access_bytes: u64,
     /// Protocol faults among the records, by name.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What happened to the order of frames.
+    /// Frames that were missing, copied or out of order.
     #[serde(flatten)]
     pub order: Order,
     /// Frames that no card sent, strays included.
     pub foreign: u64,
-    /// Frames with a card's addresses that go on from no card: forged, or damaged beyond recognition.
+    /// Frames with a card's addresses that continue no card's frames: forged, or damaged beyond recognition.
     pub strays: u64,
-    /// Frames of a card that could not be read, or not to their end.
+    /// Frames of a card that could not be read, or could not be read to their end.
     pub malformed: u64,
-    /// Records the card says it lost.
+    /// Records that the card states it lost.
     pub card_lost_records: u64,
-    /// Accesses that are not in the trace, whatever the reason, as far as the card's counts tell.
+    /// Accesses that are missing from the trace for any reason, as far as the card's counts show.
     pub lost_accesses: u64,
-    /// The card's accesses before the first frame.
+    /// Accesses that the card counted before the first frame of the capture.
     pub accesses_before_start: u64,
     /// Heartbeat frames.
     pub heartbeats: u64,
-    /// Times the card's DDR clock was lost, by what heartbeats say.
+    /// Times the card's DDR clock was lost, as heartbeats state.
     pub ddr_clock_losses: u64,
     /// End frames.
     pub ends: u64,
-    /// The trace is followed by an end frame, so nothing is missing at its tail.
+    /// Whether an end frame follows the trace, so that nothing is missing at its tail.
     pub complete_tail: bool,
-    /// Captures, from a start to a stop, whose bursts on the card were compared with the records.
+    /// Captures on the card, from a start to a stop, whose counted bursts were compared with the records.
     pub captures_compared: u64,
-    /// Those of them in which the records do not stand for as many bursts.
+    /// Compared captures whose records do not account for the bursts that the card counted.
     pub captures_mismatched: u64,
-    /// The first of these.
+    /// The first of those captures, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub burst_mismatches: Vec<BurstMismatch>,
-    /// Clocks at which the first frame began and the last ended; the last may be of a later session.
+    /// Extended clocks at which the first frame began and the last frame ended. The last frame may be of a later session.
     #[serde(skip)]
     pub clocks: Option<(u64, u64)>,
-    /// Number of gaps.
+    /// Number of gaps, those beyond [`MAX_PLACED_GAPS`] included.
     pub gap_count: u64,
-    /// The gaps, at most [`MAX_PLACED_GAPS`].
+    /// The first gaps, in the order of the trace, at most [`MAX_PLACED_GAPS`].
     pub gaps: Vec<Gap>,
 }
 
@@ -115,7 +117,7 @@ impl Counts {
         self.gaps.extend(other.gaps.iter().take(room));
     }
 
-    /// Goes on with what the same card counted later. Each gap is moved, not copied.
+    /// Appends what the same card counted later. Gaps are moved, not copied.
     pub(super) fn append(&mut self, mut later: Counts) {
         self.combine(&later, u64::saturating_add);
         for (name, count) in &later.faults {
@@ -134,8 +136,9 @@ impl Counts {
         }
     }
 
-    /// What was before these counts has turned out to be another card's: so is the restart or the gap
-    /// with which they begin. `opening`: what the first frame says of what was before it.
+    /// Removes the restart or the gap with which these counts begin, because the frames before it were another card's.
+    /// `restarted`: whether the counts begin with a restart; `opening`: the sync of the first frame, which states the counts
+    /// before it.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         self.clocks = self.clocks.map(|(_, last)| (opening.clock, last));
         if restarted {
@@ -175,8 +178,8 @@ impl Counts {
         self.order.combine(&other.order, with);
     }
 
-    /// The first gap becomes what came before the start, because its other side was another card's.
-    /// `before`: accesses before the start. What the gap said of missing frames comes back.
+    /// Turns the first gap into one at the start of the trace, because the frames before the gap were another card's.
+    /// `before`: accesses before the start. Returns the missing frames that the gap stated.
     fn start_at_first_gap(&mut self, before: u64) -> u64 {
         let Some(gap) = self.gaps.first_mut() else { return 0 };
         let was = *gap;
@@ -197,7 +200,7 @@ impl Counts {
         was.frames
     }
 
-    /// Notes what a frame held. `burst_bytes`: what a burst moves; 0 if not known.
+    /// Adds the records of a frame. `burst_bytes`: bytes that a burst moves, 0 if not known.
     pub(super) fn records(&mut self, tally: &Tally, burst_bytes: u64) {
         let add = |count: &mut u64, more| *count = count.saturating_add(more);
         add(&mut self.records, tally.records);
@@ -209,7 +212,7 @@ impl Counts {
         add(&mut self.access_bytes, tally.bursts.saturating_mul(burst_bytes));
     }
 
-    /// Notes what a capture's bursts came to.
+    /// Adds the comparison of a capture's bursts with its records.
     pub(super) fn balance(&mut self, balance: Balance) {
         self.captures_compared = self.captures_compared.saturating_add(1);
         if !balance.holds() {
@@ -224,7 +227,7 @@ impl Counts {
         self.burst_mismatches.extend(more.iter().take(room));
     }
 
-    /// Notes a gap.
+    /// Adds a gap.
     pub(super) fn gap(&mut self, gap: Gap) {
         let add = |count: &mut u64, more| *count = count.saturating_add(more);
         add(&mut self.gap_count, 1);

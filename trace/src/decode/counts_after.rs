@@ -1,4 +1,8 @@
-//! A frame to where its counts lead, and to whether another frame can follow there.
+//! Computes a card's counts after a frame, and whether another frame can follow it.
+//!
+//! Every sync states how many accesses the card had counted and how many records it had lost. The counts after a frame
+//! are those of its sync plus its own accesses. All counts and clocks are modular; differences of more than half the
+//! range are taken for negative.
 
 use hmtt_format::Tally;
 use hmtt_format::block::UNIT_NONE;
@@ -11,21 +15,21 @@ use super::frame::{Body, Frame};
 
 /// Most accesses of a frame whose records are lines or bursts.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// How far a sync's clock may be behind what came before: slices and reports run ahead of records.
+/// Clocks that a sync may be behind the clock of the frame before it: slices and reports run ahead of records.
 pub const CLOCK_SLACK: u64 = 1 << 32;
 
-/// Where a frame has led.
+/// The card's counts and clock after a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct CountsAfter {
     pub accesses: u64,
     pub lost: u32,
     pub clock: u64,
-    /// It could not be read to its end.
+    /// Whether the frame could not be read to its end, so that the counts are lower bounds.
     pub damaged: bool,
 }
 
 impl CountsAfter {
-    /// Where a frame leads by itself; none if it cannot be read or has no sync.
+    /// The counts after a frame, from the frame alone; `None` if it cannot be read or has no sync.
     pub fn new(body: &Body<'_>) -> Option<Self> {
         let sync = body.sync()?;
         let (tally, damaged) = match body.kind {
@@ -39,13 +43,13 @@ impl CountsAfter {
         Some(CountsAfter { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
     }
 
-    /// Whether a sync states exactly the counts that were reached.
+    /// Whether a sync states exactly these counts.
     pub fn is_exactly(&self, sync: Sync) -> bool {
         !self.damaged && (self.accesses, self.lost) == (sync.accesses, sync.lost)
     }
 
-    /// Accesses and records lost up to a sync, if `missing` frames between them, and what could not be
-    /// read of this one, could have held what is not in the records lost.
+    /// Accesses and lost records from here up to a sync; `None` if they are more than `missing` frames, the unread part
+    /// of this frame and the lost records can account for.
     pub fn counts_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         let missing = missing + u64::from(self.damaged);
         let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
@@ -59,7 +63,7 @@ impl CountsAfter {
         possible.then_some((accesses, lost))
     }
 
-    /// Whether a frame that states `sync` and leads here counts no more than was reached.
+    /// Whether a frame with this sync, and with these counts after it, counts no more than `reached` accesses.
     pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
         let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
         behind
@@ -70,17 +74,18 @@ impl CountsAfter {
             }
     }
 
-    /// As [`End::counts_to`], if the clock, too, could have gone on to the sync's.
+    /// As [`CountsAfter::counts_to`], but also `None` if the sync's clock is too far behind this clock.
     pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
         self.counts_to(sync, missing).filter(|_| back > CLOCK_MASK / 2 || back <= CLOCK_SLACK)
     }
 }
 
-/// What a frame that waits says of its place: read once, since many frames may be compared with it.
+/// What a waiting frame states about its place in its session. It is parsed once, because many frames may be compared
+/// with it.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameSummary {
-    /// What it states, and where it leads.
+    /// The sync of the frame, and the counts after it.
     Counts(Sync, CountsAfter),
     Heartbeat,
     Unreadable,
@@ -103,20 +108,20 @@ impl FrameSummary {
     }
 }
 
-/// Whether two frames, of each what it states and where it leads, may be of one session and so close that their order
-/// matters: one of them could lead to the other, or count no more.
+/// Whether two frames may be of one session and close to each other: one could follow the other, or counts no more than
+/// it. Each frame is given as its sync and the counts after it.
 pub fn may_be_near(one: (Sync, CountsAfter), other: (Sync, CountsAfter)) -> bool {
     let ((stated, end), (sync, other_end)) = (one, other);
     let leads = |end: CountsAfter, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
     leads(end, sync) || leads(other_end, stated) || other_end.is_past(end.accesses, sync)
 }
 
-/// Whether records name lines or bursts, so that each stands for one access.
+/// Whether the records after a sync name lines or bursts, so that each record stands for one access.
 pub fn counts_each_access(sync: Sync) -> bool {
     sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
 }
 
-/// How far apart two clocks of frames are.
+/// The distance of two 48-bit clocks, in clocks, whichever is first.
 pub fn apart(one: u64, other: u64) -> u64 {
     let ahead = one.wrapping_sub(other) & CLOCK_MASK;
     ahead.min((CLOCK_MASK + 1) - ahead)

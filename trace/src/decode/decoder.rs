@@ -1,4 +1,7 @@
-//! Frames that are in order to the items of their session.
+//! Decodes the frames of one card, in counter order, into items, and states the gaps between them.
+//!
+//! Gets frames from the quarantine, which has dropped contradictory ones. Compares the counts that each sync states
+//! with those after the frame before; a difference becomes a [`Gap`].
 
 mod records;
 
@@ -18,28 +21,28 @@ use super::gap::Gap;
 use super::item::{DdrClock, Item, Malformation, Sink};
 use super::sequence::Step;
 
-/// Where the frames of a session have led to so far.
+/// Clock and counts after the last frame of a session that was decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reached {
     pub clock: Cycles,
     pub accesses: u64,
     pub lost: u32,
-    /// The frame that led here.
+    /// The last frame that was decoded.
     pub origin: Origin,
-    /// Accesses and clock that it stated.
+    /// Accesses and 48-bit clock that its sync stated.
     entered: (u64, u64),
 }
 
 impl Reached {
-    /// Whether a sync counts less than what came before it: the card was reset, though its frame
-    /// counter went on. Counts are modular, so "less" is "more than half the range ahead".
+    /// Whether a sync counts less than the frames before it: the card was reset although its frame counter continued.
+    /// Counts are modular, so "less" means "more than half the range ahead".
     fn is_after(self, sync: Sync) -> bool {
         sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK > ACCESSES_MASK / 2
             || sync.lost.wrapping_sub(self.lost) & LOST_MASK > LOST_MASK / 2
     }
 
-    /// Accesses that the last frame read cannot have had, if a sync counts less than it led to, but not
-    /// less than it stated itself. A card that starts anew states nothing.
+    /// Accesses that the last frame cannot have held: a sync counts less than the counts after that frame, but not less
+    /// than its own sync. `None` for the first sync after a card's restart, whose counts are 0.
     fn excess(self, sync: Sync) -> Option<u64> {
         let since = |count: u64| count.wrapping_sub(self.entered.0) & ACCESSES_MASK;
         let clocks = sync.clock.wrapping_sub(self.entered.1) & CLOCK_MASK;
@@ -57,7 +60,7 @@ impl From<Reached> for CountsAfter {
     }
 }
 
-/// First clock of the slice a frame of nothing but slices begins with: its sync's clock is older.
+/// First clock of the slice with which a frame of slices alone begins. The clock of such a frame's sync is older.
 fn first_slice(sync: Sync, body: &Body<'_>) -> Option<Cycles> {
     if sync.unit_log2 != UNIT_NONE {
         return None;
@@ -68,23 +71,23 @@ fn first_slice(sync: Sync, body: &Body<'_>) -> Option<Cycles> {
     }
 }
 
-/// Reads frames that are in order.
+/// A decoder of one card's frames.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
     pub counts: Counts,
     pub reached: Option<Reached>,
     clock: LongClock,
-    /// First clock of the last slice: slices do not move the clocks of frames.
+    /// First clock of the last slice, which may be later than the clocks of frames.
     last_slice: Cycles,
-    /// What is known of a gap whose other side has not been read yet.
+    /// A gap whose end is not known yet, because no readable frame has followed.
     pub pending: Gap,
     any_frame: bool,
     ended: bool,
-    /// The last heartbeat of the session, or what stands for it at its start.
+    /// The last heartbeat of the session; [`POWER_ON`] before the first.
     pub heartbeat: Heartbeat,
-    /// Bytes a burst moves, by the session's last report.
+    /// Bytes that a burst moves, by the session's last report; 0 before the first report.
     burst_bytes: u64,
-    /// Bursts that the session's records stand for, since its last start.
+    /// Bursts that the session's records account for, since the capture was last started on the card.
     account: Account,
 }
 
@@ -105,11 +108,11 @@ impl Default for Decoder {
     }
 }
 
-/// A card that was just switched on.
+/// The state of a card that was just switched on.
 const POWER_ON: Heartbeat = Heartbeat { running: true, losses: 0, transmit_clocks: 0 };
 
 impl Decoder {
-    /// Goes on from here with counts of its own.
+    /// A decoder that continues from here with empty counts.
     pub fn successor(&self) -> Self {
         Decoder { counts: Counts::default(), ..*self }
     }
@@ -141,7 +144,7 @@ impl Decoder {
         }
     }
 
-    /// Takes note of a frame in its place that was not read, or not to its end.
+    /// Records that a frame at its place could not be read, or not to its end.
     pub fn leave_out(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
         self.pending.damaged_frames += 1;
         self.note_malformed(origin, error, sink);
@@ -153,8 +156,8 @@ impl Decoder {
         sink.item(Item::Malformed { origin, error });
     }
 
-    /// Whether the last frame read may have been damaged so that a sync, which does not go on where it
-    /// led, is right nevertheless.
+    /// Whether the last frame may have been damaged, so that a sync can be right although it does not state the counts
+    /// after that frame.
     pub fn may_be_misled(&self, sync: Sync) -> bool {
         self.reached.is_some_and(|reached| {
             let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;
@@ -187,7 +190,7 @@ impl Decoder {
             }
             FrameKind::Info => {
                 let result = self.report(body, sync, false, sink);
-                // A report is sent at once; a record that still waits may carry an older clock.
+                // The card sends a report at once; a record in its queue may carry an older clock.
                 (last.unwrap_or(self.clock.extend(Cycles(sync.clock))), 0, result)
             }
             FrameKind::End => {
@@ -205,7 +208,7 @@ impl Decoder {
         result
     }
 
-    /// States what a heartbeat says of the DDR clock that was not known.
+    /// Reports a change of the DDR clock that a heartbeat states.
     fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut impl Sink) {
         self.counts.heartbeats += 1;
         let before = std::mem::replace(&mut self.heartbeat, heartbeat);
@@ -221,7 +224,7 @@ impl Decoder {
         }
     }
 
-    /// States what is missing between what was reached and a sync.
+    /// Reports a gap if a sync states more than the counts after the last frame.
     fn compare(&mut self, origin: Origin, sync: Sync, slice: Option<Cycles>, sink: &mut impl Sink) {
         if let Some(reached) = self.reached
             && let Some(excess) = reached.excess(sync)
@@ -238,7 +241,7 @@ impl Decoder {
         gap.accesses = Some(accesses);
         gap.records = sync.lost.wrapping_sub(lost) & LOST_MASK;
         let entered = self.clock.enter_frame(sync.clock);
-        // A report damaged beyond reading cost no access, and its frame is counted as malformed.
+        // An unreadable report holds no access, and its frame is counted as malformed already.
         if gap.frames != 0 || gap.records != 0 || accesses != 0 {
             gap.after = from.map(|reached| reached.clock);
             gap.before = Some(slice.map_or(entered, |slice| self.clock.extend(slice)));
@@ -283,7 +286,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes note of what the records to come are of.
+    /// Stores the burst length of a report, which the following records need.
     pub fn note_report(&mut self, report: &Report) {
         let burst_length = report.burst_length.unwrap_or(report.memory.burst_length);
         self.burst_bytes = u64::from(burst_length) << report.memory.bus_log2.min(32);

@@ -1,9 +1,10 @@
-//! How far frames may be out of order.
+//! Defines how far frames may arrive out of order, in counts of the frame counter.
 
-/// How many counts a frame may be behind the newest and still be put in order.
+/// Frames that a frame may be behind the newest and still be put in order.
 pub const WINDOW: u64 = 64;
-/// A frame this far behind is a restarted card, not a detour; up to here copies are recognised.
+/// Frames that a frame may be behind the next expected and still be taken for a late one or a copy. A frame further
+/// behind is from a restarted card.
 pub(super) const FARTHEST_DETOUR: u64 = 1024;
-/// A frame below this that is further behind than the window is a restarted card too: its first
-/// frames, perhaps after a few that were lost.
+/// Counters below this one are a session's first frames. Such a frame, if it is further behind than the window, is from
+/// a restarted card, whose first frames may have been lost.
 pub(super) const FIRST_FRAMES: u64 = 16;

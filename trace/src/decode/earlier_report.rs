@@ -1,7 +1,7 @@
-//! A card's last report before a file begins to the comment that carries it into the file, and back.
+//! Writes a card's last report as a pcapng interface comment, and reads it back.
 //!
-//! A capture in several files goes on in the middle of a session: without the report the records of a
-//! later file would not say which memory they are of, nor where the tag window is.
+//! In a capture of several files, a later file begins in the middle of a session. Without the card's last report,
+//! a reader of that file would not know the geometry of the memory or where the tag window is.
 
 use hmtt_format::frame::{FrameKind, MAX_FRAME_BYTES, PayloadHeader, SYNC_WORDS, Sync, encode};
 use hmtt_format::info::StaticWords;
@@ -9,16 +9,16 @@ use hmtt_format::{FORMAT_VERSION, Report};
 
 use super::frame::Frame;
 
-/// Opens the comment; the hexadecimal bytes of the report's frame follow.
+/// Prefix of the comment; the bytes of the report's frame follow in hexadecimal.
 const OPENING: &str = "hmtt report before this file: ";
 
-/// The comment that carries the report of a frame.
+/// The comment that carries the report of `frame`: the bytes of an info or end frame, without FCS.
 pub fn comment_from_frame(frame: &[u8]) -> String {
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{OPENING}{hex}")
 }
 
-/// The comment that carries a report, as an info frame of no particular place.
+/// The comment that carries `report`, as an info frame whose counter and counts are 0.
 pub fn comment_from_report(report: &Report) -> String {
     let sync = Sync { clock: 0, unit_log2: 0, segment: 0, accesses: 0, lost: 0 }.encode();
     let memory = StaticWords::new(&report.memory);
@@ -30,12 +30,12 @@ pub fn comment_from_report(report: &Report) -> String {
     comment_from_frame(&buffer[..length])
 }
 
-/// Whether a comment is meant to carry a report.
+/// Whether a comment begins like one that carries a report.
 pub fn is_comment(text: &str) -> bool {
     text.starts_with(OPENING)
 }
 
-/// The report that a comment carries; `None` for other comments, and for what is no report.
+/// The report that a comment carries; `None` for other comments, and for bytes that are no valid report.
 pub fn from_comment(text: &str) -> Option<Report> {
     let (pairs, rest) = text.strip_prefix(OPENING)?.trim_end().as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -47,7 +47,7 @@ pub fn from_comment(text: &str) -> Option<Report> {
     Report::decode(&words).ok().filter(|_| is_report)
 }
 
-/// The report that the last of some comments carries.
+/// The report that the last of these comments to carry one carries.
 pub fn from_comments(comments: &[String]) -> Option<Report> {
     comments.iter().rev().find_map(|comment| from_comment(comment))
 }

@@ -1,10 +1,11 @@
-//! A frame and a trace to how well the one goes on where the other has led: what tells the frames of
-//! two cards on one wire apart, since they carry no card's name.
+//! Rates how well a frame continues a card's trace.
 //!
-//! A frame that has the next counter and states exactly the accesses that were reached is near-certain
-//! to be the same card's: two cards that agree in both by chance agree again in no frame that follows.
-//! Everything else is judged by whether the counts could have become what the frame states. One frame
-//! among those that came may itself be damaged: what contradicts only that one fits.
+//! Frames carry no identifier of their card, so this rating separates the frames of two cards on one wire.
+//!
+//! A frame that has the next counter and states exactly the counts after the last frame is nearly certainly from the
+//! same card: two cards that agree in both by chance will not agree again in the frames that follow. Any other frame
+//! fits if the card could have reached the counts that it states. One earlier frame may itself be damaged, so a frame
+//! that contradicts only one earlier frame fits.
 
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
@@ -14,32 +15,32 @@ use super::frame::{Body, Frame};
 use super::sequence::{FIRST_FRAMES, Place, WINDOW};
 use super::trace::Trace;
 
-/// Most accesses and lost records by which a frame out of place is ahead of its card.
+/// Most accesses and lost records by which a frame with a wrong counter is ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
 const NEAR_LOST: u32 = 1 << 16;
 
-/// How well a frame fits a trace, the best first.
+/// How well a frame fits a trace; the best fit is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
-    /// It goes on exactly where another frame ended; clocks between the two.
+    /// The frame follows another frame exactly. Holds the clocks between the two.
     Next(u64),
-    /// A copy of a frame that came.
+    /// The frame is a copy of an earlier one.
     Copy,
-    /// Counts could have become what it states; counts and clocks between the two.
+    /// The card could have reached the counts that the frame states. Holds the frames and the clocks between the two.
     Near(u64, u64),
-    /// It comes after its place was given up.
+    /// The frame arrived after it was counted as missing.
     Late,
 }
 
 impl Fit {
-    /// Whether the card is alive: copies and late frames are of its past.
+    /// Whether the frame shows that the card still sends. Copies and late frames do not.
     pub fn continues(self) -> bool {
         matches!(self, Fit::Next(_) | Fit::Near(..))
     }
 }
 
-/// The last two frames that say where they have led, the latest first, each with how many of those
-/// after it were not read.
+/// The counts after the last two frames that have counts, the latest first, each with the number of unread frames
+/// after it.
 type Bases = [Option<(CountsAfter, u64)>; 2];
 
 fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
@@ -50,7 +51,7 @@ fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
 }
 
 impl Trace {
-    /// Whether a frame is the next one without any doubt; quick.
+    /// Whether a frame is certainly the next one. This check is cheap.
     pub(super) fn is_certain(&self, frame: &Frame<'_>) -> bool {
         let Some((kind, sync)) = frame.body.ok().and_then(|body| Some((body.kind, body.sync()?)))
         else {
@@ -65,7 +66,7 @@ impl Trace {
             })
     }
 
-    /// How well a frame fits; none if it contradicts what came, or is too far ahead to be sure.
+    /// How well a frame fits; `None` if it contradicts earlier frames or is too far ahead to decide.
     pub(super) fn fit(&self, frame: &Frame<'_>, bytes: &[u8]) -> Option<Fit> {
         if !self.sequencer.is_close(frame.counter) {
             return None;
@@ -86,8 +87,8 @@ impl Trace {
         }
     }
 
-    /// Whether a frame has the better claim to the place of one that waits with the same counter: what
-    /// waits there contradicts the frames around, or is one of those missing before.
+    /// Whether a frame fits better at its counter than the waiting frame that has the same counter, because the waiting
+    /// frame contradicts the frames around it or is one of those missing before it.
     pub(super) fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
         let Some((end, missing)) = self.bases(counter)[0] else { return false };
@@ -118,7 +119,7 @@ impl Trace {
         base.leads_to(sync, missing).is_some()
     }
 
-    /// Whether a frame has the counter of one that came or could come now but for one flipped bit.
+    /// Whether a frame's counter differs by one bit from that of a frame that arrived lately or could arrive next.
     pub(super) fn is_flipped(&self, frame: &Frame<'_>) -> bool {
         let newest = self.sequencer.newest() & COUNTER_MASK;
         (0..COUNTER_MASK.count_ones()).map(|bit| frame.counter ^ 1 << bit).any(|counter| {
@@ -128,7 +129,7 @@ impl Trace {
         })
     }
 
-    /// Whether a frame has the counter of one that could come now.
+    /// Whether a frame has a counter that could arrive next and has not arrived.
     pub(super) fn waits_for(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         if !self.sequencer.is_close(frame.counter) {
             return false;
@@ -139,17 +140,17 @@ impl Trace {
         }
     }
 
-    /// Whether a frame has the counter of one that came lately.
+    /// Whether a frame has the counter of another frame that arrived lately.
     pub(super) fn is_taken(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         let taken = |counter| self.sequencer.distance(counter) < WINDOW;
         self.sequencer.is_close(frame.counter)
             && matches!(self.sequencer.place(frame, bytes), Place::Taken(counter) if taken(counter))
     }
 
-    /// Whether a frame has counts that this card could use now, whatever its counter.
+    /// Whether a frame states counts that this card could state next, whatever the frame's counter.
     pub(super) fn are_counts_near(&self, frame: &Frame<'_>) -> bool {
         let sync = frame.body.ok().and_then(|body| body.sync());
-        // Where nothing has counted yet, a card that starts again states the same.
+        // A card that has counted nothing states the same as any card that restarts.
         let starts = |sync: &Sync| sync.accesses == 0 && frame.counter < FIRST_FRAMES;
         let Some(sync) = sync.filter(|sync| !starts(sync)) else { return false };
         let near = |(accesses, lost)| accesses <= NEAR_ACCESSES && lost <= NEAR_LOST;
@@ -159,19 +160,19 @@ impl Trace {
         })
     }
 
-    /// Whether a frame would be left out as late.
+    /// Whether a frame would be dropped as late.
     pub(super) fn is_late(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         matches!(self.sequencer.place(frame, bytes), Place::Late)
     }
 
-    /// Whether a frame goes on exactly from the last that came, though not by its counter.
+    /// Whether a frame states exactly the counts after the last frame, whatever the frame's counter.
     pub(super) fn counts_exactly(&self, frame: &Frame<'_>) -> bool {
         let sync = frame.body.ok().and_then(|body| body.sync());
         let last = self.bases(self.sequencer.newest() + 1)[0];
         sync.zip(last).is_some_and(|(sync, (end, _))| end.is_exactly(sync))
     }
 
-    /// Whether a frame counts no more than was reached.
+    /// Whether a frame counts no more accesses than the frames that were decoded.
     pub(super) fn is_past(&self, frame: &Frame<'_>) -> bool {
         let end = frame.body.ok().and_then(|body| Some((body.sync()?, CountsAfter::new(&body)?)));
         let (Some((sync, end)), Some(reached)) = (end, self.decoder.reached) else { return true };
@@ -205,7 +206,7 @@ impl Trace {
     }
 
     fn fit_sync(&self, counter: u64, sync: Sync, body: &Body<'_>) -> Option<Fit> {
-        // The frame after it must be able to follow, unless its counter is wrong and it came before.
+        // The waiting frame after this one must be able to follow it, unless this counter is wrong and it was sent earlier.
         let mut exact_after = false;
         if let Some((next, kept)) = self.sequencer.held_after(counter)
             && let Some((after, after_end)) = kept.counts()
@@ -216,7 +217,7 @@ impl Trace {
             }
         }
         let [Some(last), before] = self.bases(counter) else {
-            // Only what came after it speaks for it, unless nothing has counted yet.
+            // No earlier frame has counts: only a frame after this one can confirm it.
             return Some(if exact_after { Fit::Next(0) } else { Fit::Near(WINDOW, 0) });
         };
         let mut bases = std::iter::once(last).chain(before);
@@ -238,7 +239,7 @@ impl Trace {
         let passed = now.transmit_clocks.wrapping_sub(before.transmit_clocks) & CLOCK_MASK;
         let missing = self.sequencer.missing_before(counter);
         Some(match missing {
-            // The clock of one of the two is damaged, or it is another card's, which then claims it.
+            // The clock of one of the two is damaged, or this heartbeat is another card's, which then fits better.
             _ if passed > CLOCK_MASK / 2 => Fit::Near(WINDOW, passed),
             0 => Fit::Next(passed),
             missing => Fit::Near(missing, passed),

@@ -1,7 +1,7 @@
-//! The bytes of one frame to its counter, kind and words.
+//! Parses the bytes of one frame into its counter, kind and words.
 //!
-//! Frames that are not a card's are [`None`]; a card's frame that cannot be read keeps its counter,
-//! so that it is not mistaken for a missing one. Every offset comes from [`hmtt_format::frame`].
+//! A frame that no card sent is [`None`]. A card's frame that cannot be read keeps its counter, so that it is not
+//! counted as missing. All offsets are defined in [`hmtt_format::frame`].
 
 use std::time::Duration;
 
@@ -14,40 +14,40 @@ use nom::IResult;
 use nom::Parser;
 use nom::bytes::complete::{tag, take};
 
-/// Where a frame was found.
+/// The place of a frame in its capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Its number in the capture, from 1, as Wireshark counts.
+    /// Number of the frame in the capture, from 1, as Wireshark counts.
     pub packet: u64,
-    /// Byte offset of its block in the capture file; 0 when live.
+    /// Byte offset of the frame's block in the capture file; 0 for a live capture.
     pub offset: u64,
-    /// Arrival since the epoch, if it is known.
+    /// Arrival time since the Unix epoch, if it is known.
     pub time: Option<Duration>,
-    /// The interface it came by: an index that whoever captured or read it gave.
+    /// Number of the interface on which the frame arrived, assigned by the receiver or the capture's reader.
     pub link: u16,
 }
 
 /// Why a card's frame could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Bytes are missing within the payload header.
+    /// The frame ends within the payload header.
     #[error("frame ends within its payload header")]
     HeaderTruncated,
-    /// Another format version.
+    /// The frame has a format version that this reader does not know. Holds the version.
     #[error("format version {0} is not known (this reader knows {FORMAT_VERSION})")]
     Version(u8),
-    /// A kind this version does not know.
+    /// The frame has a kind that this format version does not define. Holds the code of the kind.
     #[error("frame kind {0} is not known")]
     Kind(u8),
-    /// A word count no frame can have.
+    /// The header states a word count that no frame can have. Holds the count.
     #[error("{0} words stated, a frame has {SYNC_WORDS} to {MAX_WORDS}")]
     WordCount(u8),
-    /// Bytes are missing.
+    /// The frame ends before the words that the header states.
     #[error("{stated} words stated, only {present} present")]
     Truncated {
-        /// Words the header states.
+        /// 64-bit words that the header states.
         stated: u8,
-        /// Whole words that are there.
+        /// Whole 64-bit words that are present.
         present: usize,
     },
 }
@@ -57,11 +57,11 @@ pub enum FrameError {
 pub struct Frame<'a> {
     /// Frame counter, modulo 2^[`COUNTER_BITS`].
     pub counter: u64,
-    /// What it carries, if that can be read.
+    /// Kind and words of the frame, or the reason why they cannot be read.
     pub body: Result<Body<'a>, FrameError>,
 }
 
-/// What a readable frame carries.
+/// Kind and words of a readable frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
     /// Data, info, end or heartbeat.
@@ -70,12 +70,12 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The bytes of the words.
+    /// The words as bytes, big-endian, 8 bytes each, without padding.
     pub fn bytes(&self) -> &'a [u8] {
         self.words
     }
 
-    /// The words; but for heartbeats sync first.
+    /// The 64-bit words. They begin with the sync, except in heartbeats.
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
         self.words.chunks_exact(WORD_BYTES).map(|word| {
             let mut bytes = [0; WORD_BYTES];
@@ -86,14 +86,14 @@ impl<'a> Body<'a> {
 }
 
 impl Body<'_> {
-    /// What the frame says of those before it; heartbeats say nothing.
+    /// The sync, which states the card's counts before this frame; `None` for heartbeats.
     pub fn sync(&self) -> Option<Sync> {
         let mut words = self.words();
         let first = [words.next()?, words.next()?];
         (self.kind != FrameKind::Heartbeat).then(|| Sync::decode(first))
     }
 
-    /// What a heartbeat says; other kinds start with a sync instead.
+    /// The content of a heartbeat; `None` for other kinds.
     pub fn heartbeat(&self) -> Option<Heartbeat> {
         let mut words = self.words();
         let first = [words.next()?, words.next()?];
@@ -102,15 +102,14 @@ impl Body<'_> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame without FCS; `None` when destination, source prefix or EtherType say that no
-    /// card sent it.
+    /// Parses a frame, given without FCS. Returns `None` if destination, source prefix or EtherType are not those of a
+    /// card's frames.
     pub fn parse(bytes: &'a [u8]) -> Option<Frame<'a>> {
         let (payload, counter) = mac_header(bytes).ok()?;
         Some(Frame { counter, body: body(payload) })
     }
 
-    /// Whether this is the frame with which a card starts counting: a report, or a heartbeat where the
-    /// DDR clock did not run.
+    /// Whether this is the first frame of a session: a report with counter 0, or a heartbeat if the DDR clock did not run.
     pub fn opens_session(&self) -> bool {
         self.counter == 0 && matches!(self.kind(), Some(FrameKind::Info | FrameKind::Heartbeat))
     }
@@ -172,7 +171,7 @@ mod tests {
         PayloadHeader { version: FORMAT_VERSION, kind: 0, words: 3, lost: 0 };
 
     #[test]
-    fn a_frame_comes_back_without_its_padding() {
+    fn a_parsed_frame_has_no_padding() {
         let bytes = bytes(HEADER, &[1, 2, 3]);
         let frame = Frame::parse(&bytes).unwrap();
         assert_eq!(frame.counter, 0x12_3456_789a);
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_frames_keep_their_counter_and_say_why() {
+    fn unreadable_frames_keep_their_counter_and_state_the_reason() {
         let reason = |header, cut: usize| {
             let bytes = bytes(header, &[0; 20]);
             let frame = Frame::parse(&bytes[..bytes.len() - cut]).unwrap();

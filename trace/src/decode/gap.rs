@@ -1,4 +1,4 @@
-//! What is missing from a trace, and between which clocks, frames and moments; as data and in words.
+//! Defines a gap: what is missing from a trace, between which clocks, packets and arrival times, and how it is printed.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,50 +6,49 @@ use std::time::Duration;
 use hmtt_format::Cycles;
 use serde::{Serialize, Serializer};
 
-/// Something is missing from the trace here.
+/// A place at which something is missing from a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Missing frames.
+    /// Frames that did not arrive.
     pub frames: u64,
     /// Counter of the first missing frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_frame: Option<u64>,
-    /// Records lost on the card.
+    /// Records that the card lost.
     pub records: u32,
-    /// Frames that came but could not be read to their end.
+    /// Frames that arrived but could not be read to their end.
     pub damaged_frames: u64,
-    /// Lost accesses; unknown when no readable frame of the session follows.
+    /// Lost accesses; `None` if no readable frame of the session follows, so that their number is not known.
     pub accesses: Option<u64>,
-    /// Clock of the last record before; none at the start of a session.
+    /// Clock of the last record before the gap, in clock cycles; `None` at the start of a session.
     #[serde(serialize_with = "serialize_clock")]
     pub after: Option<Cycles>,
-    /// Clock from which the trace goes on; none when no readable frame of the session follows.
+    /// Clock at which the trace continues, in clock cycles; `None` if no readable frame of the session follows.
     #[serde(serialize_with = "serialize_clock")]
     pub before: Option<Cycles>,
-    /// Number in the capture of the last frame before.
+    /// Number in the capture of the last frame before the gap, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_packet: Option<u64>,
-    /// Number in the capture of the frame with which the trace goes on.
+    /// Number in the capture of the frame with which the trace continues, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_packet: Option<u64>,
-    /// Arrival of the last frame before, since the epoch.
+    /// Arrival time of the last frame before the gap, since the Unix epoch.
     #[serde(serialize_with = "serialize_time", skip_serializing_if = "Option::is_none")]
     pub after_time: Option<Duration>,
-    /// Arrival of the frame with which the trace goes on, since the epoch.
+    /// Arrival time of the frame with which the trace continues, since the Unix epoch.
     #[serde(serialize_with = "serialize_time", skip_serializing_if = "Option::is_none")]
     pub before_time: Option<Duration>,
 }
 
 impl Gap {
-    /// Whether something is missing between frames that came. What was before the first frame of a
-    /// session is not.
+    /// Whether frames or records are missing. Accesses before the first frame of a session are no loss.
     pub fn is_loss(&self) -> bool {
         self.after.is_some() || self.frames != 0 || self.damaged_frames != 0
     }
 }
 
-/// `gap FRAMES frames missing, ACCESSES accesses lost between clocks A and B`. Where missing frames were
-/// lost, on the wire or in the kernel, a trace does not say; the receiver's summary does.
+/// `gap FRAMES frames missing, ACCESSES accesses lost between clocks A and B`. A trace does not show whether frames were
+/// lost on the wire or in the kernel; the receiver's summary does.
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let causes = [
@@ -78,11 +77,11 @@ impl fmt::Display for Gap {
     }
 }
 
-/// Where a gap is in the capture: `packet 3 (1700000000.000002000 s) to packet 4 (...)`; empty if it is
-/// not known.
+/// The location of a gap in its capture, printed as `packet 3 (1700000000.000002000 s) to packet 4 (...)`; empty if it
+/// is not known.
 pub(crate) struct GapLocation<'a>(pub &'a Gap);
 
-/// A packet and its arrival in seconds since the epoch.
+/// The packet on one side of a gap, and its arrival time since the Unix epoch.
 struct Side(Option<u64>, Option<Duration>);
 
 impl fmt::Display for Side {
@@ -96,7 +95,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// A gap and its place, if that is known: what reading needs to make it again.
+/// A gap, printed with its location if that is known, so that a reader of the text can restore the gap.
 pub(crate) struct LocatedGap<'a>(pub &'a Gap);
 
 impl fmt::Display for LocatedGap<'_> {
@@ -135,12 +134,12 @@ fn serialize_time<S: Serializer>(
     time.map(seconds).serialize(serializer)
 }
 
-/// A time since the epoch in seconds, to the nanosecond: a floating-point number would have lost some.
+/// A time since the Unix epoch in seconds, to the nanosecond. A 64-bit floating-point number could not hold it.
 pub(crate) fn seconds(time: Duration) -> String {
     format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
 }
 
-/// The time that [`seconds`] wrote.
+/// Parses a time that [`seconds`] has printed; `None` for any other text.
 pub(crate) fn parse_seconds(text: &str) -> Option<Duration> {
     let (seconds, nanos) = text.split_once('.').filter(|(_, nanos)| nanos.len() == 9)?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_says_no_more_than_is_known() {
+    fn a_location_states_only_what_is_known() {
         let gap = |after_packet, before_packet, after_time| Gap {
             after_packet,
             before_packet,

@@ -1,4 +1,4 @@
-//! What a trace is made of, and where its elements go.
+//! Defines the items of a trace, and the sinks that take them.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use super::columns::Columns;
 use super::frame::{FrameError, Origin};
 use super::gap::Gap;
 
-/// Why a frame was left out, wholly or from some word on.
+/// The reason why a frame was dropped, wholly or from some word on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformation {
-    /// The frame's headers.
+    /// The frame's headers are invalid.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Its records.
+    /// The frame's records are invalid.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// The report it carries.
+    /// The report that the frame carries is invalid.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The frames around it follow each other without it, and it does not fit between them.
+    /// The frames before and after this one can follow each other, and this one does not fit between them.
     #[error("frame counter or counts contradict those of the frames around")]
     Contradiction,
-    /// The frame was read, with records that it cannot have had.
+    /// The frame was decoded, but with records that it cannot have had. Holds the accesses in excess.
     #[error("records stand for {0} accesses more than the next frame tells of")]
     Excess(u64),
 }
@@ -36,44 +36,44 @@ pub enum Malformation {
 pub enum Item {
     /// A record.
     Event(Event),
-    /// Something is missing here.
+    /// Records are missing here.
     Gap(Box<Gap>),
-    /// The card said what it is and does, or had said so before the capture (see
+    /// A report of the card, from an info or end frame, or from before the capture (see
     /// [`super::Links::continue_from`]).
     Report {
-        /// When.
+        /// Clock of the report's sync.
         clock: Cycles,
-        /// It said so for the last time.
+        /// Whether an end frame carried the report, so that it is the session's last.
         end: bool,
-        /// What it said.
+        /// The content of the report.
         report: Box<Report>,
     },
-    /// A frame was left out, wholly or from some word on.
+    /// A frame was dropped, wholly or from some word on.
     Malformed {
-        /// The frame.
+        /// The place of the frame in the capture.
         origin: Origin,
-        /// Why.
+        /// The reason.
         error: Malformation,
     },
-    /// The card started to count anew: clocks and gaps do not reach across.
+    /// The card restarted: its counters and its clock begin again at 0. No gap extends across a restart.
     Restart,
-    /// The card's DDR clock was lost or found again.
+    /// The card's DDR clock was lost or found again, as a heartbeat states.
     DdrClock(DdrClock),
     /// The session has no end frame: what follows its last frame is unknown.
     NoEnd,
 }
 
-/// What a heartbeat says of the DDR clock that the one before did not. While it stands still the card
-/// sees no commands, and its event clock does not count.
+/// A change of the DDR clock that a heartbeat states. While the clock is stopped, the card sees no commands and its event
+/// clock does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DdrClock {
-    /// It runs, again if it was lost.
+    /// Whether the DDR clock runs.
     pub running: bool,
-    /// Losses that the frames before did not tell of.
+    /// Losses of the DDR clock since the heartbeat before.
     pub lost: u16,
-    /// All losses since the card's power-on, modulo 2^16.
+    /// Losses of the DDR clock since the card's power-on, modulo 2^16.
     pub losses: u16,
-    /// When the heartbeat was sent, in nanoseconds since the card's power-on by its transmit clock.
+    /// Time at which the heartbeat was sent, in nanoseconds of the transmit clock since the card's power-on.
     pub transmit_nanos: u64,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for DdrClock {
 }
 
 impl Item {
-    /// When the item happened, if it is an event or a report.
+    /// Clock of the item, in clock cycles; `None` unless it is an event or a report.
     pub fn clock(&self) -> Option<Cycles> {
         match self {
             Item::Report { clock, .. } => Some(*clock),
@@ -103,25 +103,25 @@ impl Item {
     }
 }
 
-/// Takes the items of one trace, in its order. [`Items`] and [`Counted`] make sinks of closures.
+/// Takes the items of one trace, in their order. [`Items`] and [`Counted`] make sinks of closures.
 pub trait Sink {
-    /// Whether events are wanted; if not, they are counted and everything else comes as an item.
+    /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
     const EVENTS: bool = true;
 
     /// Takes an item.
     fn item(&mut self, item: Item);
 
-    /// Takes note that all items of a frame, which came by `origin`, were given.
+    /// Called after all items of the frame from `origin` were passed.
     fn frame_read(&mut self, _origin: Origin) {}
 
-    /// Where accesses go; if this is none, each is an item of its own. Whoever has columns finds in
-    /// their length, when an item comes, which accesses were before it.
+    /// The columns to which accesses are appended; if `None`, each access is passed as an item. A sink with columns finds
+    /// the accesses before an item by the columns' length at the call of [`Sink::item`].
     fn columns(&mut self) -> Option<&mut Columns> {
         None
     }
 }
 
-/// Every element is an item.
+/// A sink that passes every element to a closure.
 #[derive(Debug)]
 pub struct Items<F>(pub F);
 
@@ -131,7 +131,7 @@ impl<F: FnMut(Item)> Sink for Items<F> {
     }
 }
 
-/// Events are counted only; what else a trace has are items.
+/// A sink that has events counted and passes all other items to a closure.
 #[derive(Debug)]
 pub struct Counted<F>(pub F);
 

@@ -1,6 +1,7 @@
-//! The frames of all links of a capture to the traces of all cards, numbered as they appear.
+//! Decodes the frames of all links of a capture into the traces of their cards, and numbers the cards.
 //!
-//! Each link is a [`Wire`] of its own: a card is plugged into one.
+//! Each link is a [`Wire`] of its own, because a card is connected to one link. Cards are numbered from 0 in the order
+//! in which they appear.
 
 use hmtt_format::Report;
 
@@ -10,28 +11,28 @@ use super::frame::Origin;
 use super::item::Item;
 use super::wire::{CardSink, Counted, Items, Wire};
 
-/// A card of a capture, and what was counted of it.
+/// The counts of one card of a capture, and its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardCounts {
-    /// The link it is on, as [`Origin::link`] has it.
+    /// The link of the card, as in [`Origin::link`].
     pub link: u16,
-    /// Its counts.
+    /// The counts of the card.
     pub counts: Counts,
 }
 
-/// What was counted on all links.
+/// The counts of all links of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// The cards, in the order of their numbers.
+    /// The counts of each card, by card number.
     pub cards: Vec<CardCounts>,
     /// Frames that no card sent, strays included.
     pub foreign: u64,
-    /// Frames with a card's addresses that go on from no card.
+    /// Frames with a card's addresses that continue no card's frames.
     pub strays: u64,
 }
 
 impl LinkCounts {
-    /// All together.
+    /// The counts of all cards together.
     pub fn sum(&self) -> Counts {
         let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
         self.cards.iter().for_each(|card| sum.add(&card.counts));
@@ -39,14 +40,14 @@ impl LinkCounts {
     }
 }
 
-/// Decodes the frames of several links. Sinks get the number of each item's card, from 0.
+/// A decoder of the frames of several links. Sinks get the card number of each item, from 0.
 #[derive(Debug, Default)]
 pub struct Links {
     links: Vec<(Wire, Vec<usize>)>,
     cards: Vec<u16>,
 }
 
-/// Numbers the cards of a wire among all.
+/// A sink that maps the card numbers of one wire to those of the capture.
 struct Numbered<'a, S> {
     link: u16,
     numbers: &'a mut Vec<usize>,
@@ -84,17 +85,17 @@ impl<S: CardSink> CardSink for Numbered<'_, S> {
 }
 
 impl Links {
-    /// Takes the next captured frame, of [`Origin::link`].
+    /// Takes the next captured frame, which arrived on [`Origin::link`]. Its items go to `sink` with their card number.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
         self.push_to(origin, bytes, &mut Items(sink));
     }
 
-    /// Takes the next captured frame and counts its records; what else it has goes to `sink`.
+    /// Takes the next captured frame and counts its records; all other items go to `sink`.
     pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
         self.push_to(origin, bytes, &mut Counted(sink));
     }
 
-    /// Takes the next captured frame; the sink says how it wants what is in it.
+    /// Takes the next captured frame; the sink chooses between items, columns and counts.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
         self.add_link(origin.link);
         let (wire, numbers) = &mut self.links[usize::from(origin.link)];
@@ -105,7 +106,7 @@ impl Links {
         }
     }
 
-    /// Says what the card on a link reported before its first frame here.
+    /// Sets the report that the card on a link sent before its first frame here.
     pub fn continue_from(&mut self, link: u16, report: Report) {
         self.add_link(link);
         self.links[usize::from(link)].0.continue_from(report);
@@ -118,12 +119,12 @@ impl Links {
         }
     }
 
-    /// The link of each card so far.
+    /// The link of each card found so far, by card number.
     pub fn cards(&self) -> &[u16] {
         &self.cards
     }
 
-    /// Decodes what still waits and closes all traces.
+    /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
     pub fn finish_to(self, sink: &mut impl CardSink) -> LinkCounts {
         let Links { links, mut cards } = self;
         let mut found = LinkCounts::default();
@@ -142,12 +143,12 @@ impl Links {
         found
     }
 
-    /// As [`Links::finish_to`], every element an item.
+    /// As [`Links::finish_to`], with every element passed as an item.
     pub fn finish(self, sink: &mut impl FnMut(usize, Item)) -> LinkCounts {
         self.finish_to(&mut Items(sink))
     }
 
-    /// As [`Links::finish_to`], without events.
+    /// As [`Links::finish_to`], with events counted only.
     pub fn finish_counted(self, sink: &mut impl FnMut(usize, Item)) -> LinkCounts {
         self.finish_to(&mut Counted(sink))
     }

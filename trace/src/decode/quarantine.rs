@@ -1,13 +1,15 @@
-//! Frames in counter order to those that can be true: one whose counts are not what was reached waits
-//! for the frame after it, which says whether something is missing before it or it is damaged.
+//! Drops frames whose counts contradict the frames around them.
 //!
-//! A frame states its place twice, by its counter and by what the card had counted. The counts of the
-//! frames around it are the witnesses: where they follow each other without it and neither it the one
-//! before nor the one after it, it is left out, and its accesses are in the gap between the two. So the
-//! counts of the frames that are passed on only go up, and what is decoded and what is named lost add up
-//! to what the card sent, whichever frame was left out.
+//! Gets frames in counter order from the sequencer and passes them to the decoder. A frame that does not state exactly
+//! the counts after the frame before waits for the next frame, which shows whether something is missing before it or
+//! whether it is damaged.
 //!
-//! Invariant: a frame that states exactly the counts that were reached does not wait.
+//! A frame states its place twice: by its counter and by the card's counts. It is dropped if the frames before and
+//! after it can follow each other without it, and it does not fit between them. Its accesses are then part of the gap
+//! between the two. So the counts of the frames that are passed on never decrease, and decoded plus lost accesses are
+//! what the card counted, whichever frame was dropped.
+//!
+//! Invariant: a frame that states exactly the counts after the frame before does not wait.
 
 use std::collections::VecDeque;
 
@@ -19,10 +21,10 @@ use super::frame::{Frame, Origin};
 use super::item::{Malformation, Sink};
 use super::sequence::Step;
 
-/// Most steps that wait for a frame that counts: heartbeats say nothing.
+/// Most steps that wait for a frame with counts; heartbeats have none.
 const MAX_WAITING: usize = 64;
 
-/// A step that waits.
+/// A step of the sequencer that waits.
 #[derive(Clone, Debug)]
 enum Waiting {
     Missing { first: u64, frames: u64 },
@@ -37,7 +39,7 @@ impl Waiting {
         }
     }
 
-    /// Frames it stands for that were not read.
+    /// Frames of this step that were not read.
     fn unseen(&self) -> u64 {
         match self {
             Waiting::Missing { frames, .. } => *frames,
@@ -47,7 +49,7 @@ impl Waiting {
     }
 }
 
-/// Frames that wait for a witness.
+/// Steps that wait for a frame that confirms or contradicts the first of them, in counter order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quarantine {
     waiting: VecDeque<Waiting>,
@@ -58,13 +60,13 @@ impl Quarantine {
         self.waiting.is_empty()
     }
 
-    /// Where what waits leads, the last first, and the frames that were not read.
+    /// For each waiting step, the last first: the counts after it, and its frames that were not read.
     pub fn ends(&self) -> impl Iterator<Item = (Option<CountsAfter>, u64)> {
         let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
         self.waiting.iter().rev().map(move |waiting| (end(waiting), waiting.unseen()))
     }
 
-    /// Takes the next step; what is beyond doubt goes to `decoder`.
+    /// Takes the next step. Steps that need not wait go to `decoder`.
     pub fn step(&mut self, step: Step<'_>, decoder: &mut Decoder, sink: &mut impl Sink) {
         match step {
             Step::Restart => {
@@ -88,7 +90,7 @@ impl Quarantine {
         }
     }
 
-    /// Settles what waits: nothing more comes.
+    /// Decides about all waiting steps: no frame follows.
     pub fn finish(&mut self, decoder: &mut Decoder, sink: &mut impl Sink) {
         self.settle(true, decoder, sink);
     }
@@ -116,8 +118,8 @@ impl Quarantine {
         }
     }
 
-    /// Whether to believe the first frame that waits; none if it is too early to say. `last`: it is not,
-    /// whatever is missing.
+    /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`: decide now, although
+    /// frames that would show it may be missing.
     fn verdict(&self, sync: Sync, end: CountsAfter, last: bool, decoder: &Decoder) -> Option<bool> {
         let missing = decoder.pending.frames + decoder.pending.damaged_frames;
         let before = decoder.reached.map(CountsAfter::from);
@@ -149,7 +151,7 @@ impl Quarantine {
         Some(follows && leads_on || !is_needless)
     }
 
-    /// The frames that count after the first one, each with the frames before it that were not read.
+    /// The waiting frames with counts after the first one, each with the number of unread frames before it.
     fn after_first(&self) -> impl Iterator<Item = (u64, Sync, CountsAfter)> {
         let mut unseen = 0;
         self.waiting.iter().skip(1).filter_map(move |waiting| {
@@ -160,7 +162,7 @@ impl Quarantine {
     }
 }
 
-/// Whether a frame states other counts than were reached. A card's very first frame states none.
+/// Whether a frame does not state the counts after the frame before. The first frame of a session states counts of 0.
 fn is_doubtful(frame: &Frame<'_>, decoder: &Decoder) -> bool {
     let Some(sync) = frame.body.ok().and_then(|body| body.sync()) else { return false };
     match decoder.reached {

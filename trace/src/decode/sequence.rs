@@ -1,11 +1,11 @@
-//! Frames in the order they arrived to frames in the order they were sent, the missing ones named.
+//! Restores the order in which a card sent its frames, and reports the missing ones.
 //!
-//! A frame is passed on at once when it is the next in counter order; one that is ahead waits until
-//! the frames before it have come, or until the counter is [`WINDOW`] further: then those frames are
-//! missing. Counters are compared modulo 2^40, so a wrap to 0 is in order.
+//! The next frame in counter order is passed on at once. A frame that is ahead waits until the frames before it have
+//! arrived, or until a frame that is [`WINDOW`] counts further arrives: then those before it are missing. Counters are
+//! compared modulo 2^40, so a wrap to 0 is in order.
 //!
-//! Invariant: every counter between the first frame of a session and the last is passed on exactly
-//! once or named missing exactly once. A session ends where the card starts to count anew.
+//! Invariant: every counter between the first and the last frame of a session is passed on exactly once or reported
+//! missing exactly once. A session ends where the card restarts its counter.
 
 mod fingerprint;
 mod order;
@@ -24,19 +24,19 @@ use fingerprint::fingerprint;
 pub use order::Order;
 pub(super) use place::{FARTHEST_GAP, Place};
 
-/// What the sequencer passes on.
+/// An element of the sequencer's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// The next frame in order.
+    /// The next frame in order: its place in the capture and its bytes.
     Frame(Origin, &'a [u8]),
-    /// Frames that did not come.
+    /// Frames that did not arrive.
     Missing {
-        /// Counter of the first.
+        /// Counter of the first missing frame, modulo 2^40.
         first: u64,
-        /// How many.
+        /// Number of missing frames.
         frames: u64,
     },
-    /// The card counts from the start again; nothing is known of the time between.
+    /// The card restarted its counter. What it sent in between, if anything, is not known.
     Restart,
 }
 
@@ -48,36 +48,37 @@ struct WaitingFrame {
     kept: FrameSummary,
 }
 
-/// Puts frames in order. Counters are kept unwrapped, from 2^40 up, so that plain comparison works.
+/// Puts the frames of one card in order. Counters are extended to 64 bits ("unwrapped") and start at 2^40, so that plain
+/// comparison works.
 #[derive(Clone, Debug, Default)]
 pub struct Sequencer {
     order: Order,
-    /// A frame of this session has been seen.
+    /// Whether a frame of this session has arrived.
     open: bool,
-    /// The first frame of the session is known: nothing earlier is waited for.
+    /// Whether the first frame of the session is known, so that no earlier frame is expected.
     started: bool,
-    /// The session's last data frame has been followed by an end frame.
+    /// Whether an end frame has followed the session's last data frame.
     ended: bool,
     next: u64,
     newest: u64,
-    /// Frames that wait, ascending by their unwrapped counters, which are less than [`WINDOW`] apart.
+    /// Frames that wait, with their unwrapped counters, ascending; they span less than [`WINDOW`] counts.
     held: VecDeque<(u64, WaitingFrame)>,
-    /// Counters passed on lately, ascending, with their fingerprints.
+    /// Unwrapped counters of the frames passed on lately, ascending, with the frames' fingerprints.
     passed: VecDeque<(u64, u64)>,
 }
 
 impl Sequencer {
-    /// Whether the session's last data frame has been followed by an end frame.
+    /// Whether an end frame has followed the session's last data frame.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// What happened so far.
+    /// The counts of missing, copied and reordered frames so far.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// What happened so far, to be put right.
+    /// The counts so far, to be corrected.
     pub(super) fn order_mut(&mut self) -> &mut Order {
         &mut self.order
     }
@@ -114,28 +115,28 @@ impl Sequencer {
         }
     }
 
-    /// Whether a frame with this counter would be passed on at once, and nothing waits.
+    /// Whether a frame with this counter would be passed on at once and no frame waits.
     pub(super) fn is_in_order(&self, counter: u64) -> bool {
         self.started && self.held.is_empty() && self.next & COUNTER_MASK == counter
     }
 
-    /// How many counts an unwrapped counter is beyond the newest, or behind the newest.
+    /// The distance between an unwrapped counter and the newest, in frames.
     pub(super) fn distance(&self, counter: u64) -> u64 {
         counter.abs_diff(self.newest)
     }
 
-    /// What the frames say that wait before an unwrapped counter, the nearest first.
+    /// Counters and summaries of the frames that wait before an unwrapped counter, the nearest first.
     pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, FrameSummary)> {
         let before = self.held.range(..self.held_from(counter)).rev();
         before.map(|(before, held)| (*before, held.kept))
     }
 
-    /// What the frame says that waits at an unwrapped counter.
+    /// Summary of the frame that waits at an unwrapped counter.
     pub(super) fn held_at(&self, counter: u64) -> Option<FrameSummary> {
         self.waiting(counter).map(|held| held.kept)
     }
 
-    /// Place among those that wait of the first frame with this unwrapped counter or a later one.
+    /// Index of the first waiting frame with this unwrapped counter or a later one.
     fn held_from(&self, counter: u64) -> usize {
         self.held.partition_point(|(held, _)| *held < counter)
     }
@@ -146,13 +147,13 @@ impl Sequencer {
         (*held == counter).then_some(frame)
     }
 
-    /// Takes away the frame that waits at an unwrapped counter, which is not its own.
+    /// Removes the frame that waits at an unwrapped counter, because the counter is not its own.
     pub(super) fn evict(&mut self, counter: u64) -> Option<Origin> {
         self.waiting(counter)?;
         self.held.remove(self.held_from(counter)).map(|(_, held)| held.origin)
     }
 
-    /// The highest unwrapped counter that came.
+    /// The highest unwrapped counter of the frames that arrived.
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }
@@ -162,13 +163,13 @@ impl Sequencer {
         self.next
     }
 
-    /// What the first frame says that waits after an unwrapped counter, and its own counter.
+    /// Counter and summary of the first frame that waits after an unwrapped counter.
     pub(super) fn held_after(&self, counter: u64) -> Option<(u64, FrameSummary)> {
         let (after, held) = self.held.get(self.held_from(counter + 1))?;
         Some((*after, held.kept))
     }
 
-    /// Frames that did not come between an unwrapped counter and the nearest before it that did.
+    /// Frames missing between an unwrapped counter and the nearest frame before it that arrived.
     pub(super) fn missing_before(&self, counter: u64) -> u64 {
         match self.held_before(counter).next() {
             Some((before, _)) => counter - before - 1,
@@ -176,8 +177,8 @@ impl Sequencer {
         }
     }
 
-    /// Goes on from here with counts of its own, nothing waiting; the next frame has this counter. Of the
-    /// frames that came it knows those that one after it could be a copy of.
+    /// A sequencer that continues here with empty counts and no waiting frames; its next frame has this counter. It keeps
+    /// the fingerprints of earlier frames, as far back as copies are recognised.
     pub(super) fn successor(&self, counter: u64) -> Self {
         let oldest = self.unwrapped(counter).saturating_sub(FARTHEST_DETOUR);
         let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
@@ -189,7 +190,7 @@ impl Sequencer {
         }
     }
 
-    /// Passes on what still waits.
+    /// Passes on all frames that still wait.
     pub fn finish(&mut self, pass: &mut impl FnMut(Step<'_>)) {
         self.started = true;
         while !self.held.is_empty() {
@@ -197,7 +198,7 @@ impl Sequencer {
         }
     }
 
-    /// Ends the session: the next frame begins another.
+    /// Ends the session: the next frame begins another one.
     pub(super) fn restart(&mut self, pass: &mut impl FnMut(Step<'_>)) {
         self.finish(pass);
         self.order.restarts += 1;
@@ -243,7 +244,7 @@ impl Sequencer {
         }
     }
 
-    /// Names the frames before the first one that waits as missing, but none from an unwrapped counter on, then
+    /// Reports the frames before the first waiting one as missing, but none from the unwrapped counter `limit` on, then
     /// passes on from there.
     fn give_up_to(&mut self, limit: u64, pass: &mut impl FnMut(Step<'_>)) {
         let Some(&(held, _)) = self.held.front() else { return };

@@ -1,9 +1,9 @@
-//! The frames of one card as captured to the items of their trace.
+//! Decodes the captured frames of one card into the items of their trace.
 //!
-//! Each frame decodes alone; what its sync says is compared with what the frames before it led to,
-//! and every difference becomes a [`super::Gap`] placed between two clocks. Invariant: the accesses of a
-//! session's items, of its gaps and before its start add up to the count in its last sync. Refuses
-//! nothing: a frame that cannot be read becomes [`Item::Malformed`].
+//! Passes frames through the sequencer, the quarantine and the decoder. Each frame can be decoded alone; the counts that
+//! its sync states are compared with those after the frame before, and every difference becomes a [`super::Gap`] between
+//! two clocks. Invariant: the accesses of a session's items, of its gaps and before its start add up to the count in its
+//! last sync. No frame is an error: one that cannot be read becomes [`Item::Malformed`].
 
 use hmtt_format::frame::{FrameKind, Sync};
 use hmtt_format::{Cycles, Report};
@@ -15,29 +15,29 @@ use super::item::{Counted, Item, Items, Malformation, Sink};
 use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
 
-/// Decodes the frames of one card as they come.
+/// A decoder of the frames of one card, in the order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(super) sequencer: Sequencer,
     pub(super) quarantine: Quarantine,
     pub(super) decoder: Decoder,
-    /// What was counted before frames that might have been another card's, and were not.
+    /// Counts of earlier parts of this trace: see [`Trace::split`].
     before: Counts,
 }
 
 impl Trace {
-    /// Takes the next captured frame; its items, or those of frames that waited for it, go to `sink`.
+    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(Item)) {
         self.push_to(origin, bytes, &mut Items(sink));
     }
 
-    /// Takes the next captured frame and counts its records; what else it has goes to `sink`. Much
-    /// faster than [`Trace::push`]; end with [`Trace::finish_to`] and [`Counted`].
+    /// Takes the next captured frame and counts its records; all other items go to `sink`. Much faster than
+    /// [`Trace::push`]; end with [`Trace::finish_to`] and [`Counted`].
     pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(Item)) {
         self.push_to(origin, bytes, &mut Counted(sink));
     }
 
-    /// Takes the next captured frame; the sink says how it wants what is in it.
+    /// Takes the next captured frame; the sink chooses between items, columns and counts.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Frame::parse(bytes) {
             Some(frame) => self.frame(origin, bytes, &frame, sink),
@@ -45,7 +45,7 @@ impl Trace {
         }
     }
 
-    /// Takes the next captured frame, which is what `bytes` hold.
+    /// Takes the next captured frame, parsed from `bytes`.
     pub(super) fn frame(
         &mut self,
         origin: Origin,
@@ -67,7 +67,7 @@ impl Trace {
         self.sequencer.push(origin, bytes, frame, &mut |step| quarantine.step(step, decoder, sink));
     }
 
-    /// Takes the next captured frame, which [is certain](Trace::is_certain).
+    /// Takes the next captured frame, for which [`Trace::is_certain`] holds.
     pub(super) fn certain(
         &mut self,
         origin: Origin,
@@ -80,8 +80,7 @@ impl Trace {
         self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
     }
 
-    /// Takes a frame that has counts or a counter of this card, but does not fit: it is a copy, late or
-    /// damaged.
+    /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late or damaged.
     pub(super) fn stray(
         &mut self,
         origin: Origin,
@@ -104,18 +103,18 @@ impl Trace {
         self.decoder.counts.ends += u64::from(frame.kind() == Some(FrameKind::End));
     }
 
-    /// Goes on from what the card reported before the capture, which counts as nothing that came.
+    /// Continues from a report that the card sent before the capture. The report is passed as an item and is not counted.
     pub fn continue_from(&mut self, report: Box<Report>, sink: &mut impl Sink) {
         self.decoder.note_report(&report);
         sink.item(Item::Report { clock: Cycles(0), end: false, report });
     }
 
-    /// Times the card started to count anew.
+    /// Restarts of the card so far.
     pub(super) fn restarts(&self) -> u64 {
         self.decoder.counts.order.restarts
     }
 
-    /// Takes note of a frame of a session that is over: a copy, or one too late.
+    /// Counts a frame of an earlier session: a copy, or a late frame.
     pub(super) fn note_past(&mut self, bytes: &[u8], copy: bool) {
         self.decoder.counts.frames += 1;
         self.decoder.counts.bytes += bytes.len() as u64;
@@ -126,50 +125,50 @@ impl Trace {
         }
     }
 
-    /// Begins another session.
+    /// Ends the session; the next frame begins another one.
     pub(super) fn restart(&mut self, sink: &mut impl Sink) {
         let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
         self.sequencer.restart(&mut |step| quarantine.step(step, decoder, sink));
     }
 
-    /// Whether no frame with counts was decoded yet.
+    /// Whether no frame with counts has been decoded yet.
     pub(super) fn is_new(&self) -> bool {
         self.decoder.reached.is_none()
     }
 
-    /// Decodes what still waits; the session goes on.
+    /// Decodes the frames that still wait, without ending the session.
     pub(super) fn flush(&mut self, sink: &mut impl Sink) {
         let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
         self.sequencer.finish(&mut |step| quarantine.step(step, decoder, sink));
         self.quarantine.finish(&mut self.decoder, sink);
     }
 
-    /// Parts with what came so far, which comes back; this trace goes on from there, with a frame of
-    /// this counter and with counts of its own.
+    /// Splits the trace: returns the part so far, with its counts. This trace continues from there with empty counts; its
+    /// next frame has this counter.
     pub(super) fn split(&mut self, counter: u64, sink: &mut impl Sink) -> Trace {
         self.flush(sink);
-        let goes_on = Trace {
+        let continued = Trace {
             sequencer: self.sequencer.successor(counter),
             quarantine: Quarantine::default(),
             decoder: self.decoder.successor(),
             before: Counts::default(),
         };
-        std::mem::replace(self, goes_on)
+        std::mem::replace(self, continued)
     }
 
-    /// What [`Trace::split`] gave back was this card's: its counts come before those here.
+    /// Puts the counts of an earlier part that [`Trace::split`] returned before these counts, because both are of one card.
     pub(super) fn prepend_counts(&mut self, mut earlier: Counts) {
         earlier.append(std::mem::take(&mut self.before));
         self.before = earlier;
     }
 
-    /// Other frames that were taken for this card's count as such, though the trace does not go on from them.
+    /// Adds the counts of frames that were taken for this card's, although the trace does not continue from them.
     pub(super) fn append(&mut self, others: Counts) {
         self.before.append(others);
     }
 
-    /// What [`Trace::split`] gave back has turned out to be another card's, and so has the restart or gap
-    /// between. `opening`: what this card's first frame says of what was before it.
+    /// Removes the restart or gap at the start of this trace, because the part that [`Trace::split`] returned is another
+    /// card's. `restarted`: whether it was a restart; `opening`: the sync of this trace's first frame.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         if self.before.frames != 0 {
             return self.before.drop_predecessor(restarted, opening);
@@ -181,24 +180,24 @@ impl Trace {
         *self.sequencer.order_mut() = counts.order;
     }
 
-    /// Whether the last data frame of the session has been followed by an end frame.
+    /// Whether an end frame has followed the last data frame of the session.
     pub fn has_ended(&self) -> bool {
         self.sequencer.has_ended()
     }
 
-    /// Frames so far.
+    /// Number of frames so far.
     pub(super) fn frames(&self) -> u64 {
         self.before.frames.saturating_add(self.decoder.counts.frames)
     }
 
-    /// The counts so far, with those of the order; frames that wait are not among them.
+    /// The counts so far, without the records of frames that wait.
     pub fn counts_so_far(&self) -> Counts {
         let mut counts = self.before.clone();
         counts.append(Counts { order: self.order(), ..self.decoder.counts.clone() });
         counts
     }
 
-    /// The counts so far of a trace that goes no further, frames that wait left out.
+    /// The counts of a trace that ends here, without the records of frames that wait.
     pub(super) fn into_counts(self) -> Counts {
         let order = self.order();
         let mut counts = self.before;
@@ -211,12 +210,12 @@ impl Trace {
         Order { restarts, ..self.sequencer.order() }
     }
 
-    /// Decodes what still waits and closes the trace.
+    /// Decodes the frames that still wait, closes the trace and returns its counts.
     pub fn finish(self, sink: &mut impl FnMut(Item)) -> Counts {
         self.finish_to(&mut Items(sink))
     }
 
-    /// Decodes what still waits and closes the trace; the sink says how it wants what is in it.
+    /// As [`Trace::finish`]; the sink chooses between items, columns and counts.
     pub fn finish_to(mut self, sink: &mut impl Sink) -> Counts {
         self.flush(sink);
         self.decoder.close_session(sink);

@@ -1,4 +1,4 @@
-//! The records of one data frame to a sink, as events, as columns or counted only.
+//! Decodes the records of one data frame into events, columns or counts, as the sink asks.
 
 use hmtt_format::{Block, Cycles, Event, Tally};
 
@@ -6,11 +6,14 @@ use super::Decoder;
 use crate::decode::frame::Body;
 use crate::decode::item::{Item, Malformation, Sink};
 
-/// What a frame's records came to, and why they could not be read to the end.
+/// The tally of a frame's records, and the error at which reading them stopped.
 pub(super) type Read = (Tally, Result<(), Malformation>);
 
 impl Decoder {
-    /// Reads the records of a data frame the way the sink wants them.
+    /// Reads the records of a data frame and passes them on in the form that the sink asks for.
+    ///
+    /// # Errors
+    /// [`Malformation`]: the block has no valid sync. An error behind the sync is part of the result.
     pub(super) fn records<S: Sink>(
         &mut self,
         body: &Body<'_>,

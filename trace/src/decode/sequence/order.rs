@@ -1,17 +1,17 @@
-//! What became of the order in which frames were sent.
+//! Counts frames that were missing, copied or out of order.
 
-/// What happened to the order.
+/// Frames of a trace that were missing, copied or out of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Order {
-    /// Frames that did not come in time.
+    /// Frames that did not arrive in time.
     pub missing: u64,
-    /// Copies of frames, dropped.
+    /// Copies of frames; they were dropped.
     pub duplicates: u64,
-    /// Frames that came after a later one.
+    /// Frames that arrived after a later one.
     pub reordered: u64,
-    /// Those of `reordered` that came too late to be put back; they are in `missing`.
+    /// Frames of `reordered` that arrived too late to be put back; they are counted in `missing`, too.
     pub late: u64,
-    /// Times the card started to count anew.
+    /// Restarts of the card.
     pub restarts: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A frame's counter, and what came before it, to where the frame belongs.
+//! Determines where a frame belongs in its session, from its counter and the frames before it.
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 
@@ -6,24 +6,24 @@ use super::fingerprint::fingerprint;
 use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
 use crate::decode::frame::Frame;
 
-/// A report with counter 0 this far ahead is a restarted card, not a gap.
+/// Frames of the longest gap: a report with counter 0 that is further ahead is from a restarted card.
 pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
 
-/// Unwrapped counters of a session go no further: no card sends as many frames, but forged ones can add
-/// half the range each.
+/// Bound of a session's unwrapped counters: no card sends as many frames, but each forged frame can add half the 40-bit
+/// range.
 const FARTHEST_COUNTER: u64 = 1 << 63;
 
 /// Where a frame belongs.
 pub(in crate::decode) enum Place {
     /// Among the frames still to be passed on, at this unwrapped counter.
     Ahead(u64),
-    /// It came before.
+    /// The frame is a copy of one that arrived before.
     Duplicate,
-    /// Its place was given up.
+    /// The frame has been reported missing.
     Late,
     /// Another frame waits at this unwrapped counter.
     Taken(u64),
-    /// In another session, or to another card.
+    /// The frame belongs to another session or to another card.
     Restart,
 }
 
@@ -35,21 +35,20 @@ impl Sequencer {
         if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
     }
 
-    /// Whether a counter is close enough to those that came for its frame to fit between or behind them;
-    /// takes no look at the frame. If not, its place is [`Place::Restart`], or [`Place::Ahead`] by
-    /// [`WINDOW`] or more.
+    /// Whether a counter is so close to those of earlier frames that its frame may fit between or after them. Only the
+    /// counter is checked. If not, the frame's place is [`Place::Restart`], or [`Place::Ahead`] by [`WINDOW`] or more.
     pub(in crate::decode) fn is_close(&self, counter: u64) -> bool {
         let counter = self.unwrapped(counter);
         let oldest = if self.started { self.next } else { self.newest };
         self.open && counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
     }
 
-    /// How many frames are missing if a counter is ahead of all that came.
+    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not ahead.
     pub(in crate::decode) fn missing_up_to(&self, counter: u64) -> Option<u64> {
         self.unwrapped(counter).checked_sub(self.newest + 1)
     }
 
-    /// Where a frame belongs, which is what `bytes` hold.
+    /// The place of a frame. `bytes`: the bytes of `frame`.
     pub(in crate::decode) fn place(&self, frame: &Frame<'_>, bytes: &[u8]) -> Place {
         if !self.open {
             return Place::Ahead(first_place(frame));
