@@ -1,12 +1,13 @@
-//! The frames of one wire to the traces of the cards on it.
+//! Separates the frames of the cards on one wire and decodes them into one trace for each card.
 //!
-//! Frames carry no card's name. A frame belongs to the card whose counter and counts it goes on from
-//! ([`super::fit`]). One that goes on from none is held, with those that follow it, until it shows
-//! whether it is of a second card (the first one goes on meanwhile) or of the same card after a restart
-//! or a long gap (it does not). A frame alone that no other goes on from is nobody's, a stray: anybody on
-//! the wire can send it. Invariants: every frame of a card gets into exactly one trace; with one card on
-//! the wire that trace has what [`Trace`] alone makes of the frames; strays change no trace; memory, and
-//! the work for each frame, are bounded whatever comes.
+//! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts it continues
+//! ([`super::fit`]). A frame that continues no card waits, together with the frames that follow it (a pending run), until
+//! it is clear whose they are: a second card's, if the first card continues meanwhile; the same card's after a restart or
+//! a long gap, if it does not. A single frame that no other frame continues is a stray: anyone on the wire can send one.
+//!
+//! Invariants: every frame of a card is part of exactly one trace. With one card on the wire, its trace is the one that
+//! [`Trace`] alone decodes from the frames. Strays change no trace. Memory and the work for each frame are bounded,
+//! whatever arrives.
 
 mod card_activity;
 mod owner;
@@ -33,48 +34,48 @@ pub(super) use sink::{Counted, Items};
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
-/// Most strings of frames that wait for their card to show.
+/// Most pending runs.
 const MAX_PENDING: usize = 8;
-/// Tells the cards on a wire apart and decodes the frames of each.
+/// A decoder of the frames of one wire, with a trace for each card.
 #[derive(Debug, Default)]
 pub struct Wire {
     cards: Vec<Trace>,
     pending: Vec<PendingRun>,
-    /// Its memory is used for the next frames that wait.
+    /// A pending run that has been settled; the next run reuses its memory.
     spare: Option<PendingRun>,
-    /// The latest of the strays.
+    /// The latest strays, which a later frame may continue.
     recent_strays: RecentStrays,
     parked: ParkedTraces,
-    /// The card of the last frame.
+    /// Number of the card of the last frame.
     last: usize,
-    /// Frames of cards so far.
+    /// Frames with a card's addresses so far; their number is a frame's serial number.
     frames: u64,
     foreign: u64,
-    /// Frames with a card's addresses that were nobody's.
+    /// Frames with a card's addresses that belong to no card.
     strays: u64,
     ends: u64,
-    /// What the card said before the capture, until its first frame.
+    /// The report that the card sent before the capture; `None` after its first frame.
     earlier: Option<Box<Report>>,
 }
 
 impl Wire {
-    /// Says what the card on this wire reported before its first frame here.
+    /// Sets the report that the card on this wire sent before its first frame here.
     pub fn continue_from(&mut self, report: Report) {
         self.earlier = Some(Box::new(report));
     }
 
-    /// Takes the next captured frame; items go to `sink` with the number of their card.
+    /// Takes the next captured frame. Items go to `sink` with their card number, from 0.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
         self.push_to(origin, bytes, &mut Items(sink));
     }
 
-    /// Takes the next captured frame and counts its records; what else it has goes to `sink`. End with
+    /// Takes the next captured frame and counts its records; all other items go to `sink`. End with
     /// [`Wire::finish_counted`].
     pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
         self.push_to(origin, bytes, &mut Counted(sink));
     }
 
-    /// Takes the next captured frame; the sink says how it wants what is in it.
+    /// Takes the next captured frame; the sink chooses between items, columns and counts.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
         let Some(frame) = Frame::parse(bytes) else {
             self.foreign += 1;
@@ -87,19 +88,19 @@ impl Wire {
             Owner::Certain(card) => {
                 self.last = card;
                 let waiting = self.pending.iter_mut();
-                let settles = waiting.fold(false, |any, run| run.card_goes_on(card) | any);
+                let settles = waiting.fold(false, |any, run| run.note_card_frame(card) | any);
                 self.cards[card].certain(origin, bytes, &frame, &mut SinkOfCard(card, sink));
                 if settles {
-                    self.decide(sink);
+                    self.settle_ready(sink);
                 }
             }
             Owner::Card(card) => self.take(card, origin, bytes, &frame, sink),
             Owner::Pending(at) => {
                 self.pending[at].push(origin, &arrival, self.frames);
-                self.decide(sink);
+                self.settle_ready(sink);
             }
             Owner::Parked(at) => {
-                let card = self.revive(at, sink);
+                let card = self.resume_parked(at, sink);
                 self.take(card, origin, bytes, &frame, sink);
             }
             Owner::Past(card, fit) => self.cards[card].note_past(bytes, fit == Fit::Copy),
@@ -108,28 +109,28 @@ impl Wire {
         }
     }
 
-    /// Cards so far. A frame that waits for its card to show is in none.
+    /// The traces of the cards found so far, without the frames of pending runs.
     pub fn cards(&self) -> &[Trace] {
         &self.cards
     }
 
-    /// Whether every card has said that its capture ended. Frames that wait may be a card's next
-    /// session, which then has to end, too.
+    /// Whether every card has sent an end frame after its data. A pending run may be a card's next session, which then has to
+    /// end, too.
     pub fn has_ended(&self) -> bool {
-        // A frame alone may be anybody's, unless a card begins to count with it.
-        let begins = |run: &PendingRun| self.strays == 0 && run.begins();
+        // A single frame may be anyone's, unless it is the first of a session.
+        let begins = |run: &PendingRun| self.strays == 0 && run.is_session_start();
         let mut waiting = self.pending.iter().filter(|run| !run.is_alone() || begins(run));
         let sessions = waiting.clone().next().is_some();
         let cards = sessions || self.cards.iter().all(Trace::has_ended);
         cards && self.ends != 0 && waiting.all(|run| run.trace().has_ended())
     }
 
-    /// End frames so far, of all cards, those that wait included.
+    /// End frames so far, of all cards, those of pending runs included.
     pub fn ends(&self) -> u64 {
         self.ends
     }
 
-    /// The counts so far, of each card; frames that wait are in none.
+    /// The counts of each card so far, without the frames of pending runs.
     pub fn counted(&self) -> WireCounts {
         let counts = |(card, trace): (usize, &Trace)| {
             let mut counts = self.parked.counts(card);
@@ -140,25 +141,25 @@ impl Wire {
         self.with_strays(cards)
     }
 
-    /// Decodes what still waits and closes all traces; the counts of each card come back.
+    /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
     pub fn finish(self, sink: &mut impl FnMut(usize, Item)) -> WireCounts {
         self.finish_to(&mut Items(sink))
     }
 
-    /// As [`Wire::finish`], without events.
+    /// As [`Wire::finish`], with events counted only.
     pub fn finish_counted(self, sink: &mut impl FnMut(usize, Item)) -> WireCounts {
         self.finish_to(&mut Counted(sink))
     }
 
-    /// As [`Wire::finish`]; the sink says how it wants what is in the frames.
+    /// As [`Wire::finish`]; the sink chooses between items, columns and counts.
     pub fn finish_to(mut self, sink: &mut impl CardSink) -> WireCounts {
         while let Some(run) = self.pending.first() {
-            match run.strayed_from(true) {
+            match run.damaged_frame_of(true) {
                 Some(card) => self.stray(0, card, sink),
                 None => self.settle(0, sink),
             }
         }
-        self.parked.give_up_all(&mut self.cards);
+        self.parked.release_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
         let cards = numbered.map(|(card, trace)| trace.finish_to(&mut SinkOfCard(card, sink)));
         let cards = cards.collect();
@@ -169,7 +170,7 @@ impl Wire {
         WireCounts { cards, foreign: self.foreign + self.strays, strays: self.strays }
     }
 
-    /// Gives a frame to its card, and sees what that says of the frames that wait.
+    /// Gives a frame to its card, then settles the pending runs that this decides.
     fn take(
         &mut self,
         card: usize,
@@ -182,16 +183,16 @@ impl Wire {
         if !self.pending.is_empty() && trace.fit(frame, bytes).is_some_and(Fit::continues) {
             let counts = frame.kind() != Some(FrameKind::Heartbeat);
             let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
-            self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.card_goes_on(card));
+            self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.note_card_frame(card));
         }
         trace.frame(origin, bytes, frame, &mut SinkOfCard(card, sink));
         self.last = card;
         if !self.pending.is_empty() {
-            self.decide(sink);
+            self.settle_ready(sink);
         }
     }
 
-    /// Takes a frame that goes on from no other.
+    /// Begins a pending run with a frame that continues no other.
     fn hold(&mut self, origin: Origin, arrival: &Arrival<'_>, sink: &mut impl CardSink) {
         if self.cards.is_empty() {
             let mut trace = Trace::default();
@@ -214,24 +215,26 @@ impl Wire {
             run.begin(&self.cards, origin, arrival, self.frames);
         }
         self.pending.push(run);
-        self.decide(sink);
+        self.settle_ready(sink);
     }
 
-    /// Settles what can be.
-    fn decide(&mut self, sink: &mut impl CardSink) {
+    /// Settles all pending runs that can be decided.
+    fn settle_ready(&mut self, sink: &mut impl CardSink) {
         loop {
             let found = self.pending.iter().enumerate();
-            let found = found.filter_map(|(at, run)| Some((at, run.found(&self.cards)?))).next();
+            let found =
+                found.filter_map(|(at, run)| Some((at, run.matching_card(&self.cards)?))).next();
             let stray = self.pending.iter().enumerate();
-            let stray = stray.filter_map(|(at, run)| Some((at, run.strayed_from(false)?))).next();
-            let ready = |run: &PendingRun| run.is_card() || run.is_full();
+            let stray =
+                stray.filter_map(|(at, run)| Some((at, run.damaged_frame_of(false)?))).next();
+            let ready = |run: &PendingRun| run.is_other_card() || run.is_full();
             if let Some((at, card)) = found {
                 let run = self.pending.remove(at);
                 self.give(card, run, sink);
             } else if let Some((at, card)) = stray {
                 self.stray(at, card, sink);
             } else if let Some(at) = self.pending.iter().position(ready) {
-                // What came wholly before it, it may go on from.
+                // A run may continue one that arrived wholly before it, so the earlier run is settled first.
                 let before = |run: &PendingRun| run.is_before(&self.pending[at]);
                 self.settle(self.pending.iter().position(before).unwrap_or(at), sink);
             } else {
@@ -240,7 +243,7 @@ impl Wire {
         }
     }
 
-    /// Lets go of what waits longest, but of a frame that nothing speaks for before all others.
+    /// Settles one pending run to make space for another: a single frame that nothing confirms, else the oldest run.
     fn make_space(&mut self, sink: &mut impl CardSink) {
         let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
         let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
@@ -250,12 +253,12 @@ impl Wire {
         }
     }
 
-    /// Whether frames that wait can be a card's. A frame alone is believed if a silent card could have lost
-    /// a few frames before it, or others that wait could follow soon, or if it is the only one that ever was nobody's
-    /// and a card begins to count with it, or could be about to use its counter or counts.
+    /// Whether a pending run can be a card's. A run of several frames can. A single frame can if a silent card could have
+    /// lost a few frames before it, or if another run could follow soon. It also can if no stray was seen so far, no other
+    /// single frame waits, and it is a session's first frame or has a counter or counts that a card could use next.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
-        let may_be = run.begins() || run.is_near();
+        let may_be = run.is_session_start() || run.is_near();
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
         !run.is_alone()
             || run.follows_soon()
@@ -263,7 +266,7 @@ impl Wire {
             || self.strays == 0 && may_be && others.all(|(_, other)| !other.is_alone())
     }
 
-    /// Leaves out frames that are nobody's.
+    /// Drops a pending run that is no card's.
     fn reject(&mut self, at: usize, sink: &mut impl CardSink) {
         if let Some(card) = self.pending[at].left_behind(1) {
             return self.stray(at, card, sink);
@@ -277,25 +280,25 @@ impl Wire {
         self.spare = Some(run);
     }
 
-    /// Gives frames that wait to a card of their own, or to the one that they seem to go on from.
+    /// Gives a pending run to a new card, or to the card that it seems to continue.
     fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
         if !self.is_believed(at) {
             return self.reject(at, sink);
         }
         let run = self.pending.remove(at);
-        // Where others send frames, too, what is far ahead of a card's last frame is not that card's. Where nobody
-        // does, it is: a gap is told, a second card would hide it.
+        // If others send frames, too, a run far ahead of a card's last frame is not that card's. If nobody does, it is:
+        // the trace then reports a gap, which a second card would hide.
         let has_ended = |card: usize| self.strays != 0 && self.cards[card].has_ended();
         let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
-        match run.parent(self.last).filter(may_be) {
-            // Its place is still open, and what waits behind it speaks for it or against it.
+        match run.predecessor(self.last).filter(may_be) {
+            // The run's first counter is still expected, and the frames that wait after it confirm or contradict it.
             Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
             Some(card) => {
                 let was_new = self.cards[card].is_new();
                 let is_unconfirmed = self.strays != 0 && self.cards[card].frames() == 1;
                 self.park(card, &run, sink);
                 let restarts = self.cards[card].restarts();
-                // A first frame alone does not make all others late.
+                // One unconfirmed first frame must not make all later frames late.
                 let is_restart = is_unconfirmed && !run.follows_soon();
                 if is_restart || run.is_falsely_late(&self.cards[card], was_new) {
                     self.cards[card].restart(&mut SinkOfCard(card, sink));
@@ -309,12 +312,12 @@ impl Wire {
                 self.cards.push(Trace::default());
                 self.give(self.cards.len() - 1, run, sink);
             }
-            // All cards go on, and there cannot be so many.
+            // All cards continue, and the number of cards is at its limit.
             None => self.strays += run.frames().len() as u64,
         }
     }
 
-    /// Leaves out a frame that waited alone and turned out to be a card's, damaged, late or a copy.
+    /// Drops a single pending frame that turned out to be a card's, but damaged, late or a copy.
     fn stray(&mut self, at: usize, card: usize, sink: &mut impl CardSink) {
         let run = self.pending.remove(at);
         for waiting in run.frames() {
@@ -325,7 +328,7 @@ impl Wire {
         }
     }
 
-    /// Gives frames that waited to a card.
+    /// Gives the frames of a pending run to a card.
     fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl CardSink) {
         let Some(trace) = self.cards.get_mut(card) else { return };
         for waiting in run.frames() {
@@ -338,16 +341,17 @@ impl Wire {
         self.last = card;
     }
 
-    /// Keeps a card's trace as it is, in case the frames to come are another card's.
+    /// Parks a card's trace as it is, in case the frames that follow are another card's.
     fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl CardSink) {
         let trace = self.cards[card].split(run.counter(), &mut SinkOfCard(card, sink));
         let parked = Parked { trace, card, restarted: false, opening: run.opening() };
         self.parked.keep(parked, &mut self.cards);
     }
 
-    /// A card that seemed to have gone on as another one goes on itself: it is a card of its own from
-    /// here. Where there cannot be more cards it is its old one, and what went on as it is closed.
-    fn revive(&mut self, at: usize, sink: &mut impl CardSink) -> usize {
+    /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it are another card's. The
+    /// trace becomes a new card. If the number of cards is at its limit, it keeps its old number, and the trace that followed
+    /// it is closed.
+    fn resume_parked(&mut self, at: usize, sink: &mut impl CardSink) -> usize {
         let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
             return self.last;
         };
@@ -357,7 +361,7 @@ impl Wire {
             self.parked.renumber(at, card, new);
             return new;
         }
-        self.parked.give_up_after(at, card, &mut self.cards);
+        self.parked.release_after(at, card, &mut self.cards);
         self.cards[card].flush(&mut SinkOfCard(card, sink));
         std::mem::swap(&mut self.cards[card], &mut trace);
         self.cards[card].append(trace.into_counts());

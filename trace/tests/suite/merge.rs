@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hmtt::decode::{Item, decode_frames};
-use hmtt::merge::{How, Merge, Options};
+use hmtt::merge::{ClockBasis, Merge, Options};
 use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt_format::{Access, Event};
 use hmtt_test_support::clocks::{FAST, Running, STEADY, STEPS, capture};
@@ -25,32 +25,32 @@ fn accesses(path: &std::path::Path) -> Vec<Access> {
 
 /// Merges, and checks what must hold whatever relates the clocks: nothing is lost, times ascend, and
 /// none is further from the true one than stated. The error that was stated comes back.
-fn check(paths: &[PathBuf], running: &[Running], expected: How) -> f64 {
+fn check(paths: &[PathBuf], running: &[Running], expected: ClockBasis) -> f64 {
     let merge = Merge::survey(paths, &Options::default()).unwrap();
-    let strands: Vec<_> = merge.strands().collect();
-    assert_eq!(strands.len(), paths.len());
-    assert_eq!(strands[1].1.how, expected);
-    let error = strands[1].1.error.unwrap();
+    let sessions: Vec<_> = merge.sessions().collect();
+    assert_eq!(sessions.len(), paths.len());
+    assert_eq!(sessions[1].1.basis, expected);
+    let error = sessions[1].1.error.unwrap();
     let mut merged = vec![Vec::new(); paths.len()];
     let mut last = 0;
     merge
-        .run(|strand, item| {
+        .run(|session, item| {
             if let Item::Event(Event::Access(access)) = item {
                 assert!(access.clock.0 >= last, "{} after {last}", access.clock);
                 last = access.clock.0;
-                merged[strand].push(access);
+                merged[session].push(access);
             }
             true
         })
         .unwrap();
-    let begin = strands[0].1.offset() + running[0].begin;
-    for (strand, path) in paths.iter().enumerate() {
+    let begin = sessions[0].1.offset() + running[0].begin;
+    for (session, path) in paths.iter().enumerate() {
         let own = accesses(path);
         assert_eq!(own.len(), 20 * STEPS as usize);
-        assert_eq!(merged[strand].len(), own.len());
-        for (own, merged) in own.iter().zip(&merged[strand]) {
+        assert_eq!(merged[session].len(), own.len());
+        for (own, merged) in own.iter().zip(&merged[session]) {
             assert_eq!((own.address, own.direction), (merged.address, merged.direction));
-            let truth = begin + running[strand].time(own.clock.0) * running[0].rate;
+            let truth = begin + running[session].time(own.clock.0) * running[0].rate;
             let off = (merged.clock.0 as f64 - truth).abs();
             // Clocks are whole numbers.
             assert!(off <= error + 1.0, "off by {off}, {error} stated");
@@ -62,16 +62,16 @@ fn check(paths: &[PathBuf], running: &[Running], expected: How) -> f64 {
 #[test]
 fn marks_relate_clocks_that_drift() {
     let paths = [capture("merge-a", STEADY, true), capture("merge-b", FAST, true)];
-    let error = check(&paths, &[STEADY, FAST], How::Marks { shared: 30 });
+    let error = check(&paths, &[STEADY, FAST], ClockBasis::Marks { shared: 30 });
     // A microsecond between the cards is assumed: 100 clocks.
     assert!(error < 110.0, "{error}");
-    check(&[paths[1].clone(), paths[0].clone()], &[FAST, STEADY], How::Marks { shared: 30 });
+    check(&[paths[1].clone(), paths[0].clone()], &[FAST, STEADY], ClockBasis::Marks { shared: 30 });
 }
 
 #[test]
 fn arrival_times_relate_cards_without_marks() {
     let paths = [capture("merge-c", STEADY, false), capture("merge-d", FAST, false)];
-    let error = check(&paths, &[STEADY, FAST], How::Arrivals);
+    let error = check(&paths, &[STEADY, FAST], ClockBasis::Arrivals);
     // A millisecond is assumed, and a little for where no frame was as quick as any.
     assert!((100_000.0..110_000.0).contains(&error), "{error}");
 }
@@ -98,10 +98,10 @@ fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
     let path = scratch("merge-power.pcapng");
     std::fs::write(&path, writer.into_output()).unwrap();
     let merge = Merge::survey(&[path], &Options::default()).unwrap();
-    let bases: Vec<_> = merge.strands().map(|(_, base)| base).collect();
+    let bases: Vec<_> = merge.sessions().map(|(_, base)| base).collect();
     assert_eq!(bases.len(), sessions.len());
     for (base, (since, _)) in bases.iter().zip(sessions).skip(1) {
-        assert_eq!(base.how, How::Arrivals);
+        assert_eq!(base.basis, ClockBasis::Arrivals);
         let off = (base.map(0) - bases[0].map(0) - since as f64).abs();
         assert!(off <= base.error.unwrap(), "off by {off}, {:?} stated", base.error);
     }
@@ -112,8 +112,8 @@ fn an_offset_that_was_told_is_taken_as_it_is() {
     let paths = [capture("merge-e", STEADY, true), capture("merge-f", FAST, true)];
     let options = Options { offsets: vec![(1, -2_999_000)], ..Options::default() };
     let merge = Merge::survey(&paths, &options).unwrap();
-    let (_, base) = merge.strands().nth(1).unwrap();
-    assert_eq!((base.how, base.error), (How::Offset { clocks: -2_999_000 }, None));
+    let (_, base) = merge.sessions().nth(1).unwrap();
+    assert_eq!((base.basis, base.error), (ClockBasis::Offset { clocks: -2_999_000 }, None));
     assert_eq!(base.map(3_000_000), 1000.0);
     let wrong = Options { offsets: vec![(2, 0)], ..Options::default() };
     let error = Merge::survey(&paths, &wrong).unwrap_err().to_string();

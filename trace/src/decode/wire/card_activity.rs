@@ -1,38 +1,38 @@
-//! Frames that wait and a card to what was seen of the card since: whether they may be its own.
+//! Records what a card has sent since a pending run began, and whether the run may be the card's.
 
 use crate::decode::frame::Frame;
 use crate::decode::sequence::FARTHEST_GAP;
 use crate::decode::trace::Trace;
 
-/// Frames after which a card is believed to go on, where reordering could bring the frames that wait
-/// before its last ones.
+/// Frames of a card after which it is taken to continue beside a run that it could have sent: fewer could be frames sent
+/// before the run that arrived after it.
 const GOES_ON: u32 = 4;
-/// Frames of its card after which a frame alone, which has its counter or counts, is a damaged one.
+/// Frames of a card after which a single pending frame with a counter or counts of that card is taken for a damaged one.
 pub(super) const LONG_USED: u32 = 64;
 
-/// What was seen of a card since the first of some frames came that wait.
+/// What a card has sent since the first frame of a pending run arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CardActivity {
-    /// The frames could be its own after a long gap; if not, after a restart.
+    /// Whether the run could be the card's after a long gap; if not, it could be after a restart.
     pub could_reach: bool,
-    /// That gap would be of no more than [`FARTHEST_GAP`] frames: no frame made up at random is so near.
+    /// Whether that gap would be at most [`FARTHEST_GAP`] frames. No frame made up at random is so near.
     pub soon: bool,
-    /// The counter is one the card could be about to use, or the counts are: a damaged frame, more
-    /// likely than a card.
+    /// Whether the card could use the first frame's counter or counts next. Then the frame is more likely a damaged one of
+    /// this card than one of another card.
     pub near: bool,
-    /// The counts are such as well, and the counter is not.
+    /// Whether the card could use the first frame's counts next, but not its counter.
     pub misplaced: bool,
-    /// The counts are those that were reached, so nothing was lost before it, and one flipped bit would explain the
-    /// counter.
+    /// Whether the first frame is misplaced, states exactly the counts after the card's last frame, and has a counter that
+    /// one flipped bit explains.
     pub flipped: bool,
-    /// Its frames since the first one.
+    /// Frames of the card since the run's first frame.
     pub frames: u32,
-    /// Its frames since the second one.
+    /// Frames of the card since the run's second frame.
     pub frames_since_second: u32,
 }
 
 impl CardActivity {
-    /// Of the first frame that waits. What is costly is asked only where it matters.
+    /// Compares the first frame of a run with a card's trace. Expensive checks are made only where they matter.
     pub fn new(trace: &Trace, frame: &Frame<'_>, bytes: &[u8]) -> Self {
         let counts_near = trace.are_counts_near(frame);
         let waited_for = trace.waits_for(frame, bytes);
@@ -49,7 +49,7 @@ impl CardActivity {
         }
     }
 
-    /// Whether the card goes on beside the frames.
+    /// Whether the card continues beside the run, so that the run is not its own.
     pub fn is_active(&self) -> bool {
         match self.could_reach {
             true => self.frames >= GOES_ON || self.frames_since_second != 0,
@@ -57,8 +57,7 @@ impl CardActivity {
         }
     }
 
-    /// Takes note of a frame of the card. `alone`: only one frame waits. Whether that may settle
-    /// something.
+    /// Counts a frame of the card. `alone`: whether the run has only one frame. Returns whether the run may be decided now.
     pub fn note(&mut self, alone: bool) -> bool {
         self.frames = self.frames.saturating_add(1);
         let more = u32::from(!alone);

@@ -1,4 +1,4 @@
-//! A frame to the card, or the string of frames that wait, that it goes on from.
+//! Finds the card, the parked trace or the pending run that a frame continues.
 
 use hmtt_format::frame::FrameKind;
 
@@ -9,23 +9,23 @@ use crate::decode::frame::Frame;
 use crate::decode::sequence::WINDOW;
 use crate::decode::trace::Trace;
 
-/// Who a frame belongs to.
+/// The owner of a frame; numbers are indices into the wire's cards, pending runs or parked traces.
 pub(super) enum Owner {
-    /// A card, whose next frame it is without any doubt.
+    /// A card, whose next frame it certainly is.
     Certain(usize),
     Card(usize),
     Pending(usize),
     Parked(usize),
-    /// A copy of, or late for, what came before a card's restart.
+    /// A card's session before its restart, of which the frame is a copy or late.
     Past(usize, Fit),
-    /// Unknown's so far: others may confirm it.
+    /// Not known yet: other frames may confirm it.
     Unknown,
-    /// Unknown's.
+    /// No card.
     Stray,
 }
 
 impl Wire {
-    /// Whose frame it is.
+    /// The owner of a frame that has arrived.
     pub(super) fn owner(&self, arrival: &Arrival<'_>) -> Owner {
         let Arrival { frame, bytes, .. } = *arrival;
         let certain = |card: &usize| self.cards[*card].is_certain(frame);
@@ -41,20 +41,20 @@ impl Wire {
         let is_data = frame.kind() == Some(FrameKind::Data);
         let is_beat = frame.kind() == Some(FrameKind::Heartbeat);
         match (card, run, parked) {
-            // Before it a card that only seemed to be another; not by counts alone, since two sessions
-            // of full frames count alike, but by the clock too.
+            // A parked trace that the frame continues exactly, by counts and clock, is preferred to
+            // other owners. Counts alone do not suffice: two sessions of full frames count alike.
             (card, run, Some((Fit::Next(0), at)))
                 if is_data && [card, run].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
             {
                 Owner::Parked(at)
             }
-            // A heartbeat counts nothing: it does not speak for a frame that may be damaged.
+            // A heartbeat has no counts: it does not confirm a frame that may be damaged.
             (Some((fit, card)), Some((_, at)), _)
                 if is_beat && fit.continues() && self.pending[at].is_suspect(card) =>
             {
                 Owner::Card(card)
             }
-            // Nor does a frame that does not go on exactly from it.
+            // Nor does a frame that does not continue it exactly.
             (Some((fit, card)), Some((Fit::Near(..), at)), _)
                 if fit.continues()
                     && self.pending[at].is_suspect(card)
@@ -62,14 +62,14 @@ impl Wire {
             {
                 Owner::Card(card)
             }
-            // Its own frame before has a damaged counter.
+            // The pending frame is the card's frame before this one, with a damaged counter.
             (Some((fit, card)), Some((Fit::Near(..), at)), _)
                 if fit.continues() && self.pending[at].is_misplaced(card) =>
             {
                 Owner::Card(card)
             }
-            // A card that does again what it did before its restart sends what looks like copies, and
-            // what could be near by chance.
+            // A card that repeats after a restart what it did before sends frames that look like
+            // copies, or like near ones by chance.
             (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(missing, _), at)), _)
                 if missing < WINDOW && self.pending[at].is_silent(card) =>
             {
@@ -82,14 +82,14 @@ impl Wire {
             (_, Some((_, at)), _) => Owner::Pending(at),
             (_, _, Some((fit, at))) if fit.continues() => Owner::Parked(at),
             (_, _, Some((fit, at))) => Owner::Past(self.parked.card(at).unwrap_or(self.last), fit),
-            // It says nothing that another frame could confirm.
+            // An unreadable frame states nothing that another frame could confirm.
             _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Stray,
             _ => Owner::Unknown,
         }
     }
 
-    /// Of strings that wait and could be followed by a frame, the latest that came wholly after the
-    /// best: more likely the same card once more than two by chance.
+    /// The latest pending run that the frame could continue and that arrived wholly after the best one; else the best one.
+    /// Two such runs are more likely of one card that restarted twice than of two cards by chance.
     fn latest_near(&self, best: (Fit, usize), arrival: &Arrival<'_>) -> (Fit, usize) {
         if matches!(best.0, Fit::Next(_)) {
             return best;
@@ -103,7 +103,7 @@ impl Wire {
             .unwrap_or(best)
     }
 
-    /// Whether several cards could have lost frames before this one, which says what it counts.
+    /// Whether a frame has counts, and several cards could have lost frames before it.
     fn fits_several(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
         let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(missing, _)) if missing < WINDOW);
         let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
@@ -111,7 +111,7 @@ impl Wire {
     }
 }
 
-/// The best of what fits, and whose it is.
+/// The best fit, and its index; `None` if nothing fits.
 fn best(fits: impl Iterator<Item = Option<Fit>>) -> Option<(Fit, usize)> {
     fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min()
 }

@@ -1,10 +1,9 @@
-//! Traces kept in case the card that seemed to go on from them was another one.
+//! Keeps traces whose card seemed to restart or to lose frames, in case the frames after that are another card's.
 //!
-//! A trace is parted at such a place: what came before it is kept here, what comes after it is counted
-//! apart. So nothing is copied, whatever the trace has counted, and nothing need be subtracted if the
-//! card turns out to be another one. Invariant: the counts of a card are those of its kept traces, in
-//! order, and of its own. Which traces are given up first: those of the fewest frames, so that frames
-//! made up at random do not displace a card.
+//! A trace is split at such a place: the part before it is parked here, the part after it is counted separately. So
+//! counts are never copied, and none has to be subtracted if the second part turns out to be another card's.
+//! Invariant: the counts of a card are those of its parked traces, in order, plus those of its current trace. If there
+//! are too many, the trace with the fewest frames is released first, so that made-up frames do not displace a card.
 
 use std::collections::VecDeque;
 
@@ -13,22 +12,22 @@ use hmtt_format::frame::Sync;
 use crate::decode::counts::Counts;
 use crate::decode::trace::Trace;
 
-/// Most traces kept.
+/// Most parked traces.
 const MAX_PARKED: usize = 4;
 
-/// A trace as it was before frames went on from it that may be another card's.
+/// The part of a card's trace before frames that may be another card's.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub trace: Trace,
-    /// The card that went on as.
+    /// Number of the card that has the frames after this part.
     pub card: usize,
-    /// It seemed to restart; if not, to lose frames.
+    /// Whether the card seemed to restart; if not, it seemed to lose frames.
     pub restarted: bool,
-    /// What the first frame after it says of what was before.
+    /// Sync of the first frame after this part.
     pub opening: Sync,
 }
 
-/// Traces kept, those that were parted first in front.
+/// Parked traces, in the order in which they were split.
 #[derive(Debug, Default)]
 pub(super) struct ParkedTraces(VecDeque<Parked>);
 
@@ -37,43 +36,43 @@ impl ParkedTraces {
         self.0.iter()
     }
 
-    /// The card that went on from a trace.
+    /// Number of the card that has the frames after a parked trace.
     pub fn card(&self, at: usize) -> Option<usize> {
         self.0.get(at).map(|parked| parked.card)
     }
 
-    /// Keeps a trace; another one is given up for it if there are too many.
+    /// Parks a trace. If there are too many, another one is released for it.
     pub fn keep(&mut self, parked: Parked, cards: &mut [Trace]) {
         if self.0.len() >= MAX_PARKED {
             let frames = |at: &usize| self.0[*at].trace.frames();
             let least = (0..self.0.len()).min_by_key(frames).unwrap_or(0);
-            self.give_up(least, cards);
+            self.release(least, cards);
         }
         self.0.push_back(parked);
     }
 
-    /// What was kept last was followed by a restart.
+    /// Records that a restart followed the trace that was parked last.
     pub fn last_restarted(&mut self) {
         if let Some(parked) = self.0.back_mut() {
             parked.restarted = true;
         }
     }
 
-    /// A trace was its card's: it counts for what came after it.
-    pub fn give_up(&mut self, at: usize, cards: &mut [Trace]) {
+    /// Releases a parked trace to its card: its counts are put before those of the part after it.
+    pub fn release(&mut self, at: usize, cards: &mut [Trace]) {
         let Some(Parked { trace, card, .. }) = self.0.remove(at) else { return };
         if let Some(after) = self.after(at, card, cards) {
             after.prepend_counts(trace.into_counts());
         }
     }
 
-    pub fn give_up_all(&mut self, cards: &mut [Trace]) {
+    pub fn release_all(&mut self, cards: &mut [Trace]) {
         while !self.0.is_empty() {
-            self.give_up(0, cards);
+            self.release(0, cards);
         }
     }
 
-    /// Takes out a trace that was another card's than what came after it.
+    /// Removes and returns a parked trace that is not of the same card as the part after it.
     pub fn take(&mut self, at: usize, cards: &mut [Trace]) -> Option<Parked> {
         let parked = self.0.remove(at)?;
         if let Some(after) = self.after(at, parked.card, cards) {
@@ -82,20 +81,20 @@ impl ParkedTraces {
         Some(parked)
     }
 
-    /// The traces before `at` that were of a card are of another one.
+    /// Assigns the parked traces of `card` before index `at` to the card `new`.
     pub fn renumber(&mut self, at: usize, card: usize, new: usize) {
         let before = self.0.iter_mut().take(at).filter(|parked| parked.card == card);
         before.for_each(|parked| parked.card = new);
     }
 
-    /// Gives up the traces from `at` on that are a card's.
-    pub fn give_up_after(&mut self, at: usize, card: usize, cards: &mut [Trace]) {
+    /// Releases the parked traces of a card from index `at` on.
+    pub fn release_after(&mut self, at: usize, card: usize, cards: &mut [Trace]) {
         while let Some(next) = (at..self.0.len()).find(|next| self.0[*next].card == card) {
-            self.give_up(next, cards);
+            self.release(next, cards);
         }
     }
 
-    /// What a card had counted when its present trace began.
+    /// The counts of a card before its current trace.
     pub fn counts(&self, card: usize) -> Counts {
         let mut counts = Counts::default();
         let of_card = self.0.iter().filter(|parked| parked.card == card);
@@ -103,7 +102,7 @@ impl ParkedTraces {
         counts
     }
 
-    /// What a card's trace went on as.
+    /// The part of a card's trace that follows the parked traces before index `at`.
     fn after<'a>(
         &'a mut self,
         at: usize,

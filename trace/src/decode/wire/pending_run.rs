@@ -1,4 +1,4 @@
-//! Frames that go on from no card's trace, until they show whose they are.
+//! Holds frames that continue each other but no card's trace, until it is clear whose they are.
 
 use std::cell::OnceCell;
 
@@ -12,17 +12,17 @@ use crate::decode::item::Counted;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW, are_alike};
 use crate::decode::trace::Trace;
 
-/// Most frames that wait: as many as a card may send before another frame of the same wire is late.
+/// Most frames of a run: as many as a card may send before another frame of the same wire is late.
 const MAX_FRAMES: usize = LONG_USED as usize;
 
-/// A frame that waits.
+/// A frame of a pending run.
 #[derive(Debug)]
 pub(super) struct PendingFrame {
     pub origin: Origin,
     pub bytes: Vec<u8>,
-    /// What it says of its place.
+    /// What the frame states about its place in its session.
     pub kept: FrameSummary,
-    /// Its place among all frames of the wire.
+    /// Serial number of the frame on its wire, in the order of arrival.
     pub serial: u64,
 }
 
@@ -31,7 +31,7 @@ impl PendingFrame {
         PendingFrame { origin, bytes: arrival.bytes.to_vec(), kept: arrival.kept(), serial }
     }
 
-    /// Whether another frame goes on from this one.
+    /// Whether another frame continues this one.
     pub fn leads_to(&self, other: &Arrival<'_>) -> bool {
         if !self.may_be_near(other) {
             return false;
@@ -41,7 +41,7 @@ impl PendingFrame {
         trace.fit(other.frame, other.bytes).is_some_and(Fit::continues)
     }
 
-    /// Whether a trace of this frame alone may fit another one: quick, and where it says no that is so.
+    /// Whether another frame may fit a trace of this frame alone. A cheap check: `false` is certain, `true` is not.
     fn may_be_near(&self, other: &Arrival<'_>) -> bool {
         let both = self.kept.counts().zip(other.kept().counts());
         both.is_none_or(|(own, other)| may_be_near(own, other))
@@ -49,7 +49,7 @@ impl PendingFrame {
     }
 }
 
-/// A frame that comes.
+/// A frame that has arrived and has no owner yet.
 pub(super) struct Arrival<'a> {
     pub frame: &'a Frame<'a>,
     pub bytes: &'a [u8],
@@ -61,40 +61,40 @@ impl<'a> Arrival<'a> {
         Arrival { frame, bytes, kept: OnceCell::new() }
     }
 
-    /// Of a frame of which it is known what it says of its place.
+    /// An arrival whose summary is known.
     fn known(frame: &'a Frame<'a>, bytes: &'a [u8], kept: FrameSummary) -> Self {
         Arrival { frame, bytes, kept: OnceCell::from(kept) }
     }
 
-    /// What it says of its place: read once, and only where others wait that are close.
+    /// The frame's summary. It is computed at most once, and only if frames with a near counter wait.
     fn kept(&self) -> FrameSummary {
         *self.kept.get_or_init(|| FrameSummary::new(self.frame))
     }
 }
 
-/// A string of frames that go on from each other.
+/// A run of frames that continue each other.
 #[derive(Debug, Default)]
 pub(super) struct PendingRun {
     frames: Vec<PendingFrame>,
-    /// They alone, counted: what further frames are compared with. It is made when one comes that is close
-    /// and not simply the next, since most frames of no card stay alone, or make a short string.
+    /// A trace of these frames alone, with which further frames are compared. It is built only when a frame arrives that is
+    /// near and not exactly the next, because most strays stay single or form a short run.
     trace: OnceCell<Box<Trace>>,
-    /// Each went on exactly from the one before, so that the last says all about the next.
+    /// Whether each frame exactly followed the one before, so that the last frame alone determines the next.
     in_order: bool,
     cards: Vec<CardActivity>,
-    /// Counter of the first frame.
+    /// Counter of the first frame, modulo 2^40.
     counter: u64,
-    /// The highest counter.
+    /// The highest counter of the frames, modulo 2^40.
     newest: u64,
-    /// The first frame could be that of several cards that lost frames.
+    /// Whether several cards could have lost frames before the first frame.
     fits_several: bool,
-    /// What the first frame says of what was before it.
+    /// Sync of the first frame.
     opening: Sync,
 }
 
 impl PendingRun {
-    /// `serial`: the place of the frame among all frames of the wire. What these were before is forgotten,
-    /// their memory is used again.
+    /// Begins a run with one frame. `serial`: the frame's serial number on its wire. Earlier frames of this run are
+    /// forgotten; their memory is reused.
     pub fn begin(&mut self, cards: &[Trace], origin: Origin, arrival: &Arrival<'_>, serial: u64) {
         let Arrival { frame, bytes, .. } = *arrival;
         let sync = frame.body.ok().and_then(|body| body.sync());
@@ -118,7 +118,7 @@ impl PendingRun {
         }
     }
 
-    /// As [`PendingRun::begin`], with a frame that waited before. Whether it can be one.
+    /// As [`PendingRun::begin`], with a frame that waited before. Returns `false` if its bytes are no card's frame.
     pub fn begin_with(&mut self, cards: &[Trace], waiting: PendingFrame) -> bool {
         let PendingFrame { origin, bytes, serial, kept } = waiting;
         let Some(frame) = Frame::parse(&bytes) else { return false };
@@ -126,17 +126,17 @@ impl PendingRun {
         true
     }
 
-    /// Takes out a frame alone.
+    /// Removes and returns the frame of a run that has only one.
     pub fn take_alone(&mut self) -> Option<PendingFrame> {
         self.is_alone().then(|| self.frames.pop())?
     }
 
-    /// Uses a frame's memory for the first one to come.
+    /// Keeps a frame whose memory the run's next first frame reuses.
     pub fn use_memory(&mut self, frame: PendingFrame) {
         self.frames.push(frame);
     }
 
-    /// Takes a frame that goes on from the others.
+    /// Appends a frame that continues the run.
     pub fn push(&mut self, origin: Origin, arrival: &Arrival<'_>, serial: u64) {
         let Arrival { frame, bytes, .. } = *arrival;
         self.in_order = self.next_in_order(arrival).is_some();
@@ -153,14 +153,14 @@ impl PendingRun {
         }
     }
 
-    /// How well a frame goes on from these.
+    /// How well a frame continues the run; `None` if it does not.
     pub fn fit(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         let Arrival { frame, bytes, .. } = arrival;
         let ahead = frame.counter.wrapping_sub(self.newest) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(frame.counter) & COUNTER_MASK;
         let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
         let may_be = match &self.frames[..] {
-            // A frame alone has nothing before it that would give its place to another one.
+            // A single frame has no frame before it that could give its place to another one.
             [first] if ahead == 0 && self.counter != 0 => are_alike(&first.bytes, bytes),
             [first] => is_close && first.may_be_near(arrival),
             _ => is_close,
@@ -169,8 +169,8 @@ impl PendingRun {
         may_be.then(|| next().or_else(|| self.trace().fit(frame, bytes)))?
     }
 
-    /// What [`Trace::fit`] says of a frame that goes on exactly where the last of these ended, if all did so from
-    /// the first: as quick as can be. Frame 0 may open a session, which is another matter.
+    /// The result of [`Trace::fit`] for a frame that exactly follows the last one of a run that is in order. It needs no
+    /// trace. `None` for counter 0, with which a session may begin.
     fn next_in_order(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         let follows = self.newest.wrapping_add(1) & COUNTER_MASK == arrival.frame.counter;
         if !(self.in_order && follows && arrival.frame.counter != 0) {
@@ -183,8 +183,7 @@ impl PendingRun {
         Some(Fit::Next(if is_data { apart(sync.clock, end.clock) } else { 0 }))
     }
 
-    /// A card has taken other frames that waited: they may be what these go on from, or have come
-    /// beside them.
+    /// Compares the run again with a card that has been given another run, which this one may continue.
     pub fn reconsider(&mut self, card: usize, trace: &Trace, taken: &PendingRun) {
         let Some(first) = self.frames.first() else { return };
         let Some(frame) = Frame::parse(&first.bytes) else { return };
@@ -200,12 +199,12 @@ impl PendingRun {
         }
     }
 
-    /// Whether the first of these frames has a place that a card's trace waits for.
+    /// Whether a card's trace still expects the counter of the first frame.
     pub fn fills_place(&self, trace: &Trace) -> bool {
         self.is_first(|frame, bytes| trace.waits_for(frame, bytes))
     }
 
-    /// Whether a card would leave out these frames as late, though they are not of its past.
+    /// Whether a card's trace would drop these frames as late although they are not from its past.
     pub fn is_falsely_late(&self, trace: &Trace, was_new: bool) -> bool {
         let more = was_new && self.frames.len() > 1;
         self.is_first(|frame, bytes| trace.is_late(frame, bytes) && (more || !trace.is_past(frame)))
@@ -226,39 +225,39 @@ impl PendingRun {
         })
     }
 
-    /// Whether this is one frame, which nothing confirms.
+    /// Whether the run has only one frame, which nothing confirms.
     pub fn is_alone(&self) -> bool {
         self.frames.len() == 1
     }
 
-    /// Whether the first frame is one of the first that a card sends.
-    pub fn begins(&self) -> bool {
+    /// Whether the run begins with one of the first frames of a session.
+    pub fn is_session_start(&self) -> bool {
         self.counter < FIRST_FRAMES
     }
 
-    /// Whether some card could be about to use the counter or the counts of the first frame.
+    /// Whether some card could use the counter or the counts of the first frame next.
     pub fn is_near(&self) -> bool {
         self.cards.iter().any(|activity| activity.near)
     }
 
-    /// Whether a card that is silent since could have lost a few frames before these.
+    /// Whether a card that has been silent since the run began could have lost a few frames before it.
     pub fn follows_soon(&self) -> bool {
         self.cards.iter().any(|activity| activity.frames == 0 && activity.soon)
     }
 
-    /// Whether they could be a card's only after a long gap.
+    /// Whether the run could be a card's only after a long gap.
     pub fn is_far_ahead(&self, card: usize) -> bool {
         self.cards.get(card).is_some_and(|activity| activity.could_reach && !activity.soon)
     }
 
-    /// Whether other frames that wait could be this card's, a few lost between.
+    /// Whether another run could be of the same card as this one, with a few frames lost in between.
     pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
         if !(1..=FARTHEST_GAP).contains(&missing) {
             return false;
         }
         match (&self.frames[..], other.frames.first().and_then(|first| first.kept.counts())) {
-            // What its trace says: quick.
+            // The same result as the trace's, without building one.
             ([PendingFrame { kept: FrameSummary::Counts(_, end), .. }], Some((sync, _)))
                 if self.counter != 0 && other.counter != 0 =>
             {
@@ -276,7 +275,7 @@ impl PendingRun {
         self.opening
     }
 
-    /// Counter of the first frame.
+    /// Counter of the first frame, modulo 2^40.
     pub fn counter(&self) -> u64 {
         self.counter
     }
@@ -285,22 +284,22 @@ impl PendingRun {
         self.frames.len() >= MAX_FRAMES
     }
 
-    /// Whether a card has sent nothing since the first of these frames.
+    /// Whether a card has sent nothing since the run began.
     pub fn is_silent(&self, card: usize) -> bool {
         self.cards.get(card).is_some_and(|activity| activity.frames == 0)
     }
 
-    /// The card that has gone on, at least by so many frames, beside a frame alone that has a counter or
-    /// counts of its own: a damaged one.
+    /// The card that has sent at least `frames` frames since this single frame, whose counter or counts it could have used:
+    /// the frame is a damaged one of that card. `None` if there is no such card, or for a run of several frames.
     pub fn left_behind(&self, frames: u32) -> Option<usize> {
         let used = |activity: &CardActivity| activity.near && activity.frames >= frames;
         self.cards.iter().position(used).filter(|_| self.is_alone())
     }
 
-    /// The card whose damaged frame this is, because the card has long used its counter and counts.
-    /// `all`: no more frames come, so that a report out of place can be left out, which has no accesses,
-    /// if one flipped bit explains it: else many frames are missing before it.
-    pub fn strayed_from(&self, all: bool) -> Option<usize> {
+    /// The card of which this single frame is a damaged one, because the card has since used its counter and counts. `all`:
+    /// no frames follow. Then a report whose counter has one flipped bit is a damaged frame, too: it holds no access, and as
+    /// a card's next frame it would make many frames missing.
+    pub fn damaged_frame_of(&self, all: bool) -> Option<usize> {
         let is_report = |frame: &Frame<'_>, _: &[u8]| {
             matches!(frame.kind(), Some(FrameKind::Info | FrameKind::End))
         };
@@ -314,33 +313,33 @@ impl PendingRun {
         }
     }
 
-    /// Whether this is a frame alone that could be a card's, damaged.
+    /// Whether this is a single frame that could be a damaged one of a card.
     pub fn is_suspect(&self, card: usize) -> bool {
         self.is_alone() && self.cards.get(card).is_some_and(|activity| activity.near)
     }
 
-    /// Whether this is a frame alone that only lacks the right counter to be a card's.
+    /// Whether this is a single frame that could be a card's if its counter were another.
     pub fn is_misplaced(&self, card: usize) -> bool {
         self.is_alone() && self.cards.get(card).is_some_and(|activity| activity.misplaced)
     }
 
-    /// Takes note of a frame of a card. Whether that may settle something.
-    pub fn card_goes_on(&mut self, card: usize) -> bool {
+    /// Counts a frame of a card. Returns whether the run may be decided now.
+    pub fn note_card_frame(&mut self, card: usize) -> bool {
         let alone = self.is_alone();
-        // Cards that appeared since are not what these frames go on from.
+        // The run cannot continue a card that appeared after it began.
         let activity = self.cards.get_mut(card);
         activity.is_some_and(|activity| activity.note(alone)) || self.fits_several
     }
 
-    /// Whether all cards go on beside the frames, so that they are another one's. A frame alone is no
-    /// card: anybody can send one.
-    pub fn is_card(&self) -> bool {
+    /// Whether all cards continue beside the run, so that it is another card's. A single frame is no card: anyone can send
+    /// one.
+    pub fn is_other_card(&self) -> bool {
         !self.is_alone() && self.cards.iter().all(CardActivity::is_active)
     }
 
-    /// Of several cards that the frames could be of, the one that is: they follow its newest frame, or
-    /// all others go on.
-    pub fn found(&self, cards: &[Trace]) -> Option<usize> {
+    /// The card of the run, if several cards could have sent it: the card whose newest frame it follows exactly, or the only
+    /// one that does not continue beside it.
+    pub fn matching_card(&self, cards: &[Trace]) -> Option<usize> {
         if !self.fits_several {
             return None;
         }
@@ -353,15 +352,15 @@ impl PendingRun {
         cards.iter().position(next).or(left.map(|(card, _)| card))
     }
 
-    /// Whether all these frames came before those.
+    /// Whether all frames of this run arrived before those of another.
     pub fn is_before(&self, other: &PendingRun) -> bool {
         let (last, first) = (self.frames.last(), other.frames.first());
         last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
     }
 
-    /// The card that the frames seem to go on from: a silent one that could have lost frames, or the
-    /// one whose counter a frame alone has, or a silent one, best that with the last frame.
-    pub fn parent(&self, last: usize) -> Option<usize> {
+    /// The card that the run seems to continue. In this order: a silent card that could have lost frames; for a single
+    /// frame, the card that could use its counter or counts next; the card `last` if it is silent; any silent card.
+    pub fn predecessor(&self, last: usize) -> Option<usize> {
         let activity = |at: &usize| self.cards.get(*at).copied().unwrap_or_default();
         let silent = |at: &usize| self.cards.get(*at).is_some_and(|activity| !activity.is_active());
         let all = || 0..self.cards.len();

@@ -1,8 +1,8 @@
-//! Frames that were nobody's lately, found again by their counters when another one may go on from them.
+//! Keeps the latest strays, and finds one by its counter when another frame may continue it.
 //!
-//! Beside a flood of made-up frames many come between two of a card that restarts, or that appears: more
-//! than can wait and be compared one by one. Invariant: the last [`MAX_RECENT_STRAYS`] frames are found, and
-//! finding one takes the same time whatever came.
+//! In a flood of made-up frames, many arrive between two frames of a card that restarts or appears: more than can wait
+//! as pending runs and be compared one by one. Invariant: the last [`MAX_RECENT_STRAYS`] strays can be found, in a time
+//! that does not depend on what arrived.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,38 +12,39 @@ use hmtt_format::frame::COUNTER_MASK;
 use super::pending_run::PendingFrame;
 use crate::decode::sequence::WINDOW;
 
-/// Most frames kept: at most 1.5 MiB of them.
+/// Most strays that are kept: 1.5 MiB of frames.
 const MAX_RECENT_STRAYS: usize = 1024;
 
-/// Spreads numbers by a random factor: quick, and nobody can choose numbers that collide without knowing it.
+/// A hash that multiplies by a random factor. It is fast, and a sender who does not know the factor cannot choose numbers
+/// that collide.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
+struct RandomFactorHash {
     factor: u64,
     hash: u64,
 }
 
-impl Default for Spread {
+impl Default for RandomFactorHash {
     fn default() -> Self {
-        Spread { factor: RandomState::new().hash_one(0) | 1, hash: 0 }
+        RandomFactorHash { factor: RandomState::new().hash_one(0) | 1, hash: 0 }
     }
 }
 
-impl BuildHasher for Spread {
-    type Hasher = Spread;
+impl BuildHasher for RandomFactorHash {
+    type Hasher = RandomFactorHash;
 
-    fn build_hasher(&self) -> Spread {
+    fn build_hasher(&self) -> RandomFactorHash {
         *self
     }
 }
 
-impl Hasher for Spread {
+impl Hasher for RandomFactorHash {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
 
     fn write_u64(&mut self, number: u64) {
         let product = u128::from(self.hash ^ number) * u128::from(self.factor);
-        // Each half alone depends on a part of the number only.
+        // Each half of the product alone depends on a part of the number only.
         self.hash = (product >> 64) as u64 ^ product as u64;
     }
 
@@ -55,22 +56,22 @@ impl Hasher for Spread {
 #[derive(Debug)]
 struct RecentStray {
     counter: u64,
-    /// Nothing once it was taken.
+    /// `None` after the frame was taken.
     frame: Option<PendingFrame>,
 }
 
-/// Frames that were nobody's lately.
+/// The latest strays, in the order of arrival, with an index by counter.
 #[derive(Debug, Default)]
 pub(super) struct RecentStrays {
     frames: VecDeque<RecentStray>,
-    /// Number of the first of `frames`, of all that ever came.
+    /// Serial number of the first of `frames` among all strays so far.
     first: u64,
-    /// The last frame of each stretch of [`WINDOW`] counters, by its number.
-    latest: HashMap<u64, u64, Spread>,
+    /// Serial number of the last stray in each stretch of [`WINDOW`] counters, by the number of the stretch.
+    latest: HashMap<u64, u64, RandomFactorHash>,
 }
 
 impl RecentStrays {
-    /// Keeps a frame. One that is forgotten for it comes back.
+    /// Keeps a frame. Returns the frame that is removed for it, if any.
     pub fn push(&mut self, counter: u64, frame: PendingFrame) -> Option<PendingFrame> {
         let is_full = self.frames.len() >= MAX_RECENT_STRAYS;
         let forgotten = if is_full { self.forget_first() } else { None };
@@ -89,8 +90,8 @@ impl RecentStrays {
         frame
     }
 
-    /// Takes out the latest frame whose counter is near, if another one may go on from it: the frame before
-    /// it in the same stretch of counters, or in one beside it.
+    /// Removes and returns a stray with a counter near `counter` for which `fits` holds. Checks the latest stray of the same
+    /// stretch of counters and of the two adjacent ones.
     pub fn take_near(
         &mut self,
         counter: u64,

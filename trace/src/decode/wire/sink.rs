@@ -1,28 +1,28 @@
-//! Where the items of the cards on a wire go, and what was counted of them.
+//! Defines the sinks that take the items of the cards on a wire, and the counts of a wire.
 
 use crate::decode::columns::Columns;
 use crate::decode::counts::Counts;
 use crate::decode::frame::Origin;
 use crate::decode::item::{Item, Sink};
 
-/// Takes the items of the cards on one wire, which are numbered from 0 as they appear.
+/// Takes the items of the cards on one wire. Cards are numbered from 0 in the order in which they appear.
 pub trait CardSink {
-    /// Whether events are wanted; if not, they are counted and everything else comes as an item.
+    /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
     const EVENTS: bool = true;
 
     /// Takes an item of a card.
     fn item(&mut self, card: usize, item: Item);
 
-    /// Takes note that all items of a card's frame, which came by `origin`, were given.
+    /// Called after all items of a card's frame from `origin` were passed.
     fn frame_read(&mut self, _card: usize, _origin: Origin) {}
 
-    /// Where the accesses of a card go; if this is none, each is an item of its own.
+    /// The columns to which the accesses of a card are appended; if `None`, each access is passed as an item.
     fn columns(&mut self, _card: usize) -> Option<&mut Columns> {
         None
     }
 }
 
-/// One card's part of a sink.
+/// A sink for the items of one card: passes them to a [`CardSink`] with the card's number.
 pub(super) struct SinkOfCard<'a, S>(pub usize, pub &'a mut S);
 
 impl<S: CardSink> Sink for SinkOfCard<'_, S> {
@@ -41,7 +41,7 @@ impl<S: CardSink> Sink for SinkOfCard<'_, S> {
     }
 }
 
-/// A closure as a sink that wants every item.
+/// A sink that passes every element to a closure.
 pub(in crate::decode) struct Items<F>(pub F);
 
 impl<F: FnMut(usize, Item)> CardSink for Items<F> {
@@ -50,7 +50,7 @@ impl<F: FnMut(usize, Item)> CardSink for Items<F> {
     }
 }
 
-/// A closure as a sink that wants no events.
+/// A sink that has events counted and passes all other items to a closure.
 pub(in crate::decode) struct Counted<F>(pub F);
 
 impl<F: FnMut(usize, Item)> CardSink for Counted<F> {
@@ -61,19 +61,19 @@ impl<F: FnMut(usize, Item)> CardSink for Counted<F> {
     }
 }
 
-/// What was counted on a wire.
+/// The counts of the cards on a wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WireCounts {
-    /// The counts of each card.
+    /// The counts of each card, by card number.
     pub cards: Vec<Counts>,
     /// Frames that no card sent, strays included.
     pub foreign: u64,
-    /// Frames with a card's addresses that go on from no card.
+    /// Frames with a card's addresses that continue no card's frames.
     pub strays: u64,
 }
 
 impl WireCounts {
-    /// All together.
+    /// The counts of all cards together.
     pub fn sum(&self) -> Counts {
         let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
         self.cards.iter().for_each(|card| sum.add(card));

@@ -1,4 +1,4 @@
-//! What the quick look at two frames says, against a trace made of the first.
+//! Compares the cheap checks of two frames with the result of a trace of the first one.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::block::UNIT_NONE;
@@ -12,9 +12,9 @@ use proptest::sample::select;
 
 use super::*;
 
-/// What a frame is made of.
+/// The content of a generated frame.
 #[derive(Clone, Debug)]
-struct Made {
+struct FrameContent {
     counter: u64,
     kind: FrameKind,
     sync: Sync,
@@ -22,7 +22,7 @@ struct Made {
     readable: bool,
 }
 
-impl Made {
+impl FrameContent {
     fn bytes(&self) -> Vec<u8> {
         let access = Half::Access { direction: hmtt_format::Direction::Read, delta: 1, number: 7 };
         let halves = u64::from(access.encode()) << 32 | u64::from(Half::Skip(0).encode());
@@ -71,13 +71,13 @@ prop_compose! {
         lost in near(sync.lost.into(), LOST_MASK.into(), 2),
         count in 0usize..20,
         readable in prop::bool::weighted(0.9),
-    ) -> Made {
+    ) -> FrameContent {
         let sync = Sync { clock, unit_log2, segment: 0, accesses, lost: lost as u32 };
-        Made { counter, kind, sync, accesses: count, readable }
+        FrameContent { counter, kind, sync, accesses: count, readable }
     }
 }
 
-fn first() -> impl Strategy<Value = Made> {
+fn first() -> impl Strategy<Value = FrameContent> {
     let sync =
         (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(clock, accesses, lost)| Sync {
             clock: clock & CLOCK_MASK,
@@ -92,8 +92,8 @@ fn first() -> impl Strategy<Value = Made> {
     at.prop_flat_map(|(counter, sync)| like(counter, sync))
 }
 
-/// What a trace says of a frame. To be late behind counts that are in doubt says nothing.
-fn said(trace: &Trace, fit: Option<Fit>) -> Option<Fit> {
+/// The fit of a frame to a trace, without [`Fit::Late`] where no frame with counts was decoded yet.
+fn fit_unless_new(trace: &Trace, fit: Option<Fit>) -> Option<Fit> {
     fit.filter(|fit| *fit != Fit::Late || !trace.is_new())
 }
 
@@ -113,20 +113,20 @@ proptest! {
         if !waiting.may_be_near(&Arrival::new(&second, &other)) {
             let mut trace = Trace::default();
             trace.push_to(Origin::default(), &one, &mut Counted(|_| {}));
-            prop_assert_eq!(said(&trace, trace.fit(&second, &other)), None);
+            prop_assert_eq!(fit_unless_new(&trace, trace.fit(&second, &other)), None);
         }
     }
 }
 
-/// A frame that goes on exactly from another, or nearly so.
-fn following(before: &Made) -> impl Strategy<Value = Made> + use<> {
+/// A frame that continues another exactly, or nearly so.
+fn following(before: &FrameContent) -> impl Strategy<Value = FrameContent> + use<> {
     let counter = before.counter.wrapping_add(1) & COUNTER_MASK;
     let bytes = before.bytes();
     let frame = Frame::parse(&bytes).unwrap();
     let end = FrameSummary::new(&frame).counts().map(|(_, end)| end);
     let (accesses, lost, clock) = end.map_or((0, 0, 0), |end| (end.accesses, end.lost, end.clock));
     let sync = Sync { clock, unit_log2: 6, segment: 0, accesses, lost };
-    let exact = (kinds(), 0usize..20).prop_map(move |(kind, accesses)| Made {
+    let exact = (kinds(), 0usize..20).prop_map(move |(kind, accesses)| FrameContent {
         counter,
         kind,
         sync,
@@ -136,18 +136,18 @@ fn following(before: &Made) -> impl Strategy<Value = Made> + use<> {
     prop_oneof![6 => exact, 1 => like(counter, sync), 1 => like(before.counter, before.sync)]
 }
 
-fn strings() -> impl Strategy<Value = Vec<Made>> {
+fn runs() -> impl Strategy<Value = Vec<FrameContent>> {
     let begin = first().prop_map(|made| vec![made]).boxed();
-    (0..6).fold(begin, |string, _| {
-        let longer = string.prop_flat_map(|string| {
-            let next = following(&string[string.len() - 1]);
-            next.prop_map(move |next| [&string[..], &[next]].concat())
+    (0..6).fold(begin, |run, _| {
+        let longer = run.prop_flat_map(|run| {
+            let next = following(&run[run.len() - 1]);
+            next.prop_map(move |next| [&run[..], &[next]].concat())
         });
         longer.boxed()
     })
 }
 
-/// A string of those of some frames that fit, and their trace.
+/// A run of those of the frames that fit, and a trace of the same frames.
 fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, Trace) {
     let (mut run, mut trace) = (PendingRun::default(), Trace::default());
     for (bytes, serial) in frames.iter().zip(1..) {
@@ -167,14 +167,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn frames_fit_a_string_as_they_fit_its_trace(string in strings()) {
-        let frames: Vec<_> = string.iter().map(Made::bytes).collect();
+    fn frames_fit_a_run_as_they_fit_its_trace(run in runs()) {
+        let frames: Vec<_> = run.iter().map(FrameContent::bytes).collect();
         let next = Frame::parse(&frames[frames.len() - 1]).unwrap();
         for from in 0..frames.len() - 1 {
             let bytes = &frames[frames.len() - 1];
             let (run, trace) = pending_run(&frames[from..frames.len() - 1]);
             let found = run.fit(&Arrival::new(&next, bytes));
-            prop_assert_eq!(said(&trace, found), said(&trace, trace.fit(&next, bytes)));
+            prop_assert_eq!(fit_unless_new(&trace, found), fit_unless_new(&trace, trace.fit(&next, bytes)));
         }
     }
 
@@ -194,10 +194,10 @@ proptest! {
     }
 }
 
-/// Frames that come in order are compared with the last of them, without a trace of them.
+/// A frame is compared with the last frame of a run in order, without a trace of the run.
 #[test]
-fn a_string_in_order_makes_no_trace() {
-    let mut made = vec![Made {
+fn a_run_in_order_makes_no_trace() {
+    let mut made = vec![FrameContent {
         counter: 7000,
         kind: FrameKind::Data,
         sync: Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 },
@@ -205,24 +205,29 @@ fn a_string_in_order_makes_no_trace() {
         readable: true,
     }];
     for _ in 0..60 {
-        let Made { counter, sync, accesses, .. } = made[made.len() - 1].clone();
+        let FrameContent { counter, sync, accesses, .. } = made[made.len() - 1].clone();
         let bytes = made[made.len() - 1].bytes();
         let end = FrameSummary::new(&Frame::parse(&bytes).unwrap()).counts().unwrap().1;
         let sync = Sync { clock: end.clock, accesses: end.accesses, ..sync };
-        made.push(Made { counter: counter + 1, sync, accesses, ..made[0].clone() });
+        made.push(FrameContent { counter: counter + 1, sync, accesses, ..made[0].clone() });
     }
-    let frames: Vec<_> = made.iter().map(Made::bytes).collect();
+    let frames: Vec<_> = made.iter().map(FrameContent::bytes).collect();
     let (run, _) = pending_run(&frames);
     assert_eq!(run.frames().len(), frames.len());
     assert!(run.trace.get().is_none());
 }
 
-/// Frames that are one word longer than another are no copies of it.
+/// A frame that is one word longer than another is no copy of it.
 #[test]
 fn frames_of_other_lengths_are_no_copies() {
     let sync = Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 };
-    let made =
-        |accesses| Made { counter: 7, kind: FrameKind::Data, sync, accesses, readable: true };
+    let made = |accesses| FrameContent {
+        counter: 7,
+        kind: FrameKind::Data,
+        sync,
+        accesses,
+        readable: true,
+    };
     let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
     for one in &all {
         let mut trace = Trace::default();
