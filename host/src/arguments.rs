@@ -1,4 +1,5 @@
-//! The command line of `hmtt-recv`, as its parser, help, completions and man page have it.
+//! Defines the command line of `hmtt-recv`. The parser, the help text, the shell completions and the man page are
+//! all derived from it.
 
 mod interfaces;
 
@@ -12,7 +13,7 @@ pub use interfaces::Interfaces;
 use crate::online::metrics::parse_address;
 use crate::receive::{Condition, FilePlan, Limits, Rotation, descriptor};
 
-/// Capture the frames of HMTT cards and say exactly what was lost
+/// Capture the frames of HMTT cards and report exactly what was lost
 #[derive(Debug, Parser)]
 #[command(
     name = "hmtt-recv",
@@ -27,13 +28,13 @@ pub struct Arguments {
     /// Where the cards are connected
     #[command(flatten)]
     pub interfaces: Interfaces,
-    /// List the interfaces there are, and end
+    /// List the network interfaces and exit
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
     /// Write the frames to this pcapng file or named pipe; - is standard output
     #[arg(short, long, value_name = "FILE.pcapng")]
     pub write: Option<PathBuf>,
-    /// Go on in another numbered file when a condition is met; with files:N only the last N are kept
+    /// Continue in another numbered file when a condition is met; with files:N only the last N are kept
     #[arg(short = 'b', long = "ring-buffer", value_name = "CONDITION", requires = "write")]
     pub rotation: Vec<Condition>,
     /// Compress each file with zstd; FILE gets .zst appended
@@ -47,19 +48,19 @@ pub struct Arguments {
         value_parser = clap::value_parser!(i32).range(1..=19)
     )]
     pub zstd: Option<i32>,
-    /// Stop by itself when a condition is met
+    /// Stop when a condition is met
     #[arg(short, long, value_name = "CONDITION")]
     pub autostop: Vec<Condition>,
     /// Stop after this many frames
     #[arg(short, long, value_name = "FRAMES", value_parser = frames)]
     pub count: Option<u64>,
-    /// Stop when the cards say that their captures ended
+    /// Stop when the cards report that their captures ended
     #[arg(long)]
     pub until_end: bool,
     /// Replace FILE if it exists, unless another capture is writing it
     #[arg(short, long)]
     pub force: bool,
-    /// Permissions of the files, in octal; the umask takes some away
+    /// Permissions of the files, in octal, before the umask is applied
     #[arg(long, value_name = "OCTAL", default_value = "600", requires = "write", value_parser = mode)]
     pub mode: u32,
     /// Once sockets are open, become this user (a name or a number) and create the files as that user
@@ -68,10 +69,10 @@ pub struct Arguments {
     /// Size of the kernel's ring for each interface in MiB; 1 s at line rate is 120
     #[arg(short = 'B', long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=2048))]
     pub ring_mb: u32,
-    /// Most memory for frames that wait for a slow disk, in MiB
+    /// Largest amount of memory for frames that wait for a slow disk, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub queue_mb: u32,
-    /// Most of a processor that the online statistics may use; frames beyond are counted as skipped
+    /// Largest share of a processor for the online statistics; frames beyond it are counted as skipped
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub statistics_cpu: u32,
     /// Capture through pnet instead of the ring: portable, but slower, and kernel drops are unknown
@@ -80,24 +81,24 @@ pub struct Arguments {
     /// Print one JSON object a second, and the summary as the last, on standard output
     #[arg(long)]
     pub json: bool,
-    /// Show the capture on the whole terminal; q ends it
+    /// Show the capture on the whole terminal; q stops the capture
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub tui: bool,
     /// Serve Prometheus metrics at this loopback address, such as 127.0.0.1:9091
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
-    /// Say nothing until the end, unless an interface fails
+    /// Print nothing until the end, unless an interface fails
     #[arg(short, long)]
     pub quiet: bool,
 }
 
 impl Arguments {
-    /// All interfaces that were named, in that order.
+    /// Interfaces to capture from, in the order of the command line.
     pub fn interfaces(&self) -> Vec<String> {
         self.interfaces.0.clone()
     }
 
-    /// When the capture stops by itself.
+    /// Conditions under which the capture stops without a signal (`-a`, `-c`, `--until-end`).
     pub fn limits(&self) -> Limits {
         let mut limits =
             Limits { frames: self.count, until_end: self.until_end, ..Limits::default() };
@@ -112,7 +113,7 @@ impl Arguments {
         limits
     }
 
-    /// Where frames go.
+    /// Files that the frames are written to; `None` without `-w`.
     pub fn files(&self) -> Option<FilePlan> {
         let mut rotation = Rotation::default();
         for condition in &self.rotation {
@@ -132,7 +133,10 @@ impl Arguments {
         })
     }
 
-    /// What the parser cannot see: conditions that need others, interfaces named twice.
+    /// Checks what the parser cannot: options that need others, and interfaces that are named twice.
+    ///
+    /// # Errors
+    /// Usage errors, which clap prints.
     pub fn check(&self) -> Result<(), clap::Error> {
         let wrong = |message: &str| {
             let kind = clap::error::ErrorKind::ArgumentConflict;
@@ -140,7 +144,7 @@ impl Arguments {
         };
         let rotates = self.rotation.iter().any(|one| !matches!(one, Condition::Files(_)));
         if !self.rotation.is_empty() && !rotates {
-            return wrong("-b files:N needs duration:, filesize: or packets: beside it");
+            return wrong("-b files:N also needs -b with duration:, filesize: or packets:");
         }
         if self.limits().files.is_some() && !rotates {
             return wrong("-a files:N needs -b");
@@ -161,7 +165,7 @@ impl Arguments {
     }
 }
 
-/// Permissions that let at least the owner read and write the file.
+/// Parses octal permissions; the owner must be able to read and write the file.
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode & !0o777 == 0 && mode & 0o600 == 0o600 => Ok(mode),
@@ -172,10 +176,10 @@ fn mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A number of frames after which there is something to keep.
+/// Parses a number of frames above 0: a capture of 0 frames would keep nothing.
 fn frames(text: &str) -> Result<u64, String> {
     match text.parse() {
-        Ok(0) => Err("after 0 frames nothing is captured; it has to be above 0".into()),
+        Ok(0) => Err("a capture of 0 frames keeps nothing; the number must be above 0".into()),
         Ok(frames) => Ok(frames),
         Err(error) => Err(format!("expected a number of frames: {error}")),
     }

@@ -1,8 +1,8 @@
-//! Frames on an interface to batches of owned frames with their arrival times.
+//! Reads frames from network interfaces into batches with their arrival times.
 //!
-//! [`ring`] takes them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through
-//! pnet; [`queue`] runs either on a thread of its own so that a slow disk never makes the kernel
-//! wait. Knows nothing of what frames mean; counts what the kernel and the interface dropped.
+//! [`ring`] reads them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through pnet. [`queue`] runs
+//! either on a separate thread, so that a slow disk does not delay the reading of the ring. This module does not
+//! interpret frames; it counts those that the kernel and the interface dropped.
 
 mod batch;
 pub mod fallback;
@@ -12,18 +12,19 @@ pub mod privileges;
 pub mod queue;
 pub mod ring;
 mod socket;
-mod standing;
+mod source_status;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use batch::{Batch, Captured};
 pub use interface::Interface;
-pub use standing::Standing;
+pub use source_status::SourceStatus;
 
 use hmtt::pcapng::InterfaceStatistics;
 
-/// Milliseconds after which frames are handed on though more would fit, and requests to stop seen.
+/// Longest time, in milliseconds, until a batch is passed on although it is not full, and until a request to stop is
+/// noticed.
 pub const WAIT_MILLIS: u32 = 50;
 
 /// Why frames could not be captured.
@@ -32,16 +33,18 @@ pub enum CaptureError {
     /// No interface of that name.
     #[error("no interface {name}; there are: {known}")]
     NoInterface {
-        /// What was asked for.
+        /// Name that was requested.
         name: String,
-        /// What there is.
+        /// Names of the interfaces that exist, separated by commas.
         known: String,
     },
     /// The interface is down.
     #[error("interface {0} is down; bring it up: sudo ip link set {0} up")]
     InterfaceDown(String),
-    /// The interface was there, and is not any more.
-    #[error("interface {0} is no more: it was removed, renamed or moved to another namespace")]
+    /// The interface existed and no longer does.
+    #[error(
+        "interface {0} no longer exists: it was removed, renamed or moved to another namespace"
+    )]
     InterfaceGone(String),
     /// Raw sockets need a capability.
     #[error(
@@ -49,17 +52,17 @@ pub enum CaptureError {
         program.display()
     )]
     NotPermitted {
-        /// This program.
+        /// Path of this program.
         program: PathBuf,
     },
-    /// A step of setting up or reading failed.
+    /// A system call failed while a source was opened or read.
     #[error("cannot {operation} on interface {interface}")]
     System {
-        /// What was tried.
+        /// Operation that failed, for the message.
         operation: &'static str,
-        /// Where.
+        /// Name of the interface.
         interface: String,
-        /// Why not.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
@@ -85,19 +88,29 @@ impl CaptureError {
     }
 }
 
-/// Something frames come from.
+/// A source of frames: one interface.
 pub trait Source: Send {
-    /// Waits for a small multiple of [`WAIT_MILLIS`] and puts what came into `batch`, which is empty
-    /// before; it stays empty when nothing came.
+    /// Waits for at most a small multiple of [`WAIT_MILLIS`] and puts the frames that arrived into `batch`. The batch
+    /// must be empty; it stays empty if no frame arrived.
+    ///
+    /// # Errors
+    /// If no more frames can be read.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError>;
 
-    /// What was received and dropped since the source was opened, all frames handed over included.
-    /// The interface's own counts, which take long to read, may be a moment old unless `fresh`.
+    /// Counts of frames that were received and dropped since the source was opened. They include all frames that
+    /// [`Source::next_batch`] has returned. The interface's own counts, which take long to read, may be up to 200 ms
+    /// old unless `fresh`.
+    ///
+    /// # Errors
+    /// If the kernel's counts cannot be read.
     fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError>;
 
-    /// Lets nothing more arrive, where it can; what has arrived is still handed over.
+    /// Stops the arrival of further frames, if the source can. Frames that have arrived can still be read.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
     fn close(&mut self) -> Result<(), CaptureError>;
 
-    /// Batches after which everything that had arrived before the first of them has been seen.
+    /// Number of batches that hold, at most, all frames that have arrived and were not read.
     fn depth(&self) -> usize;
 }

@@ -1,22 +1,22 @@
-//! Bytes of captures to files on a disk: direct writes, compression, rotation, a disk that is full.
+//! Writes the bytes of captures to files: direct writes, compression, rotation, handling of a full disk.
 //!
-//! Knows nothing of what the bytes mean, but where a file may be cut: after each unit its writer
-//! marks. Invariant: whatever fails, a file ends at such a mark.
+//! This module does not interpret the bytes. It knows only where a file may end: at the marks that the writer sets after
+//! each unit (a pcapng block). Invariant: whatever fails, a file ends at a mark.
 //!
-//! The directory that files go to may be written by others, who are not trusted: see [`Directory`]. A file
-//! that is being written is locked (`flock`), so that no other capture removes or replaces it; one that is
-//! removed or replaced all the same is reported as [`LostFile`].
+//! Users who are not trusted may have write access to the directory of the files: see [`Directory`]. A file that is being
+//! written is locked (`flock`), so that no other capture removes or replaces it. A file that is removed or replaced
+//! nevertheless is reported as a [`LostFile`].
 
 mod compressed;
 mod direct;
 mod directory;
-mod durable;
+mod durability;
 mod series;
 
 pub use compressed::Output;
 pub use direct::{DiskFile, Finished, Leftover, Stop};
 pub use directory::{Directory, Entry, Identity, Removal};
-pub use durable::{Ended, Fate, LostFile, LostFiles, Syncer};
+pub use durability::{Fate, LostFile, LostFiles, Syncer, UnsyncedFile};
 pub use series::{Series, SeriesError};
 
 use std::io;
@@ -25,94 +25,94 @@ use std::path::PathBuf;
 /// Why a capture could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file is there already.
+    /// The file exists.
     #[error("{0} exists; give -f to overwrite it")]
     Exists(PathBuf),
-    /// It is a folder.
+    /// The path names a directory.
     #[error("{0} is a directory; name a file in it")]
     Directory(PathBuf),
-    /// It is a symbolic link, which somebody else may have put there.
+    /// The path names a symbolic link, which another user may have created.
     #[error("{0} is a symbolic link, which is not followed; name the file itself")]
     Link(PathBuf),
-    /// It is a socket or a disk.
-    #[error("{0} is no file, named pipe or character device")]
+    /// The path names a socket or a block device.
+    #[error("{0} is not a file, named pipe or character device")]
     Special(PathBuf),
-    /// A named pipe of another user in a directory that everybody may write to.
+    /// The path names a pipe of another user in a directory that everybody may write to.
     #[error(
         "{0} is a named pipe that another user put into a directory which everybody may write to"
     )]
-    PlantedPipe(PathBuf),
+    ForeignPipe(PathBuf),
     /// No descriptor of that number was inherited.
     #[error("{0} is not open")]
     NotOpen(PathBuf),
-    /// Frames hold whatever was on the wire, control sequences included.
-    #[error("{0} is a terminal; a capture is no text: redirect it, or name a file")]
+    /// The output is a terminal. Frames may contain control sequences.
+    #[error("{0} is a terminal; a capture is not text: redirect it, or name a file")]
     Terminal(PathBuf),
-    /// A capture writes it.
+    /// Another capture is writing the file.
     #[error("{0} is being written by another capture")]
     InUse(PathBuf),
-    /// The capture was to end before a named pipe had a reader.
+    /// The capture was asked to end before a reader opened the named pipe.
     #[error("{0} was given up: nobody opened the named pipe for reading")]
     NoReader(PathBuf),
-    /// It is a named pipe, which cannot be followed by another file.
-    #[error("{0} is a named pipe: it takes one capture, so there is no -b")]
+    /// The path names a pipe, which cannot be rotated.
+    #[error("{0} is a named pipe, which cannot be rotated: -b is not possible")]
     Pipe(PathBuf),
-    /// It cannot be created.
+    /// The file cannot be created.
     #[error("cannot create {0}")]
     Create(PathBuf, #[source] io::Error),
-    /// Its directory cannot be opened.
+    /// The directory of the file cannot be opened.
     #[error("cannot open the directory of {0}")]
     OpenDirectory(PathBuf, #[source] io::Error),
-    /// The folder of a series cannot be read, or an old file in it not be removed.
+    /// The directory of a series cannot be read, or an old file in it cannot be removed.
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// There is no room left.
+    /// There is no space left on the disk, or in the user's quota.
     #[error(
-        "no space left for {path}: the capture ends there, and what is in the file is whole; \
-         make room, or let old files go with -b files:N"
+        "no space left for {path}: the capture ends, and every frame in the file is complete; \
+         free some space, or let old files be removed with -b files:N"
     )]
     Full {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The limit on the size of files is reached.
     #[error(
         "{path} has reached the limit on the size of files (ulimit -f, or that of its file system): \
-         the capture ends there, and what is in the file is whole; raise the limit, or go on in \
+         the capture ends, and every frame in the file is complete; raise the limit, or continue in \
          other files with -b filesize:SIZE"
     )]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The reader of a stream stopped reading.
-    #[error("{path} was given up: its reader takes nothing, and the capture was to end")]
+    /// The reader of a stream stopped reading, and the capture was asked to end.
+    #[error("{path} was given up: its reader stopped reading, and the capture was asked to end")]
     Stalled {
-        /// The stream.
+        /// Path of the stream.
         path: PathBuf,
     },
     /// The file may not survive a loss of power.
     #[error("cannot make {path} durable (fsync): part of it may be lost")]
     Sync {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("cannot write {path}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
 impl WriteError {
-    /// What a failed write to `path` means.
+    /// Classifies the error of a failed write to `path`.
     pub fn at(path: &std::path::Path, source: io::Error) -> Self {
         let path = path.into();
         let is_stalled = source.get_ref().is_some_and(|inner| inner.is::<direct::Stalled>());

@@ -1,12 +1,15 @@
-//! The receiver: frames of a card on an interface to a capture, with every loss counted.
+//! Captures the frames of cards from network interfaces into pcapng files, and counts every loss.
 //!
 //! ```text
 //! interface -> capture -> receive -> files
 //!                            '-----> online
 //! ```
 //!
-//! Invariants: [`capture`] knows no analysis and `hmtt::decode` knows no sockets; [`receive`] joins them.
-//! Whatever the wire holds, nothing here panics, and what was lost is data, not an error.
+//! [`capture`] reads frames, [`receive`] checks and counts them, [`files`] writes them, and [`online`] displays a
+//! running capture.
+//!
+//! Invariants: [`capture`] does not decode, and `hmtt::decode` does not use sockets; [`receive`] connects them. No
+//! input from the wire makes this crate panic. A loss is counted and reported; it is not an error.
 
 pub mod arguments;
 pub mod capture;

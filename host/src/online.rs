@@ -1,9 +1,8 @@
-//! Frames of a capture that still runs to what people and programs watch of it.
+//! Computes and displays the statistics of a running capture.
 //!
-//! [`Statistics`] sees the frames themselves and may lag: what it left out is counted. [`Second`]
-//! joins its [`Activity`] with the exact counts of two [`crate::receive::Snapshot`]s; [`status`],
-//! [`metrics`] and [`tui`] only show that. Nothing here touches a socket of the capture or its file,
-//! and nothing can make the capture wait.
+//! [`Statistics`] analyses the frames and may lag: the frames that it skips are counted. [`Second`] combines its
+//! [`Activity`] with the exact counts of two [`crate::receive::Snapshot`]s; [`status`], [`metrics`] and [`tui`] display
+//! the result. This module does not access the capture's sockets or files, and cannot make the capture wait.
 
 mod activity;
 pub mod metrics;
@@ -13,6 +12,6 @@ mod statistics;
 pub mod status;
 pub mod tui;
 
-pub use activity::{Activity, BankUse, HotPage, RowUse, Seen};
+pub use activity::{AccessCounts, Activity, BankUse, HotPage, RowUse};
 pub use second::{Failed, Losses, Memory, QueueFill, Rates, Second, Totals};
 pub use statistics::{MAX_TRACKED_PAGES, Options, Statistics};

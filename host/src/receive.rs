@@ -1,4 +1,4 @@
-//! Frames from interfaces to files and counts, on threads of their own.
+//! Records the frames of interfaces in files, checks and counts them, on separate threads.
 //!
 //! ```text
 //! source threads -> bounded queue -> recorder thread -> files
@@ -6,10 +6,9 @@
 //!                                       '-> bounded queue -> observer thread (may be left out)
 //! ```
 //!
-//! Invariants: a frame is written before it is checked, and everything that was captured before the
-//! end was asked for is written, or counted as not written. The observer never holds up the
-//! recorder: what it has no time for is counted. An interface that fails ends nothing but itself,
-//! unless it is the last.
+//! Invariants: a frame is written before it is checked. Every frame that was captured before the end was requested is
+//! written, or counted as not written. The observer never delays the recorder: the frames that it skips are counted. The
+//! failure of an interface does not end the capture of the others.
 
 mod capture_files;
 mod check;
@@ -25,7 +24,7 @@ pub mod summary;
 pub use capture_files::{CaptureFiles, FilePlan, Rotation, Target, descriptor, inherited};
 pub use clock_steps::{ClockStep, ClockSteps};
 pub use limits::{Condition, Limits, ParseConditionError};
-pub use observer::Observe;
+pub use observer::BatchObserver;
 pub use outcome::Outcome;
 pub use snapshot::{Link, Snapshot};
 
@@ -36,12 +35,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::capture::queue::Queue;
-use crate::capture::{CaptureError, Standing};
+use crate::capture::{CaptureError, SourceStatus};
 use crate::files::WriteError;
 use recorder::Recorder;
 
-/// How long a snapshot may take: the recorder waits for the disk at times.
-const SNAPSHOT_PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for a snapshot: the recorder may be waiting for the disk.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why a capture ended early.
 #[derive(Debug, thiserror::Error)]
@@ -49,86 +48,86 @@ pub enum ReceiveError {
     /// Frames could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// They could not be written.
+    /// Frames could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// What a capture needs.
+/// Everything that a capture needs.
 pub struct Setup {
-    /// Where batches come from.
+    /// Queue of captured batches.
     pub queue: Queue,
     /// The interfaces, in the order of the queue's sources.
     pub interfaces: Vec<String>,
-    /// Where frames go, if they are to be kept: the first file is open already, because it is opened with
-    /// rights that no thread of a capture has.
+    /// Files for the frames, if they are kept. The first file is already open, because opening it may need privileges
+    /// that have been dropped.
     pub files: Option<CaptureFiles>,
-    /// When to stop by itself.
+    /// Conditions under which the capture stops.
     pub limits: Limits,
-    /// Once it is set the capture ends, though whoever watches it is held up.
+    /// Flag of the signal handlers that requests the end. The recorder polls it itself, because the display may be
+    /// blocked.
     pub interrupted: Arc<AtomicBool>,
-    /// Set by [`Capture::stop`].
+    /// Flag that [`Capture::stop`] sets.
     pub stop: Arc<AtomicBool>,
-    /// Sees the frames when there is time for it.
-    pub observer: Option<Observe>,
-    /// Share of a processor that the observer may use, 0 to 1; what it has no share for it does not
-    /// see.
+    /// Analyses the frames when there is time.
+    pub observer: Option<BatchObserver>,
+    /// Share of a processor that the observer may use, 0 to 1; frames beyond it are skipped.
     pub observer_share: f64,
 }
 
-/// A capture that runs.
+/// A running capture.
 #[derive(Debug)]
 pub struct Capture {
     thread: JoinHandle<Outcome>,
     requests: Sender<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
-    standings: Vec<Arc<Standing>>,
+    statuses: Vec<Arc<SourceStatus>>,
     deadline: Option<Instant>,
 }
 
 impl Capture {
-    /// Starts.
+    /// Starts the capture.
     pub fn start(setup: Setup) -> Self {
         let (requests, asked): (_, Receiver<SyncSender<Snapshot>>) = channel();
         let stop = Arc::clone(&setup.stop);
-        let standings = setup.queue.standings();
+        let statuses = setup.queue.statuses();
         let deadline =
             setup.limits.duration.and_then(|duration| Instant::now().checked_add(duration));
         let recorder = Recorder::new(setup, asked);
-        Capture { thread: thread::spawn(|| recorder.run()), requests, stop, standings, deadline }
+        Capture { thread: thread::spawn(|| recorder.run()), requests, stop, statuses, deadline }
     }
 
-    /// Asks it to end once it has lasted as long as it is to. It sees that itself, unless a reader that has stalled
-    /// holds it up, which is given up only when the capture is to end.
+    /// Requests the end once the time limit is reached. The recorder checks the limit too, but a stalled reader of its
+    /// output can block it, and such a reader is abandoned only after the end was requested.
     pub fn stop_if_due(&self) {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.stop();
         }
     }
 
-    /// Asks it to take what has arrived, and to end.
+    /// Requests the end. Frames that have arrived are still recorded.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has ended.
+    /// Whether the capture has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Why interfaces failed, those that did, in the order of the sources.
+    /// The failure of each interface, in the order of the sources; `None` for those that did not fail.
     pub fn failures(&self) -> Vec<Option<String>> {
-        self.standings.iter().map(|standing| standing.failure()).collect()
+        self.statuses.iter().map(|status| status.failure()).collect()
     }
 
-    /// What it has brought so far; `None` when it has ended, or waits for the disk.
+    /// Counts so far; `None` if the capture has ended, or waits for the disk.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let (answer, snapshot) = sync_channel(1);
         self.requests.send(answer).ok()?;
-        snapshot.recv_timeout(SNAPSHOT_PATIENCE).ok()
+        snapshot.recv_timeout(SNAPSHOT_TIMEOUT).ok()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the capture.
     pub fn finish(self) -> Outcome {
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

@@ -55,7 +55,7 @@ fn a_status_line_is_rewritten_and_taken_away() {
     assert!(shown[0].contains("lost 0"), "{text:?}");
     let end = text.find("frames captured in").expect("a summary");
     assert!(!text[end..].contains(" fps "), "{text:?}");
-    assert!(text[end..].contains("no card was heard on lo"), "{text:?}");
+    assert!(text[end..].contains("no frames of a card arrived on lo"), "{text:?}");
     // Nobody asked for another screen.
     assert!(!text.contains(TAKE), "{text:?}");
 }

@@ -1,20 +1,20 @@
-//! Interfaces as they are named on a command line, by themselves or behind `-i`, to one list in that
-//! order.
+//! Collects the interfaces of a command line, positional ones and those of `-i`, into one list in the order of the
+//! command line.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// The two ways to name an interface, as the parser knows them.
+/// The two ways to name an interface on the command line.
 #[derive(Debug, Args)]
 struct Named {
     /// Interfaces the cards are connected to
     #[arg(value_name = "IFACE", required_unless_present_any = ["interface", "list_interfaces"])]
     interfaces: Vec<String>,
-    /// Another interface, as other capture tools take it
+    /// Another interface, with the option name that other capture tools use
     #[arg(short, long, value_name = "IFACE")]
     interface: Vec<String>,
 }
 
-/// All interfaces that were named, in the order in which they were.
+/// Interfaces that the command line names, in its order.
 #[derive(Clone, Debug, Default)]
 pub struct Interfaces(pub Vec<String>);
 
@@ -29,13 +29,14 @@ impl Args for Interfaces {
 }
 
 impl FromArgMatches for Interfaces {
-    /// The parser keeps the values of each way apart; only their places on the line tell their order.
+    /// Restores the order of the command line from the parser's indices: the parser keeps positional values and
+    /// those of `-i` apart.
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let Named { interfaces, interface } = Named::from_arg_matches(matches)?;
         let places = |way| matches.indices_of(way).into_iter().flatten();
-        let by_themselves = places("interfaces").zip(interfaces);
+        let positional = places("interfaces").zip(interfaces);
         let mut all: Vec<(usize, String)> =
-            by_themselves.chain(places("interface").zip(interface)).collect();
+            positional.chain(places("interface").zip(interface)).collect();
         all.sort();
         Ok(Interfaces(all.into_iter().map(|(_, name)| name).collect()))
     }

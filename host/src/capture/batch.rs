@@ -1,21 +1,22 @@
-//! Frames that were captured together: bytes, owned or on loan from the ring, and where in them each
-//! frame sits.
+//! Holds frames that were captured together: their bytes, which are owned or on loan from the ring, and the position of
+//! each frame in them.
 
 use std::time::Duration;
 
 use super::mapping::Block;
 
-/// A frame as captured.
+/// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// Arrival, since the epoch.
+    /// Arrival time, since the Unix epoch.
     pub time: Duration,
-    /// Bytes on the wire, without FCS.
+    /// Length on the wire in bytes, without FCS.
     pub original_len: u32,
-    /// Bytes captured.
+    /// Captured bytes, from the destination address on.
     pub bytes: &'a [u8],
 }
 
+/// Position of a frame in the bytes of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub time: Duration,
@@ -28,23 +29,23 @@ pub(super) struct Span {
 #[derive(Debug, Default)]
 pub struct Batch {
     own: Vec<u8>,
-    /// Takes the place of `own` where there is one.
+    /// Block of the ring that holds the frames; replaces `own`.
     lent: Option<Block>,
     spans: Vec<Span>,
 }
 
 impl Batch {
-    /// How many frames there are.
+    /// Number of frames.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no frames.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The frames.
+    /// Frames in arrival order.
     pub fn frames(&self) -> impl Iterator<Item = Captured<'_>> {
         let bytes = self.bytes();
         self.spans.iter().map(|span| Captured {
@@ -54,13 +55,14 @@ impl Batch {
         })
     }
 
-    /// Appends a frame to bytes that are owned.
+    /// Appends a copy of a frame.
     pub fn push(&mut self, time: Duration, original_len: u32, frame: &[u8]) {
         self.spans.push(Span { time, original_len, at: self.own.len(), len: frame.len() });
         self.own.extend_from_slice(frame);
     }
 
-    /// Takes the frames of a block, which it is to `keep` until it is cleared or else copies.
+    /// Adds the frames of a block. With `keep` the batch holds the block until it is cleared; otherwise it copies the
+    /// block's bytes and returns the block to the kernel.
     pub(super) fn take(&mut self, block: Block, keep: bool, walk: fn(&[u8], &mut Vec<Span>)) {
         if keep {
             self.lent = Some(block);
@@ -71,14 +73,14 @@ impl Batch {
         walk(bytes, &mut self.spans);
     }
 
-    /// Becomes a copy of another batch.
+    /// Replaces the content by a copy of another batch.
     pub fn copy_from(&mut self, other: &Batch) {
         self.clear();
         self.own.extend_from_slice(other.bytes());
         self.spans.extend_from_slice(&other.spans);
     }
 
-    /// Forgets the frames, keeps the memory it owns.
+    /// Removes all frames, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.own.clear();
         self.lent = None;

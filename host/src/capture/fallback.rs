@@ -1,6 +1,7 @@
-//! Frames one by one through pnet: portable, and slower than the ring.
+//! Captures frames one by one through pnet, which is portable and slower than the ring.
 //!
-//! Sees every EtherType and keeps the card's only. The kernel's drops are unknown here.
+//! The channel delivers frames of every EtherType; only those with the card's EtherType are kept. The number of frames
+//! that the kernel drops is not known.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -11,13 +12,13 @@ use pnet_datalink::{Channel, Config, DataLinkReceiver};
 
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
 
-/// Room for one frame and whatever the interface adds to it.
+/// Size of the read buffer: one frame, and headers that the interface may add.
 const READ_BYTES: usize = MAX_FRAME_BYTES + 512;
 
-/// More frames than a socket's default buffer holds.
+/// Upper bound of the frames in a socket's default buffer.
 const MAX_DRAIN_FRAMES: usize = 1 << 12;
 
-/// An open channel.
+/// An open pnet channel.
 pub struct Fallback {
     interface: Interface,
     frames: Box<dyn DataLinkReceiver>,
@@ -25,7 +26,10 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Starts listening.
+    /// Opens a channel on an interface, in promiscuous mode.
+    ///
+    /// # Errors
+    /// If the interface is down or gone, or a privilege is missing.
     pub fn open(interface: Interface) -> Result<Self, CaptureError> {
         let config = Config {
             read_timeout: Some(Duration::from_millis(WAIT_MILLIS.into())),
@@ -40,7 +44,7 @@ impl Fallback {
         }
     }
 
-    /// Why no more frames come: the channel says no more than that it failed.
+    /// Finds the reason of a failed read. The channel does not report it, so the interface is checked.
     fn failure(&self, error: io::Error) -> CaptureError {
         let name = self.interface.name.clone();
         match self.interface.is_up() {
@@ -82,7 +86,7 @@ impl Source for Fallback {
         })
     }
 
-    /// The channel does not let us: what arrives meanwhile is handed over, too.
+    /// Does nothing: a pnet channel cannot refuse frames. Frames that arrive meanwhile are captured, too.
     fn close(&mut self) -> Result<(), CaptureError> {
         Ok(())
     }

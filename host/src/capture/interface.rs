@@ -1,34 +1,34 @@
-//! An interface's name to what it dropped.
+//! Finds network interfaces and reads how many frames each has dropped.
 //!
-//! Reads the kernel's files only; what goes through pnet, for the fallback, opens sockets.
+//! Reads `/proc` and `/sys` only. The functions that use pnet, for the fallback, open sockets.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::CaptureError;
 
-/// The kernel's table of interfaces, that of our own network namespace.
+/// The kernel's table of the interfaces in the network namespace of this process.
 const TABLE: &str = "/proc/net/dev";
 
-/// How old counts may be.
+/// Age after which cached counts are read again.
 const READ_EVERY: Duration = Duration::from_millis(200);
 
 /// An interface that exists.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     before: Counts,
     now: Counts,
     read: Instant,
 }
 
-/// What an interface counted.
+/// Counters of an interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Frames it dropped, those it missed included, if the kernel says.
+    /// Frames that the interface dropped, including the missed ones; `None` if the kernel does not report it.
     pub drops: Option<u64>,
-    /// Those it had no buffer for (`rx_missed_errors`), if the kernel says.
+    /// Frames for which the interface had no buffer (`rx_missed_errors`); `None` if the kernel does not report it.
     pub missed: Option<u64>,
 }
 
@@ -44,13 +44,16 @@ impl Counts {
 }
 
 impl Interface {
-    /// The names of all interfaces.
+    /// Names of all interfaces in this network namespace.
     pub fn names() -> Vec<String> {
         let table = table().unwrap_or_default();
         rows(&table).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Finds an interface.
+    /// Finds an interface by its name.
+    ///
+    /// # Errors
+    /// [`CaptureError::NoInterface`] if there is none of that name.
     pub fn find(name: &str) -> Result<Self, CaptureError> {
         let known = Interface::names();
         if !known.iter().any(|known| known == name) {
@@ -60,19 +63,22 @@ impl Interface {
         Ok(Interface { name: name.into(), before, now: before, read: Instant::now() })
     }
 
-    /// Whether there still is an interface of this name.
+    /// Whether an interface of this name still exists.
     pub fn is_there(&self) -> bool {
         Interface::names().contains(&self.name)
     }
 
-    /// Whether it is up, if there still is one of this name; asked through pnet.
+    /// Whether the interface is up, by pnet; `None` if it no longer exists.
     pub fn is_up(&self) -> Option<bool> {
         let interfaces = pnet_datalink::interfaces();
         let interface = interfaces.iter().find(|interface| interface.name == self.name)?;
         Some(interface.is_up())
     }
 
-    /// A raw Ethernet channel through pnet.
+    /// Opens a raw Ethernet channel through pnet.
+    ///
+    /// # Errors
+    /// If the interface is down or gone, or a privilege is missing.
     pub fn open_channel(
         &self,
         config: pnet_datalink::Config,
@@ -86,7 +92,7 @@ impl Interface {
         pnet_datalink::channel(interface, config)
     }
 
-    /// What it counted since [`Interface::find`]; a moment ago unless `fresh`.
+    /// Counts since [`Interface::find`]; up to 200 ms old unless `fresh`.
     pub fn counts(&mut self, fresh: bool) -> Counts {
         if fresh || self.read.elapsed() >= READ_EVERY {
             (self.now, self.read) = (Counts::read(&self.name), Instant::now());
@@ -101,13 +107,13 @@ fn drops(name: &str) -> Option<u64> {
     dropped(&table()?, name)
 }
 
-/// The kernel's table. A name in it may hold any bytes but a slash, a colon and white space; one that is no
-/// UTF-8 must not hide the others.
+/// Reads the kernel's table. A name in it may hold any bytes except a slash, a colon and white space, so the text is
+/// decoded lossily: a name that is not UTF-8 must not hide the others.
 fn table() -> Option<String> {
     Some(String::from_utf8_lossy(&std::fs::read(TABLE).ok()?).into_owned())
 }
 
-/// Names, and the columns after them: bytes packets errs drop ...
+/// Rows of the table: name, and the columns after it (bytes packets errs drop ...).
 fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
     let rows = table.lines().filter_map(|line| line.split_once(':'));
     rows.map(|(name, columns)| (name.trim(), columns))
@@ -118,8 +124,8 @@ fn dropped(table: &str, name: &str) -> Option<u64> {
     columns.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
-/// sysfs may be that of another network namespace, with an interface of the same name: it is
-/// believed only where it agrees with the table.
+/// Reads `rx_missed_errors` from sysfs. A sysfs of another network namespace may have an interface of the same name,
+/// so the value is used only if sysfs agrees with the table of this namespace.
 fn missed(name: &str) -> Option<u64> {
     let read = |counter: &str| -> Option<u64> {
         let path = format!("/sys/class/net/{name}/statistics/{counter}");

@@ -1,7 +1,8 @@
-//! The ring's memory, shared with the kernel: blocks that are ours, lent out and given back.
+//! Maps the ring's memory, which the kernel shares, and lends its blocks.
 //!
-//! Layout and protocol are those of [`super::ring`]. Invariant: a block is read only while a
-//! [`Block`] stands for it, there is at most one for each, and it is given back when that is dropped.
+//! The memory layout and the protocol are described in [`super::ring`]. Invariant: the bytes of a block are read only
+//! through a [`Block`]. There is at most one [`Block`] for each block of the ring, and dropping it returns the block to
+//! the kernel.
 
 use std::io;
 use std::mem::offset_of;
@@ -22,16 +23,16 @@ const BLOCK_LENGTH: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, blk_len);
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
-    /// Of each block, whether a [`Block`] stands for it.
+    /// For each block, whether a [`Block`] exists.
     lent: Vec<AtomicBool>,
     lent_blocks: AtomicUsize,
 }
 
-// SAFETY: the mapping is owned by this value alone and stays where it is; the kernel's side of the
-// sharing is ordered by `block_status` whatever thread we are on.
+// SAFETY: this value alone owns the mapping, whose address does not change. Accesses of the kernel are ordered by
+// `block_status`, whatever thread runs.
 unsafe impl Send for Mapping {}
-// SAFETY: what is shared between threads is atomic, but the bytes of blocks, and of those each is
-// reached through its one `Block` alone.
+// SAFETY: threads share only atomics and the bytes of blocks, and the bytes of a block are read only through its one
+// `Block`.
 unsafe impl Sync for Mapping {}
 
 /// A block that the kernel filled, on loan until it is dropped.
@@ -59,9 +60,9 @@ impl Mapping {
         Ok(Mapping { start, lent, lent_blocks: AtomicUsize::new(0) })
     }
 
-    /// Lends a block, if the kernel has filled it and it is not on loan already.
+    /// Lends a block if the kernel has filled it and it is not on loan.
     pub(super) fn lend(self: &Arc<Self>, number: usize) -> Option<Block> {
-        // In this order: see `Block::drop`.
+        // The order of these loads matters: see `Block::drop`.
         if self.lent[number].load(Ordering::Acquire)
             || self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
             || self.lent[number].swap(true, Ordering::Acquire)
@@ -69,13 +70,13 @@ impl Mapping {
             return None;
         }
         self.lent_blocks.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the block is ours, so the kernel does not write to it; the field lies within it
-        // and is aligned.
+        // SAFETY: the status word shows that user space owns the block, so the kernel does not write to it; the
+        // field lies within it and is aligned.
         let length = unsafe { self.block(number).add(BLOCK_LENGTH).cast::<u32>().read() } as usize;
         Some(Block { mapping: Arc::clone(self), number, length: length.min(BLOCK_BYTES) })
     }
 
-    /// Blocks on loan.
+    /// Number of blocks on loan.
     pub(super) fn lent(&self) -> usize {
         self.lent_blocks.load(Ordering::Relaxed)
     }
@@ -103,11 +104,11 @@ impl Drop for Mapping {
 }
 
 impl Block {
-    /// What the kernel wrote, up to the length its header states.
+    /// Bytes that the kernel wrote, up to the length that the block's header states.
     pub(super) fn bytes(&self) -> &[u8] {
         let start = self.mapping.block(self.number);
-        // SAFETY: the block is ours until it is given back, which is when `self` is dropped, so nobody
-        // writes to it; no more than the block is read, and the mapping lives as long as `self`.
+        // SAFETY: user space owns the block until `self` is dropped, so nobody writes to it. The length is at most
+        // that of the block, and the mapping lives as long as `self`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }
@@ -115,7 +116,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Block { mapping, number, .. } = self;
-        // In this order: were it off loan first, it would seem ours to be lent again.
+        // The status is stored first. If `lent` were cleared first, `lend` could see a block that is not on loan and
+        // still has the user's status, and lend it a second time.
         mapping.status(*number).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         mapping.lent_blocks.fetch_sub(1, Ordering::Relaxed);
         mapping.lent[*number].store(false, Ordering::Release);

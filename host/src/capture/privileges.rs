@@ -1,12 +1,12 @@
-//! The rights of a process to those it still needs once its sockets are open.
+//! Drops the privileges of the process, except those that it still needs when its sockets are open.
 //!
-//! In this order: [`shut_out`] before anything is opened, [`User::find`] while libraries of the name service may
-//! still be loaded, [`give_up`] once sockets and the directory of the files are open, and
-//! [`give_up_the_rest`] once the first file is. Capabilities belong to threads: all of it comes before another
-//! thread is started.
+//! Order of the calls: [`isolate_process`] before anything is opened, [`User::find`] while libraries of the name service
+//! can still be loaded, [`drop_privileges`] when the sockets and the directory of the files are open, and
+//! [`drop_remaining_privileges`] when the first file is open. Capabilities belong to threads, so all calls must be made
+//! before a second thread starts.
 //!
-//! Invariant: no right that was given up can be won back (`no_new_privs`, an empty bounding set), and what is
-//! kept is at most `CAP_DAC_OVERRIDE`.
+//! Invariant: a dropped privilege cannot be regained (`no_new_privs`, an empty bounding set), and the process keeps at
+//! most `CAP_DAC_OVERRIDE`.
 
 use std::ffi::CString;
 use std::io;
@@ -20,10 +20,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// Descriptors that a program is always started with.
+/// Number of standard descriptors: input, output and error.
 const STANDARD_DESCRIPTORS: u32 = 3;
 
-/// Why privileges could not be given up.
+/// Why privileges could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// There is no such user.
@@ -32,23 +32,23 @@ pub enum PrivilegeError {
     /// The database of users cannot be read.
     #[error("cannot look up user {0}")]
     Lookup(String, #[source] io::Error),
-    /// Only root may become somebody else.
+    /// Only root may change to another user.
     #[error("cannot become user {name}: cannot {operation}; -Z needs to be started by root")]
     Become {
-        /// The user.
+        /// User name or number from the command line.
         name: String,
-        /// What was tried.
+        /// Operation that failed, for the message.
         operation: &'static str,
-        /// Why not.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
-    /// A system call failed that needs no privilege.
+    /// A system call that needs no privilege failed.
     #[error("cannot {operation}")]
     System {
-        /// What was tried.
+        /// Operation that failed, for the message.
         operation: &'static str,
-        /// Why not.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
@@ -58,10 +58,13 @@ fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Privileg
     move |source| PrivilegeError::System { operation, source: source.into() }
 }
 
-/// Closes this process to others of its user: none may trace it, read its memory or copy its descriptors
-/// (`pidfd_getfd`), and it leaves no core dump, which would hold frames. Also closes all descriptors
-/// that were inherited, but for standard input, output and error, and `kept`.
-pub fn shut_out(kept: Option<RawFd>) -> Result<(), PrivilegeError> {
+/// Isolates this process from other processes of its user: they may not trace it, read its memory or copy its
+/// descriptors (`pidfd_getfd`), and it writes no core dump, which would contain frames. Also closes all inherited
+/// descriptors except standard input, output and error, and `kept`.
+///
+/// # Errors
+/// If `prctl` fails.
+pub fn isolate_process(kept: Option<RawFd>) -> Result<(), PrivilegeError> {
     nix::sys::prctl::set_dumpable(false).map_err(system("refuse to be traced"))?;
     let kept = kept.and_then(|kept| u32::try_from(kept).ok());
     match kept.filter(|kept| *kept >= STANDARD_DESCRIPTORS) {
@@ -76,16 +79,17 @@ pub fn shut_out(kept: Option<RawFd>) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
-/// Closes descriptors, the last one included. Kernels before 5.9 cannot; what was inherited stays open there.
+/// Closes the descriptors from `first` to `last`, inclusive. Kernels before 5.9 do not have the call; inherited
+/// descriptors stay open there.
 fn close_range(first: u32, last: u32) {
-    // SAFETY: touches no memory. Nothing of this process is open yet, so no owner loses a descriptor.
+    // SAFETY: the call accesses no memory. This process has not opened a descriptor yet, so no owner loses one.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
-/// A user to become.
+/// A user that the process can change to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// As the user was named.
+    /// Name or number from the command line.
     pub name: String,
     uid: Uid,
     gid: Gid,
@@ -93,8 +97,11 @@ pub struct User {
 }
 
 impl User {
-    /// Looks a user up by name or number. A number that the database does not have stands for a user
-    /// whose group has the same number, and who is in no other.
+    /// Finds a user by name or number. A number that is not in the user database stands for a user whose only group has
+    /// the same number.
+    ///
+    /// # Errors
+    /// If there is no such user, or the database cannot be read.
     pub fn find(name: &str) -> Result<Self, PrivilegeError> {
         let lookup = |error: nix::Error| PrivilegeError::Lookup(name.into(), error.into());
         let number: Option<u32> = name.parse().ok();
@@ -108,7 +115,7 @@ impl User {
                     .map_err(|error| PrivilegeError::Lookup(name.into(), error.into()))?;
                 (user.uid, user.gid, getgrouplist(&known, user.gid).map_err(lookup)?)
             }
-            // The system calls take it for "as it is".
+            // The system calls take the value -1 for "unchanged".
             (None, Some(u32::MAX)) | (None, None) => {
                 return Err(PrivilegeError::NoUser(name.into()));
             }
@@ -120,7 +127,7 @@ impl User {
         Ok(User { name: name.into(), uid, gid, groups })
     }
 
-    /// Becomes the user, for good.
+    /// Changes to the user, permanently (real, effective and saved ids).
     fn enter(&self) -> Result<(), PrivilegeError> {
         let failed = |operation| {
             move |error: nix::Error| PrivilegeError::Become {
@@ -135,9 +142,11 @@ impl User {
     }
 }
 
-/// Gives up every capability but that of writing where root may, and becomes `user`, who keeps not even
-/// that.
-pub fn give_up(user: Option<&User>) -> Result<(), PrivilegeError> {
+/// Drops all capabilities except `CAP_DAC_OVERRIDE`, and changes to `user`. With a user, that capability is dropped too.
+///
+/// # Errors
+/// If a system call fails.
+pub fn drop_privileges(user: Option<&User>) -> Result<(), PrivilegeError> {
     let kept = match user {
         None => capabilities(None).map_err(system("read capabilities"))?.permitted,
         Some(_) => CapabilitySet::empty(),
@@ -146,16 +155,19 @@ pub fn give_up(user: Option<&User>) -> Result<(), PrivilegeError> {
     empty_bounding_set()?;
     if let Some(user) = user {
         user.enter()?;
-        // A change of user sets it to a default of the system's.
+        // A change of user resets the dumpable flag to a system default.
         nix::sys::prctl::set_dumpable(false).map_err(system("refuse to be traced"))?;
     }
     clear_ambient_capability_set().map_err(system("clear the ambient capabilities"))?;
     keep_only(kept & CapabilitySet::DAC_OVERRIDE)
 }
 
-/// Gives up what [`give_up`] kept, unless later files are to be created in a directory that takes them
-/// only from root with that capability.
-pub fn give_up_the_rest(later_files: Option<impl AsFd>) -> Result<(), PrivilegeError> {
+/// Drops `CAP_DAC_OVERRIDE`, unless later files have to be created in a directory in which this process may create
+/// files only with that capability.
+///
+/// # Errors
+/// If a system call fails.
+pub fn drop_remaining_privileges(later_files: Option<impl AsFd>) -> Result<(), PrivilegeError> {
     let kept = capabilities(None).map_err(system("read capabilities"))?.permitted;
     set(CapabilitySet::empty(), kept)?;
     let is_needed = later_files.is_some_and(|directory| {
@@ -165,13 +177,13 @@ pub fn give_up_the_rest(later_files: Option<impl AsFd>) -> Result<(), PrivilegeE
     if is_needed { keep_only(kept) } else { keep_only(CapabilitySet::empty()) }
 }
 
-/// Removes all capabilities from the bounding set, for which `CAP_SETPCAP` is needed. Without it
-/// `no_new_privs` alone keeps a program that is executed from gaining any.
+/// Removes all capabilities from the bounding set, which needs `CAP_SETPCAP`. Without that capability, only
+/// `no_new_privs` keeps an executed program from gaining capabilities.
 fn empty_bounding_set() -> Result<(), PrivilegeError> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match remove_capability_from_bounding_set(capability) {
-            // Not known to this kernel, or not permitted.
+            // The kernel does not know the capability, or does not permit the change.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
             Err(error) => return Err(system("empty the bounding set")(error)),
         }

@@ -1,8 +1,8 @@
-//! Sources on threads of their own, and one bounded queue of batches from them to the writer.
+//! Runs each source on a separate thread and passes their batches to the recorder through one bounded queue.
 //!
-//! When the queue is full the sources wait, the kernel's rings fill, and what they drop is counted:
-//! frames are never lost in here. Batches travel back to be filled again. A source that fails hands
-//! over what had arrived; the others go on.
+//! When the queue is full the sources wait, the kernel's rings fill, and the kernel counts what it drops: this module
+//! loses no frame. Empty batches are returned to their source and used again. A source that fails still passes on the
+//! frames that had arrived; the other sources continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,54 +12,55 @@ use std::time::Duration;
 
 use hmtt::pcapng::InterfaceStatistics;
 
-use super::standing::Standing;
+use super::source_status::SourceStatus;
 use super::{Batch, CaptureError, Source, WAIT_MILLIS};
 
-/// What comes out of the queue.
+/// Result of waiting for the queue.
 #[derive(Debug)]
 pub enum Delivery {
     /// Frames of the source with this number.
     Batch(usize, Batch),
-    /// Nothing came for a while.
+    /// No batch arrived within [`WAIT_MILLIS`].
     Idle,
-    /// The sources have stopped; nothing follows.
+    /// All sources have stopped; no batch follows.
     Ended,
 }
 
-/// What a source leaves behind.
+/// Final state of a source.
 #[derive(Debug)]
-pub struct Ending {
-    /// What it counted.
+pub struct SourceEnd {
+    /// Counts of the source.
     pub statistics: InterfaceStatistics,
-    /// Why it stopped, unless it was asked to.
+    /// Why the source stopped, unless it was asked to stop.
     pub error: Option<CaptureError>,
 }
 
-/// The reading end.
+/// The reading end of the queue, and the threads that fill it.
 #[derive(Debug)]
 pub struct Queue {
     batches: Receiver<(usize, Batch)>,
     waiting: Arc<AtomicUsize>,
     capacity: usize,
     stop: Arc<AtomicBool>,
-    sources: Vec<Started>,
+    sources: Vec<RunningSource>,
 }
 
+/// A source that runs on its thread.
 #[derive(Debug)]
-struct Started {
+struct RunningSource {
     empty: Sender<Batch>,
-    standing: Arc<Standing>,
-    thread: JoinHandle<Ending>,
+    status: Arc<SourceStatus>,
+    thread: JoinHandle<SourceEnd>,
 }
 
-/// What a source's thread holds.
-struct Feed {
+/// State of a source's thread.
+struct SourceThread {
     number: usize,
     filled: SyncSender<(usize, Batch)>,
     waiting: Arc<AtomicUsize>,
     reusable: Receiver<Batch>,
     stop: Arc<AtomicBool>,
-    standing: Arc<Standing>,
+    status: Arc<SourceStatus>,
 }
 
 impl Queue {
@@ -70,22 +71,22 @@ impl Queue {
         let waiting = Arc::new(AtomicUsize::new(0));
         let start = |(number, source)| {
             let (empty, reusable) = channel();
-            let standing = Arc::new(Standing::default());
-            let feed = Feed {
+            let status = Arc::new(SourceStatus::default());
+            let runner = SourceThread {
                 number,
                 filled: filled.clone(),
                 waiting: Arc::clone(&waiting),
                 reusable,
                 stop: Arc::clone(&stop),
-                standing: Arc::clone(&standing),
+                status: Arc::clone(&status),
             };
-            Started { empty, standing, thread: thread::spawn(move || feed.run(source)) }
+            RunningSource { empty, status, thread: thread::spawn(move || runner.run(source)) }
         };
         let sources = sources.into_iter().enumerate().map(start).collect();
         Queue { batches, waiting, capacity, stop, sources }
     }
 
-    /// Waits a little for the next batch.
+    /// Waits up to [`WAIT_MILLIS`] for the next batch.
     pub fn next(&self) -> Delivery {
         match self.batches.recv_timeout(Duration::from_millis(WAIT_MILLIS.into())) {
             Ok((source, batch)) => {
@@ -97,56 +98,56 @@ impl Queue {
         }
     }
 
-    /// Batches that wait, and how many may.
+    /// Number of batches in the queue, and the queue's capacity.
     pub fn fill(&self) -> (usize, usize) {
         (self.waiting.load(Ordering::Relaxed), self.capacity)
     }
 
-    /// Gives a batch back to its source, to be filled again.
+    /// Returns a batch to its source, to be filled again.
     pub fn recycle(&self, source: usize, mut batch: Batch) {
         batch.clear();
-        // An ended source needs no more batches.
+        // Fails only if the source has ended, which needs no more batches.
         let _ = self.sources[source].empty.send(batch);
     }
 
-    /// How each source is doing, for as long as anyone wants to know.
-    pub fn standings(&self) -> Vec<Arc<Standing>> {
-        self.sources.iter().map(|source| Arc::clone(&source.standing)).collect()
+    /// The status of each source, which stays valid after the source has ended.
+    pub fn statuses(&self) -> Vec<Arc<SourceStatus>> {
+        self.sources.iter().map(|source| Arc::clone(&source.status)).collect()
     }
 
-    /// Asks the sources to hand over what has arrived and then to stop.
+    /// Asks the sources to pass on the frames that have arrived, and then to stop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Stops the sources, dropping what still waits, and waits for their ends.
-    pub fn finish(self) -> Vec<Ending> {
+    /// Stops the sources, drops batches that are still queued, and waits for the threads.
+    pub fn finish(self) -> Vec<SourceEnd> {
         self.stop();
         drop(self.batches);
-        let join = |source: Started| {
+        let join = |source: RunningSource| {
             source.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         self.sources.into_iter().map(join).collect()
     }
 }
 
-impl Feed {
-    fn run(self, mut source: Box<dyn Source>) -> Ending {
+impl SourceThread {
+    fn run(self, mut source: Box<dyn Source>) -> SourceEnd {
         let mut left = source.depth();
         let (mut error, mut closed) = (None, false);
         loop {
             let ending = error.is_some() || self.stop.load(Ordering::Relaxed);
             if ending && !closed {
-                // A source that cannot be closed ends after its depth.
+                // A source that cannot be closed ends after `depth` batches.
                 let _ = source.close();
                 closed = true;
             }
             let mut batch = self.reusable.try_recv().unwrap_or_default();
             match source.next_batch(&mut batch) {
                 Ok(()) => {}
-                // Known at once; what had arrived before is still taken.
+                // The failure is reported at once; frames that had arrived are still read.
                 Err(failed) if error.is_none() => {
-                    self.standing.fail(&failed);
+                    self.status.fail(&failed);
                     error = Some(failed);
                     continue;
                 }
@@ -155,8 +156,8 @@ impl Feed {
             if ending {
                 left -= 1;
             }
-            // Counted before it is handed over: nobody sees more frames than were received. What
-            // cannot be read now is an error at the end.
+            // The counts are updated before the batch is passed on, so that no observer sees more frames than were
+            // received. A failure to read them here shows up again in the last call below.
             let _ = self.count(source.as_mut(), false);
             let last = ending && (batch.is_empty() || left == 0);
             if !self.deliver(batch) || last {
@@ -164,12 +165,15 @@ impl Feed {
             }
         }
         match self.count(source.as_mut(), true) {
-            Ok(statistics) => Ending { statistics, error },
+            Ok(statistics) => SourceEnd { statistics, error },
             Err(unread) => {
                 if error.is_none() {
-                    self.standing.fail(&unread);
+                    self.status.fail(&unread);
                 }
-                Ending { statistics: InterfaceStatistics::default(), error: error.or(Some(unread)) }
+                SourceEnd {
+                    statistics: InterfaceStatistics::default(),
+                    error: error.or(Some(unread)),
+                }
             }
         }
     }
@@ -180,11 +184,11 @@ impl Feed {
         fresh: bool,
     ) -> Result<InterfaceStatistics, CaptureError> {
         let statistics = source.statistics(fresh)?;
-        self.standing.count(statistics);
+        self.status.count(statistics);
         Ok(statistics)
     }
 
-    /// Whether anyone still takes batches.
+    /// Queues a batch. Returns false if the reading end is gone.
     fn deliver(&self, batch: Batch) -> bool {
         if batch.is_empty() {
             return true;

@@ -1,5 +1,5 @@
-//! The kernel's receive ring (AF_PACKET, TPACKET_V3) to batches of frames. The only room of the
-//! receiver with unsafe code: the shared memory in `mapping`, the system calls in `socket`.
+//! Reads batches of frames from the kernel's receive ring (AF_PACKET, TPACKET_V3). The unsafe code is in `mapping`, which
+//! accesses the shared memory, and in `socket`, which makes the system calls.
 //!
 //! Memory layout (Linux `Documentation/networking/packet_mmap.rst`). The ring is one shared mapping
 //! of equal blocks, used in turn:
@@ -12,16 +12,14 @@
 //!           at tp_mac from its start: tp_snaplen bytes; at tp_next_offset: the next frame
 //! ```
 //!
-//! `block_status` says who owns a block. The kernel writes it last when it hands a block over, and
-//! we write it last when we give the block back, so it is read with Acquire and written with
-//! Release. Between the two a block is on loan to the batch of its frames, or copied into it once half
-//! of the ring is: frames are written straight from the ring while that has room, and a slow disk does
-//! not keep the kernel out of it. Headers are walked by checked slices: whatever stands there, nothing
-//! outside the block is read.
+//! `block_status` states who owns a block. The kernel writes it last when it passes a block to user space, and user space
+//! writes it last when it returns the block, so it is read with Acquire and written with Release. Between the two, the
+//! block is on loan to the batch of its frames. When half of the ring is on loan, further blocks are copied and returned
+//! at once: frames are written straight from the ring while it has space, and a slow disk does not leave the kernel
+//! without blocks. Headers are read through checked slices, so whatever they contain, nothing outside the block is read.
 //!
-//! Order of set-up: the socket is made with protocol 0, so that nothing queues before the ring and
-//! the binding are in place; the card's destination is nobody's, so the interface listens
-//! promiscuously.
+//! Order of set-up: the socket is created with protocol 0, so that no frame is queued before the ring and the binding
+//! are in place. No interface has the card's destination address, so the interface is set to promiscuous mode.
 
 use std::ffi::c_int;
 use std::io;
@@ -42,24 +40,25 @@ use super::socket::{
 };
 use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
 
-/// Smallest ring: the kernel fills one block while we copy another.
+/// Smallest ring, in blocks: the kernel fills one while user space copies another.
 pub const MIN_BLOCKS: usize = 2;
-/// Divides [`BLOCK_BYTES`]; in version 3 frames are packed and this only has to be plausible.
+/// Frame size that the ring request states. It must divide [`BLOCK_BYTES`]; version 3 packs frames and does not use it
+/// otherwise.
 const FRAME_SLOT_BYTES: usize = 2048;
 
-/// The kernel hands over a block that is not full after one to two of its timeouts; who waits
-/// longer and sees nothing knows that nothing had come before the wait.
-const PATIENCE: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
-/// The kernel calls a ring readable while its last block is on loan; then this long is slept instead.
-const NAP: Duration = Duration::from_millis(2);
+/// Longest wait for a block. The kernel passes on a block that is not full after one to two of its timeouts, so if no
+/// block arrives in a longer wait, no frame had arrived before the wait.
+const BLOCK_TIMEOUT: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
+/// Sleep between checks while blocks are on loan: `poll` reports the ring as readable then, and would not wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 const BLOCK_FRAMES: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, num_pkts);
 const BLOCK_FIRST: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
 
-/// An open ring.
+/// An open ring on one interface.
 pub struct Ring {
     interface: Interface,
-    /// The kernel's number for it.
+    /// Index of the interface in the kernel.
     index: u32,
     socket: OwnedFd,
     mapping: Arc<Mapping>,
@@ -70,7 +69,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Starts listening on `interface` with a ring of `blocks` blocks.
+    /// Opens a ring of `blocks` blocks on `interface`, and starts to capture.
+    ///
+    /// # Errors
+    /// If the interface is down or gone, a privilege is missing, or a system call fails.
     pub fn open(interface: Interface, blocks: usize) -> Result<Self, CaptureError> {
         let blocks = blocks.max(MIN_BLOCKS);
         let system = |operation| {
@@ -111,31 +113,32 @@ impl Ring {
         move |error| CaptureError::system(operation, &self.interface, error)
     }
 
-    /// Why no more frames come. One that is removed goes down first and is told of then, so the table
-    /// of interfaces may still have it; this option waits for the lock that whoever removes it holds.
+    /// Finds the reason of a failed read. The kernel reports an interface that is being removed as down before it takes
+    /// it out of the table of interfaces. Setting promiscuous mode waits for the lock that the removal holds, so
+    /// after it the table is up to date.
     fn failure(&self, error: io::Error) -> CaptureError {
         let is_down = error.kind() == io::ErrorKind::NetworkDown;
         let settled = if is_down { listen_promiscuously(&self.socket, self.index) } else { Ok(()) };
         self.system("wait for frames")(settled.err().unwrap_or(error))
     }
 
-    /// Waits for the next block the kernel has filled.
+    /// Waits for the next block that the kernel has filled; `None` after [`BLOCK_TIMEOUT`].
     fn next_block(&self) -> io::Result<Option<Block>> {
         let begin = Instant::now();
         loop {
             if let Some(block) = self.mapping.lend(self.current) {
                 return Ok(Some(block));
             }
-            let Some(patience) = PATIENCE.checked_sub(begin.elapsed()) else { return Ok(None) };
+            let Some(timeout) = BLOCK_TIMEOUT.checked_sub(begin.elapsed()) else { return Ok(None) };
             if self.mapping.lent() == 0 {
-                wait(&self.socket, patience)?;
+                wait(&self.socket, timeout)?;
             } else {
-                std::thread::sleep(NAP);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
-    /// PACKET_STATISTICS is reset by reading it, and its counts have 32 bits: add them up.
+    /// Adds up PACKET_STATISTICS, which is reset by each read and has counts of 32 bits.
     fn count(&mut self) -> Result<(), CaptureError> {
         let statistics: libc::tpacket_stats_v3 =
             get_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
@@ -176,7 +179,7 @@ impl Source for Ring {
     }
 }
 
-/// The frames of a copied block; stops where the headers lead out of it.
+/// Finds the frames of a block; stops at a header that points outside of the block.
 fn walk(block: &[u8], spans: &mut Vec<Span>) {
     let Some((frames, mut at)) = word(block, BLOCK_FRAMES).zip(word(block, BLOCK_FIRST)) else {
         return;
@@ -189,7 +192,7 @@ fn walk(block: &[u8], spans: &mut Vec<Span>) {
     }
 }
 
-/// The frame whose header is at `at`, and the distance to the next header.
+/// Reads the frame header at `at`. Returns the frame's position and the distance to the next header.
 fn span(block: &[u8], at: usize) -> Option<(Span, u32)> {
     let header = block.get(at..)?;
     let mac = offset_of!(tpacket3_hdr, tp_mac);

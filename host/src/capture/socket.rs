@@ -1,4 +1,4 @@
-//! The system calls of a packet socket, as functions that return what went wrong.
+//! Makes the system calls of a packet socket, and returns their errors.
 //!
 //! Invariant: the kernel is given pointers only to values that outlive the call, with their sizes.
 
@@ -11,13 +11,13 @@ use std::time::Duration;
 use hmtt_format::frame::ETHER_TYPE;
 
 pub(super) fn packet_socket() -> io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, touches no memory.
+    // SAFETY: the call creates a descriptor and accesses no memory.
     let descriptor =
         unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that was just made and that nobody else owns.
+    // SAFETY: the descriptor was just created, and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -27,8 +27,8 @@ pub(super) fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::R
 
 fn set_option_at<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let (value, length) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
-    // SAFETY: the kernel reads `length` bytes, the size of the value behind the reference, and what
-    // that points to, which the caller keeps.
+    // SAFETY: the kernel reads `length` bytes, the size of the referenced value, and memory that the value points to,
+    // which the caller keeps alive.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length as u32) };
     succeeded(result)
@@ -55,11 +55,11 @@ pub(super) fn get_option<T: Copy>(socket: &OwnedFd, level: c_int, option: c_int)
 
 /// The kernel's number for the interface `name`, and whether it is up.
 pub(super) fn find_interface(socket: &OwnedFd, name: &str) -> io::Result<(u32, bool)> {
-    // SAFETY: a C structure of integers and a union of such, for which zeros are valid.
+    // SAFETY: a C structure of integers and a union of integers, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays 0: names end with it.
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+    // The last byte stays 0, because it terminates the name.
+    let capacity = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..capacity].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
     let mut ask = |what: libc::Ioctl| {
@@ -67,14 +67,14 @@ pub(super) fn find_interface(socket: &OwnedFd, name: &str) -> io::Result<(u32, b
         succeeded(unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) })?;
         Ok::<_, io::Error>(request.ifr_ifru)
     };
-    // SAFETY: the kernel has written the union's member that the request asks for.
+    // SAFETY: the kernel has written the field of the union that belongs to the request.
     let index = unsafe { ask(libc::SIOCGIFINDEX as libc::Ioctl)?.ifru_ifindex };
     // SAFETY: as above.
     let flags = unsafe { ask(libc::SIOCGIFFLAGS as libc::Ioctl)?.ifru_flags };
     Ok((index as u32, c_int::from(flags) & libc::IFF_UP != 0))
 }
 
-/// Listens to frames for anybody on the interface with this number.
+/// Sets the interface with this index to promiscuous mode while the socket is open.
 pub(super) fn listen_promiscuously(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let membership = libc::packet_mreq {
         mr_ifindex: index as c_int,
@@ -102,7 +102,7 @@ pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     succeeded(result)
 }
 
-/// Lets no more frames in: a filter that takes none of their bytes.
+/// Attaches a filter that rejects every frame.
 pub(super) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     let mut none =
         libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
@@ -110,12 +110,12 @@ pub(super) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// Waits until the kernel hands over a block, but no longer than `patience`.
-pub(super) fn wait(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
-    let millis = c_int::try_from(patience.as_millis()).unwrap_or(c_int::MAX);
+/// Waits until the kernel passes on a block, but no longer than `timeout`.
+pub(super) fn wait(socket: &OwnedFd, timeout: Duration) -> io::Result<()> {
+    let millis = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
     let mut poll =
         libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
-    // SAFETY: one pollfd, as stated.
+    // SAFETY: the pointer is to one pollfd, as the count states.
     let result = unsafe { libc::poll(&raw mut poll, 1, millis) };
     match succeeded(result.min(0)) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),

@@ -1,14 +1,14 @@
-//! Bytes to a file, as they are or as zstd frames (RFC 8878).
+//! Writes bytes to a file, unchanged or as zstd frames (RFC 8878).
 //!
-//! Each write to the file is a frame of its own: a compressed capture whose writer was killed can be
-//! read to its last whole frame, and `zstd -d` takes the frames of a file as one.
+//! Each write to the file is one zstd frame: a compressed capture whose writer was killed can be read to its last whole
+//! frame, and `zstd -d` decompresses the frames of a file as one stream.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::{DiskFile, Finished, Identity, Leftover};
 
-/// Uncompressed bytes of a frame, about.
+/// Approximate number of uncompressed bytes in a zstd frame.
 const FRAME_BYTES: usize = 2 << 20;
 
 /// A file being written, compressed or not.
@@ -16,24 +16,24 @@ const FRAME_BYTES: usize = 2 << 20;
 pub struct Output {
     file: DiskFile,
     level: Option<i32>,
-    /// Waits to be compressed.
+    /// Bytes that are not compressed yet.
     plain: Vec<u8>,
-    /// Units in it.
+    /// Number of units in `plain`.
     units: u64,
 }
 
 impl Output {
-    /// Writes to `file`, compressed if there is a level.
+    /// Writes to `file`, compressed if `level` is given.
     pub fn new(file: DiskFile, level: Option<i32>) -> Self {
         Output { file, level, plain: Vec::new(), units: 0 }
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Bytes the file has, but for what waits to be compressed.
+    /// Length of the file in bytes, without bytes that are not compressed yet.
     pub fn len(&self) -> u64 {
         self.file.len()
     }
@@ -43,13 +43,16 @@ impl Output {
         self.file.is_empty() && self.plain.is_empty()
     }
 
-    /// Says that the file may end here, so many units after the last mark.
+    /// Sets a mark: the file may end here, `units` units after the last mark.
     #[inline]
     pub fn mark(&mut self, units: u64) {
         if self.level.is_some() { self.units += units } else { self.file.mark(units) }
     }
 
-    /// Writes to the disk if enough has come for it. `hurry`: see [`DiskFile::drain`].
+    /// Writes to the disk if enough bytes are buffered. `hurry`: see [`DiskFile::drain`].
+    ///
+    /// # Errors
+    /// If compression or a write fails.
     #[inline]
     pub fn settle(&mut self, hurry: bool) -> io::Result<()> {
         if self.plain.len() >= FRAME_BYTES {
@@ -58,12 +61,18 @@ impl Output {
         if self.file.is_due() { self.file.drain(hurry) } else { Ok(()) }
     }
 
-    /// Frees what is reserved beyond what is in the file, but for what it takes to finish it.
+    /// Frees reserved space beyond the end of the file, except the part that is needed to finish the file.
+    ///
+    /// # Errors
+    /// If the file system call fails.
     pub fn trim(&mut self) -> io::Result<()> {
         self.file.trim()
     }
 
-    /// Makes everything so far readable by others.
+    /// Writes all buffered bytes, so that other processes can read them.
+    ///
+    /// # Errors
+    /// If compression or a write fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.compress()?;
         self.file.flush()
@@ -78,14 +87,20 @@ impl Output {
         Ok(())
     }
 
-    /// See [`DiskFile::reclaim`]; the leftover's bytes go into another file by [`Output::restore`].
+    /// As [`DiskFile::reclaim`]. [`Output::restore`] writes the leftover to another file.
+    ///
+    /// # Errors
+    /// If the file cannot be read back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
-        // Into memory only: what waits becomes a frame like those that did not reach the disk.
+        // Compresses into memory: the buffered bytes become a frame like those that did not reach the disk.
         self.compress()?;
         self.file.reclaim()
     }
 
-    /// Appends what another file could not take.
+    /// Appends units that could not be written to another file.
+    ///
+    /// # Errors
+    /// If compression fails.
     pub fn restore(&mut self, leftover: &Leftover) -> io::Result<()> {
         self.compress()?;
         self.file.write_all(&leftover.bytes)?;
@@ -93,22 +108,22 @@ impl Output {
         Ok(())
     }
 
-    /// Frames that are not in the file.
+    /// Number of units that are not in the file.
     pub fn unwritten(&self) -> u64 {
         self.units + self.file.unwritten()
     }
 
-    /// What tells the file from others, if it has a name.
+    /// Identity of the file; `None` for a stream.
     pub fn identity(&self) -> Option<Identity> {
         self.file.identity()
     }
 
-    /// Removes the file: what it was to hold goes elsewhere.
+    /// Removes the file, because its content is written elsewhere or the capture does not begin.
     pub fn discard(self) {
         self.file.discard();
     }
 
-    /// Writes what is left.
+    /// Writes all buffered bytes and ends the file.
     pub fn finish(mut self) -> Finished {
         let compressed = self.compress();
         let mut finished = self.file.finish();

@@ -1,7 +1,7 @@
-//! A stream of bytes to a file, past the page cache.
+//! Writes a stream of bytes to a file, bypassing the page cache.
 //!
 //! A page-cache write costs ten times the processor time of a direct one (docs/benchmarks.md) and
-//! fills memory with pages nobody reads again. Direct writes must be whole pages, so bytes are staged:
+//! fills memory with pages that nobody reads again. Direct writes must be whole pages, so bytes are staged:
 //!
 //! ```text
 //! file     | written, whole pages      | tail |
@@ -11,15 +11,14 @@
 //!
 //! [`DiskFile::drain`] writes the whole pages of the staging directly; [`DiskFile::flush`] also
 //! writes the tail, through the page cache, and keeps it staged: the next drain writes it again as
-//! part of a page. Space is reserved ahead of the writes, so a full disk shows before anything is
-//! cut in two. Where the file is none on a disk (a pipe, a file system without direct writes), plain
-//! writes take their place.
+//! part of a page. Space is reserved before the writes, so that a full disk is detected before a unit is cut in two. A
+//! pipe, or a file on a file system without direct writes, is written with ordinary writes.
 //!
-//! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that descriptor
-//! (`F_SETFL`): to open the path again would follow whatever stands there by then.
+//! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that descriptor (`F_SETFL`),
+//! because another file could have the path by the time it is opened again.
 
-mod ending;
-mod reserve;
+mod completion;
+mod reservation;
 mod staging;
 mod stream;
 
@@ -33,24 +32,24 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::WriteError;
 use super::directory::{Entry, Identity, Removal};
-pub use ending::Finished;
+pub use completion::Finished;
 use staging::{DRAIN_BYTES, PAGE_BYTES, Staging};
 pub(super) use stream::Stalled;
 pub use stream::Stop;
 
-/// What is too little to be tried in smaller pieces.
+/// Size, in bytes, below which a failed write is not retried in smaller pieces.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// Units that did not reach a file that failed.
+/// Units that could not be written to a file.
 #[derive(Debug, Default)]
 pub struct Leftover {
-    /// Their bytes, one after the other.
+    /// Bytes of the units, in order.
     pub bytes: Vec<u8>,
-    /// How many units.
+    /// Number of units.
     pub units: u64,
 }
 
-/// Whether writes pass the page cache.
+/// Whether writes bypass the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direct {
     /// The file system has no direct writes.
@@ -59,12 +58,12 @@ enum Direct {
     On,
 }
 
-/// Where a file ends up.
+/// Kind of the file.
 #[derive(Debug)]
 enum Kind {
-    /// A file of ours on a disk, under a name.
+    /// A file that this process created on a disk, with its name.
     Named(Entry, Identity),
-    /// What was open already, or has a reader: nothing is read back or cut.
+    /// A stream: an inherited descriptor, a pipe or a device. It is not read back or truncated.
     Stream(Stop),
 }
 
@@ -75,30 +74,33 @@ pub struct DiskFile {
     file: File,
     kind: Kind,
     direct: Direct,
-    /// A failed write to a stream may have cut a unit in two: nothing may follow it.
+    /// Set after a failed write to a stream, which may have cut a unit in two: nothing may be written after it.
     broken: bool,
-    /// Bytes that a file may have (`RLIMIT_FSIZE`).
+    /// Largest length of a file in bytes (`RLIMIT_FSIZE`).
     limit: u64,
     staging: Staging,
     /// File offset of the staging's first byte.
     at: u64,
     reserved: u64,
     can_reserve: bool,
-    /// File offsets after which the file may end, beyond `safe`, each with the units since the one
-    /// before.
+    /// Marks beyond `safe`: file offsets at which the file may end, each with the number of units since the previous
+    /// mark.
     marks: Vec<(u64, u64)>,
-    /// The last such offset up to which all is in the file.
+    /// Last mark up to which all bytes are in the file.
     safe: u64,
     /// Length of the file when it was last flushed.
     flushed: u64,
-    /// What was kept free to finish the file may be used.
+    /// Set while the file is finished: the space that was kept free for that may be used.
     finishing: bool,
 }
 
 impl DiskFile {
-    /// Creates a file with these permissions, less the umask. One that is there is refused unless
-    /// `overwrite`, which replaces it: it is removed, not emptied, because somebody else may own it or
-    /// have linked it elsewhere.
+    /// Creates a file with permissions `mode`, before the umask is applied. An existing file is an error unless
+    /// `overwrite` is set. Then it is removed, not truncated, because another user may own it or have linked it
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// If the file exists, is being written by another capture, or cannot be created.
     pub fn create(entry: &Entry, mode: u32, overwrite: bool) -> Result<Self, WriteError> {
         let path = entry.path();
         let failed = |error: io::Error| match error.kind() {
@@ -108,18 +110,18 @@ impl DiskFile {
         if overwrite {
             match entry.remove_unless_live(None) {
                 Ok(Removal::Live) => return Err(WriteError::InUse(path)),
-                // Whatever else has the name is found by the creation.
+                // If another file has the name, the creation below reports it.
                 Ok(Removal::Removed | Removal::Gone) => {}
                 Err(error) => return Err(WriteError::Create(path, error)),
             }
         }
         let file = entry.create(mode).map_err(failed)?;
-        let identity = Identity::of_file(&file).map_err(failed)?;
+        let identity = Identity::from_file(&file).map_err(failed)?;
         Ok(DiskFile::new(path.clone(), file, Kind::Named(entry.clone(), identity)))
     }
 
-    /// Writes to what is open already, without going back in it. Once `stop` is asked for, a reader
-    /// that takes nothing is given up.
+    /// Writes to a descriptor that is already open, without seeking. After `stop` was requested, a reader that does not
+    /// read for a second is abandoned.
     pub fn stream(path: PathBuf, file: File, stop: Stop) -> Self {
         DiskFile::new(path, file, Kind::Stream(stop))
     }
@@ -149,35 +151,38 @@ impl DiskFile {
         matches!(self.kind, Kind::Named(..))
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes it has or will have.
+    /// Length of the file in bytes, including staged bytes.
     pub fn len(&self) -> u64 {
         self.at + self.staging.len() as u64
     }
 
-    /// Whether nothing was written yet.
+    /// Whether nothing was written or staged.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Says that the file may end after what was written last, so many units after the last mark.
+    /// Sets a mark: the file may end after the bytes written so far, `units` units after the last mark.
     #[inline]
     pub fn mark(&mut self, units: u64) {
         let end = self.len();
         self.marks.push((end, units));
     }
 
-    /// Whether enough is staged for a write.
+    /// Whether enough bytes are staged for a write.
     pub fn is_due(&self) -> bool {
         self.staging.len() >= DRAIN_BYTES
     }
 
-    /// Writes the whole pages that are staged. `hurry`: through the page cache, which takes more at
-    /// once than the disk. A disk that is nearly full gets as much as it takes.
+    /// Writes the whole pages that are staged. With `hurry` it writes through the page cache, which accepts more at once
+    /// than the disk. A nearly full disk is filled in smaller pieces.
+    ///
+    /// # Errors
+    /// If a write fails.
     pub fn drain(&mut self, hurry: bool) -> io::Result<()> {
         if !self.is_named() {
             return self.drain_stream();
@@ -202,7 +207,7 @@ impl DiskFile {
         self.switch(!hurry);
         let bytes = &self.staging.bytes()[..count];
         match self.file.write_all_at(bytes, self.at) {
-            // Not every file system that lets a file be switched to direct writes takes them.
+            // Some file systems accept the flag and then reject direct writes.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidInput && self.direct == Direct::On =>
             {
@@ -216,7 +221,7 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Switches direct writes on or off, where the file system has them.
+    /// Switches direct writes on or off, if the file system supports them.
     fn switch(&mut self, on: bool) {
         let wanted = if on { Direct::On } else { Direct::Off };
         if self.direct == Direct::Unsupported || self.direct == wanted {
@@ -228,7 +233,7 @@ impl DiskFile {
         self.direct = if switched.is_ok() { wanted } else { Direct::Unsupported };
     }
 
-    /// Writes all that is staged to a stream, in order.
+    /// Writes all staged bytes to a stream, in order.
     fn drain_stream(&mut self) -> io::Result<()> {
         let Kind::Stream(stop) = &self.kind else { return Ok(()) };
         if self.broken || self.staging.len() == 0 {
@@ -240,14 +245,14 @@ impl DiskFile {
         result
     }
 
-    /// Takes note that so many staged bytes are written.
+    /// Records that the first `count` staged bytes are written.
     fn pass(&mut self, count: usize) {
         self.at += count as u64;
         self.staging.forget(count);
         self.pass_marks(self.at);
     }
 
-    /// Takes note that everything up to `end` is in the file.
+    /// Records that all bytes up to the offset `end` are in the file.
     fn pass_marks(&mut self, end: u64) {
         let passed = self.marks.partition_point(|(mark, _)| *mark <= end);
         if let Some(last) = passed.checked_sub(1) {
@@ -256,7 +261,10 @@ impl DiskFile {
         }
     }
 
-    /// Makes everything so far readable by others.
+    /// Writes all staged bytes, so that other processes can read them.
+    ///
+    /// # Errors
+    /// If a write fails.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.flushed == self.len() {
             return Ok(());
@@ -272,17 +280,20 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Gives up what is staged after a failed write: the file goes on after its last mark, and the
-    /// units beyond come back.
+    /// Discards staged bytes after a failed write. The file then ends at its last mark; the units after that mark are
+    /// returned.
+    ///
+    /// # Errors
+    /// If the start of a partly written unit cannot be read back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
         if !self.is_named() {
-            // Nobody knows how much of a pipe was read: all of it is given up.
+            // It is not known how much the reader of a stream has read, so everything staged is returned.
             let bytes = self.staging.bytes().to_vec();
             self.staging.forget(bytes.len());
             return Ok(Leftover { bytes, units: self.take_marks() });
         }
         let page = self.safe & !(PAGE_BYTES as u64 - 1);
-        // Of a unit whose start was written and whose rest was not, the start must be read back.
+        // The written start of a partly written unit is read back.
         let mut written = vec![0; (self.at - page) as usize];
         if !written.is_empty() {
             self.switch(false);
@@ -290,7 +301,7 @@ impl DiskFile {
         }
         let kept = (self.safe - page) as usize;
         let mut bytes = written.split_off(kept.min(written.len()));
-        // The tail of the staging that was not written may hold what is kept, too.
+        // Part of the bytes before the mark may still be in the staging.
         let staged = self.staging.bytes();
         let staged_kept = kept - written.len();
         written.extend_from_slice(&staged[..staged_kept]);
@@ -305,24 +316,24 @@ impl DiskFile {
         self.marks.drain(..).map(|(_, units)| units).sum()
     }
 
-    /// Units that are not in the file: those of the marks that were not passed.
+    /// Number of units that are not in the file.
     pub fn unwritten(&self) -> u64 {
         self.marks.iter().map(|(_, units)| units).sum()
     }
 }
 
-/// Whether there is no room, on the disk or for this user.
+/// Whether the error is a full disk or an exhausted quota.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether the file would be larger than this process (`ulimit -f`) or its file system lets it be.
+/// Whether the error is a file that exceeds the limit of the process (`ulimit -f`) or of the file system.
 pub(super) fn is_too_large(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::FileTooLarge
 }
 
 impl Write for DiskFile {
-    /// Stages; never fails.
+    /// Stages the bytes; never fails.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.staging.append(bytes);
         Ok(bytes.len())

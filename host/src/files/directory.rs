@@ -1,8 +1,8 @@
-//! A directory that is opened once, and what is done below it by name.
+//! Opens a directory once, and creates, opens and removes files in it by name.
 //!
-//! Invariant: no operation here follows a symbolic link in the last component of a path, and none looks up
-//! the directory's own path again. Whoever can plant links or rename directories there cannot redirect what
-//! is written: at worst they remove or rename a file, which its [`Identity`] shows.
+//! Invariant: no operation follows a symbolic link in the last component of a path, and none resolves the directory's
+//! path again. A user who can create links or rename directories there cannot redirect what is written. Such a user can
+//! remove or rename a file, which its [`Identity`] shows.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,12 +21,12 @@ use rustix::io::Errno;
 /// An open directory.
 #[derive(Debug)]
 pub struct Directory {
-    /// As it was named; empty for the working directory. For messages only.
+    /// Path that the user gave; empty for the working directory. Used in messages only.
     path: PathBuf,
     descriptor: File,
 }
 
-/// What tells a file from any other that exists at the same time.
+/// Identifies a file among all files that exist at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -34,17 +34,20 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(status: &Stat) -> Self {
+    fn from_status(status: &Stat) -> Self {
         Identity { device: status.st_dev, inode: status.st_ino }
     }
 
-    /// The identity of an open file.
-    pub fn of_file(file: &File) -> io::Result<Self> {
-        Ok(Identity::of(&fstat(file)?))
+    /// Reads the identity of an open file.
+    ///
+    /// # Errors
+    /// If `fstat` fails.
+    pub fn from_file(file: &File) -> io::Result<Self> {
+        Ok(Identity::from_status(&fstat(file)?))
     }
 }
 
-/// A name in an open directory. Whether anything has that name is another question.
+/// A name in an open directory. A file of that name may or may not exist.
 #[derive(Clone, Debug)]
 pub struct Entry {
     directory: Arc<Directory>,
@@ -64,7 +67,10 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
 }
 
 impl Directory {
-    /// Opens a directory by its path, for the only time. An empty path is the working directory.
+    /// Opens a directory by its path. An empty path is the working directory.
+    ///
+    /// # Errors
+    /// If it is not a directory, or cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -72,12 +78,15 @@ impl Directory {
         Ok(Directory { path: path.into(), descriptor })
     }
 
-    /// The directory as it was named.
+    /// Path that the user gave; empty for the working directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The names in the directory.
+    /// Names of all entries in the directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut listing = Dir::new(self.descriptor.try_clone()?)?;
         // The clone shares its position with every earlier listing.
@@ -89,7 +98,10 @@ impl Directory {
         Ok(names)
     }
 
-    /// Makes names that were created and removed durable. File systems that cannot are left alone.
+    /// Makes created and removed names durable (`fsync`). File systems that do not support it are ignored.
+    ///
+    /// # Errors
+    /// If `fsync` fails.
     pub fn sync(&self) -> io::Result<()> {
         match self.descriptor.sync_all() {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -105,7 +117,8 @@ impl AsFd for Directory {
 }
 
 impl Entry {
-    /// What a path names, in its directory, which is opened; `None` if it can only name a directory.
+    /// Opens the directory of a path, and returns the entry for the last component. `None` if the path can only name a
+    /// directory.
     pub fn find(path: &Path) -> Option<io::Result<Self>> {
         let (folder, name) = split(path)?;
         let entry = |directory| Entry { directory: Arc::new(directory), name: name.into() };
@@ -113,21 +126,21 @@ impl Entry {
     }
 
     /// Another name in the same directory.
-    pub fn beside(&self, name: OsString) -> Self {
+    pub fn sibling(&self, name: OsString) -> Self {
         Entry { directory: Arc::clone(&self.directory), name }
     }
 
-    /// The directory.
+    /// Directory of the entry.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The name.
+    /// Name of the entry.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The path, for messages.
+    /// Path of the entry, for messages.
     pub fn path(&self) -> PathBuf {
         self.directory.path.join(&self.name)
     }
@@ -140,67 +153,88 @@ impl Entry {
         }
     }
 
-    /// What kind of file has the name, a link not followed; `None` if nothing has.
+    /// Type of the file that has the name; a link is not followed. `None` if no file has it.
+    ///
+    /// # Errors
+    /// If the name cannot be looked up.
     pub fn kind(&self) -> io::Result<Option<FileType>> {
         Ok(self.status()?.map(|status| FileType::from_raw_mode(status.st_mode)))
     }
 
-    /// What file has the name now; `None` if nothing has.
+    /// Identity of the file that has the name now; `None` if no file has it.
+    ///
+    /// # Errors
+    /// If the name cannot be looked up.
     pub fn identity(&self) -> io::Result<Option<Identity>> {
-        Ok(self.status()?.as_ref().map(Identity::of))
+        Ok(self.status()?.as_ref().map(Identity::from_status))
     }
 
-    /// Whether a FIFO that was opened by this name was put there by somebody else where everybody may put files.
-    /// The same files are refused by Linux under `fs.protected_fifos`, but only when they are created.
-    pub fn is_planted(&self, fifo: &File) -> io::Result<bool> {
-        self.is_of_stranger(&fstat(fifo)?)
+    /// Whether a FIFO that was opened by this name belongs to another user, in a directory that everybody may write to.
+    /// The condition is that of Linux's `fs.protected_fifos`, which applies only to opens with `O_CREAT`.
+    ///
+    /// # Errors
+    /// If `fstat` fails.
+    pub fn is_foreign(&self, fifo: &File) -> io::Result<bool> {
+        self.is_of_other_user(&fstat(fifo)?)
     }
 
-    /// As [`Entry::is_planted`], for what has the name now.
-    pub fn seems_planted(&self) -> io::Result<bool> {
+    /// As [`Entry::is_foreign`], for the file that has the name now.
+    ///
+    /// # Errors
+    /// If the name cannot be looked up.
+    pub fn names_foreign(&self) -> io::Result<bool> {
         let Some(status) = self.status()? else { return Ok(false) };
-        self.is_of_stranger(&status)
+        self.is_of_other_user(&status)
     }
 
-    fn is_of_stranger(&self, status: &Stat) -> io::Result<bool> {
+    fn is_of_other_user(&self, status: &Stat) -> io::Result<bool> {
         let directory = fstat(&self.directory)?;
         let is_public = Mode::from_raw_mode(directory.st_mode).contains(Mode::WOTH);
         let own = nix::unistd::geteuid().as_raw();
         Ok(is_public && status.st_uid != own && status.st_uid != directory.st_uid)
     }
 
-    /// Opens what has the name, for reading or writing as `access` says; never waits.
+    /// Opens the file that has the name, with the access mode `access`; does not wait for the peer of a FIFO.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a symbolic link.
     pub fn open(&self, access: OFlags) -> io::Result<File> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         Ok(File::from(openat(&self.directory, &*self.name, flags, Mode::empty())?))
     }
 
-    /// Creates a file that nothing had the name of before, and locks it as one that is being written.
+    /// Creates a file under a name that no file had, and locks it as being written.
     ///
-    /// `AlreadyExists`: the name is taken, or another process that removes old files was quicker than the
-    /// lock.
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, or if another capture removed the file before it was locked.
     pub fn create(&self, mode: u32) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.directory, &*self.name, flags, Mode::from_raw_mode(mode))?;
         let file = File::from(file);
-        // Other failures are those of a file system without locks.
+        // Any other failure means that the file system has no locks.
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         if locked == Err(Errno::WOULDBLOCK) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if self.identity()? != Some(Identity::of_file(&file)?) {
+        if self.identity()? != Some(Identity::from_file(&file)?) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         Ok(file)
     }
 
-    /// Removes the name.
+    /// Removes the name from the directory.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
         Ok(unlinkat(&self.directory, &*self.name, AtFlags::empty())?)
     }
 
-    /// Removes the name if it is still that of this file.
+    /// Removes the name if it still names the file `known`.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
     pub fn remove_if(&self, known: Identity) -> io::Result<Removal> {
         if self.identity()? != Some(known) {
             return Ok(Removal::Gone);
@@ -211,34 +245,37 @@ impl Entry {
         }
     }
 
-    /// Removes a regular file unless a capture is writing it; with an identity, only if it is that file.
+    /// Removes a regular file unless a capture is writing it. With an identity, removes only that file.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or removed.
     pub fn remove_unless_live(&self, known: Option<Identity>) -> io::Result<Removal> {
         let file = match self.open(OFlags::RDONLY) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Removal::Gone),
-            // A link in the place of the file.
+            // A symbolic link has replaced the file.
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Ok(Removal::Gone),
             Err(error) => return Err(error),
         };
         let status = fstat(&file)?;
         let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
-        if !is_file || known.is_some_and(|known| known != Identity::of(&status)) {
+        if !is_file || known.is_some_and(|known| known != Identity::from_status(&status)) {
             return Ok(Removal::Gone);
         }
         if flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
             return Ok(Removal::Live);
         }
-        self.remove_if(Identity::of(&status))
+        self.remove_if(Identity::from_status(&status))
     }
 }
 
-/// What became of a file that was to be removed.
+/// Result of removing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// The file is removed.
     Removed,
     /// A capture is writing the file: it stays.
     Live,
-    /// The name is no longer that of the file.
+    /// The name no longer names the file, or no file at all.
     Gone,
 }

@@ -1,7 +1,7 @@
-//! The name of a capture to the names of its files, numbered on from those that are there.
+//! Names the files of a capture that is written to a series of files, and removes the oldest ones.
 //!
-//! `trace.pcapng` becomes `trace_00001_20261122081500.pcapng`: a number that never repeats in the
-//! folder, and the UTC time at which the file was begun.
+//! `trace.pcapng` becomes `trace_00001_20261122081500.pcapng`: a number that is one above the largest in the directory, and
+//! the UTC time at which the file was begun.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,14 @@ use time::OffsetDateTime;
 
 use super::directory::{Directory, Entry, Identity, Removal};
 
-/// Digits a number has at least.
+/// Minimum number of digits in a file's number.
 const DIGITS: usize = 5;
 
-/// Largest number that is taken for one of ours: whoever may create files in the folder must not be able to use up
-/// the numbers.
+/// Largest number that counts as part of the series: a user who can create files in the directory must not be able to use
+/// up the numbers.
 const MAX_NUMBER: u64 = u64::MAX / 2;
 
-/// What went wrong with the files of a series.
+/// A failed operation on the files of a series.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {path}")]
 pub struct SeriesError {
@@ -35,18 +35,18 @@ pub struct SeriesError {
 /// The files of one series.
 #[derive(Debug)]
 pub struct Series {
-    /// The name that those of the files are made from.
+    /// Name from which the names of the files are derived.
     base: Entry,
     stem: Vec<u8>,
     suffix: Vec<u8>,
     last: u64,
-    /// Files that are there and may be removed, oldest first. That of an earlier capture is added only
-    /// if this process may read it and no other capture writes it.
+    /// Existing files that may be removed, oldest first. A file of an earlier capture is included only if this process
+    /// may read it and no other capture is writing it.
     present: VecDeque<Present>,
-    /// A file that another user has put there, and that may not be removed: to be told.
-    left: Option<PathBuf>,
-    /// Whether such a file was met.
-    has_met: bool,
+    /// Path of a file of another user that could not be removed, until [`Series::take_kept`] returns it.
+    kept: Option<PathBuf>,
+    /// Whether such a file was found.
+    has_noted_kept: bool,
 }
 
 /// A file of a series.
@@ -54,13 +54,15 @@ pub struct Series {
 struct Present {
     entry: Entry,
     identity: Option<Identity>,
-    /// This process has written it. No other capture does, whoever may hold a lock on it.
+    /// Whether this process has written the file. Then no other capture is writing it, even if it is locked.
     is_own: bool,
 }
 
 impl Series {
-    /// Looks for what earlier captures of this name have left. With `reclaims`, their files count among
-    /// those of the series.
+    /// Finds the files of earlier captures of this name. With `reclaims`, they count as files of this series.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
     pub fn open(base: Entry, reclaims: bool) -> Result<Self, SeriesError> {
         let name = base.name().as_bytes();
         let (stem, suffix) = match name.iter().position(|byte| *byte == b'.') {
@@ -74,11 +76,11 @@ impl Series {
             suffix,
             last: 0,
             present: VecDeque::new(),
-            left: None,
-            has_met: false,
+            kept: None,
+            has_noted_kept: false,
         };
         let names = series.base.directory().names().map_err(|source| SeriesError {
-            operation: "read the folder",
+            operation: "read the directory",
             path: series.base.directory().path().into(),
             source,
         })?;
@@ -87,7 +89,7 @@ impl Series {
         found.sort();
         series.last = found.last().map_or(0, |(number, _)| *number);
         if reclaims {
-            let entries = found.into_iter().map(|(_, name)| series.base.beside(name));
+            let entries = found.into_iter().map(|(_, name)| series.base.sibling(name));
             let kept = entries.filter_map(|entry| {
                 let identity = Some(identify(&entry)?);
                 Some(Present { entry, identity, is_own: false })
@@ -97,12 +99,12 @@ impl Series {
         Ok(series)
     }
 
-    /// The directory of the files.
+    /// Directory of the files.
     pub fn directory(&self) -> &Directory {
         self.base.directory()
     }
 
-    /// The number in a file's name, if it belongs to the series.
+    /// Number in a file's name; `None` if the file is not part of the series.
     fn number(&self, name: &OsStr) -> Option<u64> {
         let middle = name.as_bytes().strip_prefix(&self.stem[..])?;
         let middle = std::str::from_utf8(middle.strip_suffix(&self.suffix[..])?).ok()?;
@@ -113,7 +115,7 @@ impl Series {
         number.filter(|number| *number <= MAX_NUMBER)
     }
 
-    /// The next file, begun at `now`.
+    /// Entry for the next file, begun at `now`.
     pub fn next(&mut self, now: SystemTime) -> Entry {
         self.last += 1;
         let t = OffsetDateTime::from(now);
@@ -129,27 +131,31 @@ impl Series {
         let Series { stem, suffix, last, .. } = self;
         let number = format!("_{last:0DIGITS$}_{stamp}");
         let name = [&stem[..], number.as_bytes(), &suffix[..]].concat();
-        let entry = self.base.beside(OsString::from_vec(name));
+        let entry = self.base.sibling(OsString::from_vec(name));
         self.present.push_back(Present { entry: entry.clone(), identity: None, is_own: true });
         entry
     }
 
-    /// Takes note that the last file of [`Series::next`] was created.
+    /// Records that the last file of [`Series::next`] was created.
     pub fn created(&mut self, identity: Option<Identity>) {
         if let Some(last) = self.present.back_mut() {
             last.identity = identity;
         }
     }
 
-    /// Takes back [`Series::next`]: the file is not ours, or not there. Its number is not used again.
+    /// Removes the last file of [`Series::next`] from the series: it was not created, or belongs to another capture. Its
+    /// number is not used again.
     pub fn forget(&mut self) {
         self.present.pop_back();
     }
 
-    /// Removes the oldest files but for `keep`; says how many went. One that another capture has begun
-    /// to write, that is no longer the file it was, or that is another's and may not be removed, is left alone and
-    /// no longer counted.
-    pub fn keep(&mut self, keep: usize) -> Result<usize, SeriesError> {
+    /// Removes the oldest files until `keep` are left. Returns the number of files that no longer exist. A file is kept,
+    /// and no longer counted, if another capture is writing it, if another file has taken its name, or if it belongs
+    /// to another user and may not be removed.
+    ///
+    /// # Errors
+    /// If a file of this process cannot be removed.
+    pub fn limit_to(&mut self, keep: usize) -> Result<usize, SeriesError> {
         let mut gone = 0;
         while self.present.len() > keep.max(1) {
             let Some(Present { entry, identity, is_own }) = self.present.pop_front() else { break };
@@ -160,10 +166,10 @@ impl Series {
             match removed {
                 Ok(Removal::Removed | Removal::Gone) => gone += 1,
                 Ok(Removal::Live) => {}
-                // Whoever may create files in the folder must not be able to end the capture.
+                // A user who can create files in the directory must not be able to end the capture.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_own => {
-                    if !std::mem::replace(&mut self.has_met, true) {
-                        self.left = Some(entry.path());
+                    if !std::mem::replace(&mut self.has_noted_kept, true) {
+                        self.kept = Some(entry.path());
                     }
                 }
                 Err(source) => {
@@ -175,23 +181,23 @@ impl Series {
         Ok(gone)
     }
 
-    /// The first file that was left because it may not be removed; once.
-    pub fn take_left(&mut self) -> Option<PathBuf> {
-        self.left.take()
+    /// Path of the first file that could not be removed; returned once.
+    pub fn take_kept(&mut self) -> Option<PathBuf> {
+        self.kept.take()
     }
 
-    /// How many files there are.
+    /// Number of files in the series.
     pub fn len(&self) -> usize {
         self.present.len()
     }
 
-    /// Whether there are none.
+    /// Whether the series has no files.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 }
 
-/// The identity of a file that this process may read and no capture writes.
+/// Identity of a file that this process may read and that no capture is writing.
 fn identify(entry: &Entry) -> Option<Identity> {
     if entry.kind().ok()? != Some(FileType::RegularFile) {
         return None;
@@ -201,7 +207,7 @@ fn identify(entry: &Entry) -> Option<Identity> {
     let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
     let is_live =
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK);
-    if is_file && !is_live { Identity::of_file(&file).ok() } else { None }
+    if is_file && !is_live { Identity::from_file(&file).ok() } else { None }
 }
 
 #[cfg(test)]
@@ -210,7 +216,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn numbers_go_on_where_they_stopped_and_the_oldest_go_first() {
+    fn numbers_continue_after_the_largest_and_the_oldest_files_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
         let touch = |name: &str| std::fs::write(folder.path().join(name), "x").unwrap();
         for name in [
@@ -235,7 +241,7 @@ mod tests {
         let name = next.name().to_str().unwrap();
         assert_eq!(name, "a_00011_20261122074501.pcapng.zst");
         touch(name);
-        assert_eq!(series.keep(1).unwrap(), 2);
+        assert_eq!(series.limit_to(1).unwrap(), 2);
         let mut left: Vec<_> = std::fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())

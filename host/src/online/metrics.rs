@@ -1,9 +1,9 @@
-//! What a capture has brought to Prometheus, over HTTP on this machine only.
+//! Serves the counts of a capture to Prometheus, over HTTP on loopback addresses only.
 //!
-//! `text` writes the metrics, `server` answers all connections on one thread of its own, each a
-//! `connection`, whose request `http` reads. The capture only leaves a finished text there, so no client
-//! can make it wait, and none can make another wait. Invariant: what is listened on is a loopback
-//! address, given in numbers: nothing is looked up, nobody outside connects.
+//! `text` formats the metrics. `server` serves all connections on one thread; each is a `connection`, whose request `http`
+//! parses. The capture only stores a finished text, so no client can make the capture or another client wait.
+//! Invariant: the server listens on a loopback address that was given in numbers. No name is resolved, and no other
+//! machine can connect.
 
 mod connection;
 mod http;
@@ -26,36 +26,39 @@ use server::Server;
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// Not an address in numbers.
+    /// The address is not numeric.
     #[error("{0} is not an address and port in numbers, such as 127.0.0.1:9464 or [::1]:9464")]
     NotNumeric(String),
-    /// An address others can reach.
+    /// The address is not a loopback address.
     #[error("{0} can be reached from outside; metrics are served on 127.0.0.0/8 or ::1 only")]
     NotLoopback(SocketAddr),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address} for metrics")]
     Listen {
-        /// What was asked for.
+        /// Address that was requested.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
-/// The loopback address and port that `text` states in numbers.
+/// Parses a numeric loopback address with a port.
+///
+/// # Errors
+/// If `text` is not numeric, or not a loopback address.
 pub fn parse_address(text: &str) -> Result<SocketAddr, MetricsError> {
     let address: SocketAddr =
         text.parse().map_err(|_| MetricsError::NotNumeric(text.to_owned()))?;
     if address.ip().is_loopback() { Ok(address) } else { Err(MetricsError::NotLoopback(address)) }
 }
 
-/// A server of metrics; it ends when it is dropped.
+/// A metrics server, which stops when it is dropped.
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Closed, it ends the thread.
+    /// Pipe whose closing stops the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,15 +75,15 @@ impl Shared {
     }
 }
 
-/// What became of connections.
+/// Counts of connections that have ended, by result.
 #[derive(Debug, Default)]
 struct Connections {
     answered: Count,
-    /// By us: they were silent or slow, or too many.
+    /// Closed by the server, because the client was silent or slow, or there were too many.
     given_up: Count,
-    /// By the client, before it had its answer.
+    /// Closed by the client before it had its answer.
     left: Count,
-    /// They could not be accepted.
+    /// Not accepted because of an error.
     failed: Count,
 }
 
@@ -110,7 +113,10 @@ impl Connections {
 }
 
 impl Metrics {
-    /// Listens on an address of [`parse_address`]; with port 0 on one that is free. Starts no thread.
+    /// Listens on a loopback address; port 0 selects a free port. Starts no thread.
+    ///
+    /// # Errors
+    /// If the address is not a loopback address or cannot be listened on.
     pub fn listen(address: SocketAddr) -> Result<TcpListener, MetricsError> {
         if !address.ip().is_loopback() {
             return Err(MetricsError::NotLoopback(address));
@@ -118,12 +124,18 @@ impl Metrics {
         TcpListener::bind(address).map_err(|source| MetricsError::Listen { address, source })
     }
 
-    /// Starts to serve on an address, as [`Metrics::listen`] takes it.
+    /// Starts a server on an address, as [`Metrics::listen`] takes it.
+    ///
+    /// # Errors
+    /// As [`Metrics::listen`].
     pub fn serve(address: SocketAddr) -> Result<Self, MetricsError> {
         Metrics::serve_on(Metrics::listen(address)?, address)
     }
 
-    /// Starts to serve where [`Metrics::listen`] listens, of which `address` was asked for.
+    /// Starts a server on a listener of [`Metrics::listen`]; `address` is the one that was requested.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
     pub fn serve_on(listener: TcpListener, address: SocketAddr) -> Result<Self, MetricsError> {
         let failed = |source| MetricsError::Listen { address, source };
         let address = listener.local_addr().map_err(failed)?;
@@ -139,15 +151,15 @@ impl Metrics {
         Ok(Metrics { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address and port on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on clients are told this.
+    /// Replaces the metrics that clients receive.
     pub fn update(&self, snapshot: &Snapshot, activity: &Activity) {
         let mut text = text(snapshot, activity);
-        text.push_str(&text::of_connections(&self.shared.connections.counts()));
+        text.push_str(&text::format_connections(&self.shared.connections.counts()));
         *self.shared.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
 }
@@ -156,7 +168,7 @@ impl Drop for Metrics {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A server that panicked has told so.
+            // The panic of a server thread has already been printed.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,6 @@
-//! Numbers to what fits a display: three digits and a prefix.
+//! Formats numbers for a display: three digits and a decimal prefix.
 
-/// `value` with three digits and a decimal prefix: `0`, `12.3 k`, `1.92 G`; small numbers are whole.
+/// Formats `value` with three digits and a decimal prefix: `0`, `12.3 k`, `1.92 G`; numbers below 1000 as integers.
 pub fn scaled(value: f64) -> String {
     const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if value < 999.5 {
@@ -9,7 +9,7 @@ pub fn scaled(value: f64) -> String {
     let mut scaled = value;
     for prefix in PREFIXES {
         scaled /= 1000.0;
-        // What would be rounded to four digits has the next prefix.
+        // A value that would be rounded to four digits gets the next prefix.
         if scaled < 999.5 {
             let decimals = match scaled {
                 small if small < 9.995 => 2,
@@ -22,18 +22,18 @@ pub fn scaled(value: f64) -> String {
     format!("{value:.2e}")
 }
 
-/// `value` with a unit after its prefix: `1.92 GB/s`, `512 B`.
+/// Formats `value` with a unit after its prefix: `1.92 GB/s`, `512 B`.
 pub fn with_unit(value: f64, unit: &str) -> String {
     let text = scaled(value);
     if text.contains(' ') { text + unit } else { format!("{text} {unit}") }
 }
 
-/// A share of 1 in per cent: `71 %`; `-` where there is none.
+/// Formats a share, 0 to 1, in per cent: `71 %`; `-` for `None`.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0))
 }
 
-/// Seconds as `HH:MM:SS`.
+/// Formats seconds as `HH:MM:SS`.
 pub fn clock(seconds: f64) -> String {
     let seconds = seconds as u64;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)

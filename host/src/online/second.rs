@@ -1,8 +1,7 @@
-//! Two snapshots and what the statistics saw between them to one second of a capture.
+//! Computes one second of a capture from two snapshots and the statistics between them.
 //!
-//! All totals and losses are the exact counts of the snapshots; what is said of pages, rows and banks is
-//! what the statistics saw. Serialised, a second is a line of `hmtt-recv --json`; its fields are in
-//! docs/recv.md.
+//! Totals and losses are the exact counts of the snapshots. Pages, rows and banks are those of the statistics, which may
+//! have skipped frames. Serialised, a second is a line of `hmtt-recv --json`; docs/recv.md describes its fields.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -13,36 +12,36 @@ use serde::Serialize;
 use super::activity::{Activity, BankUse, HotPage};
 use crate::receive::{Link, Snapshot};
 
-/// What Ethernet adds to a frame without FCS: preamble and start 8, FCS 4, shortest gap 12 bytes
+/// Bytes that Ethernet adds to a frame without FCS: preamble and start delimiter 8, FCS 4, interframe gap 12
 /// (IEEE 802.3 clauses 3.2 and 4.4.2).
 const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// A second, or however long it was, of a capture.
+/// One interval of a capture, nominally a second.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Second {
-    /// When it ended, seconds since the epoch.
+    /// End of the interval, in seconds since the Unix epoch.
     pub time: f64,
     /// Seconds since the capture began.
     pub elapsed: f64,
-    /// How long it was, in seconds.
+    /// Length of the interval in seconds.
     pub interval: f64,
-    /// What happened in it, by the second.
+    /// Rates in the interval.
     pub rates: Rates,
-    /// Which memory it touched.
+    /// Memory that was accessed in the interval.
     pub memory: Memory,
-    /// What is missing since the capture began, and what is odd.
+    /// Losses and irregularities since the capture began.
     pub losses: Losses,
-    /// What came since the capture began.
+    /// Totals since the capture began.
     pub totals: Totals,
-    /// Batches that wait to be written.
+    /// Batches that are queued for writing.
     pub queue: QueueFill,
     /// The file being written, if one is.
     pub file: Option<PathBuf>,
     /// Bytes written to all files.
     pub written_bytes: u64,
-    /// Names of the interfaces, which `link` counts from 0.
+    /// Names of the interfaces; `link` is an index into this list.
     pub interfaces: Vec<String>,
-    /// Those of them that failed: nothing more comes from there.
+    /// Interfaces that failed and are no longer captured.
     pub failed: Vec<Failed>,
 }
 
@@ -51,16 +50,16 @@ pub struct Second {
 pub struct Failed {
     /// Index of the interface.
     pub link: usize,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
 }
 
-/// What happened, by the second.
+/// Rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Frames of the card.
     pub frames: f64,
-    /// Bytes they took on the wire, FCS, preamble and gap included: 125,000,000 is a full gigabit.
+    /// Bytes on the wire, including FCS, preamble and interframe gap: 125,000,000 is a full gigabit.
     pub wire_bytes: f64,
     /// Accesses.
     pub accesses: f64,
@@ -68,68 +67,68 @@ pub struct Rates {
     pub reads: f64,
     /// WRITEs.
     pub writes: f64,
-    /// Bytes that those moved.
+    /// Bytes of the lines and bursts accessed.
     pub moved_bytes: f64,
 }
 
-/// Which memory was touched, as far as the statistics saw.
+/// Memory that was accessed, by the statistics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
-    /// Accesses the statistics saw.
+    /// Accesses that the statistics analysed.
     pub accesses: u64,
-    /// Different pages of 4 KiB.
+    /// Number of distinct pages of 4 KiB.
     pub pages: u64,
     /// Accesses without a page, or beyond the pages that are tracked.
     pub unpaged: u64,
-    /// Of the accesses whose row is known, 0 to 1: those to the row their bank used last.
+    /// Share, 0 to 1, of the accesses with a known row that went to the row accessed last in their bank.
     pub row_hit_rate: Option<f64>,
-    /// The pages with most accesses, most first.
+    /// Pages with the most accesses, in descending order.
     pub hot_pages: Vec<HotPage>,
-    /// Every bank.
+    /// Counts of every bank.
     pub banks: Vec<BankUse>,
 }
 
-/// What is missing, by the place where it got lost, and what is odd. All since the start.
+/// Losses, by the place where they occurred, and irregularities; all since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Accesses that are not in the trace, whatever the reason.
     pub accesses: u64,
     /// Records the card lost.
     pub card_records: u64,
-    /// Frames missing between the card and here.
+    /// Frames missing between the card and the kernel.
     pub wire_frames: u64,
     /// Frames the kernel dropped; `None` if it is not known.
     pub kernel_frames: Option<u64>,
-    /// Frames the interfaces dropped, by their own counts; `None` if they do not tell.
+    /// Frames the interfaces dropped, by their own counts; `None` if they do not report it.
     pub interface_frames: Option<u64>,
     /// Frames of a card that could not be read, or not to their end.
     pub malformed_frames: u64,
     /// Copies of frames, left out.
     pub duplicates: u64,
-    /// Frames that came after a later one.
+    /// Frames that arrived after a later one.
     pub reordered: u64,
     /// Frames no card sent, strays included.
     pub foreign: u64,
-    /// Frames with a card's addresses that go on from no card.
+    /// Frames with a card's addresses that continue no card's frames.
     pub strays: u64,
-    /// Times a card started to count anew.
+    /// Number of times a card restarted.
     pub restarts: u64,
-    /// Times a card lost its DDR clock.
+    /// Number of times a card lost its DDR clock.
     pub ddr_clock_losses: u64,
     /// Captured frames that could not be written.
     pub unwritten_frames: u64,
-    /// Captured frames the statistics left out: lost to `memory` only, not to the trace.
+    /// Captured frames that the statistics skipped: missing in `memory` only, not in the trace.
     pub skipped_frames: u64,
 }
 
-/// What came since the start.
+/// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Frames captured, foreign ones included.
     pub captured: u64,
     /// Frames of a card.
     pub frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes of the frames, without FCS.
     pub frame_bytes: u64,
     /// Records.
     pub records: u64,
@@ -139,24 +138,24 @@ pub struct Totals {
     pub reads: u64,
     /// WRITEs.
     pub writes: u64,
-    /// Bytes that those moved.
+    /// Bytes of the lines and bursts accessed.
     pub moved_bytes: u64,
-    /// Different pages of 4 KiB the statistics saw.
+    /// Number of distinct pages of 4 KiB that the statistics analysed.
     pub pages: u64,
 }
 
-/// Batches that wait for the writer.
+/// Batches that are queued for the recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueFill {
-    /// How many do.
+    /// Number of queued batches.
     pub waiting: usize,
-    /// How many may.
+    /// Largest number of queued batches.
     pub capacity: usize,
 }
 
 impl Second {
-    /// What lies between two snapshots of one capture. `activity`: what the statistics saw between
-    /// them, [`Activity::default`] where there are none.
+    /// Computes the second between two snapshots of one capture. `activity`: statistics of the time between them,
+    /// [`Activity::default`] if there are none.
     pub fn new(before: &Snapshot, now: &Snapshot, activity: &Activity) -> Self {
         let totals = Totals::new(now, activity);
         let interval = now.elapsed.saturating_sub(before.elapsed).as_secs_f64();
@@ -182,14 +181,14 @@ impl Second {
         self.losses.places().is_empty() && self.failed.is_empty()
     }
 
-    /// Names of the interfaces that failed, for a terminal.
+    /// Names of the interfaces that failed, escaped for a terminal.
     pub fn failed_names(&self) -> String {
         let name = |failed: &Failed| self.interfaces.get(failed.link).map_or("?", String::as_str);
         let names: Vec<&str> = self.failed.iter().map(name).collect();
         escape::name(&names.join(" ")).to_string()
     }
 
-    /// READs of 1 access, 0 to 1; `None` without accesses.
+    /// Share of accesses that are READs, 0 to 1; `None` without accesses.
     pub fn read_share(&self) -> Option<f64> {
         let Rates { reads, writes, .. } = self.rates;
         (reads + writes > 0.0).then(|| reads / (reads + writes))
@@ -234,7 +233,7 @@ impl Memory {
 }
 
 impl Totals {
-    /// At the moment of a snapshot.
+    /// Totals at the time of a snapshot.
     fn new(snapshot: &Snapshot, activity: &Activity) -> Self {
         let sum = |field| sum(&snapshot.links, field);
         Totals {
@@ -280,7 +279,7 @@ impl Losses {
         }
     }
 
-    /// The places where something of the trace got lost, with how much: empty while all is well.
+    /// Places where part of the trace was lost, with the number of losses; empty if nothing was lost.
     pub fn places(&self) -> Vec<(&'static str, u64)> {
         let places = [
             ("card", self.card_records),

@@ -1,18 +1,18 @@
-//! Captured frames to counts of accesses, pages and rows, at line rate.
+//! Counts accesses, pages and row hits of captured frames at line rate.
 //!
-//! On the way of nothing: whatever is lost or malformed is counted exactly elsewhere, here a frame
-//! that cannot be read is passed over, and one that cannot be read to its end counts up to there.
-//! Every frame decodes alone, so frames may be left out. Invariant: reads + writes = accesses, and the
+//! Losses and malformed frames are counted exactly by [`crate::receive`]. Here a frame that cannot be decoded is skipped,
+//! and a frame that can be decoded in part counts up to the error. Every frame can be decoded alone, so frames may be
+//! skipped. Invariant: reads + writes = accesses, and the
 //! counts of all pages + pageless + untracked = accesses. Memory is bounded by
 //! [`MAX_TRACKED_PAGES`] for each interface.
 
+mod bank_rows;
 mod banks;
 mod block;
 mod card;
 mod pages;
-mod places;
 
-use banks::Used;
+use banks::BankCounts;
 use card::Card;
 pub use pages::MAX_TRACKED_PAGES;
 
@@ -20,12 +20,12 @@ use std::cmp::Reverse;
 
 use hmtt::decode::Frame;
 
-use super::activity::{Activity, BankUse, HotPage, Seen};
+use super::activity::{AccessCounts, Activity, BankUse, HotPage};
 
-/// What to state.
+/// Options of the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How many of the hottest pages of a slice are named.
+    /// Largest number of pages in [`Activity::hot_pages`].
     pub hot_pages: usize,
 }
 
@@ -35,23 +35,23 @@ impl Default for Options {
     }
 }
 
-/// Counts what frames tell. One slice lasts from one [`Statistics::activity`] to the next.
+/// Counts accesses, pages and row hits. A time slice lasts from one [`Statistics::activity`] to the next.
 #[derive(Debug)]
 pub struct Statistics {
     options: Options,
-    /// By interface: each has a card and a memory of its own.
+    /// Cards by interface: each has its own memory.
     cards: Vec<Card>,
-    total: Seen,
+    total: AccessCounts,
 }
 
 impl Statistics {
-    /// Nothing seen yet.
+    /// Creates statistics without counts.
     pub fn new(options: Options) -> Self {
-        Statistics { options, cards: Vec::new(), total: Seen::default() }
+        Statistics { options, cards: Vec::new(), total: AccessCounts::default() }
     }
 
-    /// Counts what a frame tells. `link`: index of its interface. `bytes`: of the frame, without or
-    /// with FCS; others than a card's are passed over, copies must be left out by the caller.
+    /// Counts the accesses of a frame. `link`: index of the interface. `bytes`: the frame, with or without FCS. Frames
+    /// that no card sent are skipped; the caller must leave out duplicates.
     pub fn frame(&mut self, link: usize, bytes: &[u8]) {
         let Some(Frame { body: Ok(body), .. }) = Frame::parse(bytes) else { return };
         if link >= self.cards.len() {
@@ -60,8 +60,8 @@ impl Statistics {
         self.cards[link].frame(&body);
     }
 
-    /// What happened since the last call and since the start. Takes less than a millisecond for each
-    /// million pages that were ever accessed.
+    /// Ends the time slice and returns its activity and the totals. Takes less than a millisecond for each million pages
+    /// that were accessed so far.
     pub fn activity(&mut self) -> Activity {
         let mut activity = Activity::default();
         let mut pages = 0;
@@ -74,7 +74,7 @@ impl Statistics {
                 accesses,
             }));
             let banks = slice.banks.into_iter();
-            activity.banks.extend(banks.map(|Used { rank, bank, slice, total }| BankUse {
+            activity.banks.extend(banks.map(|BankCounts { rank, bank, slice, total }| BankUse {
                 link,
                 rank,
                 bank,
@@ -88,7 +88,7 @@ impl Statistics {
         activity.hot_pages.sort_by_key(|page| Reverse(page.accesses));
         activity.hot_pages.truncate(self.options.hot_pages);
         self.total.add(&activity.slice);
-        // Pages of several slices are the same pages.
+        // Slices share pages, so the sum over slices would count pages several times.
         self.total.pages = pages;
         activity.total = self.total;
         activity

@@ -1,7 +1,6 @@
-//! A second of a capture to one line for a terminal.
+//! Formats a second of a capture as one line for a terminal.
 //!
-//! Invariant: a line is never wider than the terminal, and what says that something was lost is the
-//! last to go.
+//! Invariant: a line is never wider than the terminal, and the part that reports losses is the last to be left out.
 
 use std::io::{self, Write};
 
@@ -12,18 +11,18 @@ use hmtt_format::escape;
 const BETWEEN: &str = "  ";
 const RED: &str = "\x1b[1;31m";
 const PLAIN: &str = "\x1b[0m";
-/// Back to the start of the line; whatever an older line left behind it goes.
+/// Returns to the start of the line and clears it.
 const REWRITE: &str = "\r\x1b[K";
 
 /// A part of the line.
 struct Part {
     text: String,
-    /// The parts with the highest go first where the line is too long.
+    /// Parts with the highest rank are left out first if the line is too long.
     rank: u8,
     alarming: bool,
 }
 
-/// The line, at most `columns` wide. `colour`: losses are red, as ANSI terminals understand it.
+/// Formats the line, at most `columns` wide. `colour`: losses are red, by ANSI escape sequences.
 pub fn line(second: &Second, columns: usize, colour: bool) -> String {
     let mut parts = parts(second);
     while width(&parts) > columns && parts.len() > 1 {
@@ -91,21 +90,27 @@ fn losses(second: &Second) -> String {
     format!("LOST {}", places.join(" "))
 }
 
-/// Columns of the terminal that standard output or error is; 80 where it does not tell.
+/// Width of the terminal on standard output or error; 80 if it is not known.
 pub fn columns() -> usize {
-    // `size` would start a program where there is no terminal.
+    // `size` would start a program (`tput`) if there is no terminal.
     let size = ratatui::crossterm::terminal::window_size();
     size.ok().map(|size| usize::from(size.columns)).filter(|columns| *columns != 0).unwrap_or(80)
 }
 
-/// Writes the line in the place of the one before.
+/// Replaces the line on the terminal.
+///
+/// # Errors
+/// If the output cannot be written.
 pub fn rewrite(output: &mut impl Write, second: &Second) -> io::Result<()> {
-    // The last column stays free: some terminals wrap when it is written.
+    // The last column stays free, because some terminals wrap the line when it is written.
     write!(output, "{REWRITE}{}", line(second, columns().saturating_sub(1), true))?;
     output.flush()
 }
 
-/// Takes the line away, for what is printed next.
+/// Clears the line, so that other text can be printed.
+///
+/// # Errors
+/// If the output cannot be written.
 pub fn clear(output: &mut impl Write) -> io::Result<()> {
     write!(output, "{REWRITE}")?;
     output.flush()

@@ -1,9 +1,9 @@
-//! Seconds of a capture to a full screen that is rewritten with each.
+//! Displays a capture on the full screen of a terminal, updated every second.
 //!
-//! [`View`] is what is shown and what keys do to it, and touches no terminal; [`Screen`] is the
-//! terminal, which is restored however the program ends.
+//! [`View`] is the state of the display; it handles keys and does not use a terminal. [`Screen`] is the terminal, which is
+//! restored when the program ends.
 
-mod draw;
+mod drawing;
 mod screen;
 mod view;
 

@@ -1,9 +1,9 @@
-//! Captured frames to the pcapng files of a capture, one after the other.
+//! Writes captured frames to the pcapng files of a capture, one file after the other.
 //!
-//! A full disk ends the capture, or in a ring of files costs the oldest ones. Invariant: every frame
-//! is in exactly one file or counted as unwritten, and every file explains itself.
+//! A full disk ends the capture; with `-b files:N` the oldest files are removed instead. Invariant: every frame is in
+//! exactly one file or counted as unwritten, and every file can be decoded without the others.
 
-mod one;
+mod capture_file;
 mod target;
 
 use std::io::{self, Write};
@@ -16,55 +16,54 @@ use hmtt_format::escape;
 
 use crate::capture::Captured;
 use crate::files::{Directory, Leftover, LostFiles, Output, Series, Stop, Syncer, WriteError};
-use one::{Closed, Make, begin, begin_single, finish, head, now};
+use capture_file::{Closed, FileOptions, begin, begin_single, finish, now, write_head};
 use target::Resolved;
 pub use target::{Target, descriptor, inherited};
 
 const COMPRESSED: &str = "zst";
 
-/// Where frames go.
+/// Where and how frames are written.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// The file or named pipe, or the name that the files of a series are made from; `-` is standard
-    /// output.
+    /// Path of the file or named pipe, or the name from which those of a series are derived; `-` is standard output.
     pub path: PathBuf,
-    /// An existing file may be replaced; those of a series never are.
+    /// Whether an existing file may be replaced. Files of a series are never replaced.
     pub overwrite: bool,
-    /// When to go on in another file.
+    /// When to continue in another file; `None` for a single file.
     pub rotation: Option<Rotation>,
-    /// Level at which files are compressed with zstd.
+    /// zstd compression level; `None` for uncompressed files.
     pub zstd: Option<i32>,
-    /// Permissions of the files, of which the umask takes some away.
+    /// Permissions of the files, before the umask is applied.
     pub mode: u32,
 }
 
-/// When to go on in another file, and how many to keep.
+/// When to continue in another file, and how many files to keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation {
-    /// After this many bytes.
+    /// Number of bytes after which the next file is begun.
     pub bytes: Option<u64>,
-    /// After this time.
+    /// Time after which the next file is begun.
     pub duration: Option<Duration>,
-    /// After this many frames.
+    /// Number of frames after which the next file is begun.
     pub packets: Option<u64>,
-    /// Keep this many files, those of earlier captures of that name included.
+    /// Number of files to keep, including those of earlier captures of the same name.
     pub files: Option<usize>,
 }
 
-/// What was counted at each interface since the capture began, and a comment for the file.
+/// For each interface, its counts since the capture began, and a comment for the file.
 pub type Statistics = Vec<(InterfaceStatistics, String)>;
 
 /// The files of a capture.
 pub struct CaptureFiles {
-    make: Make,
+    options: FileOptions,
     rotation: Option<Rotation>,
     series: Option<Series>,
     writer: PcapngWriter<Output>,
     /// Makes ended files durable; started with the first of them.
     syncer: Option<Syncer>,
-    /// Start of the capture, since the epoch: statistics count from there in every file.
+    /// Start of the capture, since the Unix epoch; the statistics of every file count from it.
     started: Duration,
-    /// The same moment, by a clock that is never set.
+    /// Start of the capture, by a clock that is never set.
     start: Instant,
     begun: Instant,
     packets: u64,
@@ -72,44 +71,47 @@ pub struct CaptureFiles {
     files: u64,
     unwritten: u64,
     lost: LostFiles,
-    /// A failure that nothing more can be written after.
+    /// Set after a failure from which the files could not recover: nothing more is written.
     failed: bool,
 }
 
 impl CaptureFiles {
-    /// Begins the first file. Once `stop` is asked for, no stream is waited for any longer.
+    /// Begins the first file. After `stop` was requested, the reader of a stream is not waited for.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or its first blocks cannot be written.
     pub fn open(
         plan: FilePlan,
         target: Target,
         interfaces: &[Description],
         stop: Stop,
     ) -> Result<Self, WriteError> {
-        let mut make = Make { zstd: plan.zstd, mode: plan.mode };
+        let mut options = FileOptions { zstd: plan.zstd, mode: plan.mode };
         let is_zst = plan.path.extension().is_some_and(|extension| extension == COMPRESSED);
         if is_zst {
-            make.zstd.get_or_insert(zstd::DEFAULT_COMPRESSION_LEVEL);
+            options.zstd.get_or_insert(zstd::DEFAULT_COMPRESSION_LEVEL);
         }
         let mut series = None;
         let writer = match target.resolve(&plan, stop)? {
-            Resolved::Stream(stream) => head(stream, make, interfaces)?,
+            Resolved::Stream(stream) => write_head(stream, options, interfaces)?,
             Resolved::File(mut entry) => {
-                if !is_zst && make.zstd.is_some() {
+                if !is_zst && options.zstd.is_some() {
                     let mut name = entry.name().to_owned();
                     name.push(".zst");
-                    entry = entry.beside(name);
+                    entry = entry.sibling(name);
                 }
                 match plan.rotation {
-                    None => begin_single(make, &entry, plan.overwrite, interfaces)?,
+                    None => begin_single(options, &entry, plan.overwrite, interfaces)?,
                     Some(rotation) => {
                         let series = series.insert(Series::open(entry, rotation.files.is_some())?);
                         keep_one_less(Some(rotation), series)?;
-                        begin(make, series, interfaces)?
+                        begin(options, series, interfaces)?
                     }
                 }
             }
         };
         Ok(CaptureFiles {
-            make,
+            options,
             rotation: plan.rotation,
             series,
             writer,
@@ -126,7 +128,7 @@ impl CaptureFiles {
         })
     }
 
-    /// The directory in which later files will have to be created, if there will be any.
+    /// Directory in which later files will be created; `None` for a single file.
     pub fn directory(&self) -> Option<&Directory> {
         self.series.as_ref().map(Series::directory)
     }
@@ -136,8 +138,8 @@ impl CaptureFiles {
         self.writer.into_output().discard();
     }
 
-    /// From the start of the capture until now, since the epoch; a clock that is set back does not
-    /// make it end before it starts.
+    /// Start of the capture and current time, since the Unix epoch. The second is computed from a clock that is never
+    /// set, so it is never before the first.
     fn times(&self) -> Range<Duration> {
         self.started..self.started + self.start.elapsed()
     }
@@ -147,54 +149,57 @@ impl CaptureFiles {
         &self.lost
     }
 
-    /// The file that is being written.
+    /// Path of the file that is being written.
     pub fn path(&mut self) -> PathBuf {
         self.writer.output().path().into()
     }
 
-    /// Bytes of all files, but for what waits to be compressed.
+    /// Number of bytes in all files, without bytes that are not compressed yet.
     pub fn bytes(&mut self) -> u64 {
         self.earlier_bytes + self.writer.output().len()
     }
 
-    /// How many files were begun.
+    /// Number of files that were begun.
     pub fn count(&self) -> u64 {
         self.files
     }
 
-    /// Frames that could not be written.
+    /// Number of frames that could not be written.
     pub fn unwritten(&self) -> u64 {
         self.unwritten
     }
 
-    /// Whether it is time for another file.
+    /// Whether a condition for the next file is met.
     pub fn is_due(&mut self) -> bool {
         let Some(rotation) = self.rotation else { return false };
         let bytes = rotation.bytes.is_some_and(|bytes| self.writer.output().len() >= bytes);
         let packets = rotation.packets.is_some_and(|packets| self.packets >= packets);
-        // The clock is read only where it matters.
+        // The clock is read only if there is a time condition.
         let late = || rotation.duration.is_some_and(|duration| self.begun.elapsed() >= duration);
         self.packets != 0 && !self.failed && (bytes || packets || late())
     }
 
-    /// Ends the file and begins another.
+    /// Ends the file and begins the next one.
+    ///
+    /// # Errors
+    /// If either fails.
     pub fn rotate(
         &mut self,
         interfaces: &[Description],
         statistics: &Statistics,
     ) -> Result<(), WriteError> {
-        // What fails before the file is given up can be taken back.
+        // Flushes first: until the file is ended, a failed write can be recovered from.
         self.flush()?;
-        // The next file needs what this one has reserved and will not use.
+        // The next file may need the space that this one has reserved and will not use.
         let output = self.writer.output();
         output.trim().map_err(|error| WriteError::at(output.path(), error))?;
         let Some(series) = &mut self.series else { return Ok(()) };
         keep_one_less(self.rotation, series)?;
-        let next = begin(self.make, series, interfaces)?;
+        let next = begin(self.options, series, interfaces)?;
         self.end_file(next, statistics)
     }
 
-    /// Ends the file that `next` follows.
+    /// Ends the current file and continues in `next`.
     fn end_file(
         &mut self,
         next: PcapngWriter<Output>,
@@ -208,7 +213,7 @@ impl CaptureFiles {
         Self::close(closed, &mut self.lost, &mut self.syncer)
     }
 
-    /// Hands an ended file over to be made durable.
+    /// Passes an ended file to the thread that makes it durable.
     fn close(
         closed: Closed,
         lost: &mut LostFiles,
@@ -217,18 +222,18 @@ impl CaptureFiles {
         if let Some(file) = closed.lost {
             lost.push(file);
         }
-        let synced = match closed.ended {
+        let synced = match closed.unsynced {
             Some(ended) => syncer.get_or_insert_with(Syncer::start).hand_over(ended),
             None => Ok(()),
         };
         closed.result.and(synced)
     }
 
-    /// Appends a frame of the interface with this number.
+    /// Appends a frame. `link`: index of its interface.
     #[inline]
     pub fn frame(&mut self, link: usize, frame: &Captured<'_>) {
         let Captured { time, original_len, bytes } = *frame;
-        // Into memory: fails only for a frame longer than a block can be, which is none.
+        // Writes into memory. Fails only for a frame longer than a pcapng block, which does not occur.
         let mut fits = || self.writer.write_frame(link as u32, time, original_len, bytes).is_ok();
         if self.failed || !fits() {
             self.unwritten += 1;
@@ -238,7 +243,10 @@ impl CaptureFiles {
         self.writer.output().mark(1);
     }
 
-    /// Writes to the disk if enough has come for it; `hurry` when more comes than the disk takes.
+    /// Writes to the disk if enough bytes are buffered. `hurry`: frames arrive faster than the disk writes.
+    ///
+    /// # Errors
+    /// If a write fails.
     #[inline]
     pub fn settle(&mut self, hurry: bool) -> Result<(), WriteError> {
         if self.failed {
@@ -248,7 +256,10 @@ impl CaptureFiles {
         output.settle(hurry).map_err(|error| WriteError::at(output.path(), error))
     }
 
-    /// Makes everything so far readable by others.
+    /// Writes all buffered bytes, so that other processes can read them.
+    ///
+    /// # Errors
+    /// If a write fails.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         if self.failed {
             return Ok(());
@@ -257,9 +268,12 @@ impl CaptureFiles {
         output.flush().map_err(|error| WriteError::at(output.path(), error))
     }
 
-    /// After a failure: goes on in another file if old ones may go to make room. Otherwise nothing
-    /// more is written, and what did not reach the file is counted.
-    pub fn rescue(
+    /// Recovers from a failed write: removes old files, if that is allowed, and continues in the next file. Otherwise
+    /// nothing more is written, and the frames that did not reach the file are counted.
+    ///
+    /// # Errors
+    /// `error`, if the capture cannot continue.
+    pub fn recover(
         &mut self,
         error: WriteError,
         interfaces: &[Description],
@@ -272,7 +286,7 @@ impl CaptureFiles {
         };
         if matches!(error, WriteError::Full { .. }) {
             while self.drop_oldest() {
-                if self.go_on(&leftover, interfaces, statistics).is_ok() {
+                if self.continue_in_next_file(&leftover, interfaces, statistics).is_ok() {
                     return Ok(());
                 }
             }
@@ -280,28 +294,28 @@ impl CaptureFiles {
         self.give_up(leftover.units, error)
     }
 
-    /// Nothing more is written.
+    /// Stops writing, and counts the missing frames.
     fn give_up(&mut self, missing: u64, error: WriteError) -> Result<(), WriteError> {
         self.failed = true;
         self.unwritten += missing;
         Err(error)
     }
 
-    /// Whether there was an old file to remove.
+    /// Removes the oldest file. Returns false if there is none.
     fn drop_oldest(&mut self) -> bool {
         let is_ring = self.rotation.is_some_and(|rotation| rotation.files.is_some());
         let Some(series) = self.series.as_mut().filter(|_| is_ring) else { return false };
-        // The last one is being written. One that may not be removed makes no room.
+        // The last file is being written. A file that may not be removed frees no space.
         while series.len() > 1 {
-            match series.keep(series.len() - 1) {
-                Ok(0) => tell_left(series),
+            match series.limit_to(series.len() - 1) {
+                Ok(0) => warn_of_kept_file(series),
                 removed => return removed.is_ok(),
             }
         }
         false
     }
 
-    fn go_on(
+    fn continue_in_next_file(
         &mut self,
         leftover: &Leftover,
         interfaces: &[Description],
@@ -310,7 +324,7 @@ impl CaptureFiles {
         let Some(series) = &mut self.series else {
             return Err(WriteError::Full { path: self.path() });
         };
-        let mut next = begin(self.make, series, interfaces)?;
+        let mut next = begin(self.options, series, interfaces)?;
         let output = next.output();
         if let Err(error) = output.restore(leftover).and_then(|()| output.flush()) {
             let error = WriteError::at(output.path(), error);
@@ -318,14 +332,14 @@ impl CaptureFiles {
             next.into_output().discard();
             return Err(error);
         }
-        // What is left is in the next file now; that the last one has no statistics changes nothing.
+        // The leftover is in the next file now. The ended file may lack its statistics block, which the next one has.
         let _ = self.end_file(next, statistics);
         self.packets = leftover.units;
         Ok(())
     }
 
-    /// Ends the last file, and waits until all are durable. All bytes written come back, and the files
-    /// that are not at their paths.
+    /// Ends the last file, and waits until all files are durable. Returns the number of bytes written, the files that are
+    /// not at their paths, and the first error.
     pub fn finish(mut self, statistics: &Statistics) -> (u64, LostFiles, Result<(), WriteError>) {
         let times = self.times();
         let closed = finish(self.writer, times, statistics);
@@ -336,20 +350,20 @@ impl CaptureFiles {
     }
 }
 
-/// Makes room for another file where only so many are kept.
+/// Removes old files so that the next one fits the limit of `-b files:N`.
 fn keep_one_less(rotation: Option<Rotation>, series: &mut Series) -> Result<(), WriteError> {
     if let Some(files) = rotation.and_then(|rotation| rotation.files) {
-        series.keep(files.saturating_sub(1))?;
-        tell_left(series);
+        series.limit_to(files.saturating_sub(1))?;
+        warn_of_kept_file(series);
     }
     Ok(())
 }
 
-/// Says which file stays although it is one too many. The capture goes on.
-fn tell_left(series: &mut Series) {
-    if let Some(path) = series.take_left() {
+/// Warns of a file that exceeds the limit and may not be removed. The capture continues.
+fn warn_of_kept_file(series: &mut Series) {
+    if let Some(path) = series.take_kept() {
         let path = path.display().to_string();
-        // Standard error that is closed loses what nobody reads.
+        // If standard error is closed, nobody reads the warning.
         let _ = writeln!(
             io::stderr(),
             "hmtt-recv: warning: {}: this user may not remove it: it is left, and counted no more",

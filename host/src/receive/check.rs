@@ -1,4 +1,4 @@
-//! The frames of one interface to what is counted of them, and to what its files say of it.
+//! Checks and counts the frames of one interface, and describes the interface in the files.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use serde::Serialize;
 
 use super::capture_files::Statistics;
 use super::{ClockStep, ClockSteps, Link};
-use crate::capture::{Captured, Standing};
+use crate::capture::{Captured, SourceStatus};
 
-/// Gaps that the comment of a statistics block lists; the frames tell of all.
+/// Number of gaps that the comment of a statistics block lists; a reader of the file finds all of them in the frames.
 const COMMENTED_GAPS: usize = 50;
-/// Steps of the clock that it lists.
+/// Number of clock steps that the comment lists.
 const COMMENTED_STEPS: usize = 20;
 
-/// One interface's frames, checked.
+/// Checks the frames of one interface.
 pub(super) struct Check {
     interface: String,
-    standing: Arc<Standing>,
+    status: Arc<SourceStatus>,
     captured: u64,
     wire: Wire,
-    /// The last report of the card.
+    /// Last report of the card.
     report: Option<Box<Report>>,
 }
 
 impl Check {
-    /// Of an interface and its source.
-    pub fn new((interface, standing): (String, Arc<Standing>)) -> Self {
-        Check { interface, standing, captured: 0, wire: Wire::default(), report: None }
+    /// Checks the frames of an interface, whose source has this status.
+    pub fn new((interface, status): (String, Arc<SourceStatus>)) -> Self {
+        Check { interface, status, captured: 0, wire: Wire::default(), report: None }
     }
 
     /// Checks a frame.
@@ -39,8 +39,7 @@ impl Check {
         let (packet, time, link) = (self.captured, Some(frame.time), link as u16);
         let origin = Origin { packet, offset: 0, time, link };
         let last = &mut self.report;
-        // Only what is in a card's trace: a forged report would have the next file decoded as of another
-        // memory.
+        // Uses only reports in a card's trace: with a forged report, the next file would be decoded for another memory.
         self.wire.count(origin, frame.bytes, &mut |_, item| {
             if let Item::Report { report, .. } = item {
                 *last = Some(report);
@@ -48,29 +47,29 @@ impl Check {
         });
     }
 
-    /// What a file says of the interface before its frames.
+    /// Description of the interface for the start of a file.
     pub fn description(&self) -> Description {
         let mut description = Description::new(&self.interface);
-        // Of several cards nobody could tell whose it is, and the wrong one is worse than none.
+        // With several cards, a reader could not tell which one the report describes.
         if let Some(report) = self.report.as_ref().filter(|_| self.wire.cards().len() <= 1) {
             description.comments.push(earlier_report::comment_from_report(report));
         }
         description
     }
 
-    /// Whether every card has ended its capture, and said so this often. From an interface that failed
-    /// nobody will hear it.
+    /// Whether every card has ended its capture and sent this number of end frames. True for a failed interface, from which
+    /// no end frame can arrive.
     pub fn has_ended(&self, times: u64) -> bool {
         let cards = self.wire.cards().len().max(1) as u64;
-        self.wire.has_ended() && self.wire.ends() >= times * cards || self.standing.has_failed()
+        self.wire.has_ended() && self.wire.ends() >= times * cards || self.status.has_failed()
     }
 
-    /// What it has brought so far.
+    /// Counts so far.
     pub fn link(&self) -> Link {
-        self.link_of(self.wire.counted(), self.standing.statistics())
+        self.link_of(self.wire.counted(), self.status.statistics())
     }
 
-    /// What it has brought, and what its source counted.
+    /// Final counts. `statistics`: final counts of the source.
     pub fn finish(mut self, statistics: InterfaceStatistics) -> Link {
         let counted = std::mem::take(&mut self.wire).finish_counted(&mut |_, _| {});
         self.link_of(counted, statistics)
@@ -81,7 +80,7 @@ impl Check {
         let counts = counted.sum();
         Link {
             interface: self.interface.clone(),
-            failed: self.standing.failure(),
+            failed: self.status.failure(),
             same_frames_as: None,
             captured: self.captured,
             statistics,
@@ -92,8 +91,7 @@ impl Check {
     }
 }
 
-/// What a file says at its end of an interface: what it brought, and when the clock was set by which its
-/// frames' arrivals were told.
+/// Comment on an interface at the end of a file: its counts, and the steps of the clock that stamped its frames.
 #[derive(Serialize)]
 struct Comment {
     #[serde(flatten)]
@@ -102,7 +100,7 @@ struct Comment {
     clock_steps: Vec<ClockStep>,
 }
 
-/// What is written at the end of a file.
+/// Statistics for the end of a file.
 pub(super) fn statistics(links: &[Link], steps: &ClockSteps) -> Statistics {
     let comment = |link: &Link| {
         let mut link = link.clone();
@@ -165,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn a_forged_report_is_not_what_the_next_file_begins_with() {
-        let mut check = Check::new(("eth1".to_owned(), Arc::new(Standing::default())));
+    fn a_forged_report_is_not_written_to_the_next_file() {
+        let mut check = Check::new(("eth1".to_owned(), Arc::new(SourceStatus::default())));
         let (own, forged) = (report(0x1000_0000), report(0x2000_0000));
         let frames = [
             info(0, 0, &own),

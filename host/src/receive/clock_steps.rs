@@ -1,46 +1,46 @@
-//! The wall clock beside one that is never set, to when it was set, and by how much.
+//! Detects steps of the wall clock during a capture, by comparing it with a clock that is never set.
 //!
-//! Arrival times are the wall clock's. Their differences are true only between two steps of it. Slewing (NTP)
-//! moves both clocks alike; what changes the distance between them is a step: somebody set the clock, or a
-//! leap second was inserted. `CLOCK_BOOTTIME` goes on while the machine sleeps, as the wall clock does.
+//! Arrival times are those of the wall clock, so their differences are valid only between two steps. Slewing (NTP) changes
+//! both clocks alike; a step changes the difference between them: the clock was set, or a leap second was inserted.
+//! `CLOCK_BOOTTIME` is compared because it advances while the machine sleeps, as the wall clock does.
 
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// Steps that are listed one by one.
+/// Number of steps that are listed individually.
 const LISTED_STEPS: usize = 100;
-/// What reading the clocks may be off by, beyond the time between the readings.
+/// Error of a reading, in addition to the time between the reads of the two clocks.
 const SLACK_NANOS: i128 = 1_000;
-/// Smaller steps do not show in arrival times: frames of several receive queues overtake each other by as much.
+/// Smallest step that is searched for in arrival times: frames of different receive queues overtake each other by as much.
 const LEAST_SEEN_NANOS: i128 = 1_000_000;
 
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ClockStep {
-    /// Seconds by which it was set forward; below 0: back.
+    /// Seconds by which the clock was set forward; negative if it was set back.
     pub seconds: f64,
-    /// What it showed when it was last looked at before the step, in seconds since the epoch.
+    /// Last reading before the step, in seconds since the Unix epoch.
     pub time: f64,
     /// Frames captured when the step was noticed.
     pub captured: u64,
-    /// The frame, counted from 1 over all interfaces, that is the first to have arrived earlier than the one
-    /// before it on its interface. `None`: none, for the clock was set forward, or by less than the time
-    /// between two frames.
+    /// Number of the first frame that has an earlier arrival time than its predecessor on the same interface; frames are
+    /// counted from 1 over all interfaces. `None` if there is none, because the clock was set forward, or back by less
+    /// than the time between two frames.
     pub first_frame: Option<u64>,
 }
 
 /// The steps of a capture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockSteps {
-    /// How many.
+    /// Number of steps.
     pub count: u64,
-    /// The first of them.
+    /// The first 100 steps.
     pub listed: Vec<ClockStep>,
 }
 
-/// One look at both clocks: how far the wall clock was ahead, at least and at most, in nanoseconds.
+/// A reading of both clocks: bounds of the difference between the wall clock and the other, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     wall: i128,
@@ -67,7 +67,7 @@ impl Reading {
         Reading::new(before, wall, steady())
     }
 
-    /// By how much the wall clock was surely set since an earlier reading.
+    /// Nanoseconds by which the wall clock was set since an earlier reading; `None` if the bounds overlap.
     fn step_since(&self, earlier: &Reading) -> Option<i128> {
         let back = self.most + SLACK_NANOS < earlier.least;
         let forward = self.least > earlier.most + SLACK_NANOS;
@@ -75,21 +75,21 @@ impl Reading {
     }
 }
 
-/// Watches the clock during a capture.
+/// Monitors the wall clock during a capture.
 #[derive(Debug)]
-pub(super) struct ClockWatch {
+pub(super) struct ClockMonitor {
     last: Reading,
     steps: ClockSteps,
-    /// The clock was set back by so many nanoseconds, and no frame has shown it yet.
+    /// Nanoseconds of a step back that no arrival time has shown yet.
     unseen: Option<i128>,
-    /// Of each interface, when its last frame arrived.
+    /// Arrival time of the last frame of each interface.
     arrivals: Vec<Duration>,
 }
 
-impl ClockWatch {
-    /// Starts with the time as it is.
+impl ClockMonitor {
+    /// Starts with a first reading.
     pub fn new(interfaces: usize) -> Self {
-        ClockWatch {
+        ClockMonitor {
             last: Reading::now(),
             steps: ClockSteps::default(),
             unseen: None,
@@ -97,14 +97,14 @@ impl ClockWatch {
         }
     }
 
-    /// Looks at the clocks; to be called before the frames that have come are passed to
-    /// [`ClockWatch::frame`], so that a step is known before the frames after it are seen.
-    pub fn look(&mut self, captured: u64) {
-        self.read(Reading::now(), captured);
+    /// Reads the clocks. Must be called before new frames are passed to [`ClockMonitor::frame`], so that a step is known
+    /// before the frames that follow it.
+    pub fn check(&mut self, captured: u64) {
+        self.compare(Reading::now(), captured);
     }
 
-    fn read(&mut self, now: Reading, captured: u64) {
-        // A thread that was interrupted between the readings knows less than before.
+    fn compare(&mut self, now: Reading, captured: u64) {
+        // The thread was interrupted between the reads: this reading is less precise than the last one.
         if now.most - now.least > 2 * (self.last.most - self.last.least) + LEAST_SEEN_NANOS {
             return;
         }
@@ -121,7 +121,7 @@ impl ClockWatch {
         self.last = now;
     }
 
-    /// Takes note of a frame, the one of this number over all interfaces.
+    /// Records the arrival of a frame. `number`: its number over all interfaces.
     #[inline]
     pub fn frame(&mut self, link: usize, arrival: Duration, number: u64) {
         let before = std::mem::replace(&mut self.arrivals[link], arrival);
@@ -129,7 +129,7 @@ impl ClockWatch {
             return;
         }
         let Some(step) = self.unseen else { return };
-        // Whatever time passed between the two frames made the difference smaller.
+        // The time that passed between the two frames reduces the difference.
         if (before - arrival).as_nanos() as i128 >= LEAST_SEEN_NANOS.min(step) {
             self.unseen = None;
             if self.steps.count as usize == self.steps.listed.len()
@@ -140,7 +140,7 @@ impl ClockWatch {
         }
     }
 
-    /// The steps so far.
+    /// Steps so far.
     pub fn steps(&self) -> ClockSteps {
         self.steps.clone()
     }
@@ -157,8 +157,8 @@ mod tests {
         Reading::new(steady, steady + ahead + width / 2, steady + width)
     }
 
-    fn watch() -> ClockWatch {
-        let mut watch = ClockWatch::new(2);
+    fn watch() -> ClockMonitor {
+        let mut watch = ClockMonitor::new(2);
         watch.last = reading(0, 1000 * SECOND, 200);
         watch
     }
@@ -168,8 +168,8 @@ mod tests {
         let mut watch = watch();
         watch.frame(0, Duration::from_secs(1000), 1);
         watch.frame(1, Duration::from_secs(1001), 2);
-        watch.read(reading(SECOND, 1000 * SECOND, 300), 2);
-        watch.read(reading(2 * SECOND, 400 * SECOND, 100), 2);
+        watch.compare(reading(SECOND, 1000 * SECOND, 300), 2);
+        watch.compare(reading(2 * SECOND, 400 * SECOND, 100), 2);
         watch.frame(0, Duration::from_millis(1_001_500), 3);
         watch.frame(1, Duration::from_secs(402), 4);
         watch.frame(0, Duration::from_secs(403), 5);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_step_forward_is_found_and_no_frame_shows_it() {
         let mut watch = watch();
-        watch.read(reading(SECOND, 1005 * SECOND, 100), 7);
+        watch.compare(reading(SECOND, 1005 * SECOND, 100), 7);
         watch.frame(0, Duration::from_secs(2000), 8);
         watch.frame(0, Duration::from_secs(1999), 9);
         let steps = watch.steps();
@@ -193,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn readings_that_took_long_are_no_step() {
+    fn imprecise_readings_are_no_step() {
         let mut watch = watch();
         for width in [10, 50_000, 900_000, 3_000_000, 20] {
-            watch.read(reading(SECOND, 1000 * SECOND, width), 0);
+            watch.compare(reading(SECOND, 1000 * SECOND, width), 0);
         }
         assert_eq!(watch.steps(), ClockSteps::default());
     }
@@ -205,15 +205,15 @@ mod tests {
     fn the_list_of_steps_is_bounded_and_their_count_is_not() {
         let mut watch = watch();
         for step in 0..500 {
-            watch.read(reading(SECOND, (1000 - step % 2) * SECOND, 100), 0);
+            watch.compare(reading(SECOND, (1000 - step % 2) * SECOND, 100), 0);
         }
         assert_eq!((watch.steps().count, watch.steps().listed.len()), (499, LISTED_STEPS));
     }
 
     #[test]
-    fn a_clock_that_nobody_sets_has_no_steps() {
-        let mut watch = ClockWatch::new(1);
-        (0..100_000).for_each(|_| watch.look(0));
+    fn a_clock_that_is_not_set_has_no_steps() {
+        let mut watch = ClockMonitor::new(1);
+        (0..100_000).for_each(|_| watch.check(0));
         assert_eq!(watch.steps(), ClockSteps::default());
     }
 }

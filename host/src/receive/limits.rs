@@ -1,47 +1,47 @@
-//! `name:value` conditions of the command line to when a capture or a file ends.
+//! Parses the conditions (`name:value`) under which a capture or a file ends.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// When to stop, besides being interrupted.
+/// Limits of a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// After this time.
+    /// Time after which the capture stops.
     pub duration: Option<Duration>,
-    /// After this many captured frames.
+    /// Number of captured frames after which the capture stops.
     pub frames: Option<u64>,
-    /// After this many bytes in files.
+    /// Number of bytes in files after which the capture stops.
     pub bytes: Option<u64>,
-    /// After this many files.
+    /// Number of files after which the capture stops.
     pub files: Option<u64>,
-    /// After every card has said that its capture ended.
+    /// Whether the capture stops when every card has sent its end frames.
     pub until_end: bool,
 }
 
-/// One condition, as `duration:60` or `filesize:100M`.
+/// A condition, such as `duration:60` or `filesize:100M`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// Time, in seconds.
+    /// Time that has passed.
     Duration(Duration),
-    /// Bytes; a bare number counts 1000 bytes, as other capture tools do.
+    /// Number of bytes. A number without a unit counts 1000 bytes, as in other capture tools.
     FileSize(u64),
-    /// Files.
+    /// Number of files.
     Files(u64),
-    /// Captured frames.
+    /// Number of captured frames.
     Packets(u64),
 }
 
-/// What is wrong with a condition.
+/// Why a condition is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseConditionError {
-    /// No such condition.
+    /// The name is not known.
     #[error("expected duration:SECONDS, filesize:SIZE, files:N or packets:N")]
     Name,
-    /// Not a number above 0.
+    /// The value is not a number above 0.
     #[error("expected a {0} above 0")]
     Value(&'static str),
-    /// Met before the first frame.
-    #[error("{0}:0 is met before the first frame, so that nothing is kept; it has to be above 0")]
+    /// The value is 0, so the condition is met before the first frame.
+    #[error("{0}:0 is met before the first frame, so that nothing is kept; it must be above 0")]
     Zero(&'static str),
 }
 
@@ -79,8 +79,8 @@ fn above_zero<T: Default + PartialEq>(
     if value == T::default() { Err(ParseConditionError::Zero(name)) } else { Ok(value) }
 }
 
-/// A number of thousands of bytes, or one with a unit behind it: k, M, G, T count powers of 1000,
-/// Ki, Mi, Gi, Ti of 1024; a B may follow.
+/// Parses a size: a number of thousands of bytes, or a number with a unit. k, M, G, T are powers of 1000; Ki, Mi, Gi, Ti
+/// are powers of 1024; a B may follow.
 fn size(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_is_met_at_once_says_why_it_is_refused() {
+    fn a_condition_of_zero_is_rejected_with_the_reason() {
         for name in ["duration", "filesize", "files", "packets"] {
             let refused = format!("{name}:0").parse::<Condition>();
             assert_eq!(refused, Err(ParseConditionError::Zero(name)));
         }
-        // Less than the clock can tell from nothing.
+        // Less than the resolution of `Duration`.
         let refused = "duration:1e-300".parse::<Condition>();
         assert_eq!(refused, Err(ParseConditionError::Zero("duration")));
     }

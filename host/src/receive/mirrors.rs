@@ -1,22 +1,23 @@
-//! The frames of interfaces to which of them carries the same frames as another: a mirror port, most
-//! likely, whose accesses would then be counted twice.
+//! Finds interfaces that carry the same frames as another one. Most likely one of them is a mirror port, so the accesses
+//! are counted twice.
 //!
-//! Of each interface the frames with the lowest hashes are kept in mind. Whether a frame is among them
-//! depends on its bytes alone, so that copies agree, whatever else came and in whatever order.
+//! For each interface, the lowest frame hashes are kept (a bottom-k sample). Whether a frame is in the sample depends on its
+//! bytes alone, so samples of copies agree whatever other frames arrived and in whatever order.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Link;
 
-/// Frames kept in mind of each interface.
+/// Number of hashes that are kept for each interface.
 const SAMPLED: usize = 64;
-/// Fewer in common say nothing: cards that are switched on together may begin alike.
-const ENOUGH: usize = 16;
-/// Bytes of a frame that tell it from all others: MAC header with the counter, sync, first records.
-const TELLING_BYTES: usize = 64;
+/// Smallest number of common hashes that is evidence: cards that are switched on together may begin with equal frames.
+const MIN_COMMON: usize = 16;
+/// Number of bytes that are hashed. They distinguish a frame from all others: MAC header with the counter, sync, first
+/// records.
+const HASHED_BYTES: usize = 64;
 
-/// Which frames came from one interface, some of them.
+/// Sample of the frames of one interface.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     lowest: BTreeSet<u64>,
@@ -25,9 +26,9 @@ pub(super) struct Sample {
 impl Sample {
     pub fn frame(&mut self, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
-        bytes[..bytes.len().min(TELLING_BYTES)].hash(&mut hasher);
+        bytes[..bytes.len().min(HASHED_BYTES)].hash(&mut hasher);
         let hash = hasher.finish();
-        if hash > self.known_to() {
+        if hash > self.complete_up_to() {
             return;
         }
         self.lowest.insert(hash);
@@ -36,20 +37,20 @@ impl Sample {
         }
     }
 
-    /// The hash up to which all frames are in mind.
-    fn known_to(&self) -> u64 {
+    /// Hash up to which the sample contains all frames.
+    fn complete_up_to(&self) -> u64 {
         let is_full = self.lowest.len() >= SAMPLED;
         self.lowest.last().filter(|_| is_full).map_or(u64::MAX, |last| *last)
     }
 
-    /// Whether all frames are among those of another interface, by what is known of both.
+    /// Whether all frames are also among those of another interface, as far as the samples show.
     fn is_within(&self, other: &Sample) -> bool {
-        let mut known = self.lowest.range(..=other.known_to());
-        known.clone().count() >= ENOUGH && known.all(|hash| other.lowest.contains(hash))
+        let mut known = self.lowest.range(..=other.complete_up_to());
+        known.clone().count() >= MIN_COMMON && known.all(|hash| other.lowest.contains(hash))
     }
 }
 
-/// Says of each interface whether one before it has all its frames, or it all frames of that one.
+/// Sets `same_frames_as` of each interface whose frames contain, or are contained in, those of an earlier one.
 pub(super) fn find(links: &mut [Link], samples: &[Sample]) {
     for (at, sample) in samples.iter().enumerate() {
         let is_mirror = |other: &Sample| sample.is_within(other) || other.is_within(sample);
@@ -69,7 +70,7 @@ mod tests {
         sample
     }
 
-    /// The interface, by its number, that each has the frames of.
+    /// For each interface, the one that it mirrors.
     fn found(samples: &[Sample]) -> Vec<Option<String>> {
         let link = |at| Link { interface: format!("{at}"), ..Link::default() };
         let mut links: Vec<Link> = (0..samples.len()).map(link).collect();
@@ -91,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_their_own_make_no_mirror() {
+    fn interfaces_with_different_frames_are_no_mirrors() {
         assert_eq!(found(&[sample(0..5000), sample(2500..7500)]), [None, None]);
         assert_eq!(found(&[sample(0..5000), sample(5000..5001)]), [None, None]);
-        assert_eq!(found(&[sample(0..5), sample(0..5)]), [None, None], "too few to say");
+        assert_eq!(found(&[sample(0..5), sample(0..5)]), [None, None], "too few frames");
         assert_eq!(found(&[sample(0..0), sample(0..0)]), [None, None]);
         assert_eq!(found(&[sample(0..5000)]), [None]);
     }

@@ -1,5 +1,4 @@
-//! Copies of batches to whoever watches them, on a thread that may lag and that takes no more than its
-//! share of a processor.
+//! Passes copies of batches to an observer, on a thread that may lag and that uses no more than its share of a processor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,19 +10,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::capture::Batch;
 
-/// Batches that may wait for the observer.
+/// Number of batches that may be queued for the observer.
 const WAITING_BATCHES: usize = 8;
 
-/// How long the observer may save up what it does not use.
-const SAVED: Duration = Duration::from_millis(500);
+/// Time whose unused share the observer may save.
+const MAX_CREDIT: Duration = Duration::from_millis(500);
 
-/// How long is slept while there is no share left.
-const NAP: Duration = Duration::from_millis(20);
+/// Interval at which the budget is checked while it is used up.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Sees batches, each of the interface with this number, when there is time for it.
-pub type Observe = Box<dyn FnMut(usize, &Batch) + Send>;
+/// Function that receives batches, each with the index of its interface.
+pub type BatchObserver = Box<dyn FnMut(usize, &Batch) + Send>;
 
-/// Processor time that may be used: a share of the time that passes.
+/// Budget of processor time: a share of the elapsed time.
 struct Budget {
     share: f64,
     left: f64,
@@ -36,7 +35,7 @@ impl Budget {
         Budget { share, left: 0.0, renewed: Instant::now(), used: thread_time() }
     }
 
-    /// Whether some of it is left.
+    /// Updates the budget, and returns whether any of it is left.
     fn is_left(&mut self) -> bool {
         if self.share >= 1.0 {
             return true;
@@ -44,7 +43,8 @@ impl Budget {
         let (now, used) = (Instant::now(), thread_time());
         let passed = now.duration_since(self.renewed).as_secs_f64();
         let spent = used.saturating_sub(self.used).as_secs_f64();
-        self.left = (self.left + passed * self.share - spent).min(SAVED.as_secs_f64() * self.share);
+        self.left =
+            (self.left + passed * self.share - spent).min(MAX_CREDIT.as_secs_f64() * self.share);
         (self.renewed, self.used) = (now, used);
         self.left > 0.0
     }
@@ -56,28 +56,28 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What both threads know.
+/// State that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Batches that wait.
+    /// Number of queued batches.
     waiting: AtomicUsize,
-    /// Frames that were left out.
+    /// Number of skipped frames.
     skipped: AtomicU64,
-    /// Nothing more comes.
+    /// Set when no more batches follow.
     ending: AtomicBool,
 }
 
-/// The observer's thread.
-struct Watcher {
-    observe: Observe,
+/// State of the observer's thread.
+struct ObserverThread {
+    observe: BatchObserver,
     budget: Budget,
     batches: Receiver<(usize, Batch)>,
-    /// The way back, for batches to be filled again.
+    /// Returns batches to the recorder, to be filled again.
     empties: Sender<Batch>,
     shared: Arc<Shared>,
 }
 
-impl Watcher {
+impl ObserverThread {
     fn run(mut self) {
         while let Ok((link, mut batch)) = self.batches.recv() {
             if self.wait_for_budget() {
@@ -86,80 +86,80 @@ impl Watcher {
                 self.shared.skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
             }
             batch.clear();
-            // The recorder may be gone.
+            // Fails only if the recorder has ended.
             let _ = self.empties.send(batch);
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Sleeps until there is some; at the end nobody waits, and there may be none.
+    /// Sleeps until some budget is left. Returns false if none is left and the capture is ending.
     fn wait_for_budget(&mut self) -> bool {
         while !self.budget.is_left() {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return false;
             }
-            thread::park_timeout(NAP);
+            thread::park_timeout(POLL_INTERVAL);
         }
         true
     }
 }
 
-/// The way to the observer's thread, and the thread.
+/// Channels to and from the observer's thread, and the thread.
 #[derive(Debug)]
-struct Watching {
+struct ObserverHandle {
     batches: Sender<(usize, Batch)>,
     empties: Receiver<Batch>,
     thread: JoinHandle<()>,
 }
 
-/// Passes copies of batches on.
+/// Passes copies of batches to the observer's thread.
 #[derive(Debug)]
 pub(super) struct Observer {
-    watching: Option<Watching>,
+    handle: Option<ObserverHandle>,
     shared: Arc<Shared>,
 }
 
 impl Observer {
-    /// `share`: of a processor that the watcher may use, up to 1.
-    pub fn start(observe: Option<Observe>, share: f64) -> Self {
+    /// Starts the thread. `share`: share of a processor that the observer may use, up to 1.
+    pub fn start(observe: Option<BatchObserver>, share: f64) -> Self {
         let shared = Arc::new(Shared::default());
-        let watching = observe.map(|observe| {
+        let handle = observe.map(|observe| {
             let ((batches, received), (empties, reusable)) = (channel(), channel());
             let shared = Arc::clone(&shared);
             let start = move || {
                 let budget = Budget::new(share);
-                Watcher { observe, budget, batches: received, empties, shared }.run();
+                ObserverThread { observe, budget, batches: received, empties, shared }.run();
             };
-            Watching { batches, empties: reusable, thread: thread::spawn(start) }
+            ObserverHandle { batches, empties: reusable, thread: thread::spawn(start) }
         });
-        Observer { watching, shared }
+        Observer { handle, shared }
     }
 
-    /// Passes a copy of a batch on, if there is room. The batch itself is not kept: it may be the
-    /// kernel's memory, which a thread that lags must not hold.
+    /// Queues a copy of a batch if there is space. The batch itself is not kept: it may be a block of the ring, which a
+    /// lagging thread must not hold.
     pub fn pass(&self, link: usize, batch: &Batch) {
-        let Some(watching) = &self.watching else { return };
+        let Some(handle) = &self.handle else { return };
         let skip = || self.shared.skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
         if self.shared.waiting.load(Ordering::Relaxed) >= WAITING_BATCHES {
             skip();
             return;
         }
-        let mut copy = watching.empties.try_recv().unwrap_or_default();
+        let mut copy = handle.empties.try_recv().unwrap_or_default();
         copy.copy_from(batch);
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        if watching.batches.send((link, copy)).is_err() {
+        if handle.batches.send((link, copy)).is_err() {
             skip();
         }
     }
 
-    /// Frames the observer did not see.
+    /// Number of frames that the observer skipped.
     pub fn skipped(&self) -> u64 {
         self.shared.skipped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all that was passed on has been seen, or left out; says how many frames were.
+    /// Waits until all queued batches have been observed or skipped. Returns the number of skipped frames.
     pub fn finish(self) -> u64 {
-        if let Some(Watching { batches, thread, .. }) = self.watching {
+        if let Some(ObserverHandle { batches, thread, .. }) = self.handle {
             self.shared.ending.store(true, Ordering::Relaxed);
             thread.thread().unpark();
             drop(batches);

@@ -1,35 +1,35 @@
-//! What a capture came to.
+//! Holds the result of a capture, for the summary and the last line of JSON.
 
 use serde::Serialize;
 
 use super::{ClockStep, Link, ReceiveError, Snapshot};
 use crate::files::LostFile;
 
-/// What was received.
+/// Result of a capture.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// All interfaces together.
+    /// Counts of all interfaces together.
     #[serde(flatten)]
     pub total: Link,
-    /// Seconds from the first wait to the end.
+    /// Duration of the capture in seconds.
     pub seconds: f64,
     /// Bytes written to all files.
     pub written_bytes: u64,
-    /// Files written.
+    /// Number of files written.
     pub files: u64,
     /// Captured frames that could not be written.
     pub unwritten_frames: u64,
-    /// Captured frames the online statistics left out because they lagged.
+    /// Captured frames that the online statistics skipped.
     pub skipped_frames: u64,
-    /// Files that were removed or replaced while they were written.
+    /// Number of files that were removed or replaced while they were written.
     pub lost_file_count: u64,
-    /// The first of them.
+    /// The first of these files.
     pub lost_files: Vec<LostFile>,
-    /// How often the wall clock was set.
+    /// Number of steps of the wall clock.
     pub clock_step_count: u64,
     /// The first of these steps.
     pub clock_steps: Vec<ClockStep>,
-    /// Each interface.
+    /// Counts of each interface.
     pub links: Vec<Link>,
     /// Why the capture ended early, if it did.
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a capture came to at this moment.
+    /// Result at the time of a snapshot.
     pub fn new(snapshot: Snapshot, error: Option<ReceiveError>) -> Self {
         Outcome {
             total: snapshot.total(),

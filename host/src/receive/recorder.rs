@@ -1,4 +1,4 @@
-//! Batches from the queue to files and counts: the loop of the recorder's thread.
+//! Runs the recorder's thread: takes batches from the queue, writes them to files, and checks and counts their frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use hmtt_format::frame::END_REPEATS;
 
 use super::capture_files::{CaptureFiles, Statistics};
 use super::check::{Check, statistics};
-use super::clock_steps::ClockWatch;
+use super::clock_steps::ClockMonitor;
 use super::mirrors::{self, Sample};
 use super::observer::Observer;
 use super::{Limits, Link, Outcome, ReceiveError, Setup, Snapshot};
@@ -18,25 +18,25 @@ use crate::capture::queue::{Delivery, Queue};
 use crate::capture::{Batch, Captured};
 use crate::files::WriteError;
 
-/// Frames that came are in the file after this time, unless the disk is too slow for them.
+/// Longest time until a captured frame is in the file, unless the disk is too slow.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// The recorder's thread.
+/// State of the recorder's thread.
 pub(super) struct Recorder {
     queue: Queue,
     checks: Vec<Check>,
-    /// Of each interface, where there are several.
+    /// Samples of the frames of each interface; empty if there is only one interface.
     samples: Vec<Sample>,
     files: Option<CaptureFiles>,
     observer: Observer,
     limits: Limits,
-    clock: ClockWatch,
+    clock: ClockMonitor,
     begin: Instant,
     captured: u64,
     requests: Receiver<SyncSender<Snapshot>>,
     stop: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
-    /// The last of the files that were asked for is full.
+    /// Set when the last file of `-a files:N` is full.
     no_more_files: bool,
     error: Option<ReceiveError>,
     flushed: Instant,
@@ -44,16 +44,16 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub fn new(setup: Setup, requests: Receiver<SyncSender<Snapshot>>) -> Self {
-        let standings = setup.queue.standings();
+        let statuses = setup.queue.statuses();
         let checks: Vec<Check> =
-            setup.interfaces.into_iter().zip(standings).map(Check::new).collect();
+            setup.interfaces.into_iter().zip(statuses).map(Check::new).collect();
         let observer = Observer::start(setup.observer, setup.observer_share);
         let samples = checks.iter().map(|_| Sample::default());
         let samples = if checks.len() > 1 { samples.collect() } else { Vec::new() };
         Recorder {
             queue: setup.queue,
             samples,
-            clock: ClockWatch::new(checks.len()),
+            clock: ClockMonitor::new(checks.len()),
             checks,
             files: setup.files,
             observer,
@@ -76,7 +76,7 @@ impl Recorder {
                 self.queue.stop();
             }
             let delivery = self.queue.next();
-            self.clock.look(self.captured);
+            self.clock.check(self.captured);
             match delivery {
                 Delivery::Batch(link, batch) => self.take(link, batch),
                 Delivery::Idle => self.idle(),
@@ -89,7 +89,7 @@ impl Recorder {
         self.finish()
     }
 
-    /// Whether nothing more is to be captured, whatever waits.
+    /// Whether a limit is reached beyond which no frame is recorded, even if frames are queued.
     fn is_full(&mut self) -> bool {
         let Limits { frames, bytes, .. } = self.limits;
         self.no_more_files
@@ -99,7 +99,7 @@ impl Recorder {
             })
     }
 
-    /// Whether the sources are to stop.
+    /// Whether the sources must stop.
     fn is_over(&mut self) -> bool {
         let duration = self.limits.duration;
         self.stop.load(Ordering::Relaxed)
@@ -109,7 +109,7 @@ impl Recorder {
             || self.limits.until_end && self.each_ended(END_REPEATS.into())
     }
 
-    /// Whether every card has ended its capture, and said so this often.
+    /// Whether every card has ended its capture and sent this number of end frames.
     fn each_ended(&self, times: u64) -> bool {
         self.checks.iter().all(|check| check.has_ended(times))
     }
@@ -132,7 +132,7 @@ impl Recorder {
         }
         self.observer.pass(link, &batch);
         self.queue.recycle(link, batch);
-        // Where frames trickle, nothing waits for more of them for long.
+        // At low rates the staging fills slowly, so it is flushed after a fixed time.
         if !hurry && self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush();
         }
@@ -143,14 +143,14 @@ impl Recorder {
         let Some(files) = &mut self.files else { return };
         files.frame(link, frame);
         let settled = files.settle(hurry);
-        self.settled(settled);
+        self.recover_if_failed(settled);
     }
 
-    /// Rescues what can be rescued if writing failed.
+    /// Recovers from a failed write.
     #[inline]
-    fn settled(&mut self, result: Result<(), WriteError>) {
+    fn recover_if_failed(&mut self, result: Result<(), WriteError>) {
         if let Err(error) = result {
-            self.rescue(error);
+            self.recover(error);
         }
     }
 
@@ -158,7 +158,7 @@ impl Recorder {
     fn rotate_if_due(&mut self) {
         if self.files.as_mut().is_some_and(CaptureFiles::is_due) {
             let rotated = self.rotate();
-            self.settled(rotated);
+            self.recover_if_failed(rotated);
         }
     }
 
@@ -168,28 +168,28 @@ impl Recorder {
             self.no_more_files = true;
             return Ok(());
         }
-        let (descriptions, statistics) = self.frame_of_file();
+        let (descriptions, statistics) = self.file_metadata();
         let Some(files) = &mut self.files else { return Ok(()) };
         files.rotate(&descriptions, &statistics)
     }
 
-    /// What a file begins and ends with.
-    fn frame_of_file(&self) -> (Vec<Description>, Statistics) {
+    /// Descriptions for the start of a file, and statistics for its end.
+    fn file_metadata(&self) -> (Vec<Description>, Statistics) {
         (
             self.checks.iter().map(Check::description).collect(),
             statistics(&self.links(), &self.clock.steps()),
         )
     }
 
-    fn rescue(&mut self, error: WriteError) {
-        let (descriptions, statistics) = self.frame_of_file();
+    fn recover(&mut self, error: WriteError) {
+        let (descriptions, statistics) = self.file_metadata();
         let Some(files) = &mut self.files else { return };
-        if let Err(error) = files.rescue(error, &descriptions, &statistics) {
+        if let Err(error) = files.recover(error, &descriptions, &statistics) {
             self.error.get_or_insert(error.into());
         }
     }
 
-    /// Nothing comes: time for what can wait.
+    /// Does the work that can wait until no frames arrive.
     fn idle(&mut self) {
         if self.limits.until_end && self.each_ended(1) {
             self.queue.stop();
@@ -201,18 +201,18 @@ impl Recorder {
     fn flush(&mut self) {
         self.flushed = Instant::now();
         let flushed = self.files.as_mut().map_or(Ok(()), CaptureFiles::flush);
-        self.settled(flushed);
+        self.recover_if_failed(flushed);
     }
 
     fn links(&self) -> Vec<Link> {
         self.checks.iter().map(Check::link).collect()
     }
 
-    /// Gives whoever asks what is known now.
+    /// Answers requests for snapshots.
     fn answer(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             let links = self.links();
-            // Who asked may have lost patience.
+            // Fails only if the requester no longer waits.
             let _ = request.send(self.snapshot(links));
         }
     }

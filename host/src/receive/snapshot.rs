@@ -1,4 +1,4 @@
-//! What a capture has brought up to one moment, for people and programs that watch it.
+//! Holds the counts of a capture at one moment, for its displays.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -10,36 +10,36 @@ use serde::Serialize;
 use super::ClockSteps;
 use crate::files::LostFiles;
 
-/// What one interface has brought.
+/// Counts of one interface.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Link {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
-    /// Why nothing more comes from it, if it failed.
+    /// Why the interface failed; `None` if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// The interface whose frames are the same, known at the end only.
+    /// Another interface with the same frames; known only at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_frames_as: Option<String>,
     /// Frames captured, foreign ones included.
     pub captured: u64,
-    /// What kernel and interface counted.
+    /// Counts of the kernel and of the interface.
     #[serde(flatten)]
     pub statistics: InterfaceStatistics,
-    /// Missing frames that the kernel did not drop: lost between the card and here.
+    /// Missing frames that the kernel did not drop: lost between the card and the kernel.
     pub missing_on_wire: u64,
-    /// What the frames held, and what was missing.
+    /// Counts of the frames' content, and of what was missing.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The same for each card, if the wire has several.
+    /// The same counts for each card, if the wire has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Counts>,
 }
 
-/// What a capture has brought up to a moment.
+/// Counts of a capture at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The moment.
+    /// Wall-clock time of the snapshot.
     pub wall: SystemTime,
     /// Time since the capture began.
     pub elapsed: Duration,
@@ -53,18 +53,18 @@ pub struct Snapshot {
     pub unwritten_frames: u64,
     /// Files that were not at their paths when they were finished.
     pub lost_files: LostFiles,
-    /// When the wall clock was set.
+    /// Steps of the wall clock.
     pub clock_steps: ClockSteps,
-    /// Batches (of about 1 MiB) that wait for the writer, and how many may.
+    /// Number of queued batches (of about 1 MiB), and the queue's capacity.
     pub queue: (usize, usize),
-    /// Captured frames the online statistics left out because they lagged.
+    /// Captured frames that the online statistics skipped.
     pub skipped_frames: u64,
-    /// The interfaces, in the order they were given.
+    /// Counts of each interface, in the order of the command line.
     pub links: Vec<Link>,
 }
 
 impl Snapshot {
-    /// All interfaces together.
+    /// Sums the counts of all interfaces.
     pub fn total(&self) -> Link {
         let names: Vec<&str> = self.links.iter().map(|link| link.interface.as_str()).collect();
         let mut total = Link { interface: names.join(" "), ..Link::default() };

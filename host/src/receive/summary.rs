@@ -1,4 +1,4 @@
-//! What a capture brought, and what it did not, to the summary people read.
+//! Prints the summary of a capture: what was captured and what was lost.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,13 @@ use hmtt_format::escape;
 use super::{ClockStep, Link, Outcome};
 use crate::files::Fate;
 
-/// Lost files and steps of the clock that a summary lists one by one.
+/// Number of lost files, and of clock steps, that the summary lists individually.
 const LISTED: usize = 20;
 
-/// Writes what a receiver got and did not get, interface by interface.
+/// Writes the summary, interface by interface.
+///
+/// # Errors
+/// If the output cannot be written.
 pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()> {
     let Outcome { total, seconds, .. } = outcome;
     writeln!(output, "{} frames captured in {seconds:.1} s", total.captured)?;

@@ -1,4 +1,4 @@
-//! What `hmtt-recv` says of itself, what it refuses, and why.
+//! Tests the command line of `hmtt-recv`: help, rejected arguments and their messages.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -32,7 +32,7 @@ fn help_says_what_there_is() {
 
 #[test]
 fn a_limit_of_nothing_is_wrong_usage_and_says_why() {
-    assert_wrong_usage(&hmtt_recv(&["lo", "-c", "0"]), "after 0 frames nothing is captured");
+    assert_wrong_usage(&hmtt_recv(&["lo", "-c", "0"]), "a capture of 0 frames keeps nothing");
     assert_wrong_usage(&hmtt_recv(&["lo", "-c", "many"]), "expected a number of frames");
     for name in ["duration", "filesize", "files", "packets"] {
         let condition = format!("{name}:0");
@@ -88,7 +88,7 @@ fn a_named_pipe_takes_no_series() {
     }
     let arguments = ["veth1", "-w", pipe.to_str().unwrap(), "-b", "packets:5"];
     let Some(refused) = perform("series", &session(1), Play::default(), &arguments) else { return };
-    assert!(refused.log.contains("is a named pipe: it takes one capture"), "{}", refused.log);
+    assert!(refused.log.contains("is a named pipe, which cannot be rotated"), "{}", refused.log);
 }
 #[test]
 fn a_receiver_without_an_interface_says_so() {

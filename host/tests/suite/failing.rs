@@ -1,4 +1,4 @@
-//! `hmtt-recv` when something beside it fails: an interface goes while others go on, a reader stalls. On
+//! Tests `hmtt-recv` when its surroundings fail: one of several interfaces fails, or a reader stalls. Runs on
 //! real interfaces in a network namespace, as in `live`.
 
 use std::path::Path;
@@ -40,7 +40,7 @@ fn one_fails(
         r#"{AWAIT}
         send "$FIRST"; send "$FIRST" veth2
         {failing}
-        await 'the others go on'
+        await 'the other interfaces continue'
         sleep 2.2
         exec 5<>/dev/tcp/127.0.0.1/9464
         printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n' >&5; cat <&5 >'{}'
@@ -57,18 +57,18 @@ fn one_fails(
 }
 
 #[test]
-fn an_interface_that_fails_is_told_at_once_and_the_others_go_on() {
+fn a_failed_interface_is_reported_at_once_and_the_others_continue() {
     let frames = session(300);
     let failing = [
         ("down", "ip link set veth3 down", "interface veth3 is down"),
-        ("gone", "ip link del veth2", "interface veth3 is no more"),
+        ("gone", "ip link del veth2", "interface veth3 no longer exists"),
     ];
     for (name, failing, why) in failing {
         let name = format!("one-fails-{name}");
         let Some((received, kept, metrics)) = one_fails(&name, &frames, failing) else { return };
         let Received { status, summary, seconds, log, .. } = received;
         assert_eq!(status, 1, "{log}");
-        assert!(log.contains("in time: the others go on"), "{log}");
+        assert!(log.contains("in time: the other interfaces continue"), "{log}");
         assert_eq!(log.matches(&format!("hmtt-recv: veth3: {why}")).count(), 1, "{log}");
         assert!(log.contains(&format!("\nFAILED                    {why}")), "{log}");
         let told = format!("hmtt-recv: not every interface was captured to the end: {why}");
@@ -93,7 +93,7 @@ fn the_last_interface_that_fails_ends_the_capture() {
     let file = scratch("all-fail.pcapng");
     let play = format!(
         r#"{AWAIT}
-        send "$ALL" veth2; ip link set veth3 down; await 'the others go on'
+        send "$ALL" veth2; ip link set veth3 down; await 'the other interfaces continue'
         send "$ALL"; ip link del veth0"#
     );
     let play = Play { play: &play, ..Play::default() };
@@ -104,7 +104,7 @@ fn the_last_interface_that_fails_ends_the_capture() {
     assert!(received.log.contains("hmtt-recv: the capture ended early: "), "{}", received.log);
     let kept = by_interface(&file);
     assert!(kept[0] == frames && kept[1] == frames, "{}", received.log);
-    for (link, why) in [(0, "veth1 is no more"), (1, "veth3 is down")] {
+    for (link, why) in [(0, "veth1 no longer exists"), (1, "veth3 is down")] {
         let link = &received.summary["links"][link];
         assert!(link["failed"].as_str().unwrap().contains(why), "{link}");
     }
@@ -127,7 +127,7 @@ fn an_only_interface_that_goes_down_ends_the_capture_with_an_error() {
 #[test]
 fn an_interface_that_is_gone_is_not_said_to_be_down() {
     for extra in [&[][..], &["--fallback"]] {
-        for (failing, why) in [("del veth0", "is no more"), ("set veth1 down", "is down")] {
+        for (failing, why) in [("del veth0", "no longer exists"), ("set veth1 down", "is down")] {
             let play = Play { play: &format!("ip link {failing}"), ..Play::default() };
             let arguments = [&["veth1"], extra].concat();
             let Some(received) = perform("gone", &session(1), play, &arguments) else { return };

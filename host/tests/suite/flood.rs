@@ -1,4 +1,4 @@
-//! Frames that no card sent, on the wire of one that sends: the receiver keeps up with both.
+//! Tests that the receiver keeps up with a flood of forged frames on the wire of a sending card.
 
 use hmtt_test_support::forged::{Forger, Forgery, mix};
 

@@ -1,5 +1,5 @@
-//! What a capture of hours needs: limits, several links, compression, questions while it runs, readers
-//! that go away. On real interfaces in a network namespace, as in `live`.
+//! Tests long captures: limits, several links, compression, requests for a summary, readers that close. Runs on real
+//! interfaces in a network namespace, as in `live`.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn a_capture_stops_at_its_size() {
 }
 
 #[test]
-fn a_capture_stops_though_the_card_goes_on() {
+fn a_capture_stops_although_the_card_continues() {
     // The loop ends by itself, long after the receiver should have; before, a ring had to fill.
     let play = r#"for turn in $(seq 1000); do send "$LAST"; done & sender=$!
         sleep 1; kill -INT $receiver; wait $receiver
@@ -91,7 +91,7 @@ fn interfaces_and_frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
 }
 
 #[test]
-fn a_running_capture_answers_and_goes_on() {
+fn a_running_capture_prints_a_summary_and_continues() {
     let frames = session(200);
     let play = r#"send "$FIRST"; sleep 0.5; kill -USR1 $receiver; sleep 0.5; send "$LAST""#;
     let Some(received) = receive("answers", &frames, play, &["--until-end"]) else { return };

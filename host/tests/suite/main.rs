@@ -1,4 +1,4 @@
-//! The receiver from outside: frames in, captures and summaries out.
+//! Tests the receiver as a program: frames in, captures and summaries out.
 
 mod command_line;
 mod failing;

@@ -1,14 +1,14 @@
-//! What people and programs watch of a capture: its seconds, as JSON, as a status line, as metrics.
+//! Tests the displays of a running capture: seconds as JSON lines, as a status line, as metrics.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use hmtt_format::PhysAddr;
-use hmtt_host::online::{Activity, BankUse, Failed, HotPage, RowUse, Second, Seen, status};
+use hmtt_host::online::{AccessCounts, Activity, BankUse, Failed, HotPage, RowUse, Second, status};
 use hmtt_host::receive::{Link, Snapshot};
 use proptest::prelude::*;
 
-/// What a capture at line rate has brought after `seconds`.
+/// Snapshot of a capture at line rate after `seconds`.
 pub fn snapshot(seconds: u64) -> Snapshot {
     let mut link = Link { interface: "eth1".into(), captured: 81_280 * seconds, ..Link::default() };
     link.statistics.kernel_drops = Some(0);
@@ -34,10 +34,10 @@ pub fn snapshot(seconds: u64) -> Snapshot {
     }
 }
 
-/// What the statistics saw up to there.
+/// Activity of the statistics up to then.
 pub fn activity(seconds: u64) -> Activity {
     let rows = Some(RowUse { accesses: 30_071_380, hits: 18_944_969 });
-    let slice = Seen {
+    let slice = AccessCounts {
         frames: 81_272,
         accesses: 30_071_380,
         reads: 21_350_680,
@@ -45,9 +45,9 @@ pub fn activity(seconds: u64) -> Activity {
         bytes: 30_071_380 * 64,
         pages: 12_345,
         rows,
-        ..Seen::default()
+        ..AccessCounts::default()
     };
-    let total = Seen {
+    let total = AccessCounts {
         accesses: slice.accesses * seconds,
         reads: slice.reads * seconds,
         writes: slice.writes * seconds,
@@ -65,12 +65,12 @@ pub fn activity(seconds: u64) -> Activity {
     Activity { slice, total, hot_pages: (1..20).map(hot_page).collect(), banks: banks.collect() }
 }
 
-/// The second that ends after `seconds`.
+/// Second of the capture that ends after `seconds`.
 pub fn second(seconds: u64) -> Second {
     Second::new(&snapshot(seconds - 1), &snapshot(seconds), &activity(seconds))
 }
 
-/// The same with something lost everywhere.
+/// The same second with losses of every kind.
 pub fn lossy(seconds: u64) -> Second {
     let mut now = snapshot(seconds);
     now.skipped_frames = 4096;
@@ -88,7 +88,7 @@ pub fn lossy(seconds: u64) -> Second {
     Second::new(&snapshot(seconds - 1), &now, &activity(seconds))
 }
 
-/// The same with nothing lost, and an interface that failed.
+/// The same second without losses, and with a failed interface.
 pub fn failing(seconds: u64) -> Second {
     let mut now = snapshot(seconds);
     now.links.push(Link { interface: "eth2".into(), ..Link::default() });
@@ -124,7 +124,7 @@ fn every_field_of_the_json_line_is_documented() {
     fields(&json, "", &mut names);
     assert!(names.len() > 40, "{names:?}");
     for name in names {
-        assert!(page.contains(&format!("`{name}`")), "docs/recv.md says nothing of {name}");
+        assert!(page.contains(&format!("`{name}`")), "docs/recv.md does not describe {name}");
     }
 }
 
@@ -167,7 +167,7 @@ fn the_losses_of_all_interfaces_are_added_and_the_unknown_is_not_0() {
 }
 
 #[test]
-fn the_status_line_says_what_matters() {
+fn the_status_line_reports_rates_and_losses() {
     assert_eq!(
         status::line(&second(727), 200, true),
         "00:12:07  81274 fps  30.1 Macc/s  1.92 GB/s  R 71 %  pages 12.3 k  row hits 63 %  lost 0  \

@@ -1,4 +1,4 @@
-//! The metrics a Prometheus server would scrape, over real connections.
+//! Tests the Prometheus metrics over real connections.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read, Write};
@@ -9,14 +9,14 @@ use hmtt_host::online::metrics::{Metrics, MetricsError, parse_address, text};
 
 use crate::online::{activity, golden, snapshot};
 
-/// A test that waits longer hangs.
+/// Time after which a test has failed.
 const HANG: Duration = Duration::from_secs(60);
 
 fn serve() -> Metrics {
     Metrics::serve(parse_address("127.0.0.1:0").unwrap()).unwrap()
 }
 
-/// Head and body of the answer.
+/// Sends a request; returns head and body of the answer.
 fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();
@@ -32,7 +32,7 @@ fn get(address: SocketAddr, target: &str) -> (String, String) {
 }
 
 #[test]
-fn a_client_is_told_the_metrics_and_nothing_else() {
+fn a_client_receives_the_metrics_and_nothing_else() {
     let metrics = serve();
     let address = metrics.address();
     metrics.update(&snapshot(3), &activity(3));
@@ -82,7 +82,7 @@ fn is_served(address: SocketAddr) -> bool {
     get(address, "/metrics").0.starts_with("HTTP/1.1 200 OK")
 }
 
-/// What a client that never asked is given: nothing, once it was given up.
+/// Whether the server has closed the connection of a client that sent no request.
 fn is_given_up(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(HANG)).unwrap();
     match stream.read(&mut [0; 1]) {
@@ -91,9 +91,9 @@ fn is_given_up(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// With a server that answers one after the other, the good client would wait behind those before it.
+/// A server that served one client after the other would make the good client wait for the silent ones.
 #[test]
-fn silent_clients_keep_no_other_waiting() {
+fn silent_clients_do_not_delay_others() {
     let metrics = serve();
     metrics.update(&snapshot(1), &activity(1));
     let address = metrics.address();
@@ -113,7 +113,7 @@ fn silent_clients_keep_no_other_waiting() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_given_up_and_keeps_no_other_waiting() {
+fn a_client_that_reads_nothing_is_closed_and_does_not_delay_others() {
     let metrics = serve();
     let mut wide = snapshot(1);
     // More than buffers of both sides hold.
@@ -196,7 +196,7 @@ fn an_address_in_use_is_an_error() {
 }
 
 #[test]
-fn names_and_types_are_as_promtool_wants_them() {
+fn names_and_types_are_accepted_by_promtool() {
     let mut snapshot = snapshot(727);
     let mut second = snapshot.links[0].clone();
     second.interface = "a \"quoted\"\nname\\".into();

@@ -1,4 +1,4 @@
-//! The online statistics against a model that counts one access after the other in maps.
+//! Compares the online statistics with a model that counts one access at a time in maps.
 
 mod model;
 
@@ -9,13 +9,13 @@ use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
 use hmtt_format::{
     Direction, FORMAT_VERSION, Generation, MemoryDescription, PhysAddr, Report, config,
 };
-use hmtt_host::online::{Activity, HotPage, Options, RowUse, Seen, Statistics};
+use hmtt_host::online::{AccessCounts, Activity, HotPage, Options, RowUse, Statistics};
 use model::{Model, expected};
 use proptest::prelude::*;
 
 const HOT_PAGES: usize = 5;
 
-/// Whether rows are told from one another by address bits within a page.
+/// Whether address bits within a page select the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     OfWholePages,
@@ -156,7 +156,7 @@ proptest! {
     fn fast_counts_are_those_of_maps(steps in prop::collection::vec(step(), 1..30)) {
         let mut statistics = Statistics::new(Options { hot_pages: HOT_PAGES });
         let mut models = [Model::default(), Model::default()];
-        let mut total = Seen::default();
+        let mut total = AccessCounts::default();
         for step in steps.into_iter().chain([Step::Slice]) {
             match step {
                 Step::Report { link, rows, tag_window } => {
@@ -184,13 +184,13 @@ proptest! {
         }
         let mut statistics = Statistics::new(Options::default());
         statistics.frame(0, &bytes);
-        let Seen { accesses, reads, writes, .. } = statistics.activity().slice;
+        let AccessCounts { accesses, reads, writes, .. } = statistics.activity().slice;
         prop_assert_eq!(accesses, reads + writes);
     }
 }
 
 #[test]
-fn nothing_is_said_of_rows_before_a_report() {
+fn rows_are_not_known_before_a_report() {
     let mut statistics = Statistics::new(Options::default());
     let word = u64::from(Half::Access { direction: Direction::Read, delta: 0, number: 1 }.encode());
     let words = vec![word << 32 | word; 9];
@@ -245,7 +245,7 @@ fn more_pages_than_caches_hold_are_counted_the_same() {
             statistics.frame(0, &frame(FrameKind::Data, sync, words));
         }
         let activity = statistics.activity();
-        let Seen { pages, writes, accesses, .. } = activity.slice;
+        let AccessCounts { pages, writes, accesses, .. } = activity.slice;
         assert_eq!((pages, writes, accesses), (PAGES, PAGES / 4, PAGES + 2));
         assert_eq!((activity.total.pages, activity.total.accesses), (PAGES, slice * (PAGES + 2)));
         assert_eq!(

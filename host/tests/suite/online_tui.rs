@@ -1,4 +1,4 @@
-//! The full screen, drawn to cells instead of a terminal.
+//! Tests the full screen, drawn into cells instead of a terminal.
 
 use hmtt_host::online::tui::{Key, Request, View};
 use proptest::prelude::*;
@@ -115,7 +115,7 @@ fn keys_switch_units_and_orders_and_back() {
 }
 
 #[test]
-fn a_paused_display_stands_still_and_then_catches_up() {
+fn a_paused_display_does_not_change_and_then_catches_up() {
     let mut view = view();
     let mut running = view.clone();
     view.key(Key::Pause);

@@ -1,5 +1,5 @@
-//! How a capture ends that something keeps from ending well: a reader that stalls, a limit on files, a disk that
-//! fails late, a clock that is set back. On real interfaces, as in `live`.
+//! Tests the end of a capture under failures: a stalled reader, a limit on file sizes, a disk that fails late, a clock
+//! that is set back. Runs on real interfaces, as in `live`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Where the files of a capture go while others may write to the directory: nothing of theirs is followed, emptied
-//! or removed, and what they do to the capture's files is reported. On real interfaces, as in `live`.
+//! Tests the files of a capture in a directory that other users may write to: no link of theirs is followed, none of
+//! their files is truncated or removed, and changes to the capture's files are reported. Runs on real interfaces, as in
+//! `live`.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
@@ -315,7 +316,7 @@ fn a_capture_that_cannot_be_shown_replaces_no_file() {
 }
 
 #[test]
-fn a_strangers_file_that_cannot_be_removed_ends_no_ring() {
+fn another_users_file_that_cannot_be_removed_does_not_end_the_capture() {
     let folder = folder("stranger");
     let base = folder.join("x.pcapng");
     let old = folder.join(file_name(1, 0));

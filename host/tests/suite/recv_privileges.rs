@@ -1,4 +1,4 @@
-//! What rights `hmtt-recv` has once it listens, and what others of its user can take from it.
+//! Tests which privileges `hmtt-recv` keeps, and what other processes of its user can access.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -128,7 +128,7 @@ fn a_user_who_is_not_there_is_refused() {
 }
 
 #[test]
-fn who_may_not_become_another_user_says_so() {
+fn a_user_who_may_not_change_to_another_user_gets_an_error() {
     // In a user namespace there is root only.
     let arguments = ["veth1", "-Z", "65534"];
     let Some(refused) = perform("no-right", &session(1), Play::default(), &arguments) else {

@@ -1,5 +1,5 @@
-//! Files in turn, rings of them and full disks: every frame is in exactly one file, or counted. On real
-//! interfaces in a network namespace, as in `live`.
+//! Tests series of files, limits on their number and full disks: every frame is in exactly one file, or counted. Runs
+//! on real interfaces in a network namespace, as in `live`.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,7 @@ fn a_ring_of_files_keeps_the_last_ones() {
 }
 
 #[test]
-fn numbers_go_on_after_those_of_an_earlier_capture() {
+fn numbers_continue_after_those_of_an_earlier_capture() {
     let frames = session(100);
     let arguments = ["-b", "packets:40"];
     let Some((_, folder)) = rotate("resumed", &frames, &arguments) else { return };
@@ -163,7 +163,7 @@ fn a_full_disk_ends_the_capture_and_leaves_a_whole_file() {
 }
 
 #[test]
-fn a_ring_of_files_on_a_full_disk_goes_on() {
+fn a_ring_of_files_on_a_full_disk_continues() {
     let frames = session(6000);
     let kept = folder("full-ring");
     let (prepare, after) = small_disk(6, &kept);

@@ -1,8 +1,9 @@
-//! `hmtt-recv`: captures the frames of cards. The only program here that needs a privilege.
+//! Runs `hmtt-recv`, which captures the frames of cards. It is the only program of the project that needs a privilege
+//! (`CAP_NET_RAW`), and it drops the privilege as soon as its sockets are open.
 
-mod lines;
+mod display;
+mod json_lines;
 mod signals;
-mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,17 +12,19 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use display::{Display, DisplayResources};
 use hmtt::pcapng::Description;
 use hmtt_format::escape;
 use hmtt_host::arguments::Arguments;
 use hmtt_host::capture::fallback::Fallback;
-use hmtt_host::capture::privileges::{User, give_up, give_up_the_rest, shut_out};
+use hmtt_host::capture::privileges::{
+    User, drop_privileges, drop_remaining_privileges, isolate_process,
+};
 use hmtt_host::capture::queue::Queue;
 use hmtt_host::capture::ring::{BLOCK_BYTES, Ring};
 use hmtt_host::capture::{CaptureError, Interface, Source};
 use hmtt_host::files::{Stop, WriteError};
 use hmtt_host::receive::{Capture, CaptureFiles, Outcome, ReceiveError, Setup, Target, descriptor};
-use watch::{Needs, Watch};
 
 const EXIT_ERROR: u8 = 1;
 const EXIT_LOSS: u8 = 3;
@@ -43,21 +46,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether anything was lost.
+/// Captures until the end. Returns whether anything was lost.
 fn run(arguments: &Arguments) -> Result<bool> {
-    shut_out(arguments.write.as_deref().and_then(descriptor))?;
+    isolate_process(arguments.write.as_deref().and_then(descriptor))?;
     if arguments.list_interfaces {
         Interface::names()
             .iter()
             .try_for_each(|name| writeln!(std::io::stdout(), "{}", escape::name(name)))?;
         return Ok(false);
     }
-    let signals = signals::watch().context("cannot watch for signals")?;
+    let signals = signals::install_handlers().context("cannot install signal handlers")?;
     let stop: Arc<AtomicBool> = Arc::default();
-    let begun = begin(arguments, Stop::new(vec![Arc::clone(&stop), signals.interruption()]))?;
-    let Begun { interfaces, sources, files, needs } = begun;
-    let mut watch = match Watch::new(arguments, needs) {
-        Ok(watch) => watch,
+    let opened =
+        open_capture(arguments, Stop::new(vec![Arc::clone(&stop), signals.interruption()]))?;
+    let OpenedCapture { interfaces, sources, files, resources } = opened;
+    let mut display = match Display::new(arguments, resources) {
+        Ok(display) => display,
         Err(error) => {
             files.into_iter().for_each(CaptureFiles::discard);
             return Err(error);
@@ -71,44 +75,44 @@ fn run(arguments: &Arguments) -> Result<bool> {
         limits: arguments.limits(),
         interrupted: signals.interruption(),
         stop,
-        observer: watch.observer(),
+        observer: display.observer(),
         observer_share: f64::from(arguments.statistics_cpu) / 100.0,
     });
     if !arguments.quiet {
         let _ =
             writeln!(std::io::stderr(), "capturing on {}", escape::name(&interfaces.join(", ")));
     }
-    let shown = if arguments.tui { watch.open_screen() } else { Ok(()) };
-    let shown = shown.and_then(|()| watch.run(&capture, &signals));
+    let shown = if arguments.tui { display.open_screen() } else { Ok(()) };
+    let shown = shown.and_then(|()| display.run(&capture, &signals));
     if shown.is_err() {
         capture.stop();
     }
     let mut outcome = capture.finish();
-    match watch.finish(&outcome, &signals) {
-        // Nobody reads it.
+    match display.finish(&outcome, &signals) {
+        // Standard output has no reader.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         printed => printed.context("cannot print the summary")?,
     }
     shown.context("the capture ended early")?;
     match outcome.error.take() {
         Some(error) => {
-            let how = how_it_failed(&error, &outcome);
+            let how = describe_failure(&error, &outcome);
             Err(anyhow!(error).context(how))
         }
         None => Ok(outcome.has_loss()),
     }
 }
 
-/// What needs privileges, and is done before other threads are started.
-struct Begun {
+/// Everything that needs privileges; opened before a second thread starts.
+struct OpenedCapture {
     interfaces: Vec<String>,
     sources: Vec<Box<dyn Source>>,
     files: Option<CaptureFiles>,
-    needs: Needs,
+    resources: DisplayResources,
 }
 
-/// Opens sockets and the first file, and gives up all privileges that are not needed any more.
-fn begin(arguments: &Arguments, stop: Stop) -> Result<Begun> {
+/// Opens the sockets and the first file, and drops all privileges that are not needed after that.
+fn open_capture(arguments: &Arguments, stop: Stop) -> Result<OpenedCapture> {
     let become_user = arguments.relinquish_privileges.as_deref();
     let user = become_user.map(User::find).transpose()?;
     let plan = arguments.files();
@@ -116,9 +120,9 @@ fn begin(arguments: &Arguments, stop: Stop) -> Result<Begun> {
     let interfaces = arguments.interfaces();
     let sources =
         interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<Vec<_>, _>>()?;
-    give_up(user.as_ref()).context("cannot give up privileges")?;
-    // A capture that cannot be shown as asked for does not begin, and replaces no file.
-    let needs = Needs::take(arguments)?;
+    drop_privileges(user.as_ref()).context("cannot give up privileges")?;
+    // Before the first file: a capture that cannot be displayed as requested must not replace a file.
+    let resources = DisplayResources::take(arguments)?;
     let descriptions: Vec<_> = interfaces.iter().map(|name| Description::new(name)).collect();
     let files = match plan.zip(target) {
         None => None,
@@ -127,12 +131,12 @@ fn begin(arguments: &Arguments, stop: Stop) -> Result<Begun> {
             Err(error) => return Err(not_opened(error, user.as_ref())),
         },
     };
-    give_up_the_rest(files.as_ref().and_then(CaptureFiles::directory))
+    drop_remaining_privileges(files.as_ref().and_then(CaptureFiles::directory))
         .context("cannot give up privileges")?;
-    Ok(Begun { interfaces, sources, files, needs })
+    Ok(OpenedCapture { interfaces, sources, files, resources })
 }
 
-/// Says what to do where a user of `-Z` may not create files.
+/// Adds advice to the error of a user of `-Z` who may not create files.
 fn not_opened(error: WriteError, user: Option<&User>) -> anyhow::Error {
     let is_refused = matches!(&error, WriteError::Create(_, source)
         if source.kind() == std::io::ErrorKind::PermissionDenied);
@@ -154,8 +158,8 @@ fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureE
     Ok(Box::new(Ring::open(interface, blocks)?))
 }
 
-/// Not every error ends a capture.
-fn how_it_failed(error: &ReceiveError, outcome: &Outcome) -> &'static str {
+/// States whether an error ended the capture, or only that of one interface.
+fn describe_failure(error: &ReceiveError, outcome: &Outcome) -> &'static str {
     let is_of_interface = matches!(error, ReceiveError::Capture(_));
     if is_of_interface && outcome.links.iter().any(|link| link.failed.is_none()) {
         "not every interface was captured to the end"

@@ -1,4 +1,4 @@
-//! Signals to flags.
+//! Turns signals into flags, which the capture polls.
 
 use std::ffi::c_int;
 use std::io;
@@ -11,39 +11,42 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 
 use super::EXIT_ERROR;
 
-/// What was asked for from outside.
+/// Requests that arrived as signals.
 pub struct Signals {
     interrupted: Arc<AtomicBool>,
     asked: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Whether the capture is to end.
+    /// Whether a signal has requested the end of the capture.
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// What is set once the capture is to end.
+    /// Flag that a signal sets to request the end of the capture.
     pub fn interruption(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.interrupted)
     }
 
-    /// Asks for the summary again: there was none yet.
+    /// Repeats the request for the summary, because no summary was available yet.
     pub fn ask_again(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether, since the last call, a summary was asked for.
+    /// Whether a signal has requested a summary since the last call.
     pub fn asked(&self) -> bool {
         self.asked.swap(false, Ordering::Relaxed)
     }
 }
 
-/// The first SIGHUP, SIGINT or SIGTERM sets the flag; a SIGINT or SIGTERM that finds it set ends the
-/// process. SIGHUP never does: of a terminal that goes away both its shell and the kernel tell. One that
-/// was ignored when the program was started (`nohup`) stays ignored. SIGXFSZ is ignored, so that a write
-/// beyond the limit on the size of files fails, and is counted, instead of ending the process.
-pub fn watch() -> io::Result<Signals> {
+/// Installs the handlers. The first SIGHUP, SIGINT or SIGTERM sets the flag; a SIGINT or SIGTERM that finds it set
+/// ends the process. SIGHUP never ends the process, because both the shell and the kernel send it when a terminal
+/// closes. A SIGHUP that was ignored when the program started (`nohup`) stays ignored. SIGXFSZ is ignored, so that a
+/// write beyond the limit on the size of files fails, and is counted, instead of ending the process.
+///
+/// # Errors
+/// If a handler cannot be installed.
+pub fn install_handlers() -> io::Result<Signals> {
     let signals = Signals { interrupted: Arc::default(), asked: Arc::default() };
     let flag = || Arc::clone(&signals.interrupted);
     for signal in [SIGINT, SIGTERM] {
@@ -60,19 +63,19 @@ pub fn watch() -> io::Result<Signals> {
     Ok(signals)
 }
 
-/// Whether a signal is ignored, as its disposition was inherited.
+/// Whether the inherited disposition of a signal is to ignore it.
 fn is_ignored(signal: c_int) -> io::Result<bool> {
     let mut found = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action the call only writes the present one, to memory of its type.
+    // SAFETY: without a new action the call only writes the current one, to memory of its type.
     if unsafe { libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeroed, then written by the call.
+    // SAFETY: `found` was zeroed and then written by the call.
     Ok(unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN)
 }
 
 fn ignore(signal: c_int) -> io::Result<()> {
-    // SAFETY: no handler is installed, so none has to be safe to run.
+    // SAFETY: SIG_IGN installs no handler, so no code runs in signal context.
     match unsafe { libc::signal(signal, libc::SIG_IGN) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -1,13 +1,13 @@
-//! Bytes that wait for a direct write, to memory that starts where such a write may.
+//! Buffers bytes for direct writes in page-aligned memory.
 //!
-//! Invariant: the first of them is at a multiple of [`PAGE_BYTES`], however many come and go.
+//! Invariant: the first buffered byte is always at an address that is a multiple of [`PAGE_BYTES`].
 
-/// What direct writes come in multiples of, and their memory is aligned to.
+/// Unit of the length of direct writes, and alignment of their memory, in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Bytes staged before they are written: fewer, larger writes cost less.
+/// Number of staged bytes at which they are written: fewer, larger writes cost less.
 pub(super) const DRAIN_BYTES: usize = 4 << 20;
 
-/// Bytes with an aligned start.
+/// A byte buffer whose start is aligned.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     memory: Vec<u8>,
@@ -30,17 +30,17 @@ impl Staging {
         self.memory.extend_from_slice(bytes);
     }
 
-    /// Moves to larger memory whose start is aligned anew.
+    /// Moves the bytes to a larger allocation, and aligns their start.
     fn grow(&mut self, more: usize) {
-        let room = (self.len() + more).max(DRAIN_BYTES).next_power_of_two() * 2;
-        let mut memory: Vec<u8> = Vec::with_capacity(room + PAGE_BYTES);
+        let capacity = (self.len() + more).max(DRAIN_BYTES).next_power_of_two() * 2;
+        let mut memory: Vec<u8> = Vec::with_capacity(capacity + PAGE_BYTES);
         let start = memory.as_ptr().align_offset(PAGE_BYTES);
         memory.resize(start, 0);
         memory.extend_from_slice(self.bytes());
         (self.memory, self.start) = (memory, start);
     }
 
-    /// Forgets the first `count` bytes; the rest moves to the aligned start.
+    /// Removes the first `count` bytes and moves the rest to the aligned start.
     pub fn forget(&mut self, count: usize) {
         let length = self.len() - count;
         self.memory.copy_within(self.start + count.., self.start);

@@ -1,8 +1,8 @@
-//! Bytes to a pipe, a socket or a device, whose reader may stop reading.
+//! Writes bytes to a pipe, a socket or a device whose reader may stop reading.
 //!
-//! A blocking `write` to a full pipe can only be ended by a signal to its very thread, and `O_NONBLOCK` would
-//! be set for everybody who shares standard output. So each write is preceded by `poll`, and is no longer
-//! than what a pipe that polls writable takes at once (`PIPE_BUF`, pipe(7)).
+//! Only a signal to the writing thread ends a blocking `write` to a full pipe, and `O_NONBLOCK` would apply to every
+//! process that shares standard output. So each write is preceded by `poll` and is at most as long as a pipe that polls
+//! writable accepts without blocking (`PIPE_BUF`, pipe(7)).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,38 +12,38 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Bytes that a pipe takes without waiting once it polls writable.
+/// Bytes that a pipe accepts without blocking once it polls writable.
 const PIECE_BYTES: usize = 4096;
-/// How often the flags are looked at while the reader takes nothing.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The same, where `poll` does not wait.
-const SLEEP: Duration = Duration::from_millis(20);
-/// How long a reader may take nothing once the capture is to end.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Interval at which the stop flags are checked while the reader does not read.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The same interval, for the case that `poll` returns at once and the write would block.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the reader may stop reading once the capture was asked to end.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether the capture is to end, whoever asked for that.
+/// Flags that request the end of the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Vec<Arc<AtomicBool>>);
 
 impl Stop {
-    /// Asked for by any of these flags.
+    /// Combines flags: any of them requests the end.
     pub fn new(flags: Vec<Arc<AtomicBool>>) -> Self {
         Stop(flags)
     }
 
-    /// Whether the capture is to end.
+    /// Whether the end of the capture was requested.
     pub fn is_asked(&self) -> bool {
         self.0.iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
-/// A reader took nothing for too long.
+/// The reader did not read for [`STALL_TIMEOUT`].
 #[derive(Debug, thiserror::Error)]
-#[error("the reader takes nothing")]
+#[error("the reader stopped reading")]
 pub(in crate::files) struct Stalled;
 
-/// Writes all of `bytes`, however long the reader takes, unless the capture is to end and the reader
-/// takes nothing for a second. How many bytes were written comes back, and what failed.
+/// Writes all of `bytes`, however long the reader takes, unless the capture was asked to end and the reader does not read
+/// for a second. Returns the number of bytes that were written, and the error.
 pub(super) fn write(file: &File, bytes: &[u8], stop: &Stop) -> (usize, io::Result<()>) {
     let mut written = 0;
     let mut idle: Option<Instant> = None;
@@ -55,7 +55,7 @@ pub(super) fn write(file: &File, bytes: &[u8], stop: &Stop) -> (usize, io::Resul
                 idle = None;
             }
             Ok(None) if !stop.is_asked() => {}
-            Ok(None) if idle.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {}
+            Ok(None) if idle.get_or_insert_with(Instant::now).elapsed() < STALL_TIMEOUT => {}
             Ok(None) => return (written, Err(io::Error::other(Stalled))),
             Err(error) => return (written, Err(error)),
         }
@@ -63,9 +63,9 @@ pub(super) fn write(file: &File, bytes: &[u8], stop: &Stop) -> (usize, io::Resul
     (written, Ok(()))
 }
 
-/// Writes what the reader takes at once of a piece; `None`: nothing, for a while.
+/// Writes as much of a piece as the stream accepts without blocking; `None` if it accepted nothing in one interval.
 fn write_piece(mut file: &File, piece: &[u8]) -> io::Result<Option<usize>> {
-    match poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&TICK)) {
+    match poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&POLL_INTERVAL)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
         Ok(_) => {}
         Err(error) => return Err(error.into()),
@@ -74,9 +74,9 @@ fn write_piece(mut file: &File, piece: &[u8]) -> io::Result<Option<usize>> {
         Ok(0) => Err(io::ErrorKind::WriteZero.into()),
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-        // Somebody else writes to it, too, and was quicker.
+        // Another process that writes to the same stream has filled it.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            std::thread::sleep(SLEEP);
+            std::thread::sleep(RETRY_INTERVAL);
             Ok(None)
         }
         Err(error) => Err(error),

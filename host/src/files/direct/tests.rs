@@ -1,6 +1,6 @@
-//! Bytes written, drained, flushed and given up, in any order, to what is in the file.
+//! Tests that a file holds exactly the bytes that were written, drained, flushed and reclaimed, in any order.
 
-use super::reserve::RESERVE_BYTES;
+use super::reservation::RESERVE_BYTES;
 use super::*;
 use proptest::prelude::*;
 

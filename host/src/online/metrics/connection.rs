@@ -1,7 +1,7 @@
-//! One client's connection, never waited for: its request is taken and its answer given as it lets us.
+//! Serves one client's connection without blocking: reads the request and writes the answer as the socket allows.
 //!
-//! Invariant: a connection ends after [`PATIENCE`] whatever the client does, and holds no more memory than
-//! the longest request and one answer.
+//! Invariant: a connection ends after [`CLIENT_TIMEOUT`] whatever the client does, and uses no more
+//! memory than the longest request and one answer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,28 +11,29 @@ use rustix::event::PollFlags;
 
 use super::http::{self, MAX_REQUEST_BYTES, Progress};
 
-/// How long a client may take from the connection until it has its answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// Time within which a client must send its request and read its answer.
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is awaited.
+/// What the connection waits for.
 #[derive(Debug)]
 enum State {
     /// The rest of the request.
     Request(Vec<u8>),
-    /// Room for the rest of the answer, of which this much was sent.
+    /// Space in the socket buffer for the rest of the answer; the number is the bytes already sent.
     Answer(Vec<u8>, usize),
-    /// That the client closes: to close with bytes unread would make its kernel discard the answer.
+    /// The client's close. Closing a socket with unread bytes sends a reset, after which the client's kernel may discard
+    /// the answer.
     Close,
 }
 
-/// How a connection went on.
+/// Result of advancing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It is still open.
+    /// The connection is still open.
     Waits,
     /// The client has its answer.
     Answered,
-    /// The client left before it had.
+    /// The client closed before it had its answer.
     Left,
 }
 
@@ -42,19 +43,22 @@ pub(super) struct Connection {
     pub stream: TcpStream,
     state: State,
     pub deadline: Instant,
-    /// Bytes that came after the request, which are read and forgotten.
+    /// Number of bytes after the request, which are read and discarded.
     surplus: usize,
 }
 
 impl Connection {
-    /// Takes a connection that was accepted.
+    /// Takes an accepted connection.
+    ///
+    /// # Errors
+    /// If the socket cannot be made non-blocking.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CLIENT_TIMEOUT;
         Ok(Connection { stream, state: State::Request(Vec::new()), deadline, surplus: 0 })
     }
 
-    /// What it waits for.
+    /// Events of the socket that the connection waits for.
     pub fn awaited(&self) -> PollFlags {
         match self.state {
             State::Request(_) | State::Close => PollFlags::IN,
@@ -62,12 +66,12 @@ impl Connection {
         }
     }
 
-    /// Whether the client has its answer, and only its closing is awaited.
+    /// Whether the answer was sent completely.
     pub fn is_answered(&self) -> bool {
         matches!(self.state, State::Close)
     }
 
-    /// Goes on as far as the client lets us. `metrics`: what there is to tell.
+    /// Reads and writes as much as the socket allows. `metrics`: text of the answer.
     pub fn advance(&mut self, metrics: &str) -> Event {
         let advanced = match &mut self.state {
             State::Request(_) => self.read(metrics),
@@ -113,7 +117,7 @@ impl Connection {
 
     fn drain(&mut self) -> io::Result<Event> {
         let mut buffer = [0; 1024];
-        // No client sends without end to be told nothing more.
+        // A client that keeps sending after its answer is closed.
         while self.surplus <= MAX_REQUEST_BYTES {
             match self.stream.read(&mut buffer)? {
                 0 => return Ok(Event::Answered),

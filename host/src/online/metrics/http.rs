@@ -1,30 +1,30 @@
-//! A request's bytes to an answer's bytes. Takes no sockets.
+//! Parses HTTP requests and builds the answers. Uses no sockets.
 //!
-//! Answers GET and HEAD of `/metrics` to whoever names this machine as host. A page of another site that a
-//! browser on this machine shows can have its own name resolved to 127.0.0.1 (DNS rebinding) and would be
-//! free to read the answer; its name is in the Host header, so the request is refused.
+//! Answers GET and HEAD of `/metrics` if the Host header names this machine. A web page of another site can have its own
+//! name resolved to 127.0.0.1 (DNS rebinding), and a browser on this machine would let it read the answer. Its name is in
+//! the Host header, so the request is rejected.
 
 use std::net::IpAddr;
 
 use prometheus::TEXT_FORMAT;
 
-/// Bytes of the longest request line with headers; Prometheus sends a few hundred.
+/// Largest size of request line and headers, in bytes; Prometheus sends a few hundred.
 pub(super) const MAX_REQUEST_BYTES: usize = 8192;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const END: &[u8] = b"\r\n\r\n";
 
-/// How far a request has come.
+/// Which part of a request has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More of it must come.
+    /// The headers are not complete.
     Partial,
-    /// Its headers are there, which end at this byte.
+    /// The headers are complete and end at this byte.
     Whole(usize),
-    /// Its headers are longer than any that is answered.
+    /// The headers are longer than [`MAX_REQUEST_BYTES`].
     TooLong,
 }
 
-/// How far a request has come of which these bytes arrived, the last `new` of them just now.
+/// Determines which part of a request has arrived. The last `new` bytes of `request` have not been examined before.
 pub(super) fn progress(request: &[u8], new: usize) -> Progress {
     let from = request.len().saturating_sub(new + END.len() - 1);
     let end = request[from..].windows(END.len()).position(|bytes| bytes == END);
@@ -35,7 +35,7 @@ pub(super) fn progress(request: &[u8], new: usize) -> Progress {
     }
 }
 
-/// The answer to a request whose headers did not end, because it was too long or its client has closed.
+/// Builds the answer to a request without the end of its headers: it is too long, or the client has closed.
 pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     match progress {
         Progress::TooLong => error("431 Request Header Fields Too Large", ""),
@@ -43,7 +43,7 @@ pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     }
 }
 
-/// The answer to a request without the end of its headers. `metrics`: what there is to tell.
+/// Builds the answer to a request, given up to the end of its headers. `metrics`: text of the answer.
 pub(super) fn answer(request: &[u8], metrics: &str) -> Vec<u8> {
     let Some((line, headers)) = std::str::from_utf8(request).ok().map(split_line) else {
         return error("400 Bad Request", "");
@@ -58,7 +58,7 @@ pub(super) fn answer(request: &[u8], metrics: &str) -> Vec<u8> {
         Some(false) => return error("421 Misdirected Request", ""),
         None => return error("400 Bad Request", ""),
     }
-    // A query asks for nothing that would differ.
+    // The answer does not depend on the query.
     let is_metrics = target.split('?').next() == Some("/metrics");
     match (method, is_metrics) {
         ("GET", true) => message("200 OK", TEXT_FORMAT, "", metrics, metrics),
@@ -72,8 +72,8 @@ fn split_line(request: &str) -> (&str, &str) {
     request.split_once("\r\n").unwrap_or((request, ""))
 }
 
-/// Whether the headers name this machine as host: by a loopback address or as `localhost`. Unknown if they
-/// name none, which only HTTP/1.0 allows, or several.
+/// Whether the Host header names this machine, by a loopback address or as `localhost`. `None` if there are several, or
+/// none in a version other than HTTP/1.0, which allows that.
 fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
     let header = |line: &str| {
         let (name, value) = line.split_once(':')?;
@@ -87,7 +87,7 @@ fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
     }
 }
 
-/// Whether a host, perhaps with a port, is this machine whatever a name server says.
+/// Whether a host, with an optional port, is this machine without a name server being asked.
 fn is_loopback(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port),
@@ -104,7 +104,7 @@ fn error(status: &str, headers: &str) -> Vec<u8> {
     message(status, PLAIN, headers, &body, &body)
 }
 
-/// `body` states the length; `sent` is what comes of it.
+/// Builds a message. Content-Length is that of `body`; `sent` is the part that is sent (nothing for HEAD).
 fn message(status: &str, content_type: &str, headers: &str, body: &str, sent: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(

@@ -1,7 +1,7 @@
-//! All connections to the metrics on one thread, which waits for whichever goes on first.
+//! Serves all connections to the metrics on one thread, with `poll`.
 //!
-//! Invariant: no client makes another one wait, and there are never more than [`MAX_CONNECTIONS`]: for a
-//! further one the oldest is given up, since a client that has not asked by then is not one that scrapes.
+//! Invariant: no client makes another one wait, and there are at most [`MAX_CONNECTIONS`]. A further connection closes the
+//! oldest one, which has waited longest for its client.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};
@@ -13,20 +13,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Shared;
 use super::connection::{Connection, Event};
 
-/// Most connections at a time.
+/// Largest number of open connections.
 pub(super) const MAX_CONNECTIONS: usize = 32;
-/// How long no connection is accepted after that failed, such as for too many open files.
+/// Pause after a failed accept, such as for too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Accepts connections and answers them.
 pub(super) struct Server<'a> {
     listener: TcpListener,
-    /// Its other end is closed when the server is to end.
+    /// Pipe whose other end is closed to stop the server.
     stop: PipeReader,
     shared: &'a Shared,
-    /// The oldest first.
+    /// Open connections, the oldest first.
     connections: VecDeque<Connection>,
-    /// No connection is accepted before.
+    /// Time before which no connection is accepted.
     paused_until: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Server<'a> {
         Ok(Server { listener, stop, shared, connections, paused_until: None })
     }
 
-    /// Serves until the server is to end, or cannot wait any more.
+    /// Serves until the server is stopped, or `poll` fails.
     pub fn run(mut self) {
         while let Some((accepts, ready)) = self.wait() {
             self.advance(&ready);
@@ -48,8 +48,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Whether a connection can be accepted, and which of those that are open go on; none if the server is
-    /// to end.
+    /// Waits for events. Returns whether a connection can be accepted, and for each open connection whether it is ready;
+    /// `None` if the server must stop.
     fn wait(&mut self) -> Option<(bool, Vec<bool>)> {
         let now = Instant::now();
         self.paused_until = self.paused_until.filter(|until| *until > now);
@@ -107,7 +107,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Accepts one connection: those that are open go on before the next.
+    /// Accepts one connection only: open connections are served before the next accept.
     fn accept(&mut self) {
         match self.listener.accept().and_then(|(stream, _)| Connection::new(stream)) {
             Ok(connection) => {

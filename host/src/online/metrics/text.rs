@@ -1,7 +1,7 @@
-//! A snapshot and what the statistics saw to Prometheus' text format.
+//! Formats a snapshot and the statistics in Prometheus' text format.
 //!
-//! Names follow its conventions: counters end in `_total`, units are base units. What is not known is
-//! left out, it is not 0.
+//! Names follow the conventions of Prometheus: counters end in `_total`, units are base units. A count that is not known
+//! is omitted; it is not reported as 0.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
@@ -55,7 +55,7 @@ const BY_LINK: &[ByLink] = &[
     }),
 ];
 
-/// The metrics of a moment.
+/// Formats the metrics of one snapshot.
 pub fn text(snapshot: &Snapshot, activity: &Activity) -> String {
     let mut families: Vec<MetricFamily> = BY_LINK
         .iter()
@@ -67,15 +67,15 @@ pub fn text(snapshot: &Snapshot, activity: &Activity) -> String {
         })
         .collect();
     families.push(interfaces_up(snapshot));
-    families.extend(of_statistics(snapshot, activity));
-    families.extend(of_receiver(snapshot));
+    families.extend(statistics_families(snapshot, activity));
+    families.extend(receiver_families(snapshot));
     families.retain(|family| !family.get_metric().is_empty());
-    // The encoder refuses only families without name or metrics.
+    // The encoder rejects only families without a name or metrics, and there are none.
     TextEncoder::new().encode_to_string(&families).unwrap_or_default()
 }
 
-/// What became of connections to the metrics themselves, by result.
-pub(super) fn of_connections(counts: &[(&str, u64)]) -> String {
+/// Formats the counts of connections to the metrics, by result.
+pub(super) fn format_connections(counts: &[(&str, u64)]) -> String {
     let metrics =
         counts.iter().map(|(result, count)| counter(*count, &[("result", (*result).to_owned())]));
     let help = "Connections to these metrics that have ended.";
@@ -92,7 +92,7 @@ fn interfaces_up(snapshot: &Snapshot) -> MetricFamily {
     family("interface_up", help, MetricType::GAUGE, up.collect())
 }
 
-fn of_statistics(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> {
+fn statistics_families(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> {
     let total = &activity.total;
     let direction = |name: &str, count| counter(count, &[("direction", name.to_owned())]);
     let interface = |link: usize| {
@@ -139,7 +139,7 @@ fn of_statistics(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFamily> 
     ]
 }
 
-fn of_receiver(snapshot: &Snapshot) -> Vec<MetricFamily> {
+fn receiver_families(snapshot: &Snapshot) -> Vec<MetricFamily> {
     let (waiting, capacity) = snapshot.queue;
     let one = |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value, &[])]);
     vec![

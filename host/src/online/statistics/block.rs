@@ -1,7 +1,7 @@
-//! The words of one data frame to counts of pages, banks and directions.
+//! Counts pages, banks and directions of the words of one data frame.
 //!
-//! Reads what [`hmtt_format::Block`] reads, but clocks, of which nothing is wanted here, and takes
-//! words of two accesses, which are all when it matters, at once.
+//! Decodes the same words as [`hmtt_format::Block`], without clocks, which are not needed here. A word of two accesses is
+//! handled in one step: at high rates nearly all words are of that kind.
 
 use hmtt_format::Direction;
 use hmtt_format::block::UNIT_NONE;
@@ -11,36 +11,36 @@ use hmtt_format::record::{
     DELTA_AT, ESCAPE, Half, NUMBER_BITS, TagSource, WRITE_AT, Word, WordRecord,
 };
 
+use super::bank_rows::BankRowMap;
 use super::banks::Banks;
 use super::pages::PageTable;
-use super::places::Places;
-use crate::online::activity::Seen;
+use crate::online::activity::AccessCounts;
 
-/// A data frame being read. `WHOLE_PAGES`: all of a page lies in one row.
+/// A data frame that is being decoded. `WHOLE_PAGES`: every page lies in one row.
 pub(super) struct Block<'a, const WHOLE_PAGES: bool> {
     pub pages: &'a mut PageTable,
-    pub places: &'a Places,
+    pub bank_rows: &'a BankRowMap,
     pub banks: &'a mut Banks,
     pub tag_window: Option<u64>,
-    /// The pages in use are too many for the caches.
+    /// Whether the pages in use exceed the processor's caches.
     pub is_scattered: bool,
     pub numbers: Numbers,
-    /// Bytes a command moves; 0 while that is not known.
+    /// Bytes of a burst; 0 while they are not known.
     pub burst_bytes: u64,
-    /// What was seen so far.
-    pub seen: Seen,
+    /// Counts of the frame so far.
+    pub seen: AccessCounts,
 }
 
-/// How numbers become addresses.
+/// Converts access numbers to addresses.
 #[derive(Clone, Copy)]
 pub(super) struct Numbers {
-    /// The segment, in its place.
+    /// Segment, shifted to its bits of the address.
     base: u64,
     unit_log2: u8,
 }
 
 impl Numbers {
-    /// As a frame's sync says.
+    /// Segment and unit of a frame's sync.
     pub fn new(sync: Sync) -> Self {
         let mut numbers = Numbers { base: 0, unit_log2: sync.unit_log2 };
         numbers.set_segment(sync.segment);
@@ -59,7 +59,7 @@ impl Numbers {
 }
 
 impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
-    /// Reads the words after the sync, up to the first that makes no sense.
+    /// Counts the words after the sync, up to the first that cannot be decoded.
     pub fn words(&mut self, mut words: impl Iterator<Item = u64> + Clone) {
         if self.is_scattered {
             self.read_ahead(words.clone());
@@ -91,13 +91,13 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.seen.bytes += accesses << self.numbers.unit_log2;
     }
 
-    /// Fetches the slots that the words will need: the processor waits for many at once here, where it
-    /// has nothing else to do. What is no access may fetch a slot in vain.
+    /// Loads the counters that the words will need into the cache: these loads are independent, so the processor waits for
+    /// many of them at once. A word that is not an access may load a counter without need.
     fn read_ahead(&self, words: impl Iterator<Item = u64>) {
         let slot = |half: u64| self.pages.peek(self.numbers.address(half as u32) >> PAGE_LOG2);
         let sum = words
             .fold(0u8, |sum, word| sum.wrapping_add(slot(word >> 32)).wrapping_add(slot(word)));
-        // Not to be left out because nobody reads it.
+        // Keeps the compiler from removing the loads.
         std::hint::black_box(sum);
     }
 
@@ -107,11 +107,11 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         if !self.pages.add(page) {
             self.untracked(1);
         }
-        let mut place = self.places.of_page(page);
+        let mut bank_row = self.bank_rows.from_page(page);
         if !WHOLE_PAGES {
-            place ^= self.places.of_offset(address);
+            bank_row ^= self.bank_rows.from_offset(address);
         }
-        self.banks.add::<LANE>(place);
+        self.banks.add::<LANE>(bank_row);
     }
 
     #[cold]
@@ -138,7 +138,7 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
                     self.run(self.numbers.address(run.number), accesses);
                 }
             }
-            // Beside line or page records slices repeat what those tell.
+            // With line or page records, slices count the same accesses again.
             WordRecord::Slice { reads, writes, .. } if self.numbers.unit_log2 == UNIT_NONE => {
                 self.seen.pageless += self.bursts(reads, writes);
             }
@@ -161,18 +161,18 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.access::<0>(address);
     }
 
-    /// Accesses to a page. Which rows of a page with several were used is not told.
+    /// Counts accesses to a page. If a page has several rows, the record does not state which of them were accessed.
     fn run(&mut self, address: u64, accesses: u64) {
         let page = address >> PAGE_LOG2;
         if !self.pages.add_run(page, accesses) {
             self.untracked(accesses);
         }
         if WHOLE_PAGES {
-            self.banks.add_run(self.places.of_page(page), accesses);
+            self.banks.add_run(self.bank_rows.from_page(page), accesses);
         }
     }
 
-    /// Counts accesses of a burst each; all of them come back.
+    /// Counts accesses of one burst each, and returns their number.
     fn bursts(&mut self, reads: u32, writes: u32) -> u64 {
         let accesses = self.count(reads, writes);
         self.seen.bytes += accesses * self.burst_bytes;
@@ -188,13 +188,13 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
     }
 }
 
-/// The write bits of both halves, which are the bits above the deltas.
+/// Write bits of both halves, which are the bits above the deltas.
 const WRITES: u64 = 1 << (32 + WRITE_AT) | 1 << WRITE_AT;
-/// The deltas of both halves, all ones.
+/// Masks of the deltas of both halves.
 const DELTAS: u64 = (ESCAPE as u64) << (32 + DELTA_AT) | (ESCAPE as u64) << DELTA_AT;
 
-/// Whether neither half has the delta that marks what is no access: the complement of that delta is
-/// 0, and adding all ones to any other carries into the bit above.
+/// Whether both halves are accesses. A half that is not an access has the delta [`ESCAPE`], whose complement is 0; adding
+/// all ones to any other complement carries into the bit above.
 #[inline(always)]
 fn is_two_accesses(word: u64) -> bool {
     ((!word & DELTAS) + DELTAS) & WRITES == WRITES

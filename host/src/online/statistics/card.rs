@@ -1,60 +1,60 @@
-//! The frames of one card to its counts.
+//! Counts the frames of one card.
 
 use hmtt::decode::frame::Body;
 use hmtt_format::frame::{FrameKind, MAX_WORDS, SYNC_WORDS, Sync};
 use hmtt_format::memory::MAX_BURST_LOG2;
 use hmtt_format::{PhysAddr, Report};
 
-use super::banks::{Banks, MAX_UNCOLLECTED, Used};
+use super::bank_rows::BankRowMap;
+use super::banks::{BankCounts, Banks, MAX_UNCOLLECTED};
 use super::block::{Block, Numbers};
 use super::pages::PageTable;
-use super::places::Places;
-use crate::online::activity::{RowUse, Seen};
+use crate::online::activity::{AccessCounts, RowUse};
 
-/// Frames from one collection of the banks to the next.
+/// Number of frames between two collections of the bank counts.
 const COLLECT_FRAMES: u64 = MAX_UNCOLLECTED / (2 * MAX_WORDS as u64);
 
-/// What a burst is taken for where each command says its length.
+/// Burst length that is assumed if each command selects its own.
 const LONGEST_BURST: u8 = 1 << MAX_BURST_LOG2;
 
-/// Pages whose counts stay near the processor: 512 KiB of them.
+/// Number of pages whose counts, of one byte each, fit the processor's caches (512 KiB).
 const CACHED_PAGES: u64 = 1 << 19;
 
-/// What one card told.
+/// Counts of one card.
 #[derive(Debug, Default)]
 pub(super) struct Card {
     pages: PageTable,
-    /// How addresses become places.
-    places: Box<Places>,
+    /// How addresses become bank_rows.
+    bank_rows: Box<BankRowMap>,
     banks: Banks,
-    /// Digest of the memory description, once there was a report.
+    /// Digest of the memory description of the last report.
     digest: Option<u64>,
-    /// Base of the tag window, by the last report.
+    /// Base of the tag window of the last report.
     tag_window: Option<u64>,
-    /// Bytes a command moves, by the last report.
+    /// Bytes of a burst, by the last report.
     burst_bytes: u64,
-    /// Pages touched in the slice before.
+    /// Number of pages accessed in the previous slice.
     last_pages: u64,
-    /// In this slice; its pages and rows are added when it ends.
-    seen: Seen,
+    /// Counts of this slice; pages and rows are added when it ends.
+    seen: AccessCounts,
 }
 
-/// What one card told in a slice.
+/// Counts of one card in a slice.
 pub(super) struct Slice {
-    pub seen: Seen,
-    /// Accesses and address of the hottest pages.
+    pub seen: AccessCounts,
+    /// Number of accesses and address of the pages with the most accesses.
     pub hottest: Vec<(u64, PhysAddr)>,
-    pub banks: Vec<Used>,
+    pub banks: Vec<BankCounts>,
 }
 
 impl Card {
-    /// Counts what a frame tells.
+    /// Counts a frame.
     pub fn frame(&mut self, body: &Body<'_>) {
         match body.kind {
             FrameKind::Heartbeat => {}
             FrameKind::Info | FrameKind::End => self.report(body),
             FrameKind::Data => {
-                if self.places.has_whole_pages() {
+                if self.bank_rows.has_whole_pages() {
                     self.data::<true>(body);
                 } else {
                     self.data::<false>(body);
@@ -74,7 +74,7 @@ impl Card {
         let burst_words = report.burst_length.unwrap_or(LONGEST_BURST);
         self.burst_bytes = u64::from(burst_words) << report.memory.bus_log2;
         if self.digest.replace(report.digest) != Some(report.digest) {
-            *self.places = Places::new(&report.memory.map);
+            *self.bank_rows = BankRowMap::new(&report.memory.map);
             self.banks = Banks::new(&report.memory.map);
         }
     }
@@ -85,25 +85,25 @@ impl Card {
         let sync = Sync::decode([first, second]);
         let mut block = Block::<WHOLE_PAGES> {
             pages: &mut self.pages,
-            places: &self.places,
+            bank_rows: &self.bank_rows,
             banks: &mut self.banks,
             tag_window: self.tag_window,
             is_scattered: self.last_pages > CACHED_PAGES,
             numbers: Numbers::new(sync),
             burst_bytes: self.burst_bytes,
-            seen: Seen::default(),
+            seen: AccessCounts::default(),
         };
         block.words(words);
         let seen = block.seen;
         self.seen.add(&seen);
     }
 
-    /// Pages touched ever.
+    /// Number of distinct pages accessed so far.
     pub fn pages(&self) -> u64 {
         self.pages.pages()
     }
 
-    /// What was seen in the slice, which ends. `hot_pages`: how many of the hottest pages to name.
+    /// Ends the slice and returns its counts. `hot_pages`: largest number of pages in [`Slice::hottest`].
     pub fn end_slice(&mut self, hot_pages: usize) -> Slice {
         let (pages, hottest) = self.pages.end_slice(hot_pages);
         self.last_pages = pages;
@@ -113,7 +113,7 @@ impl Card {
             banks.iter().for_each(|bank| all.add(bank.slice));
             all
         });
-        let seen = Seen { pages, rows, ..std::mem::take(&mut self.seen) };
+        let seen = AccessCounts { pages, rows, ..std::mem::take(&mut self.seen) };
         Slice { seen, hottest, banks }
     }
 }

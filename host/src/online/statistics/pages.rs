@@ -1,11 +1,10 @@
-//! Page numbers to how often each was accessed in a time slice.
+//! Counts accesses by page in a time slice.
 //!
-//! One byte for each page, in a table that is reserved whole and that the kernel fills with memory where
-//! it is touched: the counts of 1 GiB are 256 KiB, which stay near the processor while a gigabit of
-//! frames goes by. What a byte does not hold spills into a map, rarely; a byte that was touched is never
-//! 0 again in its slice. Nothing in the way of an access depends on what the byte holds but the spill:
-//! a branch on whether a page is new would be guessed wrong each time the memory is slow to answer.
-//! Invariant: an access is counted in its byte, spilled, or refused, never dropped.
+//! Each page has a counter of one byte, in a table whose address range is reserved completely and that the kernel backs
+//! with memory on first access. The counters of 1 GiB take 256 KiB, which stay in the cache at line rate. A counter that
+//! overflows spills into a map, which is rare, and never returns to 0 within its slice. Apart from the spill, counting
+//! has no branch that depends on the counter: a branch on whether a page is new would be mispredicted each time the
+//! counter is not in the cache. Invariant: an access is counted in its byte, spilled, or rejected, never dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,17 +12,17 @@ use std::collections::{BTreeMap, BinaryHeap};
 use hmtt_format::PhysAddr;
 use hmtt_format::memory::PAGE_LOG2;
 
-/// Pages of an interface that are told apart: the first 64 GiB of its memory. What was touched takes a
-/// byte and a bit for each page, at most 18 MiB.
+/// Number of pages of an interface that are counted individually: the first 64 GiB of its memory. Accessed pages take a
+/// byte and a bit each, at most 18 MiB in all.
 pub const MAX_TRACKED_PAGES: usize = 1 << 24;
 
 const GROUP_LOG2: u32 = 9;
 const GROUP_PAGES: usize = 1 << GROUP_LOG2;
 const GROUPS: usize = MAX_TRACKED_PAGES / GROUP_PAGES;
-/// What a byte holds at most.
+/// Largest value of a counter.
 const FULL: u64 = u8::MAX as u64;
 
-/// Counts of pages that follow one another.
+/// Counters of consecutive pages.
 type Group = [u8; GROUP_PAGES];
 /// A bit for each page of a group.
 type Bits = [u64; GROUP_PAGES / u64::BITS as usize];
@@ -32,11 +31,11 @@ type Bits = [u64; GROUP_PAGES / u64::BITS as usize];
 #[derive(Debug)]
 pub(super) struct PageTable {
     groups: Vec<Group>,
-    /// Of each group, whether a page of it was touched in the slice.
+    /// For each group, whether one of its pages was accessed in the slice.
     touched: Vec<bool>,
-    /// What the bytes do not hold, by page.
+    /// Counts that overflowed, by page number.
     spilled: BTreeMap<u64, u64>,
-    /// Pages touched in the slices that ended.
+    /// Pages accessed in earlier slices, one bit each.
     ever: Vec<Bits>,
     pages: u64,
 }
@@ -54,7 +53,7 @@ impl Default for PageTable {
 }
 
 impl PageTable {
-    /// Counts an access to a page; whether it can be tracked comes back. `page`: its number.
+    /// Counts an access to a page. Returns false if the page is beyond the table. `page`: page number.
     #[inline(always)]
     pub fn add(&mut self, page: u64) -> bool {
         let (group, slot) = ((page >> GROUP_LOG2) as usize, page as usize % GROUP_PAGES);
@@ -72,7 +71,7 @@ impl PageTable {
         true
     }
 
-    /// Counts a run of accesses, at least one, to a page.
+    /// Counts a run of at least one access to a page. Returns false if the page is beyond the table.
     pub fn add_run(&mut self, page: u64, accesses: u64) -> bool {
         let tracked = self.add(page);
         if tracked && accesses > 1 {
@@ -91,23 +90,23 @@ impl PageTable {
         *self.spilled.entry(page).or_default() += accesses;
     }
 
-    /// What is counted for a page, for nothing but to have it near when it is needed.
+    /// Reads the counter of a page, to load it into the cache.
     #[inline(always)]
     pub fn peek(&self, page: u64) -> u8 {
         let group = self.groups.get((page >> GROUP_LOG2) as usize);
         group.map_or(0, |group| group[page as usize % GROUP_PAGES])
     }
 
-    /// Pages touched in the slices that ended.
+    /// Number of distinct pages accessed in earlier slices.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Ends the slice. How many pages were touched in it comes back, and those with most accesses,
-    /// most first, equal counts by address; at most `most`.
+    /// Ends the slice. Returns the number of distinct pages accessed in it, and at most `most` pages with the most
+    /// accesses, in descending order; equal counts by address.
     pub fn end_slice(&mut self, most: usize) -> (u64, Vec<(u64, PhysAddr)>) {
         let mut hottest = Hottest { most, heap: BinaryHeap::new(), floor: 0 };
-        // More than any byte holds, so they come first.
+        // Spilled counts exceed any counter, so they are offered first.
         for (&page, &spilled) in &self.spilled {
             hottest.offer(spilled + u64::from(self.peek(page)), page);
         }
@@ -119,7 +118,7 @@ impl PageTable {
             let first = (group << GROUP_LOG2) as u64;
             if u64::from(slots.iter().fold(0, |most, slot| most.max(*slot))) > hottest.floor {
                 let in_bytes = (first..).zip(&*slots).filter(|(page, _)| {
-                    // Looked for in the map only if the map has any.
+                    // The map is searched only if it is not empty.
                     self.spilled.is_empty() || !self.spilled.contains_key(page)
                 });
                 in_bytes.for_each(|(page, count)| hottest.offer(u64::from(*count), page));
@@ -132,7 +131,8 @@ impl PageTable {
     }
 }
 
-/// How many pages of a group were touched; those that never were before are added to `pages`.
+/// Returns the number of pages of a group that were accessed in the slice; adds those accessed for the first time to
+/// `pages`.
 fn note(slots: &Group, ever: &mut Bits, pages: &mut u64) -> u64 {
     let mut touched = 0;
     for (slots, ever) in slots.chunks_exact(u64::BITS as usize).zip(ever) {
@@ -144,11 +144,11 @@ fn note(slots: &Group, ever: &mut Bits, pages: &mut u64) -> u64 {
     touched
 }
 
-/// The pages with most accesses; those that come first win where counts are equal.
+/// The pages with the most accesses; of equal counts, those that were offered first.
 struct Hottest {
     most: usize,
     heap: BinaryHeap<Reverse<(u64, Reverse<u64>)>>,
-    /// No count up to this can enter.
+    /// Largest count that is too small to be included.
     floor: u64,
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_new_slice_counts_anew() {
+    fn a_new_slice_starts_from_zero() {
         let mut table = PageTable::default();
         for slice in 0..3 {
             for page in [5, 5, 7 + slice] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_beyond_the_table_are_refused() {
+    fn pages_beyond_the_table_are_rejected() {
         let mut table = PageTable::default();
         let last = MAX_TRACKED_PAGES as u64 - 1;
         assert!(table.add(last));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes hold and whatever is spilled, it is what a map counts.
+        /// Counters and spilled counts together equal the counts of a map.
         #[test]
         fn the_table_counts_like_a_map(
             runs in proptest::collection::vec((0u64..1200, 1u64..2000, any::<bool>()), 1..60),

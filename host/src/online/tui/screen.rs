@@ -1,8 +1,7 @@
-//! The terminal: keys to requests, a view to what is seen.
+//! Controls the terminal: reads keys and shows the view.
 //!
-//! Invariant: whatever ends the program but a signal that kills, the terminal is as it was before. A
-//! terminal that is gone (its window closed, its connection cut) is asked and told nothing: crossterm
-//! would read its end for ever.
+//! Invariant: however the program ends, except by SIGKILL, the terminal is restored. A terminal that is gone (its window
+//! closed, its connection lost) is not read or written any more: crossterm would read its end of file for ever.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -18,24 +17,27 @@ use rustix::io::Errno;
 use super::view::{Key, Request, View};
 use crate::online::second::Second;
 
-/// A full screen, until it is dropped.
+/// The full screen of a terminal, which is restored on drop.
 #[derive(Debug)]
 pub struct Screen {
     terminal: Option<DefaultTerminal>,
-    /// Where keys come from, as crossterm has it, and where the view goes.
+    /// Descriptors from which crossterm reads keys, and to which the view is written.
     ends: [OwnedFd; 2],
-    /// A key was read, and crossterm may hold more that came with it.
+    /// Set after a key was read: crossterm may have buffered more.
     more: bool,
     view: View,
 }
 
 impl Screen {
-    /// Says whether there is a terminal that [`Screen::open`] could take.
+    /// Checks whether there is a terminal for [`Screen::open`].
+    ///
+    /// # Errors
+    /// If standard output is not a terminal, or keys cannot be read.
     pub fn check() -> io::Result<()> {
         Self::ends().map(drop)
     }
 
-    /// Where keys come from, and where the screen is.
+    /// Opens the descriptors for keys and for the screen.
     fn ends() -> io::Result<[OwnedFd; 2]> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::new(
@@ -50,8 +52,10 @@ impl Screen {
         Ok([keys, rustix::io::dup(io::stdout())?])
     }
 
-    /// Takes the terminal that standard output is, and sees to it that a panic gives it back. An error
-    /// if it is none.
+    /// Switches the terminal on standard output to the full screen, and installs a panic hook that restores it.
+    ///
+    /// # Errors
+    /// If standard output is not a terminal, or the terminal cannot be set up.
     pub fn open() -> io::Result<Self> {
         let ends = Self::ends()?;
         let terminal = Some(ratatui::try_init()?);
@@ -60,36 +64,44 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Shows a second.
+    /// Adds a second to the view and draws it.
+    ///
+    /// # Errors
+    /// If the terminal cannot be written.
     pub fn show(&mut self, second: Second) -> io::Result<()> {
         self.view.push(second);
         self.draw()
     }
 
-    /// Waits for keys, at most `timeout`, and does what they mean.
+    /// Waits for a key, at most `timeout`, and handles it.
+    ///
+    /// # Errors
+    /// If the terminal cannot be read or written.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Request> {
-        // All waiting is done here: what hangs up within crossterm's `poll` would never come out of it.
+        // Waits here and not in crossterm's `poll`, which never returns if the terminal hangs up during the call.
         let asked = if self.more { Duration::ZERO } else { timeout };
-        let is_worth_a_look = self.await_input(asked)? || self.more;
-        if !is_worth_a_look || self.is_gone() {
+        let may_have_input = self.await_input(asked)? || self.more;
+        if !may_have_input || self.is_gone() {
             return Ok(Request::None);
         }
         self.more = poll(Duration::ZERO)?;
         if !self.more {
-            // Crossterm is told of input once, and may have left some.
+            // Input that crossterm has left unread is reported again only by new input.
             sleep(timeout);
             return Ok(Request::None);
         }
         let request = match read()? {
-            Event::Key(event) => key_of(event).map_or(Request::None, |key| self.view.key(key)),
-            // The terminal has another size.
+            Event::Key(event) => {
+                key_from_event(event).map_or(Request::None, |key| self.view.key(key))
+            }
+            // The size of the terminal has changed.
             _ => Request::None,
         };
         self.draw()?;
         Ok(request)
     }
 
-    /// Whether the terminal is gone. Nothing more can be shown, and nobody can press a key.
+    /// Whether the terminal is gone.
     pub fn is_gone(&self) -> bool {
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         let mut ends = self.ends.each_ref().map(|end| PollFd::new(end, PollFlags::empty()));
@@ -97,8 +109,7 @@ impl Screen {
         asked.is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
     }
 
-    /// Whether there may be something for crossterm to take: input, or a signal that says the
-    /// terminal's size is another.
+    /// Waits for input, or for a signal such as SIGWINCH. Returns whether crossterm may have an event.
     fn await_input(&self, timeout: Duration) -> io::Result<bool> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -115,7 +126,7 @@ impl Screen {
     fn draw(&mut self) -> io::Result<()> {
         let Screen { terminal: Some(terminal), view, .. } = self else { return Ok(()) };
         let drawn = terminal.draw(|frame| view.draw(frame)).map(|_| ());
-        // Who shows asks whether the terminal is gone.
+        // The caller checks whether the terminal is gone.
         drawn.or_else(|error| if self.is_gone() { Ok(()) } else { Err(error) })
     }
 }
@@ -123,17 +134,17 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_gone() {
-            // At its end it would show the cursor, and complain on a standard error that is gone, too.
+            // Dropping the terminal would write to it, and print an error on a standard error that may be gone too.
             std::mem::forget(self.terminal.take());
         } else if !std::thread::panicking() {
-            // In a panic that has been done, and a second time would lose what was printed since.
+            // In a panic the hook has restored the terminal; a second time would erase what was printed since.
             ratatui::restore();
         }
     }
 }
 
-/// What a key means. In raw mode Ctrl-C is a key like any other.
-fn key_of(event: KeyEvent) -> Option<Key> {
+/// Maps a key event to a key. In raw mode the terminal sends no signal for Ctrl-C, so it is handled here.
+fn key_from_event(event: KeyEvent) -> Option<Key> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
@@ -156,10 +167,10 @@ mod tests {
     #[test]
     fn control_c_quits_though_the_terminal_sends_no_signal() {
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(key_of(control_c), Some(Key::Quit));
-        assert_eq!(key_of(KeyCode::Char('q').into()), Some(Key::Quit));
-        assert_eq!(key_of(KeyCode::Char('c').into()), None);
+        assert_eq!(key_from_event(control_c), Some(Key::Quit));
+        assert_eq!(key_from_event(KeyCode::Char('q').into()), Some(Key::Quit));
+        assert_eq!(key_from_event(KeyCode::Char('c').into()), None);
         let released = KeyEvent { kind: KeyEventKind::Release, ..control_c };
-        assert_eq!(key_of(released), None);
+        assert_eq!(key_from_event(released), None);
     }
 }

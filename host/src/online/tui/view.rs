@@ -1,4 +1,4 @@
-//! Seconds and keys to what a screen shows.
+//! Keeps the state of the display: the seconds of a capture, and the settings that keys change.
 
 use std::collections::VecDeque;
 
@@ -7,34 +7,34 @@ use hmtt_format::PhysAddr;
 use crate::online::activity::HotPage;
 use crate::online::second::Second;
 
-/// Seconds the chart goes back.
+/// Number of seconds that the chart can show.
 pub(super) const HISTORY: usize = 300;
 
-/// A key that means something here.
+/// A key with a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// End the capture.
+    /// Ends the capture.
     Quit,
-    /// Stop or go on showing what comes.
+    /// Pauses the display, or resumes it.
     Pause,
-    /// Another quantity in the chart.
+    /// Selects the next quantity of the chart.
     NextUnit,
-    /// The one before.
+    /// Selects the previous quantity of the chart.
     PreviousUnit,
-    /// Another order of pages.
+    /// Selects the other order of pages.
     NextOrder,
 }
 
-/// What the user wants of the capture.
+/// Request of the user to the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Nothing.
+    /// No request.
     None,
-    /// That it ends.
+    /// End the capture.
     Stop,
 }
 
-/// What the chart shows.
+/// Quantity of the chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Unit {
     #[default]
@@ -59,7 +59,7 @@ impl Unit {
     }
 }
 
-/// How pages are listed.
+/// Order of the hot pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
     #[default]
@@ -67,43 +67,43 @@ pub(super) enum Order {
     Address,
 }
 
-/// The rates of a second of the past.
+/// Rates of one second, for the chart.
 #[derive(Clone, Copy, Debug)]
-struct Past {
+struct RatePoint {
     elapsed: f64,
     rates: [f64; Unit::ALL.len()],
 }
 
-/// What has come, and so what is shown.
+/// Data that is displayed.
 #[derive(Clone, Debug, Default)]
 struct Content {
     latest: Option<Second>,
-    history: VecDeque<Past>,
+    history: VecDeque<RatePoint>,
 }
 
-/// All that a screen shows.
+/// State of the display.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     content: Content,
-    /// What is shown while the display is paused.
+    /// Data that is displayed while the display is paused.
     frozen: Option<Box<Content>>,
     pub(super) unit: Unit,
     pub(super) order: Order,
 }
 
 impl View {
-    /// Takes note of a second.
+    /// Adds a second.
     pub fn push(&mut self, second: Second) {
         let rates = &second.rates;
         let rates = [rates.accesses, rates.moved_bytes, rates.frames];
-        self.content.history.push_back(Past { elapsed: second.elapsed, rates });
+        self.content.history.push_back(RatePoint { elapsed: second.elapsed, rates });
         if self.content.history.len() > HISTORY {
             self.content.history.pop_front();
         }
         self.content.latest = Some(second);
     }
 
-    /// Does what a key means here; what it means to the capture comes back.
+    /// Handles a key. Returns the request to the capture.
     pub fn key(&mut self, key: Key) -> Request {
         match key {
             Key::Quit => return Request::Stop,
@@ -133,20 +133,20 @@ impl View {
         self.frozen.as_deref().unwrap_or(&self.content)
     }
 
-    /// The second that is shown, if any has come.
+    /// The second that is displayed; `None` before the first.
     pub(super) fn second(&self) -> Option<&Second> {
         self.shown().latest.as_ref()
     }
 
-    /// Seconds before the one that is shown, 0 or below, and the rate then.
+    /// Points of the chart: time relative to the displayed second, 0 or negative, and the rate.
     pub(super) fn rates(&self) -> Vec<(f64, f64)> {
         let shown = self.shown();
-        let now = shown.history.back().map_or(0.0, |past| past.elapsed);
+        let now = shown.history.back().map_or(0.0, |point| point.elapsed);
         let rates = shown.history.iter();
-        rates.map(|past| (past.elapsed - now, past.rates[self.unit as usize])).collect()
+        rates.map(|point| (point.elapsed - now, point.rates[self.unit as usize])).collect()
     }
 
-    /// The hot pages in the order that is wanted.
+    /// Hot pages in the selected order.
     pub(super) fn hot_pages(&self) -> Vec<HotPage> {
         let pages = self.second().map(|second| second.memory.hot_pages.as_slice());
         let mut pages = pages.unwrap_or_default().to_vec();

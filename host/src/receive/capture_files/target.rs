@@ -1,8 +1,7 @@
-//! What `-w` names to how it is written: as a file or files of ours, or as a stream into what is there.
+//! Resolves the path of `-w` to a new file, a series of files, or a stream into an existing pipe, device or descriptor.
 //!
-//! [`Target::find`] opens what is opened by its path: the directory, or an inherited descriptor. That comes
-//! first, before sockets are open and privileges are given up. Everything after it goes by name below
-//! that directory.
+//! [`Target::find`] opens the directory of the path, or takes the inherited descriptor that it names. It is called first,
+//! before sockets are opened and privileges are dropped. All later operations use names in that directory.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,11 +16,11 @@ use crate::files::{DiskFile, Entry, Stop, WriteError};
 
 /// The path that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
-/// How often it is looked whether a named pipe has a reader.
-const TICK: Duration = Duration::from_millis(20);
+/// Interval at which a named pipe is checked for a reader.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The descriptor that a path stands for, if it does. Such paths lead through links that only this process
-/// can change, and so are not opened but taken by their number.
+/// Number of the descriptor that a path stands for; `None` for other paths. Such paths are not opened: the descriptor is
+/// used directly.
 pub fn descriptor(path: &Path) -> Option<RawFd> {
     let name = path.to_str()?;
     match name {
@@ -33,20 +32,23 @@ pub fn descriptor(path: &Path) -> Option<RawFd> {
     number.parse().ok().filter(|number| *number >= 0)
 }
 
-/// Where a capture goes.
+/// Destination of a capture.
 #[derive(Debug)]
 pub struct Target(Opened);
 
 #[derive(Debug)]
 enum Opened {
-    /// A descriptor that was inherited.
+    /// An inherited descriptor.
     Descriptor(File, PathBuf),
     /// A name in an open directory.
     Name(Entry),
 }
 
 impl Target {
-    /// Opens the directory of the plan's path, or finds the inherited descriptor that it names.
+    /// Opens the directory of the plan's path, or duplicates the inherited descriptor that it names.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened, or the descriptor is not open or is a terminal.
     pub fn find(plan: &FilePlan) -> Result<Self, WriteError> {
         let path = || plan.path.clone();
         let Some(number) = descriptor(&plan.path) else {
@@ -65,8 +67,8 @@ impl Target {
         Ok(Target(Opened::Descriptor(own, name)))
     }
 
-    /// What the name is to be, whose kind decides. A directory is nothing to write to, one stream no
-    /// series, and a link may lead anywhere.
+    /// Decides by the type of the existing file how the capture is written. Directories and symbolic links are rejected, as
+    /// is a series of files into a stream.
     pub(super) fn resolve(self, plan: &FilePlan, stop: Stop) -> Result<Resolved, WriteError> {
         let entry = match self.0 {
             Opened::Descriptor(file, path) => {
@@ -92,22 +94,25 @@ impl Target {
     }
 }
 
-/// How a capture is written.
+/// Resolved destination of a capture.
 pub(super) enum Resolved {
-    /// As one stream, under the name that it has.
+    /// A stream.
     Stream(DiskFile),
-    /// As a file, or as files whose names are made from this one.
+    /// A file, or files whose names are derived from this one.
     File(Entry),
 }
 
-/// A descriptor of our own for what was inherited as this number.
+/// Duplicates an inherited descriptor.
+///
+/// # Errors
+/// If it is not open.
 pub fn inherited(number: RawFd) -> io::Result<File> {
-    // SAFETY: the descriptor is borrowed only for the call, which says so if it is not open.
-    let theirs = unsafe { BorrowedFd::borrow_raw(number) };
-    Ok(File::from(theirs.try_clone_to_owned()?))
+    // SAFETY: the descriptor is borrowed only for the call, which returns an error if it is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(File::from(borrowed.try_clone_to_owned()?))
 }
 
-/// Opens a named pipe or a device. That of a pipe waits for its reader, or until the capture is to end.
+/// Opens a named pipe or a device. A pipe waits for its reader, or until the end of the capture is requested.
 fn open_stream(
     entry: &Entry,
     kind: FileType,
@@ -115,8 +120,8 @@ fn open_stream(
     stop: Stop,
 ) -> Result<DiskFile, WriteError> {
     let failed = |error| WriteError::Create(path.into(), error);
-    if kind == FileType::Fifo && entry.seems_planted().map_err(failed)? {
-        return Err(WriteError::PlantedPipe(path.into()));
+    if kind == FileType::Fifo && entry.names_foreign().map_err(failed)? {
+        return Err(WriteError::ForeignPipe(path.into()));
     }
     let file = loop {
         match entry.open(OFlags::WRONLY) {
@@ -126,15 +131,15 @@ fn open_stream(
                 if stop.is_asked() {
                     return Err(WriteError::NoReader(path.into()));
                 }
-                std::thread::sleep(TICK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             Err(error) => return Err(failed(error)),
         }
     };
     let status = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
-    let is_planted = kind == FileType::Fifo && entry.is_planted(&file).map_err(failed)?;
-    if is_planted || FileType::from_raw_mode(status.st_mode) != kind {
-        // Replaced between the look and the opening.
+    let is_foreign = kind == FileType::Fifo && entry.is_foreign(&file).map_err(failed)?;
+    if is_foreign || FileType::from_raw_mode(status.st_mode) != kind {
+        // The file was replaced between the check and the opening.
         return Err(WriteError::Special(path.into()));
     }
     if file.is_terminal() {

@@ -7,7 +7,7 @@ use hmtt_format::address_map::AddressMap;
 use hmtt_format::frame::Sync;
 use hmtt_format::record::TagSource;
 use hmtt_format::{Block, Direction, Event, PhysAddr};
-use hmtt_host::online::{Activity, BankUse, HotPage, MAX_TRACKED_PAGES, RowUse, Seen};
+use hmtt_host::online::{AccessCounts, Activity, BankUse, HotPage, MAX_TRACKED_PAGES, RowUse};
 
 use super::{HOT_PAGES, Rows, map};
 
@@ -22,7 +22,7 @@ pub struct Model {
     banks: BTreeMap<(u32, u32), RowUse>,
     pages: BTreeMap<u64, u64>,
     ever: HashSet<u64>,
-    seen: Seen,
+    seen: AccessCounts,
 }
 
 impl Model {
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    fn end_slice(&mut self, link: usize) -> (Seen, Vec<HotPage>, Vec<BankUse>) {
+    fn end_slice(&mut self, link: usize) -> (AccessCounts, Vec<HotPage>, Vec<BankUse>) {
         let mut seen = std::mem::take(&mut self.seen);
         seen.accesses = seen.reads + seen.writes;
         seen.pages = self.pages.len() as u64;
@@ -148,7 +148,7 @@ impl Model {
 }
 
 /// What both models together say, the way [`Statistics::activity`] does.
-pub fn expected(models: &mut [Model], total: &mut Seen) -> Activity {
+pub fn expected(models: &mut [Model], total: &mut AccessCounts) -> Activity {
     let mut activity = Activity::default();
     for (link, model) in models.iter_mut().enumerate() {
         let (seen, pages, banks) = model.end_slice(link);
@@ -164,7 +164,7 @@ pub fn expected(models: &mut [Model], total: &mut Seen) -> Activity {
     activity
 }
 
-fn add(to: &mut Seen, seen: &Seen) {
+fn add(to: &mut AccessCounts, seen: &AccessCounts) {
     to.frames += seen.frames;
     to.accesses += seen.accesses;
     to.reads += seen.reads;

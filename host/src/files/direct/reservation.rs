@@ -1,4 +1,4 @@
-//! Where a file ends to room on its disk beyond that, so that a full disk shows before a write.
+//! Reserves space on the disk beyond the end of a file, so that a full disk is detected before a write.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +7,13 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{DiskFile, is_full, is_too_large};
 
-/// Reserved at a time, beyond what is written.
+/// Bytes that are reserved at a time, beyond the written part.
 pub(super) const RESERVE_BYTES: u64 = 64 << 20;
-/// Kept free of the reserve, so that a file on a full disk can still be finished.
+/// Reserved bytes that only the end of the file may use, so that a file on a full disk can be finished.
 const FINISH_BYTES: u64 = 64 << 10;
 
 impl DiskFile {
-    /// Makes sure that there is room up to `end`, and to finish the file after it.
+    /// Reserves space up to the offset `end`, and for finishing the file after it.
     pub(super) fn reserve(&mut self, end: u64) -> io::Result<()> {
         let needed = if self.finishing { end } else { end + FINISH_BYTES };
         self.check_limit(needed)?;
@@ -31,11 +31,11 @@ impl DiskFile {
                     return Ok(());
                 }
                 Err(error) if !is_full(&error) && !is_too_large(&error) => {
-                    // Not every file system can reserve; writes then find out.
+                    // Some file systems cannot reserve space; on those, writes detect a full disk.
                     self.can_reserve = false;
                     return Ok(());
                 }
-                // ext4 keeps as much as there was.
+                // After a failed call, ext4 keeps the blocks that it has allocated: free them.
                 Err(error) => {
                     self.trim()?;
                     failure = error;
@@ -45,13 +45,15 @@ impl DiskFile {
         Err(failure)
     }
 
-    /// Refuses what would be beyond the limit before the kernel does, which would leave no room for what
-    /// finishes the file.
+    /// Rejects a write beyond the limit before the kernel does, so that space is left for finishing the file.
     pub(super) fn check_limit(&self, end: u64) -> io::Result<()> {
         if end > self.limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
     }
 
-    /// Frees what is reserved beyond what is in the file, but for what it takes to finish it.
+    /// Frees reserved space beyond the end of the file, except the part that is needed to finish the file.
+    ///
+    /// # Errors
+    /// If a file system call fails.
     pub fn trim(&mut self) -> io::Result<()> {
         if !self.can_reserve {
             return Ok(());
@@ -59,7 +61,7 @@ impl DiskFile {
         let length = self.file.metadata()?.len();
         self.file.set_len(length)?;
         self.reserved = length;
-        // If not even that is free, finishing says so.
+        // If this space is not free either, finishing the file reports it.
         let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, FINISH_BYTES);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A running capture to what is shown of it, until it ends.
+//! Displays a running capture until it ends: status line, JSON lines, metrics, full screen and summary.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::TcpListener;
@@ -13,46 +13,55 @@ use hmtt_host::online::metrics::Metrics;
 use hmtt_host::online::tui::{Request, Screen};
 use hmtt_host::online::{Activity, Options, Second, Statistics, status};
 use hmtt_host::receive::summary::write_outcome;
-use hmtt_host::receive::{Capture, Observe, Outcome, Snapshot};
+use hmtt_host::receive::{BatchObserver, Capture, Outcome, Snapshot};
 
-use super::lines::Lines;
+use super::json_lines::JsonLines;
 use super::signals::Signals;
 
-/// How long a question or a key may wait.
-const TICK: Duration = Duration::from_millis(20);
-/// How often what is shown is renewed.
-const EVERY: Duration = Duration::from_secs(1);
+/// Longest time until a signal or a key is handled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Interval at which the display is updated.
+const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What showing a capture needs of the system, which may not be had.
-pub struct Needs {
+/// System resources that the display needs and that may not be available.
+pub struct DisplayResources {
     listener: Option<TcpListener>,
 }
 
-impl Needs {
-    /// Takes what is needed, before the capture replaces a file. Starts no thread.
+impl DisplayResources {
+    /// Checks the terminal and opens the listening socket, before the capture replaces a file. Starts no thread.
+    ///
+    /// # Errors
+    /// If a resource is not available.
     pub fn take(arguments: &Arguments) -> Result<Self> {
         if arguments.tui {
             Screen::check().context("cannot use the terminal")?;
         }
-        Ok(Needs { listener: arguments.metrics.map(Metrics::listen).transpose()? })
+        Ok(DisplayResources { listener: arguments.metrics.map(Metrics::listen).transpose()? })
     }
 }
 
-/// Where a capture is shown.
-pub struct Watch {
+/// All displays of a capture.
+pub struct Display {
     statistics: Option<Arc<Mutex<Statistics>>>,
     status: bool,
-    lines: Option<Lines>,
+    lines: Option<JsonLines>,
     metrics: Option<Metrics>,
     screen: Option<Screen>,
     before: Option<Snapshot>,
-    /// The interfaces, and whether it was said that they failed.
+    /// The name of each interface, and whether its failure was reported.
     links: Vec<(String, bool)>,
 }
 
-impl Watch {
-    /// Prepares what was asked for; the screen is taken later, by [`Watch::open_screen`].
-    pub fn new(arguments: &Arguments, Needs { listener }: Needs) -> Result<Self> {
+impl Display {
+    /// Prepares the displays that the command line requests; [`Display::open_screen`] opens the full screen.
+    ///
+    /// # Errors
+    /// If metrics cannot be served.
+    pub fn new(
+        arguments: &Arguments,
+        DisplayResources { listener }: DisplayResources,
+    ) -> Result<Self> {
         let own_line =
             io::stderr().is_terminal() && !(arguments.json && io::stdout().is_terminal());
         let status = own_line && !arguments.quiet && !arguments.tui;
@@ -61,10 +70,10 @@ impl Watch {
         let metrics = metrics.transpose()?;
         let watched = status || arguments.json || arguments.tui || metrics.is_some();
         let statistics = || Arc::new(Mutex::new(Statistics::new(Options::default())));
-        Ok(Watch {
+        Ok(Display {
             statistics: watched.then(statistics),
             status,
-            lines: arguments.json.then(Lines::start),
+            lines: arguments.json.then(JsonLines::start),
             metrics,
             screen: None,
             before: None,
@@ -72,8 +81,8 @@ impl Watch {
         })
     }
 
-    /// What sees the frames of the capture, if anybody wants to know.
-    pub fn observer(&self) -> Option<Observe> {
+    /// The function that counts captured frames for the statistics; `None` if no display needs them.
+    pub fn observer(&self) -> Option<BatchObserver> {
         let statistics = Arc::clone(self.statistics.as_ref()?);
         Some(Box::new(move |link: usize, batch: &Batch| {
             let mut statistics = statistics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,19 +90,25 @@ impl Watch {
         }))
     }
 
-    /// Takes the terminal.
+    /// Switches the terminal to the full screen.
+    ///
+    /// # Errors
+    /// If there is no terminal.
     pub fn open_screen(&mut self) -> Result<()> {
         self.screen = Some(Screen::open().context("cannot use the terminal")?);
         Ok(())
     }
 
-    /// Shows the capture until it has ended.
+    /// Displays the capture until it has ended.
+    ///
+    /// # Errors
+    /// If the terminal cannot be read or written.
     pub fn run(&mut self, capture: &Capture, signals: &Signals) -> Result<()> {
         let shown = self.show_until_end(capture, signals);
-        // Whatever comes next is printed on the terminal as it was.
+        // Restores the terminal before anything else is printed.
         self.screen = None;
         if self.status {
-            // A terminal that is gone has no line to take away.
+            // Fails only if the terminal is gone, and then there is no line to clear.
             let _ = status::clear(&mut io::stderr());
         }
         shown
@@ -101,15 +116,15 @@ impl Watch {
 
     fn show_until_end(&mut self, capture: &Capture, signals: &Signals) -> Result<()> {
         self.before = capture.snapshot();
-        let mut due = Instant::now() + EVERY;
+        let mut due = Instant::now() + RENEW_INTERVAL;
         while !capture.is_finished() {
             capture.stop_if_due();
-            self.tell_failures(capture);
+            self.report_failures(capture);
             if signals.asked() && !self.print_summary(capture) {
                 signals.ask_again();
             }
             if self.statistics.is_some() && Instant::now() >= due {
-                due = (due + EVERY).max(Instant::now());
+                due = (due + RENEW_INTERVAL).max(Instant::now());
                 self.show(capture)?;
             }
             self.wait(capture)?;
@@ -117,17 +132,17 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits for a key, if keys are asked for. A terminal that goes away ends the capture, as the
-    /// SIGHUP does that it may or may not send.
+    /// Waits for a key if the full screen is open. A terminal that closes ends the capture, whether or not the kernel
+    /// sends SIGHUP for it.
     fn wait(&mut self, capture: &Capture) -> io::Result<()> {
         match &mut self.screen {
-            None => std::thread::sleep(TICK),
+            None => std::thread::sleep(POLL_INTERVAL),
             Some(screen) if screen.is_gone() => {
                 self.screen = None;
                 capture.stop();
             }
             Some(screen) => {
-                if screen.wait(TICK)? == Request::Stop {
+                if screen.wait(POLL_INTERVAL)? == Request::Stop {
                     capture.stop();
                 }
             }
@@ -135,59 +150,68 @@ impl Watch {
         Ok(())
     }
 
-    /// Says at once which interfaces failed while others go on. The last one ends the capture, whose
-    /// end says why.
-    fn tell_failures(&mut self, capture: &Capture) {
+    /// Reports interfaces that failed while others continue. The failure of the last interface ends the capture and
+    /// is reported as its error.
+    fn report_failures(&mut self, capture: &Capture) {
         let failures = capture.failures();
-        // A screen shows it itself.
+        // The full screen shows failures itself.
         let is_covered = self.screen.is_some() && io::stderr().is_terminal();
         if is_covered || failures.iter().all(Option::is_some) {
             return;
         }
-        for ((name, told), failure) in self.links.iter_mut().zip(failures) {
-            let Some(reason) = failure.filter(|_| !std::mem::replace(told, true)) else { continue };
+        for ((name, reported), failure) in self.links.iter_mut().zip(failures) {
+            let Some(reason) = failure.filter(|_| !std::mem::replace(reported, true)) else {
+                continue;
+            };
             let mut errors = io::stderr().lock();
             let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
-            // Standard error that is closed loses what nobody reads.
+            // If standard error is closed, nobody reads the message.
             let (name, reason) = (escape::name(name), escape::message(&reason));
-            let _ = cleared
-                .and_then(|()| writeln!(errors, "hmtt-recv: {name}: {reason}; the others go on"));
+            let _ = cleared.and_then(|()| {
+                writeln!(errors, "hmtt-recv: {name}: {reason}; the other interfaces continue")
+            });
         }
     }
 
-    /// Prints what the capture came to. Who reads standard output may come back for it; a signal
-    /// ends the wait.
+    /// Prints the summary. Waits for the reader of standard output; a signal ends the wait.
+    ///
+    /// # Errors
+    /// If the summary cannot be printed.
     pub fn finish(self, outcome: &Outcome, signals: &Signals) -> io::Result<()> {
-        let told = write_outcome(outcome, &mut io::stderr().lock());
+        let reported = write_outcome(outcome, &mut io::stderr().lock());
         let silent = outcome.links.iter().filter(|link| link.counts.frames == 0);
         for link in silent.filter(|link| link.failed.is_none()) {
-            // Said to nobody if nobody read the summary.
-            let _ =
-                writeln!(io::stderr(), "no card was heard on {}", escape::name(&link.interface));
+            // If standard error is closed, the error of the summary is reported below.
+            let _ = writeln!(
+                io::stderr(),
+                "no frames of a card arrived on {}",
+                escape::name(&link.interface)
+            );
         }
         if let Some(lines) = self.lines {
             let before = signals.interrupted();
             lines.finish("summary", outcome, || !before && signals.interrupted())?;
         }
-        match told {
-            // A terminal that is gone: nobody reads it.
+        match reported {
+            // The terminal is gone: nobody reads the summary.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(()),
-            told => told,
+            reported => reported,
         }
     }
 
-    /// Whether there was one; a recorder that waits for the disk has none.
+    /// Prints the summary so far. Returns false if none was available: a recorder that waits for the disk does not
+    /// answer.
     fn print_summary(&self, capture: &Capture) -> bool {
         let Some(snapshot) = capture.snapshot() else { return capture.is_finished() };
         let mut errors = io::stderr().lock();
         let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
-        // Standard error that is closed loses what nobody reads.
+        // If standard error is closed, nobody reads the summary.
         let _ = cleared.and_then(|()| write_outcome(&Outcome::new(snapshot, None), &mut errors));
         true
     }
 
     fn show(&mut self, capture: &Capture) -> Result<()> {
-        // A recorder that waits for the disk is asked again the next time.
+        // A recorder that waits for the disk is asked again in the next interval.
         let Some(now) = capture.snapshot() else { return Ok(()) };
         let activity = self.activity();
         if let Some(metrics) = &self.metrics {
@@ -195,7 +219,7 @@ impl Watch {
         }
         let Some(before) = self.before.replace(now.clone()) else { return Ok(()) };
         let second = Second::new(&before, &now, &activity);
-        // Who stops looking does not stop the capture.
+        // A reader that stops reading must not stop the capture.
         if let Some(lines) = &mut self.lines {
             lines.offer("second", &second);
         }

@@ -1,4 +1,4 @@
-//! What is missing and what is odd to a line: green where it is 0, red where not.
+//! Draws the line of losses and irregularities: counts of losses are green if 0, else red.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::online::quantity::scaled;
 use crate::online::second::Second;
 
-/// For all that says whether all is well.
+/// Style of a summary of all losses: green if nothing was lost, else red.
 pub(super) fn style(second: &Second) -> Style {
     Style::new().fg(if second.is_well() { Color::Green } else { Color::Red })
 }
@@ -21,7 +21,7 @@ pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
         spans.push(Span::from(failed).fg(Color::Red).bold());
     }
     spans.push(Span::from(" lost").style(style(second)).bold());
-    // The worst comes first, where a narrow screen still shows it.
+    // Losses are drawn before irregularities, so that a narrow screen shows them.
     for (place, count) in [
         ("card", Some(losses.card_records)),
         ("wire", Some(losses.wire_frames)),

@@ -1,6 +1,6 @@
-//! A view to the cells of a frame.
+//! Draws a view into the cells of a frame.
 //!
-//! What says that something was lost is on every screen, however small.
+//! Invariant: the losses are on every screen, however small.
 
 mod chart;
 mod losses;
@@ -18,12 +18,12 @@ use crate::online::quantity::{clock, percent, scaled, with_unit};
 use crate::online::second::Second;
 use crate::online::status;
 
-/// Rows and columns below which there is only the status line.
+/// Rows and columns below which only the status line is drawn.
 const LEAST_ROWS: u16 = 8;
 const LEAST_COLUMNS: u16 = 40;
-/// Rows from which pages and banks are shown below the chart.
+/// Smallest number of rows at which pages and banks are drawn below the chart.
 const ROWS_FOR_MEMORY: u16 = 18;
-/// Columns from which banks are shown beside the pages.
+/// Smallest number of columns at which banks are drawn beside the pages.
 const COLUMNS_FOR_BANKS: u16 = 76;
 const COLUMNS_OF_BANKS: u16 = 34;
 const KEYS: &str = " q quit  p pause  \u{2190}\u{2192} unit  tab order of pages";

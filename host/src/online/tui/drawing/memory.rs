@@ -1,4 +1,4 @@
-//! Hot pages and banks to tables with bars.
+//! Draws tables of hot pages and banks, with bars.
 
 use hmtt_format::escape;
 use ratatui::Frame;
@@ -12,7 +12,7 @@ use crate::online::second::Second;
 use crate::online::tui::view::{Order, View};
 
 const BORDERS: u16 = 2;
-/// Columns of a bar: eighths of a block each.
+/// Width of a bar in columns; a column has eight steps.
 const PAGE_BAR: usize = 16;
 const BANK_BAR: usize = 8;
 
@@ -69,7 +69,7 @@ pub(super) fn draw_banks(second: &Second, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Table::new(rows, widths).block(block), area);
 }
 
-/// `value` of `most`, as a bar of at most `columns`.
+/// Draws the share of `value` in `most` as a bar of at most `columns`.
 fn bar(value: u64, most: u64, columns: usize) -> String {
     const EIGHTHS: [&str; 8] =
         ["", "\u{258f}", "\u{258e}", "\u{258d}", "\u{258c}", "\u{258b}", "\u{258a}", "\u{2589}"];

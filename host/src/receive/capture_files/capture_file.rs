@@ -1,30 +1,30 @@
-//! One file of a capture: from its plan to the blocks before the first frame, and to those after the last.
+//! Begins and ends one file of a capture: writes the blocks before the first frame and those after the last.
 
 use std::time::{Duration, SystemTime};
 
 use hmtt::pcapng::{Description, PcapngWriter};
 
 use super::Statistics;
-use crate::files::{DiskFile, Ended, Entry, LostFile, Output, Series, WriteError};
+use crate::files::{DiskFile, Entry, LostFile, Output, Series, UnsyncedFile, WriteError};
 
-/// How files are made.
+/// Options with which files are created.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Make {
-    /// Level at which they are compressed.
+pub(super) struct FileOptions {
+    /// zstd compression level; `None` for uncompressed files.
     pub zstd: Option<i32>,
-    /// Permissions, of which the umask takes some away.
+    /// Permissions of the files, before the umask is applied.
     pub mode: u32,
 }
 
 /// Begins the next file of a series.
 pub(super) fn begin(
-    make: Make,
+    options: FileOptions,
     series: &mut Series,
     interfaces: &[Description],
 ) -> Result<PcapngWriter<Output>, WriteError> {
     let file = loop {
-        match DiskFile::create(&series.next(SystemTime::now()), make.mode, false) {
-            // Another capture of that name has taken the number.
+        match DiskFile::create(&series.next(SystemTime::now()), options.mode, false) {
+            // Another capture of the same name has used the number.
             Err(WriteError::Exists(_)) => series.forget(),
             Err(error) => {
                 series.forget();
@@ -34,7 +34,7 @@ pub(super) fn begin(
         }
     };
     series.created(file.identity());
-    let begun = head(file, make, interfaces);
+    let begun = write_head(file, options, interfaces);
     if begun.is_err() {
         series.forget();
     }
@@ -43,25 +43,26 @@ pub(super) fn begin(
 
 /// Begins a single file.
 pub(super) fn begin_single(
-    make: Make,
+    options: FileOptions,
     entry: &Entry,
     overwrite: bool,
     interfaces: &[Description],
 ) -> Result<PcapngWriter<Output>, WriteError> {
-    head(DiskFile::create(entry, make.mode, overwrite)?, make, interfaces)
+    write_head(DiskFile::create(entry, options.mode, overwrite)?, options, interfaces)
 }
 
-/// Writes what comes before the first frame. A file in which it does not fit is removed.
-pub(super) fn head(
+/// Writes the blocks before the first frame. If that fails, the file is removed.
+pub(super) fn write_head(
     file: DiskFile,
-    make: Make,
+    options: FileOptions,
     interfaces: &[Description],
 ) -> Result<PcapngWriter<Output>, WriteError> {
     let path = file.path().to_owned();
     let failed = |error| WriteError::at(&path, error);
-    // Into memory: what fails here is not the disk.
-    let mut writer = PcapngWriter::new(Output::new(file, make.zstd), interfaces).map_err(failed)?;
-    // What comes before the first frame is no unit of its own.
+    // Writes into memory: a failure here is not one of the disk.
+    let mut writer =
+        PcapngWriter::new(Output::new(file, options.zstd), interfaces).map_err(failed)?;
+    // The file may end before the first frame; these blocks are not counted as a unit.
     writer.output().mark(0);
     match writer.output().flush() {
         Ok(()) => Ok(writer),
@@ -72,31 +73,31 @@ pub(super) fn head(
     }
 }
 
-/// Since the epoch.
+/// Current time, since the Unix epoch.
 pub(super) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What came of a file.
+/// Result of ending a file.
 pub(super) struct Closed {
-    /// Bytes of it.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// What failed.
+    /// The first error.
     pub result: Result<(), WriteError>,
-    /// The file, still to be made durable.
-    pub ended: Option<Ended>,
-    /// Set if the file is not at its path.
+    /// The file, which still has to be made durable; `None` for a stream.
+    pub unsynced: Option<UnsyncedFile>,
+    /// Set if the file is no longer at its path.
     pub lost: Option<LostFile>,
 }
 
-/// Ends a file. `times`: the start of the capture and now, since the epoch.
+/// Ends a file. `times`: start of the capture and current time, since the Unix epoch.
 pub(super) fn finish(
     mut writer: PcapngWriter<Output>,
     times: std::ops::Range<Duration>,
     statistics: &Statistics,
 ) -> Closed {
     let path = writer.output().path().to_owned();
-    // Into memory: cannot fail.
+    // Writes into memory, which cannot fail.
     for (link, (counts, comment)) in statistics.iter().enumerate() {
         let _ = writer.write_statistics(link as u32, times.clone(), counts, Some(comment));
         writer.output().mark(0);
@@ -105,7 +106,7 @@ pub(super) fn finish(
     Closed {
         bytes: finished.length,
         result: finished.result.map_err(|error| WriteError::at(&path, error)),
-        ended: finished.ended,
+        unsynced: finished.unsynced,
         lost: finished.lost,
     }
 }

@@ -1,7 +1,7 @@
-//! What is known of a capture to lines of JSON on standard output, on a thread of its own.
+//! Prints the state of a capture as lines of JSON on standard output, on a separate thread.
 //!
-//! Invariant: who reads them, however slowly, holds up nothing but the last line: what does not fit
-//! is left out, and the next line that fits says how many were.
+//! Invariant: a slow reader of standard output delays only the last line. A line for which the queue has no space is
+//! skipped, and the next line states how many were skipped.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -10,43 +10,44 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Lines that may wait, beside the one being written and what a pipe holds.
+/// Lines that may be queued, in addition to the one being written and those in the pipe.
 const WAITING_LINES: usize = 2;
-/// How long a request to give up may wait.
-const TICK: Duration = Duration::from_millis(20);
+/// Interval at which [`JsonLines::finish`] checks whether to stop waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A line that says what it is.
+/// A line of output, with its type.
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct JsonLine<'a, T> {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Lines that were left out before this one.
+    /// Lines that were skipped since the line before.
     skipped_lines: u64,
     #[serde(flatten)]
     value: &'a T,
 }
 
-/// The way to standard output.
-pub struct Lines {
+/// Queue of lines to the thread that writes standard output.
+pub struct JsonLines {
     waiting: SyncSender<Vec<u8>>,
     thread: JoinHandle<io::Result<()>>,
     skipped: u64,
 }
 
-impl Lines {
+impl JsonLines {
     /// Starts the thread.
     pub fn start() -> Self {
         let (waiting, lines) = sync_channel(WAITING_LINES);
-        Lines { waiting, thread: thread::spawn(|| print(lines)), skipped: 0 }
+        JsonLines { waiting, thread: thread::spawn(|| print(lines)), skipped: 0 }
     }
 
     fn line(&self, kind: &'static str, value: &impl Serialize) -> io::Result<Vec<u8>> {
-        let mut line = serde_json::to_vec(&Line { kind, skipped_lines: self.skipped, value })?;
+        let mut line = serde_json::to_vec(&JsonLine { kind, skipped_lines: self.skipped, value })?;
         line.push(b'\n');
         Ok(line)
     }
 
-    /// Prints a line if there is room for it. Who stops reading does not stop the capture.
+    /// Queues a line if there is space for it, and counts it as skipped otherwise: a reader that stops reading must
+    /// not stop the capture.
     pub fn offer(&mut self, kind: &'static str, value: &impl Serialize) {
         let Ok(line) = self.line(kind, value) else { return };
         if let Err(TrySendError::Full(_)) = self.waiting.try_send(line) {
@@ -54,7 +55,10 @@ impl Lines {
         }
     }
 
-    /// Prints the last line, for which there is always time, unless `is_given_up`.
+    /// Prints the last line. Waits for the reader until `is_given_up` returns true.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
     pub fn finish(
         self,
         kind: &'static str,
@@ -67,9 +71,9 @@ impl Lines {
                 Err(TrySendError::Full(_)) if is_given_up() => return Ok(()),
                 Err(TrySendError::Full(line)) => {
                     last = Some(line);
-                    thread::sleep(TICK);
+                    thread::sleep(POLL_INTERVAL);
                 }
-                // Why nothing can be printed any more is the thread's to say.
+                // If the thread has ended, its error is returned by `join` below.
                 Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             }
         }
@@ -78,7 +82,7 @@ impl Lines {
             if is_given_up() {
                 return Ok(());
             }
-            thread::sleep(TICK);
+            thread::sleep(POLL_INTERVAL);
         }
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

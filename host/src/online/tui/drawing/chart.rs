@@ -1,4 +1,4 @@
-//! The rates of the last minutes to a chart.
+//! Draws a chart of the rates of the last minutes.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 use crate::online::quantity::with_unit;
 use crate::online::tui::view::{HISTORY, View};
 
-/// Seconds of the past that a chart shows at least.
+/// Smallest time span of the chart, in seconds.
 const LEAST_SECONDS: f64 = 60.0;
 
 impl View {
@@ -41,7 +41,7 @@ impl View {
     }
 }
 
-/// The next 1, 2 or 5 times a power of 10 from `value` up, so that axes do not dance.
+/// Rounds `value` up to 1, 2 or 5 times a power of 10, so that the axis does not change with every value.
 fn ceiling(value: f64) -> f64 {
     let mut step = 1.0;
     while step < 1e18 {

@@ -1,8 +1,8 @@
-//! Ended files to files that survive a loss of power, on a thread of their own.
+//! Makes ended files durable against a loss of power, on a separate thread.
 //!
-//! `fsync` may take as long as the disk needs for all that is in the page cache; meanwhile frames go to the next
-//! file. Invariant: [`Syncer::finish`] returns only after every file that was handed over, and its
-//! directory, is durable or has its error reported.
+//! `fsync` may take as long as the disk needs to write the whole page cache; meanwhile the recorder writes frames to the
+//! next file. Invariant: [`Syncer::finish`] returns only after every file that was passed to [`Syncer`], and its
+//! directory, is durable or its error was returned.
 
 use std::fs::File;
 use std::io;
@@ -13,20 +13,20 @@ use std::thread::{self, JoinHandle};
 use super::WriteError;
 use super::directory::{Entry, Identity};
 
-/// Files that may wait; each holds a descriptor.
+/// Number of files that may be queued; each keeps a descriptor open.
 const WAITING_FILES: usize = 16;
-/// Lost files that are listed one by one.
+/// Number of lost files that are listed individually.
 const LISTED_FILES: usize = 100;
 
-/// A file that is written to its end.
+/// A file that is completely written and not yet durable.
 #[derive(Debug)]
-pub struct Ended {
+pub struct UnsyncedFile {
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) entry: Entry,
 }
 
-impl Ended {
+impl UnsyncedFile {
     fn sync(&self) -> Result<(), WriteError> {
         let failed = |source| WriteError::Sync { path: self.path.clone(), source };
         self.file.sync_all().map_err(failed)?;
@@ -37,7 +37,7 @@ impl Ended {
 /// The thread that makes files durable.
 #[derive(Debug)]
 pub struct Syncer {
-    files: SyncSender<Ended>,
+    files: SyncSender<UnsyncedFile>,
     errors: Receiver<WriteError>,
     thread: JoinHandle<()>,
 }
@@ -45,19 +45,25 @@ pub struct Syncer {
 impl Syncer {
     /// Starts the thread.
     pub fn start() -> Self {
-        let (files, ended) = sync_channel::<Ended>(WAITING_FILES);
+        let (files, ended) = sync_channel::<UnsyncedFile>(WAITING_FILES);
         let (failed, errors) = channel();
         Syncer { files, errors, thread: thread::spawn(move || run(&ended, &failed)) }
     }
 
-    /// Hands a file over; waits while too many wait. An error is one of an earlier file.
-    pub fn hand_over(&self, file: Ended) -> Result<(), WriteError> {
-        // The thread ends only after this value does.
+    /// Queues a file; waits while the queue is full.
+    ///
+    /// # Errors
+    /// The error of an earlier file.
+    pub fn hand_over(&self, file: UnsyncedFile) -> Result<(), WriteError> {
+        // Cannot fail: the thread runs as long as `self` exists.
         let _ = self.files.send(file);
         self.errors.try_recv().map_or(Ok(()), Err)
     }
 
-    /// Waits for all files. The first error that was not returned before is returned.
+    /// Waits until all files are durable.
+    ///
+    /// # Errors
+    /// The first error that was not returned before.
     pub fn finish(self) -> Result<(), WriteError> {
         let Syncer { files, errors, thread } = self;
         drop(files);
@@ -66,10 +72,10 @@ impl Syncer {
     }
 }
 
-fn run(ended: &Receiver<Ended>, failed: &Sender<WriteError>) {
+fn run(ended: &Receiver<UnsyncedFile>, failed: &Sender<WriteError>) {
     for file in ended {
         if let Err(error) = file.sync() {
-            // Nobody listens once the capture has failed.
+            // Fails only if the capture has failed and does not wait for errors.
             let _ = failed.send(error);
         }
     }
@@ -78,26 +84,26 @@ fn run(ended: &Receiver<Ended>, failed: &Sender<WriteError>) {
 /// A file that was not at its path when it was finished.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LostFile {
-    /// Where it was.
+    /// Path at which the file was created.
     pub path: PathBuf,
-    /// What became of it.
+    /// What happened to the file.
     pub fate: Fate,
 }
 
-/// What became of a file under us.
+/// What happened to a file while it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// No name is left: its content is gone.
+    /// The file has no name left: its content is lost.
     Removed,
-    /// Something else has its name; the file may have another.
+    /// Another file has the name; this one may have another name.
     Replaced,
-    /// Nothing has its name, but the file has another.
+    /// No file has the name; this one has another name.
     Renamed,
 }
 
 impl LostFile {
-    /// Looks whether a file is still at its name.
+    /// Checks whether a file still has its name; `None` if it does.
     pub(super) fn find(entry: &Entry, identity: Identity, file: &File) -> Option<Self> {
         let found: io::Result<_> = entry.identity();
         let is_linked = rustix::fs::fstat(file).is_ok_and(|status| status.st_nlink != 0);
@@ -114,14 +120,14 @@ impl LostFile {
 /// Files that were removed or replaced while they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostFiles {
-    /// How many.
+    /// Number of files.
     pub count: u64,
-    /// The first of them.
+    /// The first 100 of them.
     pub listed: Vec<LostFile>,
 }
 
 impl LostFiles {
-    /// Adds one.
+    /// Adds a file.
     pub fn push(&mut self, file: LostFile) {
         self.count += 1;
         if self.listed.len() < LISTED_FILES {

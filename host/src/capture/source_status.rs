@@ -1,4 +1,4 @@
-//! What a source counts, and why it failed, to whoever watches it from another thread.
+//! Publishes the counts of a source, and why it failed, to other threads.
 
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,9 @@ use hmtt::pcapng::InterfaceStatistics;
 
 use super::CaptureError;
 
-/// How a source is doing.
+/// Current counts of a source, and its failure if it failed.
 #[derive(Debug, Default)]
-pub struct Standing(Mutex<State>);
+pub struct SourceStatus(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -17,18 +17,18 @@ struct State {
     failure: Option<String>,
 }
 
-impl Standing {
-    /// What it has counted, a moment ago.
+impl SourceStatus {
+    /// Counts of the source, as of its last batch.
     pub fn statistics(&self) -> InterfaceStatistics {
         self.state().statistics
     }
 
-    /// Why it failed, if it did.
+    /// Why the source failed; `None` if it did not.
     pub fn failure(&self) -> Option<String> {
         self.state().failure.clone()
     }
 
-    /// Whether it failed.
+    /// Whether the source has failed.
     pub fn has_failed(&self) -> bool {
         self.state().failure.is_some()
     }
@@ -38,7 +38,7 @@ impl Standing {
     }
 
     pub(super) fn fail(&self, error: &CaptureError) {
-        self.state().failure = Some(said(error));
+        self.state().failure = Some(error_chain(error));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -46,10 +46,10 @@ impl Standing {
     }
 }
 
-/// An error and what caused it, on one line.
-fn said(error: &dyn Error) -> String {
+/// Formats an error and its causes on one line.
+fn error_chain(error: &dyn Error) -> String {
     match error.source() {
-        Some(cause) => format!("{error}: {}", said(cause)),
+        Some(cause) => format!("{error}: {}", error_chain(cause)),
         None => error.to_string(),
     }
 }
@@ -59,15 +59,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_with_its_cause() {
-        let standing = Standing::default();
-        assert!(!standing.has_failed());
-        standing.fail(&CaptureError::System {
+    fn a_failure_is_reported_with_its_cause() {
+        let status = SourceStatus::default();
+        assert!(!status.has_failed());
+        status.fail(&CaptureError::System {
             operation: "wait for frames",
             interface: "eth1".into(),
             source: std::io::Error::other("it is gone"),
         });
-        let told = "cannot wait for frames on interface eth1: it is gone";
-        assert_eq!(standing.failure().as_deref(), Some(told));
+        let expected = "cannot wait for frames on interface eth1: it is gone";
+        assert_eq!(status.failure().as_deref(), Some(expected));
     }
 }
