@@ -1,4 +1,4 @@
-//! A capture file to the accesses and other items of its cards, with complaints on standard error.
+//! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings on standard error.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::{Accesses, CardCounts, Counts, Item, LinkCounts, Origin};
 use hmtt::pcapng::{Interface, Packet, ReadError};
 
-use super::standard::{input, is_standard, name_of_input};
-use super::waiting::Waiting;
+use super::item_buffer::ItemBuffer;
+use super::standard_io::{input, is_standard, name_of_input};
 
-/// Malformed frames that are named one by one.
+/// Most malformed frames that are listed one by one.
 const NAMED_FRAMES: u64 = 20;
 
 /// An open capture.
@@ -19,31 +19,31 @@ pub struct CaptureFile {
     reader: CaptureReader,
 }
 
-/// Some of a capture's trace, in its order, and where it belongs.
-pub struct Found<'a> {
-    /// Number of its card, from 0.
+/// A part of a capture's trace, in the order of the capture, with its card.
+pub struct CaptureItems<'a> {
+    /// Number of the card, from 0.
     pub card: usize,
-    /// What the capture says of the interface that the card is on.
+    /// The capture's description of the card's interface.
     pub interface: Option<&'a Interface>,
-    /// Accesses; none where they are only counted.
+    /// Accesses; empty where they are only counted.
     pub accesses: Accesses<'a>,
-    /// What came after them, if it is no access.
+    /// The item after the accesses, if it is not an access.
     pub item: Option<Item>,
 }
 
-/// What a capture held besides its items.
+/// Totals of a capture, known at its end.
 pub struct Ending {
-    /// Of all cards together.
+    /// Counts of all cards together.
     pub counts: Counts,
     pub cards: Vec<CardCounts>,
     pub interfaces: Vec<Interface>,
-    /// The file ends within a block: its writer was killed, or the file was cut.
+    /// Whether the file ends within a block: its writer was killed, or the file was cut.
     pub is_cut: bool,
 }
 
 impl Ending {
-    /// Whether anything from the first frame on is known to be missing. What was before it is of
-    /// another time, or in the file before.
+    /// Whether anything after the first frame is known to be missing. Earlier losses belong to another time or to the
+    /// previous file.
     pub fn has_loss(&self) -> bool {
         self.is_cut || self.counts.has_loss()
     }
@@ -61,56 +61,56 @@ impl CaptureFile {
         Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
     }
 
-    /// Reads to the end, or to what cannot be read: that is then an error, after everything before
-    /// it has gone to `found`. `packets` sees each frame first, and says whether to go on.
+    /// Reads the whole file. At unreadable content it returns an error, after everything before it was passed to
+    /// `found`. `packets` receives each frame first, and returns whether to continue.
     pub fn read(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
-        found: impl FnMut(Found<'_>),
+        found: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
-        self.read_to(Waiting::<true>::default(), packets, found)
+        self.read_to(ItemBuffer::<true>::default(), packets, found)
     }
 
-    /// As [`CaptureFile::read`], but records are only counted, which is much faster.
+    /// Does the same as [`CaptureFile::read`], but only counts records, which is much faster.
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
-        found: impl FnMut(Found<'_>),
+        found: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
-        self.read_to(Waiting::<false>::default(), packets, found)
+        self.read_to(ItemBuffer::<false>::default(), packets, found)
     }
 
     fn read_to<const EVENTS: bool>(
         mut self,
-        mut waiting: Waiting<EVENTS>,
+        mut buffer: ItemBuffer<EVENTS>,
         mut packets: impl FnMut(&Packet<'_>) -> bool,
-        mut found: impl FnMut(Found<'_>),
+        mut found: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
         let mut malformed = 0;
-        let mut pass_on = |waiting: &mut Waiting<EVENTS>, of: Of<'_>| {
-            waiting.pass_on(|card, accesses, item| {
+        let mut pass_on = |buffer: &mut ItemBuffer<EVENTS>, interfaces: CardInterfaces<'_>| {
+            buffer.pass_on(|card, accesses, item| {
                 if let Some(Item::Malformed { origin, error }) = &item {
                     malformed += 1;
                     name_malformed(malformed, *origin, error);
                 }
-                found(Found { card, interface: of.interface(card), accesses, item });
+                found(CaptureItems { card, interface: interfaces.interface(card), accesses, item });
             });
         };
         let unreadable = loop {
             match self.reader.next_packet() {
                 Ok(Some(mut next)) if packets(&next.packet) => {
-                    next.decode(&mut waiting);
-                    if waiting.is_due() {
-                        pass_on(&mut waiting, Of(next.cards(), next.packet.interfaces));
+                    next.decode(&mut buffer);
+                    if buffer.is_due() {
+                        pass_on(&mut buffer, CardInterfaces(next.cards(), next.packet.interfaces));
                     }
                 }
                 Ok(_) => break None,
                 Err(error) => break Some(error),
             }
         };
-        let counted = self.reader.finish(&mut waiting);
+        let counted = self.reader.finish(&mut buffer);
         let links: Vec<u16> = counted.cards.iter().map(|card| card.link).collect();
-        pass_on(&mut waiting, Of(&links, self.reader.interfaces()));
+        pass_on(&mut buffer, CardInterfaces(&links, self.reader.interfaces()));
         self.end(counted, unreadable)
     }
 
@@ -142,10 +142,10 @@ impl CaptureFile {
     }
 }
 
-/// The link of each card, and the interfaces.
-struct Of<'a>(&'a [u16], &'a [Interface]);
+/// The interface number of each card, and the interfaces.
+struct CardInterfaces<'a>(&'a [u16], &'a [Interface]);
 
-impl<'a> Of<'a> {
+impl<'a> CardInterfaces<'a> {
     fn interface(&self, card: usize) -> Option<&'a Interface> {
         self.1.get(usize::from(*self.0.get(card)?))
     }

@@ -1,4 +1,4 @@
-//! `hmtt convert`: a trace from one format to another, with complaints on standard error.
+//! `hmtt convert`: converts a trace from one format to another, and prints warnings on standard error.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use hmtt::table::csv::CsvReader;
-use hmtt::table::hmtt6::{Hmtt6Reader, Hole};
+use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
 use hmtt::table::parquet::ParquetReader;
 use hmtt::table::{Card, Entry, Reader, Writer};
@@ -14,7 +14,7 @@ use hmtt::table::{Card, Entry, Reader, Writer};
 use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
-use super::standard::{input, is_standard, name_of_input};
+use super::standard_io::{input, is_standard, name_of_input};
 
 const GIB_LOG2: u32 = 30;
 
@@ -48,15 +48,15 @@ pub struct Arguments {
 
 fn format_of(path: &Path, option: &str) -> Result<Format> {
     let no_format = || format!("{}: the extension says no format; give {option}", path.display());
-    Format::of(path).with_context(no_format)
+    Format::from_path(path).with_context(no_format)
 }
 
-/// Whether the trace has losses.
+/// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { input, output, from, to, force, hole } = arguments;
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
-    let hole = Hole { base: hole << GIB_LOG2 };
+    let hole = MmioHole { base: hole << GIB_LOG2 };
     if is_same_file(input, output) {
         bail!("{} is the trace itself; choose another output", output.display());
     }
@@ -75,14 +75,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     read
 }
 
-/// The trace to convert.
+/// The opened trace that is converted.
 enum Source {
     Capture(Box<CaptureFile>),
     Table { name: String, reader: Box<dyn Reader>, cards: Vec<(u32, Card)> },
 }
 
 impl Source {
-    fn open(path: &Path, format: Format, hole: Hole) -> Result<Source> {
+    fn open(path: &Path, format: Format, hole: MmioHole) -> Result<Source> {
         if format == Format::Pcapng {
             return Ok(Source::Capture(Box::new(CaptureFile::open(path)?)));
         }
@@ -110,7 +110,7 @@ impl Source {
         Ok(Source::Table { name, reader, cards })
     }
 
-    /// Whether the trace has losses comes back.
+    /// Converts the trace. Returns whether it has losses.
     fn convert(self, writer: Box<dyn Writer>) -> Outcome<bool> {
         match self {
             Source::Capture(capture) => {

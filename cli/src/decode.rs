@@ -1,10 +1,10 @@
-//! `hmtt decode`: a capture to its accesses, as text, CSV, JSON lines or Parquet.
+//! `hmtt decode`: decodes a capture and writes its accesses as text, CSV, JSON lines or Parquet.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use hmtt::table::hmtt6::Hole;
+use hmtt::table::hmtt6::MmioHole;
 
 use super::capture_file::CaptureFile;
 use super::format::Format;
@@ -52,16 +52,19 @@ impl FormatName {
         }
     }
 
-    /// The format that a file's name says it has, if it is one of these.
-    fn of(path: &Path) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|name| Format::of(path) == Some(name.format()))
+    /// The format of a file by its extension, if it is one of these.
+    fn from_path(path: &Path) -> Option<Self> {
+        Self::value_variants()
+            .iter()
+            .copied()
+            .find(|name| Format::from_path(path) == Some(name.format()))
     }
 }
 
-/// Whether the capture has losses.
+/// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
-    let said = || arguments.output.as_deref().and_then(FormatName::of);
+    let said = || arguments.output.as_deref().and_then(FormatName::from_path);
     let format = arguments.format.or_else(said).unwrap_or(FormatName::Text).format();
     let path = arguments.output.as_deref();
     if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
@@ -70,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let (name, output) = open(path, format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
     let writer =
-        format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+        format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
     let chosen = arguments.card.map(|number| usize::from(number) - 1);
     let Outcome { read, written } = write_capture(capture, chosen, writer);
     written.map_err(cause).with_context(cannot_write)?;

@@ -1,20 +1,20 @@
-//! A format's name to what reads and writes it.
+//! Defines the formats of traces, and selects the writer of a format.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use hmtt::table::csv::Csv;
-use hmtt::table::hmtt6::{Hmtt6, Hole};
-use hmtt::table::jsonl::Jsonl;
+use hmtt::table::csv::CsvWriter;
+use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
+use hmtt::table::jsonl::JsonlWriter;
 use hmtt::table::parquet::ParquetWriter;
-use hmtt::table::text::Text;
+use hmtt::table::text::TextWriter;
 use hmtt::table::{TableError, Writer};
 
 pub const BUFFER_BYTES: usize = 1 << 20;
 
-/// A format of traces.
+/// A file format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Pcapng,
@@ -26,8 +26,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's name says it has.
-    pub fn of(path: &Path) -> Option<Format> {
+    /// The format of a file by its extension.
+    pub fn from_path(path: &Path) -> Option<Format> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
         let (stem, extension) = name.rsplit_once('.')?;
         Some(match extension {
@@ -42,21 +42,21 @@ impl Format {
         })
     }
 
-    /// Its writer; captures, which cannot be written, become text.
+    /// Creates the format's writer. Captures cannot be written; text is written instead.
     pub fn writer(
         self,
         output: impl Write + Send + 'static,
-        hole: Hole,
+        hole: MmioHole,
     ) -> Result<Box<dyn Writer>, TableError> {
         if self == Format::Parquet {
             return Ok(Box::new(ParquetWriter::new(output)?));
         }
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
         Ok(match self {
-            Format::Csv => Box::new(Csv::new(output)?),
-            Format::Jsonl => Box::new(Jsonl::new(output)?),
-            Format::Hmtt6 => Box::new(Hmtt6::new(output, hole)),
-            Format::Text | Format::Pcapng | Format::Parquet => Box::new(Text::new(output)?),
+            Format::Csv => Box::new(CsvWriter::new(output)?),
+            Format::Jsonl => Box::new(JsonlWriter::new(output)?),
+            Format::Hmtt6 => Box::new(Hmtt6Writer::new(output, hole)),
+            Format::Text | Format::Pcapng | Format::Parquet => Box::new(TextWriter::new(output)?),
         })
     }
 }

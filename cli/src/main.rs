@@ -1,4 +1,4 @@
-//! `hmtt`: everything after the capture.
+//! The command `hmtt`: decodes, converts, merges and describes captures, and tags programs.
 
 mod analysis;
 mod capture_file;
@@ -9,10 +9,10 @@ mod format;
 mod info;
 mod merge;
 mod output;
-mod standard;
+mod standard_io;
 mod tag;
 mod tag_report;
-mod waiting;
+mod item_buffer;
 
 use std::process::ExitCode;
 
@@ -63,20 +63,20 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What is wrong with a file may be quoted from it.
+            // An error may quote a file's content, which could contain control characters.
             eprintln!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
             ExitCode::from(EXIT_ERROR)
         }
     }
 }
 
-/// The programs that completions and man pages are made for.
+/// Definitions of the programs for which completions and man pages are generated.
 fn programs() -> Vec<clap::Command> {
     let receiver = hmtt_host::arguments::Arguments::command();
     vec![Arguments::command().name("hmtt"), receiver]
 }
 
-/// A reader such as `head` that has seen enough is no error.
+/// Whether the reader of standard output has closed it, as `head` does. This is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(broken))

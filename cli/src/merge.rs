@@ -1,4 +1,4 @@
-//! `hmtt merge`: captures of several cards to one trace, with the time base of each on standard error.
+//! `hmtt merge`: merges captures of several cards into one trace, and prints the time base of each on standard error.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use hmtt::decode::Item;
 use hmtt::merge::{CardSession, ClockBasis, Merge, Options, TimeBase};
 use hmtt::table::Items;
-use hmtt::table::hmtt6::Hole;
+use hmtt::table::hmtt6::MmioHole;
 use hmtt_format::escape;
 use serde_json::json;
 
 use super::format::{Format, writable};
 use super::output::{cause, is_same_file, open};
-use super::standard::is_standard;
+use super::standard_io::is_standard;
 
 /// Put the traces of several cards on one time base and into one order, with the error stated
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ fn parse_offset(text: &str) -> Result<(usize, i64)> {
     Ok((source, clocks.parse().context("CLOCKS is a whole number")?))
 }
 
-/// Whether the trace has losses.
+/// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let options = Options {
         offsets: arguments.offset.clone(),
@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
-    let said = || arguments.output.as_deref().and_then(Format::of);
+    let said = || arguments.output.as_deref().and_then(Format::from_path);
     let format = arguments.format.or_else(said).unwrap_or(Format::Text);
     if format == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds the frames of cards as they came");
@@ -103,7 +103,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     let (name, output) = open(arguments.output.as_deref(), format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
     let writer =
-        format.writer(output, Hole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+        format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
     let mut items = Items::new(writer);
     for (number, (session, _)) in merge.sessions().enumerate() {
         items.interface(number as u32, &session.to_string());
@@ -119,7 +119,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         written = items.item(session as u32, &item);
         written.is_ok()
     });
-    // What could be read is written whole, whatever follows.
+    // Everything that could be read is written, also if reading failed later.
     let left_out =
         written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
     read?;
@@ -133,12 +133,12 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
 fn state(merge: &Merge) {
     for (number, (session, base)) in merge.sessions().enumerate() {
         let session = session.to_string();
-        eprintln!("{}: {}: {}", number + 1, escape::name(&session), said(base, merge));
+        eprintln!("{}: {}: {}", number + 1, escape::name(&session), describe(base, merge));
     }
 }
 
-/// How a clock was related, and how well.
-fn said(base: &TimeBase, merge: &Merge) -> String {
+/// Describes how a clock was related, with the error.
+fn describe(base: &TimeBase, merge: &Merge) -> String {
     let period = merge.sessions().next().map_or(1.0, |(first, _)| first.period());
     let offset = base.offset();
     match (base.basis, base.error) {

@@ -1,4 +1,4 @@
-//! Where a trace is to go, and what is to be written there, to its writer.
+//! Opens the output of a trace and writes captures to it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use hmtt::decode::Item;
 use hmtt::table::{Items, LeftOut, TableError, Writer};
 
-use super::capture_file::{CaptureFile, Ending, Found};
+use super::capture_file::{CaptureFile, CaptureItems, Ending};
 use super::format::Format;
-use super::standard::{self, is_standard};
+use super::standard_io::{self, is_standard};
 
-/// Where a trace goes, and its name for people. An existing file is refused unless `force`; no path, or
-/// `-`, is standard output.
+/// Opens the output of a trace; returns it with its printable name. An existing file is an error unless `force`. No
+/// path, or `-`, selects standard output.
 pub fn open(
     path: Option<&Path>,
     format: Format,
@@ -29,7 +29,7 @@ pub fn open(
     Ok((path.display().to_string(), Box::new(create(path, force)?)))
 }
 
-/// Creates a file; an existing one is refused unless `force`.
+/// Creates a file; an existing file is an error unless `force`.
 pub fn create(path: &Path, force: bool) -> Result<File> {
     let name = path.display();
     let mut options = OpenOptions::new();
@@ -50,13 +50,13 @@ pub fn create(path: &Path, force: bool) -> Result<File> {
     }
 }
 
-/// What became of a trace. What could be read has been written also where reading failed.
+/// Results of reading and of writing a trace. Where reading failed, everything before the failure was written.
 pub struct Outcome<T> {
     pub read: Result<T>,
     pub written: Result<LeftOut, TableError>,
 }
 
-/// Writes a capture, or what it has of one card, which are numbered from 0.
+/// Writes a capture, or only the part of one card. Cards are numbered from 0.
 pub fn write_capture(
     capture: CaptureFile,
     chosen: Option<usize>,
@@ -81,7 +81,7 @@ pub fn write_capture(
     Outcome { read, written: written.and_then(|()| items.finish()) }
 }
 
-fn write(items: &mut Items<'_>, found: &Found<'_>) -> Result<(), TableError> {
+fn write(items: &mut Items<'_>, found: &CaptureItems<'_>) -> Result<(), TableError> {
     let card = found.card as u32;
     if let Some(name) = found.interface.and_then(|interface| interface.name.as_deref()) {
         items.interface(card, name);
@@ -90,7 +90,7 @@ fn write(items: &mut Items<'_>, found: &Found<'_>) -> Result<(), TableError> {
     found.item.as_ref().map_or(Ok(()), |item: &Item| items.item(card, item))
 }
 
-/// The error as what caused it, which tells a broken pipe from others.
+/// Unwraps an I/O error from a table error, so that a broken pipe can be recognised.
 pub fn cause(error: TableError) -> anyhow::Error {
     match error {
         TableError::File(error) => error.into(),
@@ -98,10 +98,10 @@ pub fn cause(error: TableError) -> anyhow::Error {
     }
 }
 
-/// Whether an input is the file that is to be written, links of either sort followed.
+/// Whether an input is the file to be written, through symbolic or hard links too.
 pub fn is_same_file(from: &Path, to: &Path) -> bool {
     let read = if is_standard(from) {
-        standard::input().and_then(|input| input.metadata())
+        standard_io::input().and_then(|input| input.metadata())
     } else {
         from.metadata()
     };

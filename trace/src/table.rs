@@ -1,4 +1,4 @@
-//! Traces as rows: items of a capture to tables in files, and tables to other tables.
+//! Writes traces as tables of rows, and reads such tables.
 //!
 //! ```text
 //! capture -> decode -> Items -.              .-> Parquet
@@ -6,24 +6,24 @@
 //! HMTT's 6-byte records ------'              '-> HMTT's 6-byte records
 //! ```
 //!
-//! A [`Row`] stands for itself: what an item means only beside the card's last report (the address of
-//! a tag, the length of a slice) it holds. One file for each format, its writer and its reader side by
-//! side. Invariant: a format holds every row, or its writer counts what it left out ([`LeftOut`]).
+//! A [`Row`] is complete in itself: it also holds what can be computed only with the card's last report
+//! (the address of a tag, the length of a slice). Each format is one submodule that holds its writer and
+//! its reader. Invariant: a format holds every row, or its writer counts what it left out ([`LeftOut`]).
 
+mod access_line;
 mod card;
+mod card_changes;
 mod context;
 pub mod csv;
-mod digits;
 pub mod hmtt6;
 mod items;
+mod json_object;
 pub mod jsonl;
 mod lines;
-mod members;
+mod notation;
 pub mod parquet;
-mod printed;
 mod row;
 pub mod text;
-mod turns;
 
 use std::fmt;
 
@@ -35,92 +35,92 @@ pub use row::{Entry, Row};
 /// Why a table could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file.
+    /// The file could not be read or written.
     #[error(transparent)]
     File(#[from] std::io::Error),
-    /// A line that makes no sense.
+    /// A line that is not a valid row.
     #[error("line {line}: {problem}")]
     Line {
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong, and what was expected.
+        /// The problem found, and what was expected instead.
         problem: String,
     },
-    /// A record that makes no sense.
+    /// A binary record that is not a valid row.
     #[error("offset {offset}: {problem}")]
     Record {
-        /// In bytes.
+        /// Offset of the record in the file, in bytes.
         offset: u64,
-        /// What is wrong, and what was expected.
+        /// The problem found, and what was expected instead.
         problem: String,
     },
-    /// A row of a Parquet file that makes no sense.
+    /// A row of a Parquet file that is not valid.
     #[error("row {row}: {problem}")]
     Row {
-        /// From 0.
+        /// Number of the row, from 0.
         row: u64,
-        /// What is wrong, and what was expected.
+        /// The problem found, and what was expected instead.
         problem: String,
     },
     /// A clock that the format cannot hold.
     #[error("clock {0} is beyond 2^63: Parquet tables have signed timestamps")]
     Clock(u64),
-    /// A file that is not such a table.
+    /// A file that is not a table of a trace.
     #[error("{0}")]
     Schema(String),
-    /// A Parquet file as such.
+    /// An error of the Parquet library.
     #[error(transparent)]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
-/// Writes a table.
+/// A writer of a table in one format.
 pub trait Writer {
     /// Writes one row.
     fn row(&mut self, row: &Row) -> Result<(), TableError>;
 
-    /// Writes accesses of one card, the fast way where there is one.
+    /// Writes accesses of one card. Formats may have a faster implementation than one row at a time.
     fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         accesses
             .iter()
             .try_for_each(|access| self.row(&Row { capture, entry: Entry::Access(access) }))
     }
 
-    /// Takes note of what a card says of itself, for formats with room for it.
+    /// Stores the description of a card, in formats that have a place for it.
     fn card(&mut self, _capture: u32, _card: Card) {}
 
-    /// Takes note of the interface that a card is on, before its rows.
+    /// Stores the interface of a card. To be called before the card's rows are written.
     fn interface(&mut self, _capture: u32, _name: &str) {}
 
-    /// All rows will be of this card, so that it need not be named.
+    /// Declares that all rows are of this card, so that the file need not name it.
     fn only(&mut self, _capture: u32) {}
 
-    /// Completes the file and says what it could not hold.
+    /// Completes the file and returns counts of what the format could not hold.
     fn finish(self: Box<Self>) -> Result<LeftOut, TableError>;
 }
 
-/// Reads a table.
+/// A reader of a table in one format.
 pub trait Reader {
-    /// The next row; `None` at the end. After an error nothing more can be read.
+    /// Reads the next row; `None` at the end. After an error nothing more can be read.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
-    /// The interface that a card is on, as far as was read.
+    /// The interface of a card, if the part of the file read so far names it.
     fn interface(&self, _capture: u32) -> Option<&str> {
         None
     }
 }
 
-/// What a format could not hold: how many of what.
+/// Counts of what a format could not hold, each with its description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(pub Vec<(&'static str, u64)>);
 
 impl LeftOut {
-    /// Whether the file holds everything.
+    /// Whether nothing was left out.
     pub fn is_nothing(&self) -> bool {
         self.0.iter().all(|(_, count)| *count == 0)
     }
 }
 
-/// `3 marks, 1 gaps`
+/// Prints `3 marks, 1 gaps`.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let present = self.0.iter().filter(|(_, count)| *count != 0);

@@ -1,8 +1,8 @@
 //! Any table to rows, which come back from every format that they are written in, or a refusal.
 
-use hmtt::table::csv::{Csv, CsvReader};
-use hmtt::table::hmtt6::{Hmtt6Reader, Hole, RECORD_BYTES, Record};
-use hmtt::table::jsonl::{Jsonl, JsonlReader};
+use hmtt::table::csv::{CsvReader, CsvWriter};
+use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole, RECORD_BYTES, Record};
+use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
 
 /// First byte of an input that is comma-separated values.
@@ -53,14 +53,14 @@ fn all(mut writer: impl Writer, rows: &[Row]) {
 /// Rows as comma-separated values.
 pub fn csv(rows: &[Row]) -> Vec<u8> {
     let mut text = Vec::new();
-    all(Csv::new(&mut text).expect("memory takes all"), rows);
+    all(CsvWriter::new(&mut text).expect("memory takes all"), rows);
     text
 }
 
 /// Rows as JSON lines.
 pub fn jsonl(rows: &[Row]) -> Vec<u8> {
     let mut text = Vec::new();
-    all(Jsonl::new(&mut text).expect("memory takes all"), rows);
+    all(JsonlWriter::new(&mut text).expect("memory takes all"), rows);
     text
 }
 
@@ -76,7 +76,7 @@ fn records(bytes: &[u8]) {
             expected.push((clock, u64::from(record.line) * 64, record.read));
         }
     }
-    let read = rows(Hmtt6Reader::new(bytes, Hole { base: 0 }), bytes.len());
+    let read = rows(Hmtt6Reader::new(bytes, MmioHole { base: 0 }), bytes.len());
     let access = |row: &Row| match row.entry {
         Entry::Access(access) => {
             let is_read = access.direction == hmtt_format::Direction::Read;

@@ -1,20 +1,20 @@
-//! What a card says of itself to what a table's file keeps of it.
+//! Reduces a card's report to the description that a table's file keeps.
 
 use hmtt_format::Report;
 use hmtt_format::config::Granularity;
 use hmtt_format::config::Mode;
 use serde::{Deserialize, Serialize};
 
-/// What is needed to read a table's numbers.
+/// Description of a card: the units that are needed to interpret the numbers of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Clock period in picoseconds: timestamps times this is time.
+    /// Clock period in picoseconds: a timestamp multiplied by it is a time.
     pub tck_ps: u32,
-    /// Bytes of what a row's address names: a page, line or burst.
+    /// Bytes at the address of a row: those of a page, line or burst.
     pub unit_bytes: u32,
-    /// Version of the wire format.
+    /// Version of the wire format that the card sends.
     pub format_version: u8,
-    /// Digest of the memory description, hexadecimal.
+    /// Digest of the card's memory description, hexadecimal.
     pub digest: String,
 }
 

@@ -1,9 +1,9 @@
-//! Rows to comma-separated values (RFC 4180) as `hmtt decode --format csv` prints them, and back.
+//! Writes and reads rows as comma-separated values (RFC 4180), the form of `hmtt decode --format csv`.
 //!
-//! Where a capture has several cards, a line `card` says whose rows follow; before the first of them they
-//! are card 1's. A tag-window access is two lines, `tag` and, once the window's base is known, `access`;
-//! reading makes them one row again. Of two kinds the text says less than the row: the counter of the first
-//! frame of a gap, and what a loss of the DDR clock is beyond microseconds and one loss.
+//! Where a capture has several cards, a line `card` names the card of the rows that follow; rows before the
+//! first such line are of card 1. A tag-window access is two lines, `tag` and, once the window's base is
+//! known, `access`; the reader joins them into one row. Two kinds of rows lose detail in this format: a gap
+//! loses the counter of its first frame, and a loss of the DDR clock keeps only microseconds and one loss.
 
 mod detail;
 mod fields;
@@ -15,19 +15,19 @@ use std::io::Write;
 
 use hmtt_format::escape;
 
+use super::access_line::AccessLine;
+use super::card_changes::CardChange;
 use super::context::mark_name;
-use super::digits::AccessLine;
-use super::printed::{Notation, Printed};
-use super::turns::Turn;
+use super::notation::{Notation, NotationWriter};
 use super::{Entry, TableError};
 use crate::decode::LocatedGap;
 pub use reader::CsvReader;
 
-/// How comma-separated values look.
+/// The notation of rows as comma-separated values.
 pub struct CsvNotation;
 
-/// Writes CSV.
-pub type Csv<W> = Printed<W, CsvNotation>;
+/// A writer of CSV.
+pub type CsvWriter<W> = NotationWriter<W, CsvNotation>;
 
 impl Notation for CsvNotation {
     const HEADING: &'static str = "kind,clock,direction,address,reads,writes,duration,detail\n";
@@ -38,8 +38,8 @@ impl Notation for CsvNotation {
         end: ",,,,\n",
     };
 
-    fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
-        let Turn { number, interface } = turn;
+    fn card_change(change: &CardChange<'_>, output: &mut impl Write) -> Result<(), TableError> {
+        let CardChange { number, interface } = change;
         match interface {
             // A quote in a quoted field is doubled.
             Some(name) => {

@@ -1,4 +1,4 @@
-//! Rows to the 6-byte records in which the HMTT group publishes its traces, and back.
+//! Writes and reads rows as the 6-byte records in which the HMTT group publishes its traces.
 //!
 //! ```text
 //! 47      40 39      32  31  30                            0
@@ -6,39 +6,39 @@
 //! ```
 //!
 //! The layout and the meaning of its fields are those of the published traces of SPEC CPU 2017 and of
-//! their readers (`docs/convert.md` names them and says what we assume). The format holds accesses
-//! only, and clocks only as differences.
+//! their readers (`docs/convert.md` names them and states the assumptions made here). The format holds
+//! accesses only, and clocks only as differences.
 
 mod reader;
 mod writer;
 
 pub use reader::Hmtt6Reader;
-pub use writer::Hmtt6;
+pub use writer::Hmtt6Writer;
 
-/// Bytes of a record.
+/// Size of a record, in bytes.
 pub const RECORD_BYTES: usize = 6;
-/// log2 of the bytes a line number counts.
+/// log2 of the bytes of a line.
 const LINE_LOG2: u32 = 6;
-/// Bits of a line number: addresses below 128 GiB.
+/// Width of a line number, in bits: addresses below 128 GiB.
 const LINE_BITS: u32 = 31;
-/// Clocks that a record of nothing but a sequence number stands for.
+/// Clocks that an empty record stands for: a record of which only the sequence number is not 0.
 const EMPTY_CLOCKS: u64 = 256;
 
-/// One record.
+/// The fields of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counts records modulo 256.
+    /// Number of the record, modulo 256.
     pub sequence: u8,
-    /// Clocks since the record before.
+    /// Clocks since the previous record.
     pub duration: u8,
-    /// It is a read.
+    /// Whether the access is a read.
     pub read: bool,
-    /// Number of the line, below 2^31.
+    /// Number of the 64-byte line, below 2^31.
     pub line: u32,
 }
 
 impl Record {
-    /// Packs the record; bits of the line number beyond the field are dropped.
+    /// Packs the record; bits of the line number beyond the field's width are dropped.
     pub const fn encode(self) -> [u8; RECORD_BYTES] {
         let [a, b, c, d] =
             (self.line & !(1 << LINE_BITS) | (self.read as u32) << LINE_BITS).to_le_bytes();
@@ -53,24 +53,25 @@ impl Record {
         Record { sequence, duration, read, line }
     }
 
-    /// Whether it is no access but [`EMPTY_CLOCKS`] clocks. The published readers do not look at the
-    /// direction for this.
+    /// Whether the record is not an access but stands for [`EMPTY_CLOCKS`] clocks. The published readers
+    /// ignore the direction in this test.
     const fn is_empty(self) -> bool {
         self.duration == 0 && self.line == 0
     }
 }
 
-/// The hole that a machine leaves in its physical addresses for devices: memory from `base` on
-/// appears at twice `base`, but the card, which sees the memory, counts on. 0: no hole.
+/// The address range that the memory map of a machine reserves for devices (memory-mapped I/O). Memory from
+/// offset `base` on appears at twice `base` to the machine; the card counts offsets in memory, without the
+/// hole. A `base` of 0 means that there is no hole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hole {
-    /// Where the hole begins; also its size.
+pub struct MmioHole {
+    /// First address of the hole, and also its size, in bytes.
     pub base: u64,
 }
 
-impl Hole {
-    /// The machine's address for the card's.
-    fn open(self, address: u64) -> u64 {
+impl MmioHole {
+    /// Converts an address of the card to the machine's.
+    fn to_machine(self, address: u64) -> u64 {
         if self.base != 0 && address >= self.base {
             address.saturating_add(self.base)
         } else {
@@ -78,8 +79,8 @@ impl Hole {
         }
     }
 
-    /// The card's address for the machine's; none within the hole.
-    fn close(self, address: u64) -> Option<u64> {
+    /// Converts an address of the machine to the card's; `None` within the hole.
+    fn to_card(self, address: u64) -> Option<u64> {
         if self.base == 0 || address < self.base {
             return Some(address);
         }
@@ -94,20 +95,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(sequence: u8, duration: u8, read: bool, line in 0u32..1 << 31) {
+        fn records_decode_to_what_was_encoded(sequence: u8, duration: u8, read: bool, line in 0u32..1 << 31) {
             let record = Record { sequence, duration, read, line };
             prop_assert_eq!(Record::decode(record.encode()), record);
         }
 
         #[test]
-        fn bytes_come_back(bytes: [u8; 6]) {
+        fn bytes_encode_to_what_was_decoded(bytes: [u8; 6]) {
             prop_assert_eq!(Record::decode(bytes).encode(), bytes);
         }
 
         #[test]
-        fn what_the_hole_moves_it_moves_back(base in 0u64..1 << 40, address in 0u64..1 << 50) {
-            let hole = Hole { base };
-            prop_assert_eq!(hole.close(hole.open(address)), Some(address));
+        fn the_two_directions_of_the_hole_are_inverse(base in 0u64..1 << 40, address in 0u64..1 << 50) {
+            let hole = MmioHole { base };
+            prop_assert_eq!(hole.to_card(hole.to_machine(address)), Some(address));
         }
     }
 

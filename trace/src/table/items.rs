@@ -1,4 +1,4 @@
-//! The items of a trace to rows of a table.
+//! Converts the items of a trace to rows and passes them to a writer.
 
 use std::collections::HashMap;
 
@@ -9,31 +9,31 @@ use super::context::Context;
 use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::{Accesses, Item};
 
-/// Writes the items of a trace. Reports are no rows: a writer that has room for them keeps them
-/// elsewhere. Malformed frames are none either; the gaps they cause are.
+/// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for them stores
+/// them apart. Malformed frames are not rows either; the gaps that they cause are.
 pub struct Items<'a> {
     writer: Box<dyn Writer + 'a>,
-    /// What the last report of each capture said, by its number.
+    /// The context of each card's last report, by the number of the card.
     contexts: HashMap<u32, Context>,
 }
 
 impl<'a> Items<'a> {
-    /// Writes to `writer`.
+    /// Creates a converter that passes rows to `writer`.
     pub fn new(writer: Box<dyn Writer + 'a>) -> Self {
         Items { writer, contexts: HashMap::new() }
     }
 
-    /// Takes note of the interface that a card is on, before its items.
+    /// Stores the interface of a card. To be called before the card's items are written.
     pub fn interface(&mut self, capture: u32, name: &str) {
         self.writer.interface(capture, name);
     }
 
-    /// All items will be of this card, so that it need not be named.
+    /// Declares that all items are of this card, so that the file need not name it.
     pub fn only(&mut self, capture: u32) {
         self.writer.only(capture);
     }
 
-    /// Writes one item of a card, which are numbered from 0.
+    /// Writes one item of a card. Cards are numbered from 0.
     pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
         let context = self.contexts.entry(capture).or_default();
         context.observe(item);
@@ -46,7 +46,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Writes accesses of a card, whose items need not be made for it.
+    /// Writes accesses of a card without the cost of an item for each.
     pub fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         if accesses.is_empty() {
             return Ok(());
@@ -60,10 +60,10 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The row an item is.
+/// The entry of an item; `None` for items that are not rows.
 fn entry(item: &Item, context: &Context) -> Option<Entry> {
     Some(match item {
-        Item::Event(event) => of_event(event, context),
+        Item::Event(event) => event_entry(event, context),
         Item::Gap(gap) => Entry::Gap(**gap),
         Item::Restart => Entry::Restart,
         Item::DdrClock(ddr_clock) => Entry::DdrClock(*ddr_clock),
@@ -72,7 +72,7 @@ fn entry(item: &Item, context: &Context) -> Option<Entry> {
     })
 }
 
-fn of_event(event: &Event, context: &Context) -> Entry {
+fn event_entry(event: &Event, context: &Context) -> Entry {
     match *event {
         Event::Access(access) => Entry::Access(access),
         Event::Tag { clock, source: TagSource::Mark, value } => {

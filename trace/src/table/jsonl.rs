@@ -1,24 +1,25 @@
-//! Rows to JSON objects, one a line, as `hmtt decode --format jsonl` prints them, and back.
+//! Writes and reads rows as JSON objects, one per line, the form of `hmtt decode --format jsonl`.
 //!
-//! This form holds every row whole, and its members (`members`) also serve formats that have no
-//! columns of their own for the rarer kinds.
+//! This format holds every row completely. Formats that have no columns for the rarer kinds store the same
+//! objects (see `json_object`).
 
 use std::io::{BufRead, Write};
 
 use hmtt_format::{Access, Cycles};
 
-use super::digits::AccessLine;
+use super::access_line::AccessLine;
+use super::card_changes::{CardChange, CardChanges};
+use super::json_object::{Object, direction, hex, object};
 use super::lines::Lines;
-use super::members::{Object, direction, hex, object};
-use super::printed::{Notation, Printed};
-use super::turns::{Turn, Turns};
+use super::notation::{Notation, NotationWriter};
 use super::{Entry, Reader, Row, TableError};
 
-/// How JSON lines look. Addresses are hexadecimal strings, because JSON numbers lose bits above 2^53.
+/// The notation of rows as JSON lines. Addresses are hexadecimal strings, because JSON numbers lose bits
+/// above 2^53.
 pub struct JsonlNotation;
 
-/// Writes JSON lines.
-pub type Jsonl<W> = Printed<W, JsonlNotation>;
+/// A writer of JSON lines.
+pub type JsonlWriter<W> = NotationWriter<W, JsonlNotation>;
 
 impl Notation for JsonlNotation {
     const HEADING: &'static str = "";
@@ -29,10 +30,10 @@ impl Notation for JsonlNotation {
         end: "\"}\n",
     };
 
-    fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
-        let interface = turn.interface.map(str::to_owned);
-        let turn = Object::Card { card: turn.number, interface };
-        serde_json::to_writer(&mut *output, &turn).map_err(std::io::Error::from)?;
+    fn card_change(change: &CardChange<'_>, output: &mut impl Write) -> Result<(), TableError> {
+        let interface = change.interface.map(str::to_owned);
+        let object = Object::Card { card: change.number, interface };
+        serde_json::to_writer(&mut *output, &object).map_err(std::io::Error::from)?;
         Ok(output.write_all(b"\n")?)
     }
 
@@ -45,16 +46,16 @@ impl Notation for JsonlNotation {
     }
 }
 
-/// Reads JSON lines. Members it does not know are ignored.
+/// A reader of JSON lines. Unknown members are ignored.
 pub struct JsonlReader<R> {
     lines: Lines<R>,
-    turns: Turns,
+    cards: CardChanges,
 }
 
 impl<R: BufRead> JsonlReader<R> {
-    /// Reads from `input`.
+    /// Creates a reader of `input`.
     pub fn new(input: R) -> Self {
-        JsonlReader { lines: Lines::new(input), turns: Turns::default() }
+        JsonlReader { lines: Lines::new(input), cards: CardChanges::default() }
     }
 }
 
@@ -63,29 +64,29 @@ impl<R: BufRead> Reader for JsonlReader<R> {
         while self.lines.advance()? {
             let entry = match written_access(self.lines.line()) {
                 Some(access) => Ok(Some(Entry::Access(access))),
-                None => row(self.lines.line(), &mut self.turns),
+                None => row(self.lines.line(), &mut self.cards),
             };
             if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
-                return Ok(Some(Row { capture: self.turns.card(), entry }));
+                return Ok(Some(Row { capture: self.cards.card(), entry }));
             }
         }
         Ok(None)
     }
 
     fn interface(&self, capture: u32) -> Option<&str> {
-        self.turns.interface_of(capture)
+        self.cards.interface_of(capture)
     }
 }
 
-/// What a line says; none if it says whose rows follow.
-fn row(line: &[u8], turns: &mut Turns) -> Result<Option<Entry>, String> {
+/// Parses a line; `None` if it names the card of the rows that follow.
+fn row(line: &[u8], cards: &mut CardChanges) -> Result<Option<Entry>, String> {
     match serde_json::from_slice(line).map_err(|error| error.to_string())? {
-        Object::Card { card, interface } => turns.go_on(card, interface.as_deref()).map(|()| None),
+        Object::Card { card, interface } => cards.apply(card, interface.as_deref()).map(|()| None),
         object => Entry::try_from(object).map(Some),
     }
 }
 
-/// An access in exactly the form in which [`ACCESS`] writes it, which spares the general parser.
+/// Parses an access in exactly the form in which [`ACCESS`] writes it, without the slower general parser.
 fn written_access(line: &[u8]) -> Option<Access> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(JsonlNotation::ACCESS.before_clock)?;
     let (clock, line) = line.split_once(JsonlNotation::ACCESS.before_direction)?;

@@ -1,13 +1,13 @@
-//! A file to its lines, numbered, without their ends.
+//! Splits a file into numbered lines without their line ends.
 
 use std::io::BufRead;
 
 use super::TableError;
 
-/// A line longer than this is no line of a trace.
+/// Longest line accepted, in bytes; no line of a trace is longer.
 const MAX_LINE_BYTES: usize = 1 << 16;
 
-/// Reads lines, blank ones skipped.
+/// A reader of lines that skips blank lines.
 pub(super) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -19,7 +19,7 @@ impl<R: BufRead> Lines<R> {
         Lines { input, buffer: Vec::new(), number: 0 }
     }
 
-    /// Goes to the next line; false at the end.
+    /// Advances to the next line; false at the end.
     pub fn advance(&mut self) -> Result<bool, TableError> {
         loop {
             self.buffer.clear();
@@ -39,12 +39,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The line.
+    /// The current line.
     pub fn line(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// What is wrong with the line.
+    /// An error about the current line, with its number.
     pub fn error(&self, problem: impl Into<String>) -> TableError {
         TableError::Line { line: self.number, problem: problem.into() }
     }

@@ -1,27 +1,27 @@
-//! Rows to a Parquet file, and back.
+//! Writes and reads rows as a Parquet file.
 //!
 //! | column | type | rows |
 //! |---|---|---|
-//! | capture | uint32 | all; another card or session has another number |
+//! | capture | uint32 | all; each card and each session has its own number |
 //! | timestamp | int64 | all; DDR clocks, ascending within a capture |
 //! | kind | string | all |
 //! | is_write | boolean | access, tag |
 //! | address | uint64 | access, page, hot page; tag while the window's base is known |
 //! | reads, writes | uint32 | page, slice |
 //! | duration | uint64 | page, slice of known length; DDR clocks |
-//! | start | int64 | interval, slice, and any whose own clock is not `timestamp` |
+//! | start | int64 | interval, slice, and any whose clock is not `timestamp` |
 //! | detail | string | those that the columns do not hold: the object of [`super::jsonl`] |
 //!
-//! A row group holds one capture, in the order of the trace. A slice comes after it has ended, so its
-//! own clock, `start`, is not in that order; `timestamp` is the latest clock so far. Rows without a
-//! clock have that of the row before. Invariant: what `sorting_columns` claims is so.
+//! A row group holds one capture, in the order of the trace. The row of a slice follows the end of the slice,
+//! so its first clock, `start`, is not in that order; `timestamp` is the latest clock so far. Rows without a
+//! clock have that of the row before. Invariant: rows are in the order that `sorting_columns` states.
 
-mod checked;
+mod catch_panic;
 mod column_chunk;
 mod columns;
 mod encoder;
-mod guard;
 mod pack;
+mod page_check;
 mod pages;
 mod reader;
 mod row_group;
@@ -46,10 +46,10 @@ const TABLE_VERSION: &str = "1";
 const KEY_VERSION: &str = "hmtt.table_version";
 const KEY_UNIT: &str = "hmtt.timestamp_unit";
 const KEY_CAPTURES: &str = "hmtt.captures";
-/// Rows of a page: what a reader that looks for few rows decodes at least.
+/// Rows of a page. A reader that searches for few rows decodes at least one page.
 const PAGE_ROWS: usize = 1 << 17;
 
-/// The columns, in their order.
+/// The columns, in their order in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Capture,
@@ -64,8 +64,8 @@ enum Column {
     Detail,
 }
 
-/// Name, type, whether every row has it, and encoding. Dictionaries cost more time than they save
-/// space but for the kinds, of which a file has a handful.
+/// Name, type, annotation, whether every row has a value, and encoding. Dictionaries cost more time than
+/// their smaller size saves, except for the kinds, of which a file has few.
 const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     (
         "capture",
@@ -115,21 +115,21 @@ enum Annotation {
     Text,
 }
 
-/// A number in the column `capture`, in the file's metadata.
+/// Description of one number of the column `capture`, in the file's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Capture {
-    /// The card it is of, by the number that `hmtt decode` and `hmtt info` give it, from 1.
+    /// Number of the card, from 1, as `hmtt decode` and `hmtt info` print it.
     card: u64,
-    /// The interface the card is on.
+    /// Name of the card's interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interface: Option<String>,
-    /// What the card said of itself last.
+    /// Description of the card by its last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     report: Option<Card>,
 }
 
 impl Capture {
-    /// The number in rows.
+    /// Number of the card as rows have it, from 0.
     fn index(&self) -> u32 {
         self.card.saturating_sub(1).try_into().unwrap_or(u32::MAX)
     }
@@ -163,7 +163,7 @@ static SCHEMA: LazyLock<SchemaDescPtr> = LazyLock::new(|| {
     Arc::new(SchemaDescriptor::new(Arc::new(schema.expect("the columns are a schema"))))
 });
 
-/// How columns are encoded.
+/// Encoding and compression of the columns.
 fn properties() -> WriterPropertiesPtr {
     let ascending = |column: Column| SortingColumn {
         column_idx: column as i32,

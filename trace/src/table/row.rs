@@ -1,60 +1,60 @@
-//! A row of a trace's table, whole without what stands around it.
+//! Defines the row of a trace's table. A row can be interpreted without the rows around it.
 
 use hmtt_format::record::CountGroup;
 use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
 
 use crate::decode::{DdrClock, Gap};
 
-/// One row.
+/// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Which card it came from: from 0, one less than the number that people see.
+    /// Number of the card that sent it, from 0. NotationWriter numbers start at 1.
     pub capture: u32,
-    /// What happened.
+    /// Content of the row.
     pub entry: Entry,
 }
 
-/// What happened.
+/// Content of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// An access to a line or burst.
+    /// An access to a cache line, or a burst.
     Access(Access),
-    /// An access to the tag window: an access and an event of software in one.
+    /// An access to the tag window, which is both an access and an event of the traced software.
     Tag {
-        /// When.
+        /// Clock of the event.
         clock: Cycles,
         /// Read or write.
         direction: Direction,
-        /// Byte offset in the window.
+        /// Offset in the window, in bytes.
         offset: u32,
-        /// What was accessed, while the window's base is known.
+        /// Physical address, while the window's base is known.
         address: Option<PhysAddr>,
     },
-    /// An event software put into the trace by a command.
+    /// An event that software put into the trace by a configuration command.
     Mark {
-        /// When.
+        /// Clock of the event.
         clock: Cycles,
-        /// Its register.
+        /// Number of the mark's register.
         register: u32,
     },
-    /// A refused command.
+    /// A DDR command that JEDEC forbids in the state of the memory.
     Fault {
-        /// When.
+        /// Clock of the event.
         clock: Cycles,
-        /// Why.
+        /// Rule that the command violates.
         kind: FaultKind,
         /// Rank * 16 + bank.
         bank: u8,
     },
-    /// A run of accesses to a page.
+    /// Consecutive accesses to one page.
     Page {
         /// Clock of the first access.
         clock: Cycles,
         /// First byte of the page.
         address: PhysAddr,
-        /// READs.
+        /// Number of READs.
         reads: u32,
-        /// WRITEs.
+        /// Number of WRITEs.
         writes: u32,
         /// Clocks from the first access to the last.
         duration: u32,
@@ -63,18 +63,18 @@ pub enum Entry {
     Slice {
         /// First clock.
         clock: Cycles,
-        /// In clocks, if known.
+        /// Length in clocks, if it is known.
         length: Option<Cycles>,
-        /// It was cut short.
+        /// Whether the slice ended before its full length.
         partial: bool,
-        /// READs.
+        /// Number of READs.
         reads: u32,
-        /// WRITEs.
+        /// Number of WRITEs.
         writes: u32,
     },
-    /// A dump of the analysis begins.
+    /// The start of a dump of the card's analysis.
     Interval {
-        /// The clock at which it began.
+        /// Clock at which the dump began.
         clock: Cycles,
         /// Part of the table of hot pages that follows.
         part: u8,
@@ -83,11 +83,11 @@ pub enum Entry {
     Count {
         /// Number of the dump.
         dump: u8,
-        /// What is counted.
+        /// Group of the counter.
         group: CountGroup,
-        /// Which of them.
+        /// Index of the counter in its group.
         index: u16,
-        /// How many.
+        /// Value of the counter.
         value: u32,
     },
     /// An entry of the table of hot pages.
@@ -96,22 +96,22 @@ pub enum Entry {
         dump: u8,
         /// First byte of the page.
         address: PhysAddr,
-        /// Its accesses, at least.
+        /// Lower bound of the accesses to the page.
         count: u32,
-        /// Accesses to it and to all pages that share its entry.
+        /// Accesses to the page and to all pages that share its table entry.
         votes: u32,
     },
-    /// Something is missing here.
+    /// A counted loss at this place.
     Gap(Gap),
-    /// The card started to count anew.
+    /// A restart of the card: its clock starts at 0 again.
     Restart,
     /// The card's DDR clock was lost or found again.
     DdrClock(DdrClock),
-    /// The session has no end frame.
+    /// The end of a session that has no end frame.
     NoEnd,
 }
 
-/// The groups of counts there are, for readers of their names.
+/// All groups of counters, to be found by name.
 const GROUPS: [CountGroup; 5] = [
     CountGroup::RowHits,
     CountGroup::RowMisses,
@@ -120,18 +120,18 @@ const GROUPS: [CountGroup; 5] = [
     CountGroup::Other,
 ];
 
-/// The group with a name.
+/// Finds the group of counters with this name.
 pub(super) fn group_named(name: &str) -> Option<CountGroup> {
     GROUPS.into_iter().find(|group| group.name() == name)
 }
 
-/// The fault with a name.
+/// Finds the fault with this name.
 pub(super) fn fault_named(name: &str) -> Option<FaultKind> {
     FaultKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 impl Entry {
-    /// Its name in every format.
+    /// Name of the entry's kind, the same in every format.
     pub const fn kind(&self) -> &'static str {
         match self {
             Entry::Access(_) => "access",
@@ -150,8 +150,8 @@ impl Entry {
         }
     }
 
-    /// Its clock, if it has one; of a gap the one from which the trace goes on, or else the last
-    /// before.
+    /// Clock of the entry, if it has one. For a gap: the clock at which the trace continues, or else the last
+    /// clock before the gap.
     pub fn clock(&self) -> Option<Cycles> {
         match *self {
             Entry::Access(access) => Some(access.clock),
@@ -170,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// The access it is, tags with a known address included.
+    /// The access, if the entry is one; tags with a known address are accesses.
     pub fn access(&self) -> Option<Access> {
         match *self {
             Entry::Access(access) => Some(access),

@@ -1,8 +1,8 @@
-//! Rows to lines of text: one line for each access, as truth files have them, and everything else as
-//! comments. There is no way back: comments are for people.
+//! Writes rows as lines of text: one line for each access, in the format of truth files, and everything else
+//! as comments. This format cannot be read back, because comments have no fixed form.
 //!
 //! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
-//! writes`) are lines of their own, because in their modes they are the trace.
+//! writes`) are lines and not comments, because in their modes they are the content of the trace.
 
 use std::io::Write;
 
@@ -10,24 +10,24 @@ use hmtt_format::block::hot_page_at_most;
 use hmtt_format::escape;
 use hmtt_format::record::ALL_PARTS;
 
+use super::access_line::AccessLine;
+use super::card_changes::CardChange;
 use super::context::mark_name;
-use super::digits::AccessLine;
-use super::printed::{Notation, Printed};
-use super::turns::Turn;
+use super::notation::{Notation, NotationWriter};
 use super::{Entry, Items, TableError};
 use crate::decode::Item;
 
-/// How text looks.
+/// The notation of rows as text.
 pub struct TextNotation;
 
-/// Writes text.
-pub type Text<W> = Printed<W, TextNotation>;
+/// A writer of text.
+pub type TextWriter<W> = NotationWriter<W, TextNotation>;
 
-/// The text of a whole trace, for tests and short captures.
+/// Formats a whole trace as text, for tests and short captures.
 pub fn text_of(items: &[Item]) -> String {
     let mut output = Vec::new();
-    // Writing to memory does not fail.
-    if let Ok(text) = Text::new(&mut output) {
+    // Writing to memory cannot fail.
+    if let Ok(text) = TextWriter::new(&mut output) {
         let mut rows = Items::new(Box::new(text));
         items.iter().for_each(|item| drop(rows.item(0, item)));
         drop(rows.finish());
@@ -38,12 +38,12 @@ pub fn text_of(items: &[Item]) -> String {
 impl Notation for TextNotation {
     /// First line of truth files.
     const HEADING: &'static str = "# clock R|W physical_byte_address_hex\n";
-    /// As `Access`'s `Display`.
+    /// The same form as `Access`'s `Display`.
     const ACCESS: AccessLine =
         AccessLine { before_clock: "", before_direction: " ", before_address: " ", end: "\n" };
 
-    fn turn(turn: &Turn<'_>, output: &mut impl Write) -> Result<(), TableError> {
-        let Turn { number, interface } = turn;
+    fn card_change(change: &CardChange<'_>, output: &mut impl Write) -> Result<(), TableError> {
+        let CardChange { number, interface } = change;
         match interface {
             Some(interface) => {
                 writeln!(output, "# card {number} on {}", escape::name(interface))?;

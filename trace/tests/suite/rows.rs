@@ -5,8 +5,8 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use hmtt::decode::{Accesses, DdrClock, Gap};
-use hmtt::table::csv::{Csv, CsvReader};
-use hmtt::table::jsonl::{Jsonl, JsonlReader};
+use hmtt::table::csv::{CsvReader, CsvWriter};
+use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
 use hmtt::table::parquet::{ParquetReader, ParquetWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
 use hmtt_format::record::CountGroup;
@@ -226,7 +226,7 @@ proptest! {
     #[test]
     fn json_lines_return_rows(rows in rows(3)) {
         let mut bytes = Vec::new();
-        write(&rows, Box::new(Jsonl::new(&mut bytes).unwrap()));
+        write(&rows, Box::new(JsonlWriter::new(&mut bytes).unwrap()));
         prop_assert_eq!(read(JsonlReader::new(Cursor::new(bytes))), rows);
     }
 
@@ -234,7 +234,7 @@ proptest! {
     fn csv_returns_what_it_can_say(rows in rows(3)) {
         let rows: Vec<Row> = rows.into_iter().map(as_csv_says).collect();
         let mut bytes = Vec::new();
-        write(&rows, Box::new(Csv::new(&mut bytes).unwrap()));
+        write(&rows, Box::new(CsvWriter::new(&mut bytes).unwrap()));
         prop_assert_eq!(read(CsvReader::new(Cursor::new(bytes)).unwrap()), rows);
     }
 }

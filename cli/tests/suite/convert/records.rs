@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Cursor;
 
 use hmtt::decode::Gap;
-use hmtt::table::hmtt6::{Hmtt6, Hmtt6Reader, Hole, RECORD_BYTES, Record};
+use hmtt::table::hmtt6::{Hmtt6Reader, Hmtt6Writer, MmioHole, RECORD_BYTES, Record};
 use hmtt::table::{Entry, LeftOut, Reader, Row, Writer};
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 use proptest::prelude::*;
@@ -13,15 +13,15 @@ use super::samples::everything;
 use super::{converted, output};
 use crate::capture_file;
 
-fn write(entries: &[Entry], hole: Hole) -> (Vec<u8>, LeftOut) {
+fn write(entries: &[Entry], hole: MmioHole) -> (Vec<u8>, LeftOut) {
     let mut bytes = Vec::new();
-    let mut writer = Box::new(Hmtt6::new(&mut bytes, hole));
+    let mut writer = Box::new(Hmtt6Writer::new(&mut bytes, hole));
     entries.iter().for_each(|&entry| writer.row(&Row { capture: 0, entry }).unwrap());
     let left_out = writer.finish().unwrap();
     (bytes, left_out)
 }
 
-fn read(bytes: &[u8], hole: Hole) -> Vec<Entry> {
+fn read(bytes: &[u8], hole: MmioHole) -> Vec<Entry> {
     let mut reader = Hmtt6Reader::new(Cursor::new(bytes), hole);
     std::iter::from_fn(|| reader.next_row().unwrap()).map(|row| row.entry).collect()
 }
@@ -47,7 +47,7 @@ fn accesses() -> impl Strategy<Value = Vec<Entry>> {
 proptest! {
     #[test]
     fn accesses_come_back(entries in accesses(), base in prop::sample::select(vec![0u64, 1 << 31])) {
-        let hole = Hole { base };
+        let hole = MmioHole { base };
         let entries: Vec<Entry> = entries
             .into_iter()
             .filter(|entry| !matches!(entry, Entry::Access(access)
@@ -70,14 +70,14 @@ proptest! {
     #[test]
     fn any_records_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let whole = bytes.len() / RECORD_BYTES * RECORD_BYTES;
-        read(&bytes[..whole], Hole::default());
+        read(&bytes[..whole], MmioHole::default());
     }
 }
 
 #[test]
 fn pauses_are_empty_records_of_256_clocks() {
     let entries = [access(10, Direction::Read, 5), access(10 + 2 * 256 + 3, Direction::Write, 6)];
-    let (bytes, _) = write(&entries, Hole::default());
+    let (bytes, _) = write(&entries, MmioHole::default());
     let records: Vec<Record> =
         bytes.chunks(RECORD_BYTES).map(|bytes| Record::decode(bytes.try_into().unwrap())).collect();
     let record = |sequence, duration, read, line| Record { sequence, duration, read, line };
@@ -97,8 +97,8 @@ fn pauses_are_empty_records_of_256_clocks() {
 fn an_access_to_line_0_is_never_taken_for_a_pause() {
     for direction in [Direction::Read, Direction::Write] {
         let entries = [5, 5, 261, 262].map(|clock| access(clock, direction, 0));
-        let (bytes, left_out) = write(&entries, Hole::default());
-        let clocks: Vec<u64> = read(&bytes, Hole::default())
+        let (bytes, left_out) = write(&entries, MmioHole::default());
+        let clocks: Vec<u64> = read(&bytes, MmioHole::default())
             .iter()
             .map(|entry| entry.access().unwrap().clock.0)
             .collect();
@@ -115,13 +115,13 @@ fn a_gap_is_a_break_in_the_sequence_and_comes_back_as_a_gap() {
     let gap = Entry::Gap(Gap { frames: 2, accesses: Some(740), ..Gap::default() });
     let read_at = |clock| access(clock, Direction::Read, 1);
     let (bytes, left_out) =
-        write(&[read_at(0), gap, gap, read_at(9), read_at(10)], Hole::default());
+        write(&[read_at(0), gap, gap, read_at(9), read_at(10)], MmioHole::default());
     assert_eq!(
         left_out.to_string(),
         "2 gaps and restarts, but for a break in the sequence numbers"
     );
     let unknown = Gap { after: Some(Cycles(0)), before: Some(Cycles(9)), ..Gap::default() };
-    let back = read(&bytes, Hole::default());
+    let back = read(&bytes, MmioHole::default());
     assert_eq!(back, [read_at(0), Entry::Gap(unknown), read_at(9), read_at(10)]);
 }
 
@@ -129,16 +129,16 @@ fn a_gap_is_a_break_in_the_sequence_and_comes_back_as_a_gap() {
 fn addresses_beyond_the_field_are_left_out_and_leave_a_gap() {
     let far = [1 << 31, (1 << 58) - 1].map(|line| access(3, Direction::Write, line));
     let near = access(3, Direction::Write, (1 << 31) - 1);
-    let (bytes, left_out) = write(&[near, far[0], far[1], near], Hole::default());
+    let (bytes, left_out) = write(&[near, far[0], far[1], near], MmioHole::default());
     assert_eq!(left_out.to_string(), "2 accesses beyond the range of addresses");
-    let kinds: Vec<_> = read(&bytes, Hole::default()).iter().map(Entry::kind).collect();
+    let kinds: Vec<_> = read(&bytes, MmioHole::default()).iter().map(Entry::kind).collect();
     assert_eq!(kinds, ["access", "gap", "access"]);
 }
 
 #[test]
 fn pauses_without_end_are_cut_and_counted() {
     let entries = [access(0, Direction::Read, 1), access(u64::MAX, Direction::Read, 1)];
-    let (bytes, left_out) = write(&entries, Hole::default());
+    let (bytes, left_out) = write(&entries, MmioHole::default());
     assert_eq!(left_out.to_string(), "1 pauses beyond 2^32 clocks, cut there");
     assert_eq!(bytes.len() / RECORD_BYTES, (1 << 24) + 2);
 }

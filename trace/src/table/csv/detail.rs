@@ -1,4 +1,4 @@
-//! The texts of the column `detail` back to what they say.
+//! Parses the texts of the column `detail`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use hmtt_format::record::CountGroup;
 use crate::decode::{DdrClock, Gap, parse_seconds};
 use crate::table::row::group_named;
 
-/// `dump D GROUP I: V`
+/// Parses `dump D GROUP I: V`.
 pub(super) fn count(text: &str) -> Option<(u8, CountGroup, u16, u32)> {
     let (dump, rest) = text.strip_prefix("dump ")?.split_once(' ')?;
     let (group, rest) = rest.split_once(' ')?;
@@ -16,15 +16,16 @@ pub(super) fn count(text: &str) -> Option<(u8, CountGroup, u16, u32)> {
     Some((dump.parse().ok()?, group_named(group)?, index.parse().ok()?, value.parse().ok()?))
 }
 
-/// `dump D count C votes V`
+/// Parses `dump D count C votes V`.
 pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
     let (dump, rest) = text.strip_prefix("dump ")?.split_once(" count ")?;
     let (count, votes) = rest.split_once(" votes ")?;
     Some((dump.parse().ok()?, count.parse().ok()?, votes.parse().ok()?))
 }
 
-/// `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, see [`Gap`]'s
-/// `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions say where they were lost.
+/// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, as printed by
+/// [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions name the place of the loss
+/// as well.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -43,7 +44,7 @@ pub(super) fn gap(text: &str) -> Option<Gap> {
     } else {
         (text, None, None)
     };
-    let mut gap = Gap { after, before, ..of_place(place)? };
+    let mut gap = Gap { after, before, ..parse_place(place)? };
     let accesses = match what.split_once(", ") {
         Some((causes, lost)) => {
             causes.split(" and ").try_for_each(|text| cause(text, &mut gap))?;
@@ -58,8 +59,8 @@ pub(super) fn gap(text: &str) -> Option<Gap> {
     Some(gap)
 }
 
-/// `[after |before ]packet 3 (1700000000.000002000 s)[ to packet 4 (...)]`, or nothing.
-fn of_place(text: &str) -> Option<Gap> {
+/// Parses `[after |before ]packet 3 (1700000000.000002000 s)[ to packet 4 (...)]`, or an empty text.
+fn parse_place(text: &str) -> Option<Gap> {
     let (after, before) = match text.split_once(" to ") {
         Some((after, before)) => (Some(after), Some(before)),
         None => match text.strip_prefix("before ") {
@@ -76,7 +77,7 @@ fn of_place(text: &str) -> Option<Gap> {
     Some(Gap { after_packet, before_packet, after_time, before_time, ..Gap::default() })
 }
 
-/// `packet 3[ (1700000000.000002000 s)]`
+/// Parses `packet 3[ (1700000000.000002000 s)]`: one end of a place.
 fn side(text: &str) -> Option<(Option<u64>, Option<Duration>)> {
     let text = text.strip_prefix("packet ")?;
     let Some((packet, time)) = text.split_once(" (") else {
@@ -97,8 +98,9 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     Some(())
 }
 
-/// `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, see [`DdrClock`]'s
-/// `Display`. It does not say how often it was lost since the heartbeat before: once is meant.
+/// Parses `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, as printed by
+/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the heartbeat
+/// before: one loss is assumed.
 pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
     let (what, rest) = text.strip_prefix("DDR clock ")?.split_once(" at ")?;
     let (milliseconds, rest) = rest.split_once(" ms of the transmit clock ")?;
@@ -127,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gaps_come_back_but_for_their_first_frame(
+        fn gaps_parse_back_except_for_their_first_frame(
             frames in small_or_any(),
             records: u32,
             damaged_frames in small_or_any(),
@@ -137,7 +139,7 @@ mod tests {
             sides in any::<[(Option<u64>, Option<(u64, u32)>); 2]>(),
         ) {
             let (after, before) = (after.map(Cycles), before.map(Cycles));
-            // Without its packet a side's arrival has no place in the text.
+            // The text states an arrival time only together with its packet.
             let [(after_packet, after_time), (before_packet, before_time)] =
                 sides.map(|(packet, time)| {
                     let time = time.filter(|_| packet.is_some());
@@ -160,7 +162,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_said_of_the_ddr_clock_comes_back(
+        fn ddr_clock_texts_parse_back(
             running: bool,
             lost in 0u16..2,
             losses: u16,
@@ -172,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_reads_or_not(text in "(gap |DDR clock |dump )?[ a-z0-9.,:]{0,40}") {
+        fn any_text_parses_or_is_rejected(text in "(gap |DDR clock |dump )?[ a-z0-9.,:]{0,40}") {
             let _ = (gap(&text), ddr_clock(&text), count(&text), hot_page(&text));
         }
     }

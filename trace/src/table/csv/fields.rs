@@ -1,8 +1,8 @@
-//! The fields of a record to what the columns hold, by the heading.
+//! Finds the fields of a record by the names of their columns, which the heading states.
 
 use super::records::Record;
 
-/// What the columns hold.
+/// The columns of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Kind,
@@ -26,7 +26,7 @@ const NAMES: [(&str, Column); 8] = [
     ("detail", Column::Detail),
 ];
 
-/// Where each column is. Columns with other names are passed over.
+/// Position of each column. Columns with other names are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading {
     places: [Option<usize>; NAMES.len()],
@@ -34,7 +34,7 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    /// Reads the first record.
+    /// Parses the first record of the file.
     pub fn parse(record: &Record) -> Result<Heading, String> {
         let fields = record.fields()?;
         let place = |wanted: &str| {
@@ -51,12 +51,12 @@ impl Heading {
         Ok(heading)
     }
 
-    /// Whether there is such a column.
+    /// Whether the table has the column.
     pub fn has(&self, column: Column) -> bool {
         self.places[column as usize].is_some()
     }
 
-    /// The fields of a record by column.
+    /// Assigns the fields of a record to their columns.
     pub fn fields<'a>(&self, record: &'a Record) -> Result<Fields<'a>, String> {
         let fields = record.fields()?;
         if fields.len() != self.columns {
@@ -67,19 +67,19 @@ impl Heading {
     }
 }
 
-/// The fields of a record.
+/// The fields of one record, by column.
 pub(super) struct Fields<'a> {
     fields: Vec<&'a str>,
     places: [Option<usize>; NAMES.len()],
 }
 
 impl Fields<'_> {
-    /// What a column says; nothing where there is no such column.
+    /// The text in a column; empty where the table lacks the column.
     pub fn get(&self, column: Column) -> &str {
         self.places[column as usize].map_or("", |place| self.fields[place].trim())
     }
 
-    /// A decimal number.
+    /// Parses the decimal number in a column.
     pub fn number<T: std::str::FromStr>(&self, column: Column) -> Result<T, String> {
         let text = self.get(column);
         let number = text.parse().ok().filter(|_| !text.starts_with('+'));

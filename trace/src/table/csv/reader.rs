@@ -1,4 +1,4 @@
-//! Lines of comma-separated values back to rows.
+//! Reads rows from comma-separated values.
 
 use std::io::BufRead;
 
@@ -7,38 +7,38 @@ use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
 use super::detail;
 use super::fields::{Column, Fields, Heading};
 use super::records::Records;
+use crate::table::card_changes::CardChanges;
 use crate::table::row::fault_named;
-use crate::table::turns::Turns;
 use crate::table::{Entry, Reader, Row, TableError};
 
-/// Reads CSV, quoted fields of several lines too. The heading names the columns, in any order; `clock`, `direction` and `address` must be
-/// there, and without a column `kind` every line is an access.
+/// A reader of CSV; quoted fields may span lines. The heading names the columns, in any order; `clock`,
+/// `direction` and `address` are required, and without a column `kind` every line is an access.
 pub struct CsvReader<R> {
     records: Records<R>,
     heading: Heading,
-    /// A row that was read to see whether it belongs to a tag.
+    /// A row that was read ahead to check whether it is the access of a tag.
     held: Option<Row>,
-    turns: Turns,
+    cards: CardChanges,
 }
 
 impl<R: BufRead> CsvReader<R> {
-    /// Reads the heading.
+    /// Starts to read a table with its heading.
     pub fn new(input: R) -> Result<Self, TableError> {
         let mut records = Records::new(input);
         let Some(first) = records.advance()? else {
             return Err(TableError::Schema("empty: a CSV file starts with a heading".into()));
         };
         let heading = Heading::parse(first).map_err(|problem| records.error(problem))?;
-        Ok(CsvReader { records, heading, held: None, turns: Turns::default() })
+        Ok(CsvReader { records, heading, held: None, cards: CardChanges::default() })
     }
 
-    /// The next line that is a row.
+    /// Reads the next line that is a row.
     fn next_line(&mut self) -> Result<Option<Row>, TableError> {
         while let Some(record) = self.records.advance()? {
             let fields = self.heading.fields(record);
-            let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.turns));
+            let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.cards));
             if let Some(entry) = entry.map_err(|problem| self.records.error(problem))? {
-                return Ok(Some(Row { capture: self.turns.card(), entry }));
+                return Ok(Some(Row { capture: self.cards.card(), entry }));
             }
         }
         Ok(None)
@@ -63,11 +63,11 @@ impl<R: BufRead> Reader for CsvReader<R> {
     }
 
     fn interface(&self, capture: u32) -> Option<&str> {
-        self.turns.interface_of(capture)
+        self.cards.interface_of(capture)
     }
 }
 
-/// A tag with the address of the access it is, if that is what follows it.
+/// A tag with the address of its access, if the row after the tag is that access.
 fn joined(tag: Entry, next: Entry) -> Option<Entry> {
     let Entry::Tag { clock, direction, offset, address: None } = tag else { return None };
     let Entry::Access(access) = next else { return None };
@@ -78,8 +78,12 @@ fn joined(tag: Entry, next: Entry) -> Option<Entry> {
     same.then_some(Entry::Tag { clock, direction, offset, address: Some(access.address) })
 }
 
-/// What a line says; none if it says whose rows follow.
-fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Option<Entry>, String> {
+/// Parses a line; `None` if it names the card of the rows that follow.
+fn row(
+    heading: &Heading,
+    fields: &Fields<'_>,
+    cards: &mut CardChanges,
+) -> Result<Option<Entry>, String> {
     let kind = if heading.has(Column::Kind) { fields.get(Column::Kind) } else { "access" };
     if kind != "card" {
         return entry(kind, fields).map(Some);
@@ -92,7 +96,7 @@ fn row(heading: &Heading, fields: &Fields<'_>, turns: &mut Turns) -> Result<Opti
     let number = number.parse();
     let number = number.map_err(|_| format!("detail {detail:?} of a card: expected its number"))?;
     let interface = interface.map(|name| escape::unescaped(name).collect::<String>());
-    turns.go_on(number, interface.as_deref()).map(|()| None)
+    cards.apply(number, interface.as_deref()).map(|()| None)
 }
 
 fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {

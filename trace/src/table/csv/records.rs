@@ -1,9 +1,9 @@
-//! A CSV file to its records, each with the line it begins on.
+//! Splits a CSV file into records, each with the number of the line on which it begins.
 //!
-//! The csv crate splits fields and quotes, over several lines where a quoted field has several. Two things it
-//! does not do: it takes a quote that never ends for the end of the file, and a record as long as the file
-//! likes. So a last record is added behind the file, which is not seen if a quote is open; and the bytes of a
-//! record are bounded where they are read.
+//! The csv crate splits fields and quotes, and follows a quoted field over several lines. It has two
+//! limitations: it accepts a file that ends inside a quote, and it does not limit the length of a record.
+//! Therefore a last record is appended to the file, which is not found if a quote is still open; and the bytes
+//! of a record are limited where they are read.
 
 use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use csv::{ByteRecord, ErrorKind, ReaderBuilder, Terminator};
 
 use crate::table::TableError;
 
-/// A record longer than this is no row of a trace.
+/// Longest record accepted, in bytes; no row of a trace is longer.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
-/// Bytes that are read ahead.
+/// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
 /// Most fields of a record.
 const MAX_FIELDS: usize = 32;
-/// The record behind the file.
+/// The record that is appended to the file.
 const LAST: &[u8] = b"\n\0the end of the file\n";
 
-/// A file, and the record behind it.
+/// A file followed by the appended record.
 type Extended<R> = Chain<R, Cursor<&'static [u8]>>;
 
-/// Reads records, blank lines skipped.
+/// A reader of records that skips blank lines.
 pub(super) struct Records<R> {
     reader: csv::Reader<Bounded<Extended<R>>>,
     bound: Bound,
@@ -33,7 +33,7 @@ pub(super) struct Records<R> {
     line: u64,
 }
 
-/// The fields of a record.
+/// One record, not yet checked to be UTF-8.
 #[derive(Default)]
 pub(super) struct Record(ByteRecord);
 
@@ -69,13 +69,13 @@ impl<R: BufRead> Records<R> {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
-            // A carriage return before it is white space, which the fields' readers leave out.
+            // A carriage return before the line feed is white space, which the parsers of fields ignore.
             .terminator(Terminator::Any(b'\n'))
             .from_reader(input);
         Records { reader, bound, record: Record::default(), line: 1 }
     }
 
-    /// The next record; none at the end.
+    /// Reads the next record; `None` at the end.
     pub fn advance(&mut self) -> Result<Option<&Record>, TableError> {
         loop {
             self.line = self.reader.position().line();
@@ -84,7 +84,7 @@ impl<R: BufRead> Records<R> {
                 Ok(is_read) => is_read,
                 Err(error) => return Err(self.failed(error)),
             };
-            // Blank lines before it were skipped.
+            // Blank lines before the record were skipped.
             let is_open = self.record.0.as_slice().ends_with(LAST);
             let own = self.record.line_ends() + u64::from(!is_open);
             self.line = self.reader.position().line().saturating_sub(own).max(self.line);
@@ -104,7 +104,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// What is wrong with the record.
+    /// An error about the current record, with its line number.
     pub fn error(&self, problem: impl Into<String>) -> TableError {
         TableError::Line { line: self.line, problem: problem.into() }
     }
@@ -122,28 +122,29 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// How far the file may be read for the current record. The reader owns the file, so this is shared.
+/// Offset up to which the file may be read for the current record. It is shared with the file's wrapper,
+/// because the csv reader owns the file.
 #[derive(Clone, Debug, Default)]
 struct Bound(Arc<AtomicU64>);
 
 impl Bound {
-    /// Allows a record from this offset on.
+    /// Allows one record of the greatest length from this offset.
     fn allow(&self, offset: u64) {
         let end = offset + MAX_RECORD_BYTES + BUFFER_BYTES as u64;
         self.0.store(end, Ordering::Relaxed);
     }
 }
 
-/// A record is too long.
+/// Error of a record that is longer than the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("a record is too long")]
 struct TooLong;
 
-/// A file that is read up to a bound.
+/// A file that can be read up to a bound.
 struct Bounded<R> {
     input: R,
     bound: Bound,
-    /// Bytes read.
+    /// Bytes read so far.
     offset: u64,
     is_after_line: bool,
 }
@@ -157,7 +158,7 @@ impl<R: Read> Read for Bounded<R> {
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = self.input.read(&mut buffer[..most])?;
         self.offset += read as u64;
-        // Empty lines are no part of a record, and there may be any number before it.
+        // Empty lines are not part of a record; any number of them may precede one.
         let mut empty = 0;
         for byte in &buffer[..read] {
             empty += u64::from(self.is_after_line && *byte == b'\n');
@@ -185,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quoted_fields_come_back_with_their_lines(
+        fn quoted_fields_parse_back_with_their_lines(
             rows in prop::collection::vec(prop::collection::vec("[a-c,\" \n]{0,6}", 2..20), 0..8),
         ) {
             let quote = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
@@ -200,13 +201,13 @@ mod tests {
         }
 
         #[test]
-        fn any_file_is_split_or_refused(text in "[a\",é\n\r\u{0}]{0,40}") {
+        fn any_file_is_split_or_rejected(text in "[a\",é\n\r\u{0}]{0,40}") {
             let _ = all(text.as_bytes());
         }
     }
 
     #[test]
-    fn plain_fields_are_what_stands_between_commas() {
+    fn plain_fields_are_the_text_between_commas() {
         let found = all(b"a,,b\"c,\r\n\r\n \nd").unwrap();
         let fields = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect();
         assert_eq!(found, [(1, fields(&["a", "", "b\"c", "\r"])), (4, fields(&["d"]))]);

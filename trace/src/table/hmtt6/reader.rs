@@ -1,27 +1,27 @@
-//! 6-byte records to rows; a break in the sequence numbers is a gap.
+//! Reads rows from 6-byte records; a break in the sequence numbers becomes a gap.
 
 use std::io::Read;
 
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
-use super::{EMPTY_CLOCKS, Hole, LINE_LOG2, RECORD_BYTES, Record};
+use super::{EMPTY_CLOCKS, LINE_LOG2, MmioHole, RECORD_BYTES, Record};
 use crate::decode::Gap;
 use crate::table::{Entry, Reader, Row, TableError};
 
-/// Reads 6-byte records. Clocks count from the first record.
+/// A reader of 6-byte records. Clocks are counted from the first record.
 pub struct Hmtt6Reader<R> {
     input: R,
-    hole: Hole,
+    hole: MmioHole,
     offset: u64,
     clock: u64,
     expected: Option<u8>,
-    /// The access before which a gap was found.
+    /// An access that was read together with a gap and follows it.
     held: Option<Access>,
 }
 
 impl<R: Read> Hmtt6Reader<R> {
-    /// Reads from `input`, which should be buffered.
-    pub fn new(input: R, hole: Hole) -> Self {
+    /// Creates a reader of `input`, which should be buffered.
+    pub fn new(input: R, hole: MmioHole) -> Self {
         Hmtt6Reader { input, hole, offset: 0, clock: 0, expected: None, held: None }
     }
 
@@ -52,7 +52,7 @@ impl<R: Read> Hmtt6Reader<R> {
     }
 
     fn access(&self, record: Record) -> Access {
-        let address = self.hole.open(u64::from(record.line) << LINE_LOG2);
+        let address = self.hole.to_machine(u64::from(record.line) << LINE_LOG2);
         Access {
             clock: Cycles(self.clock),
             direction: if record.read { Direction::Read } else { Direction::Write },

@@ -1,33 +1,33 @@
-//! Rows to 6-byte records, with a count of everything that has no place in them.
+//! Writes rows as 6-byte records, and counts everything that the format cannot hold.
 
 use std::io::Write;
 
 use hmtt_format::{Access, Direction};
 
-use super::{EMPTY_CLOCKS, Hole, LINE_BITS, LINE_LOG2, Record};
+use super::{EMPTY_CLOCKS, LINE_BITS, LINE_LOG2, MmioHole, Record};
 use crate::table::{Entry, LeftOut, Row, TableError, Writer};
 
-/// Empty records for one pause: 43 s of DDR-200 in 100 MB. Longer ones are cut, and counted.
+/// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and counted.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 /// Added to the sequence number where something is missing; half the range cannot be mistaken for a
 /// few lost records.
 const BREAK: u8 = 128;
 
-/// Writes 6-byte records.
-pub struct Hmtt6<W> {
+/// A writer of 6-byte records.
+pub struct Hmtt6Writer<W> {
     output: W,
-    hole: Hole,
+    hole: MmioHole,
     sequence: u8,
-    /// Clock of the last record; none before the first, and after a restart.
+    /// Clock of the last record; `None` before the first and after a restart.
     clock: Option<u64>,
-    /// The last record was written a clock late.
+    /// Whether the last record was written one clock late.
     is_ahead: bool,
-    /// Something is missing before the next record.
+    /// Whether something is missing before the next record.
     is_broken: bool,
     counts: Counts,
 }
 
-/// What the records do not say.
+/// Counts of what the records do not hold.
 #[derive(Default)]
 struct Counts {
     others: Vec<(&'static str, u64)>,
@@ -40,10 +40,10 @@ struct Counts {
     captures: u64,
 }
 
-impl<W: Write> Hmtt6<W> {
+impl<W: Write> Hmtt6Writer<W> {
     /// Starts a file.
-    pub fn new(output: W, hole: Hole) -> Self {
-        Hmtt6 {
+    pub fn new(output: W, hole: MmioHole) -> Self {
+        Hmtt6Writer {
             output,
             hole,
             sequence: 0,
@@ -61,7 +61,7 @@ impl<W: Write> Hmtt6<W> {
     }
 
     fn access(&mut self, access: Access) -> std::io::Result<()> {
-        let line = self.hole.close(access.address.0).map(|address| address >> LINE_LOG2);
+        let line = self.hole.to_card(access.address.0).map(|address| address >> LINE_LOG2);
         let line =
             line.and_then(|line| u32::try_from(line).ok()).filter(|line| line >> LINE_BITS == 0);
         let Some(line) = line else {
@@ -75,7 +75,7 @@ impl<W: Write> Hmtt6<W> {
         }
         let duration = self.pause(access.clock.0)?;
         let is_read = access.direction == Direction::Read;
-        // Line 0 without a pause would read as an empty record; the next difference is one less.
+        // Line 0 without a pause would be read as an empty record; the next difference is one less.
         if line == 0 && duration == 0 {
             self.counts.moved += 1;
             (self.clock, self.is_ahead) = (Some(access.clock.0.saturating_add(1)), true);
@@ -84,7 +84,7 @@ impl<W: Write> Hmtt6<W> {
         self.record(duration, is_read, line)
     }
 
-    /// Lets empty records tell of all clocks up to `clock` but the returned.
+    /// Writes empty records up to `clock`, and returns the clocks that remain for the next record.
     fn pause(&mut self, clock: u64) -> std::io::Result<u8> {
         let before = self.clock.unwrap_or(clock);
         let at_moved = self.is_ahead && clock.checked_add(1) == Some(before);
@@ -110,7 +110,7 @@ impl<W: Write> Hmtt6<W> {
     }
 }
 
-impl<W: Write> Writer for Hmtt6<W> {
+impl<W: Write> Writer for Hmtt6Writer<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
         self.counts.captures += u64::from(row.capture != 0);
         if let Some(access) = row.entry.access() {

@@ -1,5 +1,5 @@
-//! A column of one value to the bytes of its chunk, made once and used for row group after row group:
-//! nearly every group of a trace is of one capture and one kind.
+//! Encodes columns that hold one value in every row. The bytes are kept and used again for the next row groups:
+//! nearly every group of a trace has only one capture and one kind.
 
 use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use ::parquet::errors::Result;
@@ -10,19 +10,19 @@ use std::io::Write;
 
 use super::{Column, SCHEMA};
 
-/// The last chunk made of one value, and of how many.
+/// The last encoded chunk, with its value and its number of rows.
 pub(super) struct ConstantChunk<V> {
     column: Column,
     made: Option<(V, usize, Bytes, ColumnCloseResult)>,
 }
 
 impl<V: PartialEq + Clone> ConstantChunk<V> {
-    /// Nothing made yet.
+    /// Creates it without a chunk.
     pub fn new(column: Column) -> Self {
         ConstantChunk { column, made: None }
     }
 
-    /// Adds the column of `rows` times `value` to the group; `write` writes it where it must be made.
+    /// Adds a column of `rows` times `value` to the group; `write` encodes it where the kept chunk does not fit.
     pub fn append<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,

@@ -1,4 +1,4 @@
-//! A row group to its columns in the file.
+//! Writes the columns of a row group to the file.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use super::column_chunk::ConstantChunk;
 use super::pages::Pages;
 use super::row_group::{ABSENT, RowGroup, Sparse};
 
-/// Writes the columns of row groups.
+/// A writer of the columns of row groups.
 pub(super) struct Columns {
     properties: WriterPropertiesPtr,
     pages: Pages,
@@ -27,7 +27,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Nothing written yet.
+    /// Creates a writer with these encodings.
     pub fn new(properties: WriterPropertiesPtr) -> Result<Self> {
         Ok(Columns {
             properties,
@@ -42,7 +42,7 @@ impl Columns {
         })
     }
 
-    /// Writes all columns of a group, in their order.
+    /// Writes all columns of a group, in their order in the file.
     pub fn write<W: Write + Send>(
         &mut self,
         output: &mut SerializedRowGroupWriter<'_, W>,
@@ -69,7 +69,7 @@ impl Columns {
         self.others(output, group)
     }
 
-    /// The columns that accesses do not have.
+    /// Writes the columns that accesses do not have.
     fn others<W: Write + Send>(
         &mut self,
         output: &mut SerializedRowGroupWriter<'_, W>,

@@ -1,5 +1,5 @@
-//! Row groups to the file, on a thread of their own: encoding takes longer than decoding a capture, so
-//! the two run side by side.
+//! Encodes row groups on a separate thread: encoding takes longer than decoding a capture, so the two run in
+//! parallel.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -11,17 +11,17 @@ use ::parquet::file::writer::SerializedFileWriter;
 use super::columns::Columns;
 use super::row_group::RowGroup;
 
-/// Row groups that may wait for the encoder.
+/// Most row groups that wait for the encoder.
 const WAITING: usize = 1;
 
-/// A row group and the number of its capture.
+/// A row group to be encoded, and the number of its capture.
 type Job = (u32, RowGroup);
 
-/// The thread that encodes.
+/// The thread that encodes, and the channels to and from it.
 pub(super) struct Encoder<W: Write + Send> {
-    /// None once the last row group is on its way.
+    /// Sender of row groups; `None` once the last group is sent.
     jobs: Option<SyncSender<Job>>,
-    /// Groups that have been written, whose memory is used again.
+    /// Receiver of written groups, whose memory is used again.
     written: Receiver<RowGroup>,
     thread: Option<JoinHandle<Result<SerializedFileWriter<W>>>>,
 }
@@ -36,16 +36,16 @@ impl<W: Write + Send + 'static> Encoder<W> {
         Ok(Encoder { jobs: Some(jobs), written, thread: Some(thread) })
     }
 
-    /// Writes the group and leaves an empty one that goes on from it.
+    /// Sends the group to the encoder and replaces it by an empty group that continues it.
     pub fn write(&mut self, capture: u32, group: &mut RowGroup) -> Result<()> {
         let next = self.written.try_recv().unwrap_or_default();
         let full = group.replace(next);
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send((capture, full)).is_ok());
-        // The thread ends before its jobs do only with an error.
+        // The thread ends before its last job only after an error.
         if sent { Ok(()) } else { Err(self.finish().err().unwrap_or_else(stopped)) }
     }
 
-    /// Waits until all is written.
+    /// Waits until all groups are written.
     pub fn finish(&mut self) -> Result<SerializedFileWriter<W>> {
         self.jobs = None;
         let result = self.thread.take().map(JoinHandle::join);
@@ -68,7 +68,7 @@ fn encode<W: Write + Send>(
         columns.write(&mut output, capture, &group)?;
         output.close()?;
         group.clear();
-        // Nobody wants it back at the end.
+        // The receiver no longer exists at the end.
         let _ = done.send(group);
     }
     Ok(file)

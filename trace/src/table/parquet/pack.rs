@@ -1,13 +1,13 @@
-//! Values to the bytes of a page, in some of Parquet's encodings.
+//! Packs values into the bytes of a page, in some of Parquet's encodings.
 
-/// Values of a block of differences, and of each of its parts, which have a width of their own.
+/// Values of a block of differences, and of each of its parts (miniblocks), which have separate bit widths.
 const BLOCK: usize = PART * PARTS;
 const PART: usize = 64;
 const PARTS: usize = 4;
 
-/// PLAIN: 8 in a byte, the first in its lowest bit. Each value is 0 or 1.
+/// Packs booleans as PLAIN: 8 values in a byte, the first in its lowest bit.
 pub(super) fn bits(values: &[bool], page: &mut Vec<u8>) {
-    // Multiplied by this, bytes of 0 or 1 meet as bits of the highest byte.
+    // Multiplication by this constant collects 8 bytes of 0 or 1 as the bits of the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let (eights, rest) = values.as_chunks::<8>();
     page.extend(eights.iter().map(|[a, b, c, d, e, f, g, h]| {
@@ -21,13 +21,13 @@ pub(super) fn bits(values: &[bool], page: &mut Vec<u8>) {
     }
 }
 
-/// PLAIN: 8 bytes each, the lowest first.
+/// Packs numbers as PLAIN: 8 bytes each, little-endian.
 pub(super) fn plain(values: &[i64], page: &mut Vec<u8>) {
     page.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-/// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on. `greatest`: none
-/// is greater, as an unsigned number.
+/// Packs numbers as BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next bytes, and so on.
+/// `greatest`: an upper bound of all values, as unsigned numbers.
 pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     for shift in (0..u64::BITS).step_by(8) {
         if greatest >> shift == 0 {
@@ -38,7 +38,8 @@ pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     }
 }
 
-/// DELTA_BINARY_PACKED: the first value, then the differences in blocks, each less the block's least.
+/// Packs numbers as DELTA_BINARY_PACKED: the first value, then the differences in blocks, from each of which
+/// the block's least difference is subtracted.
 pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
     let (first, rest) = values.split_first().map_or((0, values), |(first, rest)| (*first, rest));
     [BLOCK, PARTS, values.len()].into_iter().for_each(|number| varint(number as u64, page));
@@ -51,7 +52,7 @@ pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
             least = least.min(*difference as i64);
             last = *value;
         }
-        // What is beyond the last value stays 0.
+        // The elements after the last value remain 0.
         let differences = &mut packed[..block.len()];
         differences.iter_mut().for_each(|number| *number = number.wrapping_sub(least as u64));
         zigzag(least, page);
@@ -64,7 +65,7 @@ pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
     }
 }
 
-/// The low `width` bits of each number, the first in the lowest bits.
+/// Packs the low `width` bits of each number, the first number in the lowest bits.
 fn numbers(values: &[u64; PART], width: u32, page: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -81,7 +82,7 @@ fn numbers(values: &[u64; PART], width: u32, page: &mut Vec<u8>) {
     }
 }
 
-/// A number in groups of 7 bits, the lowest first.
+/// Packs a number in groups of 7 bits, the lowest group first (ULEB128).
 pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
     while number >= 0x80 {
         page.push(number as u8 | 0x80);
@@ -90,7 +91,7 @@ pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
     page.push(number as u8);
 }
 
-/// A signed number as a small unsigned one.
+/// Packs a signed number as an unsigned one that is small if the absolute value is (zigzag encoding).
 fn zigzag(number: i64, page: &mut Vec<u8>) {
     varint((number << 1 ^ number >> 63) as u64, page);
 }

@@ -1,10 +1,10 @@
-//! A column that every row of a group has to the pages of its chunk, packed directly.
+//! Packs columns that have a value in every row directly into the pages of their chunk.
 //!
-//! The library asks for each row whether it has a value, and compares the value with the least and the
-//! greatest so far. Where every row has one, a page is one run of levels and a packed block, which takes
+//! The library checks for each row whether it has a value, and compares the value with the least and the
+//! greatest so far. Where every row has a value, a page is one run of levels and one packed block, which takes
 //! a fraction of the time. Layout: Apache Parquet's data pages, version 2 (levels uncompressed, values
-//! compressed if that makes them smaller). Invariant: bounds and places of pages are stated as the
-//! library states them.
+//! compressed if that makes them smaller). Invariant: bounds and offsets of pages are written in the same form
+//! as by the library.
 
 use std::io::Write;
 use std::ops::Range;
@@ -20,36 +20,36 @@ use bytes::Bytes;
 
 use super::{COLUMNS, Column, PAGE_ROWS, SCHEMA, pack};
 
-/// How hard a group is packed.
+/// Compression level of a row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// As fast as level 1, and 4 % smaller on recorded traces; from 3 on it takes half as long again.
+    /// As fast as level 1, and 4 % smaller on recorded traces; level 3 and above take at least 1.5 times as long.
     Quick = 2,
-    /// A quarter smaller. At 2 MB/s nothing for a long trace; a quarter of a second for a short one.
+    /// A quarter smaller. At 2 MB/s too slow for a long trace; a quarter of a second for a short one.
     Hard = 19,
 }
 
-/// Rows up to which a trace is short.
+/// Most rows of a short trace.
 const SHORT_ROWS: usize = 1 << 16;
-/// Level of a value in an optional column: 1 bit, a run of them in a byte.
+/// Definition level of a present value in an optional column: 1 bit, stored in one byte for a run.
 const PRESENT: u8 = 1;
 
-/// Writes chunks of such columns; keeps its memory from one to the next.
+/// A writer of chunks of such columns; it uses its memory again for each chunk.
 pub(super) struct Pages {
     compressor: zstd::bulk::Compressor<'static>,
     effort: Effort,
-    /// Groups begun.
+    /// Number of row groups started.
     groups: u64,
     values: Vec<u8>,
     compressed: Vec<u8>,
     chunk: Vec<u8>,
 }
 
-/// Least and greatest value of a page, as unsigned numbers.
+/// Least and greatest value of a page, compared as unsigned numbers.
 type Bounds = (u64, u64);
 
 impl Pages {
-    /// Nothing written yet.
+    /// Creates a writer.
     pub fn new() -> Result<Self> {
         let effort = Effort::Quick;
         let compressor = zstd::bulk::Compressor::new(effort as i32)?;
@@ -57,7 +57,7 @@ impl Pages {
         Ok(Pages { compressor, effort, groups: 0, values, compressed, chunk })
     }
 
-    /// Starts a group of so many rows. A first group that is short is the whole of a short trace.
+    /// Starts a group of `rows` rows. If the first group is short, it is the whole of a short trace.
     pub fn group(&mut self, rows: usize) -> Result<()> {
         let is_short = self.groups == 0 && rows <= SHORT_ROWS;
         self.effort = if is_short { Effort::Hard } else { Effort::Quick };
@@ -65,7 +65,7 @@ impl Pages {
         Ok(self.compressor.set_compression_level(self.effort as i32)?)
     }
 
-    /// Adds the column `timestamp`; they ascend from 0 or later.
+    /// Adds the column `timestamp`; the values ascend and are not negative.
     pub fn timestamps<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -101,7 +101,7 @@ impl Pages {
         group: &mut SerializedRowGroupWriter<'_, W>,
         addresses: &[i64],
     ) -> Result<()> {
-        // Split bytes are quick to compress; whole addresses, given time, get smaller yet.
+        // Split bytes compress faster; whole addresses compress smaller at a high level.
         let encoding = match self.effort {
             Effort::Quick => COLUMNS[Column::Address as usize].4,
             Effort::Hard => Encoding::PLAIN,
@@ -120,7 +120,7 @@ impl Pages {
         })
     }
 
-    /// `pack`: packs some rows and says their bounds.
+    /// Adds a column. `pack`: packs a range of rows and returns their bounds.
     fn append<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -164,19 +164,19 @@ impl Pages {
             rows_written: rows as u64,
             metadata,
             bloom_filter: None,
-            // Of one page they are what the statistics say.
+            // The bounds of a single page are those of the chunk's statistics.
             column_index: if rows > PAGE_ROWS { Some(bounds.build()?) } else { None },
             offset_index: Some(places.build()),
         };
         let bytes = Bytes::from(bytes.into_inner()?);
         group.append_column(&bytes, result)?;
-        // The same memory, since nobody else has it any more.
+        // This takes the same memory back, since no other reference to it exists.
         self.chunk = bytes.into();
         self.chunk.clear();
         Ok(())
     }
 
-    /// The page of the packed values.
+    /// Builds the page of the packed values.
     fn page(&mut self, column: Column, rows: usize, encoding: Encoding) -> Result<CompressedPage> {
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(self.values.len()));
@@ -200,7 +200,7 @@ impl Pages {
     }
 }
 
-/// A bound of a page as the file states it.
+/// A bound of a page in the bytes that the file stores.
 fn bound(column: Column, value: u64) -> Vec<u8> {
     match column {
         Column::IsWrite => vec![value as u8],
@@ -217,8 +217,8 @@ fn statistics(column: Column, least: u64, greatest: u64) -> Statistics {
     }
 }
 
-/// That all rows have a value: a run's length, shifted by the bit that says it is none of packed
-/// levels, and what repeats.
+/// Definition levels of a page in which all rows have a value: the length of the run, shifted left by one (a
+/// lowest bit of 0 means a run, 1 packed levels), and the repeated level.
 fn levels(rows: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     pack::varint((rows as u64) << 1, &mut bytes);

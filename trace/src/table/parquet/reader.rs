@@ -1,4 +1,4 @@
-//! A Parquet file back to rows, some thousands at a time.
+//! Reads rows from a Parquet file, in batches.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,23 +12,23 @@ use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescPtr;
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
-use super::checked::Checked;
-use super::guard::guarded;
+use super::catch_panic::catch_panic;
+use super::page_check::CheckedFile;
 use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
-use crate::table::members::of_object;
+use crate::table::json_object::parse_object;
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// Longest detail. A dictionary holds a long one once and names it in every row.
+/// Longest detail accepted, in bytes. A dictionary holds a long text once, but every row can refer to it.
 const MAX_DETAIL_BYTES: usize = 4096;
 
-/// Reads Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
+/// A reader of Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
 pub struct ParquetReader {
-    file: SerializedFileReader<Checked>,
+    file: SerializedFileReader<CheckedFile>,
     captures: Vec<Capture>,
-    /// By card.
+    /// Names of interfaces, by the number of the card.
     interfaces: HashMap<u32, String>,
     next_group: usize,
     group: Option<Columns>,
@@ -36,11 +36,11 @@ pub struct ParquetReader {
 }
 
 impl ParquetReader {
-    /// Reads the file's metadata.
+    /// Opens a table: reads the file's metadata.
     pub fn new(file: File) -> Result<Self, TableError> {
         let length = file.metadata()?.len();
-        let (file, has_metadata) = Checked::new(file);
-        let file = guarded(|| SerializedFileReader::new(file))?;
+        let (file, has_metadata) = CheckedFile::new(file);
+        let file = catch_panic(|| SerializedFileReader::new(file))?;
         has_metadata.store(true, Ordering::Relaxed);
         file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
         let metadata = file.metadata().file_metadata();
@@ -49,7 +49,7 @@ impl ParquetReader {
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY_CAPTURES))
             .and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok())
             .unwrap_or_default();
-        // Of several captures of a card the first.
+        // Of several captures of a card the first one counts.
         let named = captures
             .iter()
             .rev()
@@ -58,7 +58,7 @@ impl ParquetReader {
         Ok(ParquetReader { file, captures, interfaces, next_group: 0, group: None, row: 0 })
     }
 
-    /// What each card said of itself last.
+    /// The description of each card by its last report, with the number of the card.
     pub fn cards(&self) -> impl Iterator<Item = (u32, &Card)> {
         self.captures.iter().filter_map(|capture| Some((capture.index(), capture.report.as_ref()?)))
     }
@@ -82,7 +82,7 @@ impl Reader for ParquetReader {
             if self.next_group == self.file.num_row_groups() {
                 return Ok(None);
             }
-            let group = guarded(|| self.file.get_row_group(self.next_group))?;
+            let group = catch_panic(|| self.file.get_row_group(self.next_group))?;
             self.group = Some(Columns::new(group.as_ref())?);
             self.next_group += 1;
         }
@@ -93,7 +93,7 @@ impl Reader for ParquetReader {
     }
 }
 
-/// The columns of a row group.
+/// The readers of the columns of one row group.
 struct Columns {
     capture: Values<Int32Type>,
     timestamp: Values<Int64Type>,
@@ -123,7 +123,7 @@ impl Columns {
         })
     }
 
-    /// Goes to the next row; false at the end of the group, which is that of its timestamps.
+    /// Advances to the next row; false at the end of the group, where the timestamps end.
     fn advance(&mut self) -> Result<bool, TableError> {
         let more = self.timestamp.advance()?;
         self.capture.advance()?;
@@ -144,7 +144,7 @@ impl Columns {
             if detail.len() > MAX_DETAIL_BYTES {
                 return Err(format!("a detail of more than {MAX_DETAIL_BYTES} bytes"));
             }
-            return Ok((capture, of_object(detail.data())?));
+            return Ok((capture, parse_object(detail.data())?));
         }
         let clock = self.start.get().or(self.timestamp.get()).copied();
         let clock = u64::try_from(clock.ok_or("no timestamp")?);
@@ -191,7 +191,7 @@ impl Columns {
     }
 }
 
-/// The values of one column, a batch at a time.
+/// The values of one column, decoded in batches.
 struct Values<T: DataType> {
     reader: Option<ColumnReaderImpl<T>>,
     is_optional: bool,
@@ -209,7 +209,7 @@ impl<T: DataType> Values<T> {
         let schema = group.metadata().schema_descr_ptr();
         let place = schema.columns().iter().position(|found| found.path().string() == name);
         let Some(place) = place else {
-            // Files of others need not have what only our rarer kinds use.
+            // Files of other programs need not have the columns that only the rarer kinds use.
             if matches!(column, Column::Timestamp | Column::Address | Column::IsWrite) {
                 return Err(TableError::Schema(format!(
                     "no column {name}: a table of a trace has at least timestamp, is_write and address"
@@ -220,7 +220,7 @@ impl<T: DataType> Values<T> {
         let found = schema.column(place);
         check(&found, name, physical)?;
         let is_optional = found.max_def_level() == 1;
-        let pages = guarded(|| group.get_column_page_reader(place))?;
+        let pages = catch_panic(|| group.get_column_page_reader(place))?;
         let reader = T::get_column_reader(get_column_reader(found, pages));
         Ok(Values::over(reader, is_optional))
     }
@@ -238,7 +238,7 @@ impl<T: DataType> Values<T> {
         }
     }
 
-    /// Goes to the next row; false at the end.
+    /// Advances to the next row; false at the end.
     fn advance(&mut self) -> Result<bool, TableError> {
         if self.next_row == self.rows {
             let Some(reader) = &mut self.reader else { return Ok(false) };
@@ -246,7 +246,7 @@ impl<T: DataType> Values<T> {
             self.levels.clear();
             let levels = self.is_optional.then_some(&mut self.levels);
             (self.rows, _, _) =
-                guarded(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
+                catch_panic(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
             (self.next_row, self.next_value) = (0, 0);
             if self.rows == 0 {
                 self.current = None;
@@ -260,13 +260,13 @@ impl<T: DataType> Values<T> {
         Ok(true)
     }
 
-    /// The value of the row, if it has one.
+    /// The value of the current row, if it has one.
     fn get(&self) -> Option<&T::T> {
         self.values.get(self.current?)
     }
 }
 
-/// That columns lie within the file: the library takes it for granted.
+/// Checks that the columns lie within the file, which the library does not check.
 fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
     let is_within = |column: &ColumnChunkMetaData| {
         let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());

@@ -1,72 +1,72 @@
-//! Rows of one capture to the columns of a row group.
+//! Collects rows of one capture as the columns of a row group.
 //!
-//! Accesses are columns as they come; rows of other kinds wait as a list, from which the columns that
-//! only they have are made at the end. Invariant: timestamps ascend.
+//! Accesses are added to their columns directly. Rows of other kinds are kept in a list, from which the columns
+//! that accesses do not have are built at the end. Invariant: timestamps ascend.
 
 use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use hmtt_format::{Cycles, Direction};
 
 use crate::decode::Accesses;
-use crate::table::members::object;
+use crate::table::json_object::object;
 use crate::table::{Entry, TableError};
 
-/// Rows of a full group: 17 MB of accesses.
+/// Most rows of a group: 17 MB of accesses.
 const MAX_ROWS: usize = 1 << 20;
-/// Other rows of a full group, which need more memory.
+/// Most rows of other kinds in a group, which need more memory.
 const MAX_OTHERS: usize = 1 << 18;
-/// Level of a value, and of none, in a column that not every row has.
+/// Definition levels of a present and of an absent value in an optional column.
 const PRESENT: i16 = 1;
 pub(super) const ABSENT: i16 = 0;
 
-/// A row that is not just an access in its time.
+/// A row that is not an access, or an access whose clock is not its timestamp.
 struct Other {
-    /// Its number in the group.
+    /// Number of the row in the group, from 0.
     at: usize,
     entry: Entry,
 }
 
-/// Rows of one capture.
+/// The columns of a row group that is being filled.
 #[derive(Default)]
 pub(super) struct RowGroup {
     pub timestamps: Vec<i64>,
-    /// Of the rows that have one.
+    /// Addresses of the rows that have one.
     pub addresses: Vec<i64>,
-    /// Of the rows that have one.
+    /// Directions of the rows that have one.
     pub is_write: Vec<bool>,
     others: Vec<Other>,
-    /// The latest clock of the capture so far.
+    /// Latest clock of the capture so far.
     latest: i64,
 }
 
-/// The values of a column that not every row has.
+/// Levels and values of an optional column.
 pub(super) struct Sparse<T: DataType> {
     pub values: Vec<T::T>,
     pub levels: Vec<i16>,
 }
 
 impl RowGroup {
-    /// Whether it is to be written.
+    /// Whether the group must be written before more rows are added.
     pub fn is_full(&self) -> bool {
         self.timestamps.len() >= MAX_ROWS || self.others.len() >= MAX_OTHERS
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.timestamps.len()
     }
 
-    /// Whether all rows are accesses in their time.
+    /// Whether all rows are accesses whose clock is their timestamp.
     pub fn is_plain(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Goes on in `next`, and returns the rows so far.
+    /// Returns this group and replaces it by `next`, which continues the same capture.
     pub fn replace(&mut self, next: RowGroup) -> RowGroup {
         let latest = self.latest;
         std::mem::replace(self, RowGroup { latest, ..next })
     }
 
-    /// Drops the rows, but not their memory.
+    /// Removes the rows and keeps their memory.
     pub fn clear(&mut self) {
         self.timestamps.clear();
         self.addresses.clear();
@@ -105,7 +105,7 @@ impl RowGroup {
         Ok(())
     }
 
-    /// Adds the first of some accesses, as many as there is room for, and says how many.
+    /// Adds as many accesses as the group has space for, and returns their number.
     pub fn extend(&mut self, accesses: Accesses<'_>) -> Result<usize, TableError> {
         let Accesses { clocks, addresses, writes } = accesses;
         let room = MAX_ROWS.saturating_sub(self.rows());
@@ -128,7 +128,7 @@ impl RowGroup {
         Ok(count)
     }
 
-    /// The column `kind`.
+    /// Builds the column `kind`.
     pub fn kinds(&self) -> Vec<ByteArray> {
         let mut kinds = vec![ByteArray::from("access"); self.rows()];
         for Other { at, entry } in &self.others {
@@ -137,17 +137,17 @@ impl RowGroup {
         kinds
     }
 
-    /// Which rows have an address.
+    /// Definition levels of the column `address`.
     pub fn address_levels(&self) -> Vec<i16> {
         self.levels_without(|entry| address(entry).is_none())
     }
 
-    /// Which rows have a direction.
+    /// Definition levels of the column `is_write`.
     pub fn direction_levels(&self) -> Vec<i16> {
         self.levels_without(|entry| !matches!(entry, Entry::Access(_) | Entry::Tag { .. }))
     }
 
-    /// The column `reads`.
+    /// Builds the column `reads`.
     pub fn reads(&self) -> Sparse<Int32Type> {
         self.sparse(|_, entry| match entry {
             Entry::Page { reads, .. } | Entry::Slice { reads, .. } => Some(*reads as i32),
@@ -155,7 +155,7 @@ impl RowGroup {
         })
     }
 
-    /// The column `writes`.
+    /// Builds the column `writes`.
     pub fn writes(&self) -> Sparse<Int32Type> {
         self.sparse(|_, entry| match entry {
             Entry::Page { writes, .. } | Entry::Slice { writes, .. } => Some(*writes as i32),
@@ -163,7 +163,7 @@ impl RowGroup {
         })
     }
 
-    /// The column `duration`.
+    /// Builds the column `duration`.
     pub fn durations(&self) -> Sparse<Int64Type> {
         self.sparse(|_, entry| match entry {
             Entry::Page { duration, .. } => Some(i64::from(*duration)),
@@ -172,7 +172,7 @@ impl RowGroup {
         })
     }
 
-    /// The column `start`.
+    /// Builds the column `start`.
     pub fn starts(&self) -> Sparse<Int64Type> {
         self.sparse(|at, entry| {
             let clock = entry.clock()?.0 as i64;
@@ -181,7 +181,7 @@ impl RowGroup {
         })
     }
 
-    /// The column `detail`.
+    /// Builds the column `detail`.
     pub fn details(&self) -> Sparse<ByteArrayType> {
         self.sparse(|_, entry| match entry {
             Entry::Access(_) | Entry::Page { .. } | Entry::Restart | Entry::NoEnd => None,

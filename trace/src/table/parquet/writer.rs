@@ -1,4 +1,4 @@
-//! Rows to row groups of a Parquet file, one capture in each.
+//! Distributes rows to the row groups of a Parquet file, each of which holds one capture.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,30 +11,30 @@ use super::encoder::Encoder;
 use super::row_group::RowGroup;
 use super::{Capture, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties};
 use crate::decode::Accesses;
-use crate::table::turns::Turns;
+use crate::table::card_changes::CardChanges;
 use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
 
-/// Writes Parquet.
+/// A writer of Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
-    /// Each number in the column `capture`.
+    /// Descriptions of the numbers in the column `capture`, in their order.
     captures: Vec<Capture>,
-    /// The captures that go on, by card.
+    /// The open capture of each card.
     open: HashMap<u32, Open>,
-    /// Where each card is.
-    turns: Turns,
+    /// The interface of each card.
+    cards: CardChanges,
 }
 
-/// A capture that goes on.
+/// A capture to which rows can still be added.
 struct Open {
     capture: u32,
-    /// It has rows, written ones included.
+    /// Whether the capture has rows, including written ones.
     has_rows: bool,
     group: RowGroup,
 }
 
 impl<W: Write + Send + 'static> ParquetWriter<W> {
-    /// Starts a file. Memory is needed for one row group of each card, and for two more: 17 MB each.
+    /// Starts a file. Needs memory for one row group of each card and for two more, 17 MB each.
     pub fn new(output: W) -> Result<Self, TableError> {
         let properties = properties();
         let schema = SCHEMA.root_schema_ptr();
@@ -44,11 +44,11 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             encoder,
             captures: Vec::new(),
             open: HashMap::new(),
-            turns: Turns::default(),
+            cards: CardChanges::default(),
         })
     }
 
-    /// The capture of a card that goes on.
+    /// Returns the open capture of a card, and creates it if there is none.
     fn open(&mut self, card: u32) -> &mut Open {
         self.open.entry(card).or_insert_with(|| {
             let capture = self.captures.len() as u32;
@@ -120,7 +120,7 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
     }
 
     fn interface(&mut self, capture: u32, name: &str) {
-        self.turns.interface(capture, name);
+        self.cards.interface(capture, name);
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
@@ -128,7 +128,7 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         open.sort_by_key(|open| open.capture);
         open.iter_mut().try_for_each(|open| open.write(&mut self.encoder))?;
         for capture in &mut self.captures {
-            let interface = self.turns.interface_of(capture.index());
+            let interface = self.cards.interface_of(capture.index());
             capture.interface = interface.map(str::to_owned);
         }
         let mut file = self.encoder.finish()?;

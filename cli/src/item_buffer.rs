@@ -1,32 +1,32 @@
-//! What frames bring, some packets at a time, to runs of one card's accesses and the items between.
+//! Buffers the items of several frames, and passes them on as runs of one card's accesses and the items in between.
 
 use hmtt::decode::{Accesses, CardSink, Columns, Item};
 
-/// Accesses that are worth passing on, and little enough for a processor's cache.
+/// Number of accesses that are passed on at once: enough to be efficient, and few enough for a processor's cache.
 const ENOUGH: usize = 4096;
 
-/// What has not been passed on; without `EVENTS` records are only counted.
+/// Items that were not yet passed on. Without `EVENTS` records are only counted.
 #[derive(Default)]
-pub(super) struct Waiting<const EVENTS: bool> {
+pub(super) struct ItemBuffer<const EVENTS: bool> {
     columns: Columns,
     runs: Vec<Run>,
-    /// Whose accesses come.
+    /// Card of the current accesses.
     card: usize,
 }
 
-/// Accesses of a card, and the item after them.
+/// Accesses of a card, and the item that follows them.
 struct Run {
     card: usize,
-    /// Row after the last access.
+    /// Index after the last access.
     end: usize,
     item: Option<Item>,
 }
 
-impl<const EVENTS: bool> CardSink for Waiting<EVENTS> {
+impl<const EVENTS: bool> CardSink for ItemBuffer<EVENTS> {
     const EVENTS: bool = EVENTS;
 
     fn item(&mut self, card: usize, item: Item) {
-        self.turn(card);
+        self.change_card(card);
         self.runs.push(Run { card, end: self.columns.len(), item: Some(item) });
     }
 
@@ -34,14 +34,14 @@ impl<const EVENTS: bool> CardSink for Waiting<EVENTS> {
         if !EVENTS {
             return None;
         }
-        self.turn(card);
+        self.change_card(card);
         Some(&mut self.columns)
     }
 }
 
-impl<const EVENTS: bool> Waiting<EVENTS> {
-    /// Another card's accesses are another run.
-    fn turn(&mut self, card: usize) {
+impl<const EVENTS: bool> ItemBuffer<EVENTS> {
+    /// Starts a new run if the card changes.
+    fn change_card(&mut self, card: usize) {
         if card != self.card {
             self.close();
             self.card = card;
@@ -55,12 +55,12 @@ impl<const EVENTS: bool> Waiting<EVENTS> {
         }
     }
 
-    /// Whether there is something that should not wait.
+    /// Whether the buffer should be passed on now.
     pub fn is_due(&self) -> bool {
         !self.runs.is_empty() || self.columns.len() >= ENOUGH
     }
 
-    /// Gives everything away.
+    /// Passes on all buffered items and empties the buffer.
     pub fn pass_on(&mut self, mut to: impl FnMut(usize, Accesses<'_>, Option<Item>)) {
         self.close();
         let mut start = 0;

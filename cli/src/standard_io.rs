@@ -1,4 +1,4 @@
-//! `-` on the command line to standard input or output.
+//! Handles `-` on the command line, which stands for standard input or output.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +13,12 @@ pub fn is_standard(path: &Path) -> bool {
     path == Path::new(STANDARD)
 }
 
-/// Standard input as a file: what was read of it by nobody yet.
+/// Standard input as a file, without a buffer.
 pub fn input() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// An input as people know it.
+/// The printable name of an input.
 pub fn name_of_input(path: &Path) -> String {
     if is_standard(path) { "standard input".into() } else { path.display().to_string() }
 }

@@ -1,4 +1,4 @@
-//! An entry to the members of its JSON object, and back.
+//! Converts entries to JSON objects, and JSON objects to entries.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::table::Entry;
 use crate::table::context::mark_name;
 use crate::table::row::{fault_named, group_named};
 
-/// The members of each kind of object, in their order.
+/// The members of each kind of object, in the order in which they are written.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Object {
@@ -93,7 +93,7 @@ pub(super) enum Object {
     },
     Restart,
     NoEnd,
-    /// The objects that follow are of this card; before the first such object they are of card 1.
+    /// States the card of the objects that follow; objects before the first such object are of card 1.
     Card {
         card: u64,
         #[serde(default)]
@@ -237,7 +237,7 @@ impl TryFrom<Object> for Entry {
     }
 }
 
-/// `R` or `W`.
+/// Parses a direction, `R` or `W`.
 pub(super) fn direction(letter: char) -> Result<Direction, String> {
     match letter {
         'R' => Ok(Direction::Read),
@@ -246,14 +246,14 @@ pub(super) fn direction(letter: char) -> Result<Direction, String> {
     }
 }
 
-/// A hexadecimal address.
+/// Parses a hexadecimal address.
 pub(super) fn hex(text: &str) -> Result<PhysAddr, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
     address.map(PhysAddr).ok_or_else(|| format!("address {text:?} is not hexadecimal"))
 }
 
-/// A time since the epoch.
+/// Parses a time since the epoch, `SECONDS.NANOSECONDS`.
 fn time(text: Option<String>) -> Result<Option<Duration>, String> {
     let parsed = |text: String| {
         parse_seconds(&text).ok_or_else(|| format!("time {text:?} is not SECONDS.NANOSECONDS"))
@@ -261,13 +261,13 @@ fn time(text: Option<String>) -> Result<Option<Duration>, String> {
     text.map(parsed).transpose()
 }
 
-/// An entry as an object on one line.
+/// Formats an entry as a JSON object on one line.
 pub(super) fn object(entry: &Entry) -> String {
-    // Strings and numbers always serialise.
+    // Objects of strings and numbers always serialise.
     serde_json::to_string(&Object::from(entry)).unwrap_or_default()
 }
 
-/// The entry an object stands for.
-pub(super) fn of_object(object: &[u8]) -> Result<Entry, String> {
+/// Parses the JSON object of an entry.
+pub(super) fn parse_object(object: &[u8]) -> Result<Entry, String> {
     serde_json::from_slice::<Object>(object).map_err(|error| error.to_string())?.try_into()
 }

@@ -1,11 +1,11 @@
-//! An access to its line in any of the formats, several times faster than `fmt` and serde write it:
-//! a trace has tens of millions of them for each second of a memory bus.
+//! Formats an access as its line in any of the text formats, several times faster than `fmt` and serde do:
+//! a trace has tens of millions of accesses for each second of a memory bus.
 
 use std::io::{self, Write};
 
 use hmtt_format::Access;
 
-/// What stands around the three values of an access, which every format has in this order.
+/// The texts around the three values of an access, which have the same order in every format.
 pub struct AccessLine {
     pub before_clock: &'static str,
     pub before_direction: &'static str,
@@ -13,11 +13,11 @@ pub struct AccessLine {
     pub end: &'static str,
 }
 
-/// The longest texts around, 20 decimal digits, a letter and 16 hexadecimal digits fit.
+/// Size of the line buffer: the longest texts, 20 decimal digits, a letter and 16 hexadecimal digits fit.
 const MAX_LINE_BYTES: usize = 128;
 
 impl AccessLine {
-    /// Writes one line.
+    /// Writes the line of one access.
     #[inline]
     pub fn write(&self, access: Access, output: &mut impl Write) -> io::Result<()> {
         let mut line = Line { bytes: [0; MAX_LINE_BYTES], start: MAX_LINE_BYTES };
@@ -32,7 +32,7 @@ impl AccessLine {
     }
 }
 
-/// A line that grows from its end, as digits come.
+/// A line that is built from its end, since the lowest digit of a number is computed first.
 struct Line {
     bytes: [u8; MAX_LINE_BYTES],
     start: usize,
@@ -64,7 +64,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::printed::Notation;
+    use crate::table::notation::Notation;
     use crate::table::{csv, jsonl, text};
     use hmtt_format::{Cycles, Direction, PhysAddr};
     use proptest::prelude::*;
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_those_the_slow_way_gives(
+        fn lines_equal_those_of_fmt_and_serde(
             clock in prop_oneof![any::<u64>(), 0u64..2000, Just(u64::MAX)],
             address in prop_oneof![any::<u64>(), 0u64..2000, Just(u64::MAX)],
             write: bool,

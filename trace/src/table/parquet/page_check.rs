@@ -1,8 +1,8 @@
-//! A Parquet file to the same file, whose pages are refused if they would take more memory than a trace needs.
+//! Wraps a Parquet file and rejects pages that would take more memory than a trace needs.
 //!
-//! The library decompresses a page as a whole, however long its header says it is: a few kilobytes of zstd stand
-//! for 2 GiB. And the values of `DELTA_BYTE_ARRAY` name prefixes of those before them, so that each of them can
-//! be as long as the page. It opens a reader where a header begins, which is looked at first.
+//! The library decompresses a page as a whole, whatever size its header states: a few kilobytes of zstd can
+//! expand to 2 GiB. Each value of `DELTA_BYTE_ARRAY` refers to a prefix of the value before it, so each value can
+//! be as long as the page. The library opens a reader at each page header; the header is checked at that moment.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -14,34 +14,36 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
-/// Longest page, decompressed. Ours have 16 MiB, and the rest of a batch.
+/// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and the rest of
+/// a batch.
 const MAX_PAGE_BYTES: u64 = 64 << 20;
-/// All that is looked at of a header fits.
+/// Bytes read of a page header; all fields that are checked lie within them.
 const HEADER_BYTES: usize = 64;
-/// `DELTA_BYTE_ARRAY` in the format's numbers.
+/// The format's number of the encoding `DELTA_BYTE_ARRAY`.
 const DELTA_BYTE_ARRAY: u64 = 7;
 
-/// A file whose pages are looked at before they are read.
-pub(super) struct Checked {
+/// A file whose page headers are checked before the pages are read.
+pub(super) struct CheckedFile {
     file: File,
     has_metadata: Arc<AtomicBool>,
 }
 
-impl Checked {
-    /// Pages are looked at once the flag is set: the metadata are read before, and are none.
+impl CheckedFile {
+    /// Wraps a file. Page headers are checked once the returned flag is set; the metadata, which are not pages,
+    /// are read before that.
     pub fn new(file: File) -> (Self, Arc<AtomicBool>) {
         let has_metadata = Arc::new(AtomicBool::new(false));
-        (Checked { file, has_metadata: Arc::clone(&has_metadata) }, has_metadata)
+        (CheckedFile { file, has_metadata: Arc::clone(&has_metadata) }, has_metadata)
     }
 }
 
-impl Length for Checked {
+impl Length for CheckedFile {
     fn len(&self) -> u64 {
         Length::len(&self.file)
     }
 }
 
-impl ChunkReader for Checked {
+impl ChunkReader for CheckedFile {
     type T = BufReader<File>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
@@ -75,19 +77,19 @@ fn check(header: Option<Header>) -> std::result::Result<(), String> {
     }
 }
 
-/// What is looked at of a page's header.
+/// The fields of a page header that are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Header {
-    /// Bytes, decompressed.
+    /// Size of the page, in decompressed bytes.
     bytes: u64,
-    /// Of a page of values.
+    /// Encoding of a page of values; `None` for other pages.
     encoding: Option<u64>,
 }
 
-/// Bytes in Thrift's compact protocol.
+/// A reader of Thrift's compact protocol; holds the bytes that remain.
 struct Compact<'a>(&'a [u8]);
 
-/// Types of fields.
+/// Field types of the protocol.
 const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
@@ -98,28 +100,28 @@ impl Compact<'_> {
         Some(*byte)
     }
 
-    /// A number that is not negative.
+    /// Reads a number; `None` if it is negative.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for place in 0..5 {
             let byte = self.byte()?;
             number |= u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
-                // Zigzag: even ones are not negative.
+                // Zigzag encoding: even codes are numbers that are not negative.
                 return (number & 1 == 0).then_some(number >> 1);
             }
         }
         None
     }
 
-    /// The number and the type of the next field, of which the one before is known.
+    /// Reads the number and the type of the next field. `before`: number of the field before it.
     fn field(&mut self, before: u8) -> Option<(u8, u8)> {
         let byte = self.byte()?;
         let (distance, kind) = (byte >> 4, byte & 15);
         (distance != 0).then_some((before + distance, kind))
     }
 
-    /// The `i32` field of this number, in a structure that has only such up to there.
+    /// Reads the `i32` field with this number, in a structure whose fields up to it are all `i32`.
     fn member(&mut self, wanted: u8) -> Option<u64> {
         let mut field = 0;
         loop {
@@ -134,8 +136,8 @@ impl Compact<'_> {
 }
 
 impl Header {
-    /// Of `PageHeader`: 1 type, 2 uncompressed size, 3 compressed size, 4 CRC; then a structure, 5 of a page of
-    /// values, 6 of an index, 7 of a dictionary, 8 of a page of values of version 2.
+    /// Decodes a `PageHeader`, whose fields are: 1 type, 2 uncompressed size, 3 compressed size, 4 CRC; then a
+    /// structure, 5 for a page of values, 6 for an index, 7 for a dictionary, 8 for a page of values of version 2.
     fn decode(bytes: &[u8]) -> Option<Header> {
         let mut compact = Compact(bytes);
         let (mut header, mut field) = (Header::default(), 0);
@@ -143,7 +145,7 @@ impl Header {
             let (next, kind) = compact.field(field)?;
             match (next, kind) {
                 (2, I32) => header.bytes = compact.number()?,
-                // A CRC may look negative.
+                // A CRC may have the highest bit set, which decodes as a negative number.
                 (4, I32) => while compact.byte()? & 0x80 != 0 {},
                 (1 | 3, I32) => drop(compact.number()?),
                 (5, STRUCT) => {

@@ -1,0 +1,69 @@
+//! Finds the places where rows of another card begin. Formats without a column for the card name it there.
+//!
+//! Rows before the first such place are of card 1, so a file with only one card does not name it.
+
+use std::collections::HashMap;
+
+/// The card of the current rows, and the interface of each card.
+#[derive(Default)]
+pub(super) struct CardChanges {
+    last: u32,
+    interfaces: HashMap<u32, String>,
+}
+
+/// Longest interface name that is written, in characters. The name is repeated at each change of card, so the
+/// input must not choose its length. Linux allows 15 characters.
+const MAX_NAME: usize = 256;
+
+/// A change to another card: its number as printed, and its interface if the capture names it.
+pub struct CardChange<'a> {
+    /// Number of the card, from 1.
+    pub number: u64,
+    pub interface: Option<&'a str>,
+}
+
+impl CardChanges {
+    /// Stores the interface of a card.
+    pub fn interface(&mut self, card: u32, name: &str) {
+        let end = name.char_indices().nth(MAX_NAME).map_or(name.len(), |(end, _)| end);
+        // Callers pass the same name with every item.
+        if self.interface_of(card) != Some(&name[..end]) {
+            self.interfaces.insert(card, name[..end].to_owned());
+        }
+    }
+
+    /// The interface of a card.
+    pub fn interface_of(&self, card: u32) -> Option<&str> {
+        self.interfaces.get(&card).map(String::as_str)
+    }
+
+    /// Makes this card the current one without a statement in the file.
+    pub fn only(&mut self, card: u32) {
+        self.last = card;
+    }
+
+    /// Makes this card the current one; returns what must be stated before its rows, if anything.
+    #[inline]
+    pub fn change_to(&mut self, card: u32) -> Option<CardChange<'_>> {
+        if card == self.last {
+            return None;
+        }
+        self.last = card;
+        Some(CardChange { number: u64::from(card) + 1, interface: self.interface_of(card) })
+    }
+
+    /// The card of the current rows.
+    pub fn card(&self) -> u32 {
+        self.last
+    }
+
+    /// Applies a statement that was read from a file: a card's number, from 1, and its interface.
+    pub fn apply(&mut self, number: u64, interface: Option<&str>) -> Result<(), String> {
+        let card = number.checked_sub(1).and_then(|card| u32::try_from(card).ok());
+        self.last = card.ok_or_else(|| format!("no card has number {number}"))?;
+        if let Some(name) = interface {
+            self.interface(self.last, name);
+        }
+        Ok(())
+    }
+}
