@@ -1,7 +1,7 @@
-//! What a trace and its capture amount to, as text and JSON: counts, the card and its memory, losses.
+//! Summarises traces, captures and tag logs as text and JSON: counts, the card and its memory, calls, losses.
 //!
-//! [`summary`] is always there; the rest needs the feature `reports`. The rows of a trace as such are those of
-//! the module `table`.
+//! [`summary`] is always compiled; the other modules need the feature `reports`. The module `table` writes the
+//! single rows of a trace.
 
 #[cfg(feature = "reports")]
 pub mod analysis;

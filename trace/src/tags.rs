@@ -1,12 +1,12 @@
-//! The log of `hmtt tag` to what was called by what, how often and for how long.
+//! Analyses logs of `hmtt tag`: callers and callees, numbers of calls and their times.
 //!
 //! ```text
 //! file -> log_reader -> chunks -> stack (one for each thread) -> call_counts -> report/tags
 //!                                   '-> call_tree -> flame graphs; timeline -> Chrome's trace events
 //! ```
 //!
-//! Invariants: an event is looked at once, and forgotten; memory grows with functions, edges and threads. What
-//! is missing is counted, and no input panics.
+//! Invariants: each event is processed once and not stored; memory grows with functions, call edges and threads.
+//! Lost events are counted, and no input causes a panic.
 
 pub mod accesses;
 pub mod call_counts;
@@ -18,7 +18,7 @@ pub mod stack;
 pub mod threads;
 pub mod timeline;
 
-/// Ticks to nanoseconds; a clock that is not known ticks once in one.
+/// Converts ticks to nanoseconds. If the frequency is not known (0), a tick counts as one nanosecond.
 pub fn nanoseconds(ticks: u64, tsc_hz: u64) -> u64 {
     match tsc_hz {
         0 => ticks,

@@ -1,7 +1,7 @@
-//! The dumps of the card's analysis to hot pages with bounds, reuse distances and the use of banks.
+//! Evaluates the dumps of the card's analysis: hot pages with bounds, reuse distances and the use of banks.
 //!
-//! A bound is stated only where everything it rests on came: the dump with its closing count, and the
-//! dumps since the last one of the same part and that one, whose skipped accesses widen it.
+//! A bound is stated only where all data that it depends on were received: the complete dump, the previous dump
+//! of the same part, and the dumps in between. The accesses that those dumps skipped widen the bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,57 +17,57 @@ use crate::decode::Item;
 
 const PARTS: usize = 1 << HOT_PARTS_LOG2;
 
-/// A page and how many accesses it had.
+/// A page with bounds of its number of accesses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HotPage {
-    /// First byte, hexadecimal.
+    /// Address of the page's first byte, hexadecimal.
     pub address: String,
-    /// No fewer.
+    /// Lower bound of its accesses.
     pub at_least: u64,
-    /// No more; unknown where dumps are missing.
+    /// Upper bound of its accesses; unknown where dumps are missing.
     pub at_most: Option<u64>,
 }
 
-/// Row outcomes of a bank.
+/// Row buffer outcomes of a bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bank {
-    /// Rank.
+    /// Number of the rank.
     pub rank: u16,
-    /// Bank.
+    /// Number of the bank in its rank.
     pub bank: u16,
-    /// Accesses to a row used before.
+    /// Accesses to the open row after its first access.
     pub hits: u32,
     /// First accesses to a row of a closed bank.
     pub misses: u32,
-    /// First accesses to a row that another one made way for.
+    /// First accesses to a row for which another row was closed.
     pub conflicts: u32,
 }
 
-/// One dump.
+/// The content of one dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dump {
-    /// Clock at which it began.
+    /// Clock at which the dump began.
     pub clock: u64,
     /// Clock from which its hot pages are counted; unknown where dumps are missing.
     pub since: Option<u64>,
-    /// Part of the table of hot pages; none: all of them.
+    /// Part of the table of hot pages that the dump holds; `None` stands for all parts.
     pub part: Option<u8>,
-    /// All its records came.
+    /// Whether all its records were received.
     pub complete: bool,
-    /// Accesses since the dump before that the hot pages did not count.
+    /// Accesses since the previous dump that were not counted for hot pages.
     pub accesses_skipped: u64,
-    /// Row outcomes that were not counted.
+    /// Row buffer outcomes that were not counted.
     pub rows_skipped: u64,
     /// Runs of sampled pages that were not counted.
     pub runs_skipped: u64,
-    /// Pages, those with most accesses first.
+    /// Hot pages, those with most accesses first.
     pub hot_pages: Vec<HotPage>,
-    /// No page of these parts that is not named had more; unknown where dumps are missing.
+    /// Upper bound of the accesses to each page of these parts that is not listed; unknown where dumps are missing.
     pub others_at_most: Option<u64>,
-    /// Runs of sampled pages by distance: the least number of distinct pages used in between, about;
-    /// none: more than are kept, or none before.
+    /// Number of runs of sampled pages by reuse distance: the approximate least number of distinct pages used in
+    /// between. `None` stands for a distance beyond the stored pages, or a first use.
     pub reuse: Vec<(Option<u64>, u32)>,
-    /// Banks in use.
+    /// Banks that were used.
     pub banks: Vec<Bank>,
     #[serde(skip)]
     number: Option<u8>,
@@ -79,14 +79,14 @@ pub struct Dump {
     outcomes: BTreeMap<u16, [u32; 3]>,
 }
 
-/// What a part has been through since it was last dumped.
+/// Losses of a part since its last dump.
 #[derive(Clone, Copy, Debug, Default)]
 struct Since {
     clock: Option<u64>,
     skipped: u64,
 }
 
-/// Collects dumps.
+/// Collects the dumps of a trace.
 #[derive(Debug, Default)]
 pub struct Analysis {
     dumps: Vec<Dump>,
@@ -96,7 +96,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Takes the next item of a trace.
+    /// Processes the next item of a trace.
     pub fn item(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.event(event),
@@ -116,7 +116,7 @@ impl Analysis {
         }
     }
 
-    /// All dumps.
+    /// Completes the last dump and returns all dumps.
     pub fn finish(mut self) -> Vec<Dump> {
         self.close(false);
         self.dumps
@@ -139,7 +139,7 @@ impl Analysis {
         }
     }
 
-    /// The open dump, if it is this one.
+    /// The open dump, if it has this number.
     fn record(&mut self, number: u8) -> Option<&mut Dump> {
         let open = self.open.as_mut()?;
         if *open.number.get_or_insert(number) != number {
@@ -181,13 +181,13 @@ impl Analysis {
             Some(part) => usize::from(part) % PARTS..usize::from(part) % PARTS + 1,
         };
         let slice = &mut self.parts[parts];
-        // Where parts differ, the wider bound holds for all.
+        // Where the bounds of parts differ, the widest is stated for all.
         let known = slice.iter().all(|part| part.clock.is_some());
         let skipped = slice.iter().map(|part| part.skipped).max().filter(|_| known);
         dump.since = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
         dump.bound(skipped.filter(|_| complete));
         if complete {
-            // What came into a part while it was dumped is skipped, and told by this dump or the next.
+            // Accesses to a part during its dump are skipped; this dump or the next one reports their number.
             let skipped = dump.accesses_skipped;
             slice.fill(Since { clock: Some(dump.clock), skipped });
         }
@@ -195,7 +195,7 @@ impl Analysis {
     }
 }
 
-/// Distinct pages a bucket's runs have at least seen in between, about.
+/// Approximate least number of distinct pages between the uses of a bucket's runs.
 fn distance(bucket: u16) -> Option<u64> {
     let least = |bucket: u16| 1u64.checked_shl(u32::from(bucket) - 1).unwrap_or(0);
     match bucket {
@@ -206,7 +206,7 @@ fn distance(bucket: u16) -> Option<u64> {
 }
 
 impl Dump {
-    /// Leaves out all but the first `top` hot pages; they count among the others then.
+    /// Keeps only the first `top` hot pages; the other pages are included in `others_at_most`.
     pub fn keep(&mut self, top: usize) {
         let left_out = self.hot_pages.drain(self.hot_pages.len().min(top)..);
         for page in left_out {

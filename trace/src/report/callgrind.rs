@@ -1,4 +1,4 @@
-//! What a log amounts to, to a profile as callgrind writes it, for `callgrind_annotate` and KCachegrind.
+//! Writes the calls of a log as a profile in callgrind's format, for `callgrind_annotate` and KCachegrind.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use hmtt_format::escape;
 
 use super::calls::{Calls, Edge, Sum};
 
-/// Writes a profile. Its costs are nanoseconds, or ticks, or if there are no times calls.
+/// Writes a profile. Its costs are nanoseconds; ticks if their frequency is not known; calls if there are no times.
 ///
 /// # Errors
 /// Those of `output`.
@@ -55,7 +55,7 @@ pub fn write(calls: &Calls, mut output: impl Write) -> io::Result<()> {
     writeln!(output, "totals: {total}")
 }
 
-/// A name cannot have a line's end in it.
+/// Replaces line ends in a name, which the format does not allow.
 fn line(name: &str) -> String {
     escape::message(name).to_string()
 }
@@ -64,7 +64,7 @@ fn own(sum: &Sum) -> u64 {
     sum.times.self_ns.or(sum.times.self_ticks).unwrap_or(sum.calls)
 }
 
-/// Without times nobody knows what the calls made.
+/// Inclusive cost of calls; without times it is not known.
 fn inclusive(sum: &Sum) -> u64 {
     sum.times.inclusive_ns.or(sum.times.inclusive_ticks).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What a tag log amounts to, as text and JSON: functions, who called whom, what was lost.
+//! Summarises a tag log as text and JSON: functions, callers and callees, lost events.
 
 mod accesses;
 mod build;
@@ -11,44 +11,44 @@ use serde::{Serialize, Serializer};
 pub use accesses::{Amount, Split, Sync, Trace};
 pub use text::Tables;
 
-/// What a log amounts to.
+/// The summary of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calls {
-    /// The program's file, if the map says it.
+    /// The program's file, if the map states it.
     pub program: Option<String>,
-    /// The process.
+    /// Number of the process.
     pub pid: u32,
-    /// Events have times.
+    /// Whether events have times.
     pub timed: bool,
-    /// Ticks in a second, 0 if they are not known.
+    /// Ticks per second, 0 if not known.
     pub tsc_hz: u64,
-    /// When the log was begun, in nanoseconds since 1970.
+    /// Start of the log, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// From the first event to the last, if times are known.
+    /// Time from the first event to the last, if times are known.
     pub seconds: Option<f64>,
-    /// How it ends; none: the rest is missing.
-    pub ending: Option<Said>,
-    /// Events that were read.
+    /// How tagging ended; `None` if the end of the log is missing.
+    pub ending: Option<TaggingEnd>,
+    /// Number of events that were read.
     pub events: u64,
-    /// Functions: those that took longest first, or those that were called most.
+    /// Functions, ordered by decreasing own time, or without times by decreasing calls.
     pub functions: Vec<Function>,
-    /// Who called whom.
+    /// Calls by caller and callee.
     pub edges: Vec<Edge>,
-    /// Blocks.
+    /// Tagged blocks.
     pub blocks: Vec<Block>,
-    /// Threads, as they appear.
+    /// Threads, in the order in which they appear.
     pub threads: Vec<Thread>,
-    /// Marks on the memory bus.
+    /// Number of marks on the memory bus.
     pub marks: u64,
-    /// Events that were lost: counts are lower bounds if there are any.
+    /// Lost events. If there are any, all counts are lower bounds.
     pub lost: Lost,
-    /// Exits of calls whose entries were not seen.
+    /// Exits of calls whose entries are not in the log.
     pub unmatched_exits: u64,
-    /// Exits through code that another function shares.
+    /// Exits through code that several functions share.
     pub shared_exits: u64,
-    /// Where the file was cut.
+    /// Offset of an incomplete last chunk, in bytes, if the file was cut.
     pub cut_at: Option<u64>,
-    /// The trace whose accesses were split by function.
+    /// The trace whose accesses were attributed to functions, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
 }
@@ -57,7 +57,7 @@ pub struct Calls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
-pub enum Said {
+pub enum TaggingEnd {
     Detached,
     Exited(i32),
     Signaled(i32),
@@ -67,17 +67,17 @@ pub enum Said {
 /// How calls ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Exits {
-    /// By an exit.
+    /// Calls that ended by an exit.
     pub returned: u64,
-    /// Without, while the thread went on.
+    /// Calls that ended without an exit, while their threads continued.
     pub abandoned: u64,
-    /// With the thread.
+    /// Calls that ended with their threads.
     pub ended: u64,
-    /// Not before the tagging.
+    /// Calls that were still open when tagging ended.
     pub open: u64,
 }
 
-/// How long; in ticks if it is not known how long they are. Of logs without times nothing.
+/// Times of calls, in ticks if their frequency is not known. All are `None` for logs without times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     /// With the calls made, recursion counted once.
@@ -94,66 +94,66 @@ pub struct Times {
     pub self_ticks: Option<u64>,
 }
 
-/// A function, in all threads.
+/// A function, summed over all threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
-    /// In events.
+    /// Number of its events.
     pub number: u32,
-    /// For people.
+    /// Unique readable name.
     pub name: String,
-    /// The file it is in.
+    /// File that contains it.
     pub object: Option<String>,
-    /// Why it was not tagged any more.
+    /// Reason why its tags were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<String>,
-    /// What its calls amount to.
+    /// Sums of its calls.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Its accesses, if there is a trace.
+    /// Its accesses to memory, if there is a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accesses: Option<Split>,
-    /// In each thread that called it.
-    pub threads: Vec<InThread>,
+    /// Its calls in each thread that called it.
+    pub threads: Vec<CallsInThread>,
 }
 
-/// What calls amount to.
+/// Sums of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sum {
-    /// Entries.
+    /// Number of entries.
     pub calls: u64,
-    /// How they ended.
+    /// Numbers of calls by the way they ended.
     pub exits: Exits,
-    /// How long they took.
+    /// Times of the calls.
     #[serde(flatten)]
     pub times: Times,
 }
 
-/// A function, in one thread.
+/// The calls of a function in one thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InThread {
-    /// The kernel's number.
+pub struct CallsInThread {
+    /// The kernel's number of the thread.
     pub thread: u32,
-    /// What its calls amount to.
+    /// Sums of its calls.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Place among the threads.
+    /// Index in the list of threads.
     #[serde(skip)]
     place: usize,
 }
 
-/// Calls of one function by another.
+/// The calls of one function by another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
-    /// Who called; none: nobody who is tagged.
+    /// Name of the caller; `None` if the caller is not tagged.
     #[serde(serialize_with = "optional_name")]
     pub caller: Option<Arc<str>>,
-    /// Who was called.
+    /// Name of the callee.
     #[serde(serialize_with = "name")]
     pub callee: Arc<str>,
-    /// What the calls amount to.
+    /// Sums of the calls.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Their numbers.
+    /// Event numbers of caller and callee.
     #[serde(skip)]
     pub numbers: (Option<u32>, u32),
 }
@@ -166,51 +166,51 @@ fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Resul
     name.as_deref().serialize(serializer)
 }
 
-/// A block.
+/// A tagged basic block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
-    /// In events.
+    /// Number of its events.
     pub number: u32,
-    /// The function it is in.
+    /// Name of its function.
     pub function: String,
-    /// Its address, hexadecimal.
+    /// Address of its first instruction, hexadecimal.
     pub start: String,
-    /// How often it was entered.
+    /// Number of its executions.
     pub entries: u64,
 }
 
-/// A thread.
+/// A thread of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Thread {
-    /// The kernel's number.
+    /// The kernel's number of the thread.
     pub thread: u32,
-    /// Its name.
+    /// Name of the thread, if the log states it.
     pub name: Option<String>,
-    /// Events that were read.
+    /// Number of events that were read.
     pub events: u64,
-    /// Events that were lost.
+    /// Events of the thread that were lost.
     pub lost: Lost,
-    /// Exits of calls whose entries were not seen.
+    /// Exits of calls whose entries are not in the log.
     pub unmatched_exits: u64,
 }
 
-/// Events that were lost, by reason.
+/// Numbers of lost events, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// All.
+    /// Events lost for any reason.
     pub events: u64,
-    /// The buffer was full.
+    /// Events lost because the buffer was full.
     pub buffer_full: u64,
-    /// A signal came while a stub wrote.
+    /// Events lost because a signal arrived while a stub wrote them.
     pub interrupted: u64,
-    /// The program wrote over them.
+    /// Events that the program overwrote.
     pub damaged: u64,
-    /// What this version does not know.
+    /// Events lost for reasons that this version does not know.
     pub other: u64,
 }
 
 impl Calls {
-    /// Whether counts are lower bounds.
+    /// Whether events were lost, so that counts are lower bounds.
     pub fn has_loss(&self) -> bool {
         let has_gaps = self.trace.as_ref().is_some_and(|trace| trace.found.gaps != 0);
         self.lost.events != 0 || self.cut_at.is_some() || has_gaps

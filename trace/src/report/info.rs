@@ -1,4 +1,4 @@
-//! A capture to what it says of itself: the card, its memory and settings, the time it covers.
+//! Describes a capture: the cards, their memory and settings, and the time covered.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::memory::{Memory, row};
 use crate::decode::{CardCounts, Counts, DdrClock, Item, earlier_report};
 use crate::pcapng::{Interface, Packet};
 
-/// How a card is set.
+/// Settings and counters of a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// Format version.
+    /// Version of the wire format.
     pub version: u8,
-    /// The capture runs.
+    /// Whether the card is capturing.
     pub running: bool,
     /// `line`, `page`, `frequency` or `analysis`.
     pub mode: &'static str,
     /// `line` or `burst`.
     pub granularity: &'static str,
-    /// Frequency slices are on.
+    /// Whether frequency slices are enabled.
     pub slices: bool,
-    /// Length of a slice in microseconds, if its code has one.
+    /// Length of a slice in microseconds, if its code has a defined length.
     pub slice_micros: u32,
-    /// Words after which a frame is sent.
+    /// Number of words at which a frame is sent.
     pub threshold_words: u8,
-    /// Base of the tag window, hexadecimal, when it is on.
+    /// Base address of the tag window, hexadecimal, if it is enabled.
     pub tag_window: Option<String>,
     /// READ bursts counted by the card.
     pub reads: u64,
@@ -37,18 +37,18 @@ pub struct Settings {
     pub faults: u32,
     /// Tags and marks counted by the card.
     pub tags: u32,
-    /// Protocol faults the card found no clock to report on, up to 255.
+    /// Protocol faults for which the card had no free clock to report them; saturates at 255.
     pub unreported_faults: u8,
-    /// Burst length in force, in bus words, if it is not each command that says 4 or 8.
+    /// Burst length in force, in bus words; `None` if each command selects 4 or 8.
     pub burst_length: Option<u8>,
 }
 
-/// What a capture says of itself.
+/// Description of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Info {
-    /// Where it was captured.
+    /// Interfaces from which it was captured.
     pub interfaces: Vec<Interface>,
-    /// Frames in the file, foreign ones included.
+    /// Number of frames in the file, including foreign ones.
     pub packets: u64,
     /// Arrival of the first frame, in seconds since the epoch.
     pub first_arrival: Option<f64>,
@@ -58,45 +58,45 @@ pub struct Info {
     pub first_clock: Option<u64>,
     /// Clock at which its last frame ends.
     pub last_clock: Option<u64>,
-    /// What the first card said last.
+    /// Last reports of the first card.
     #[serde(flatten)]
-    pub said: Said,
-    /// What the frames of all cards hold, and what is missing.
+    pub status: CardStatus,
+    /// Counts of the contents and losses of all cards' frames.
     pub counts: Counts,
-    /// Each card.
+    /// Description of each card.
     pub cards: Vec<Card>,
 }
 
-/// What a card said of itself.
+/// What a card last reported of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Said {
-    /// Its settings and counters as of its last report.
+pub struct CardStatus {
+    /// Settings and counters of its last report.
     pub settings: Option<Settings>,
-    /// The memory as of the last report.
+    /// Memory description of its last report.
     pub memory: Option<Memory>,
-    /// The last that heartbeats said of the DDR clock, if it was ever lost.
+    /// State of the DDR clock by the last heartbeat, if the clock was ever lost.
     pub ddr_clock: Option<DdrClock>,
 }
 
 /// A card in the capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Card {
-    /// Its number, from 1 as cards appear.
+    /// Number of the card, from 1, in the order in which cards appear.
     pub card: usize,
-    /// The interface it is on.
+    /// Name of its interface.
     pub interface: Option<String>,
     /// Clock at which its first frame begins.
     pub first_clock: Option<u64>,
     /// Clock at which its last frame ends.
     pub last_clock: Option<u64>,
-    /// What it said last.
+    /// Last reports of the card.
     #[serde(flatten)]
-    pub said: Said,
-    /// What its frames hold, and what is missing.
+    pub status: CardStatus,
+    /// Counts of the contents and losses of its frames.
     pub counts: Counts,
 }
 
-/// The frames of a capture.
+/// Number and arrival times of the frames of a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packets {
     count: u64,
@@ -104,7 +104,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Takes note of a frame.
+    /// Counts a frame.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         self.count += 1;
         if let Some(time) = packet.time {
@@ -115,22 +115,22 @@ impl Packets {
 }
 
 impl Info {
-    /// Takes note of an item of a card, which are numbered from 0.
+    /// Processes an item of a card. Cards are numbered from 0.
     pub fn item(&mut self, card: usize, item: &Item) {
         if self.cards.len() <= card {
             self.cards.resize_with(card + 1, Card::default);
         }
-        let said = &mut self.cards[card].said;
+        let status = &mut self.cards[card].status;
         if let Item::DdrClock(ddr_clock) = item {
-            said.ddr_clock = Some(*ddr_clock);
+            status.ddr_clock = Some(*ddr_clock);
         }
         if let Item::Report { report, .. } = item {
-            said.settings = Some(Settings::new(report));
-            said.memory = Some(Memory::new(&report.memory, report.digest));
+            status.settings = Some(Settings::new(report));
+            status.memory = Some(Memory::new(&report.memory, report.digest));
         }
     }
 
-    /// Completes it with what is known at the end of the file.
+    /// Completes the description at the end of the file.
     pub fn finish(
         mut self,
         packets: Packets,
@@ -151,7 +151,7 @@ impl Info {
         }
         if let Some(first) = self.cards.first() {
             (self.first_clock, self.last_clock) = (first.first_clock, first.last_clock);
-            self.said = first.said.clone();
+            self.status = first.status.clone();
         }
         self.counts = counts;
         self.interfaces = interfaces;
@@ -192,7 +192,7 @@ impl fmt::Display for Settings {
         row(f, "READ bursts on the card", self.reads)?;
         row(f, "WRITE bursts on the card", self.writes)?;
         row(f, "faults on the card", self.faults)?;
-        // The card stops counting there.
+        // The card's counter saturates.
         let at_least = if self.unreported_faults == u8::MAX { "at least " } else { "" };
         row(f, "faults not reported", format_args!("{at_least}{}", self.unreported_faults))?;
         row(f, "tags on the card", self.tags)?;
@@ -203,7 +203,7 @@ impl fmt::Display for Settings {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for CardStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.settings, &self.memory) {
             (Some(settings), Some(memory)) => write!(f, "{settings}{memory}"),
@@ -219,9 +219,10 @@ fn clocks(f: &mut fmt::Formatter<'_>, first: Option<u64>, last: Option<u64>) -> 
     }
 }
 
-/// The last word on the DDR clock alone would hide how it came to that.
-fn ddr_clock(f: &mut fmt::Formatter<'_>, said: &Said, counts: &Counts) -> fmt::Result {
-    match said.ddr_clock {
+/// Prints the losses of the DDR clock: their number and the last report, since the last report alone would hide
+/// earlier losses.
+fn ddr_clock(f: &mut fmt::Formatter<'_>, status: &CardStatus, counts: &Counts) -> fmt::Result {
+    match status.ddr_clock {
         Some(last) => {
             let times = counts.ddr_clock_losses;
             writeln!(f, "warning: DDR clock lost {times} times; at last: {last}")
@@ -241,8 +242,8 @@ impl fmt::Display for Card {
         let interface = escape::name(self.interface.as_deref().unwrap_or("unnamed"));
         writeln!(f, "\ncard {} on {interface}", self.card)?;
         clocks(f, self.first_clock, self.last_clock)?;
-        self.said.fmt(f)?;
-        ddr_clock(f, &self.said, &self.counts)?;
+        self.status.fmt(f)?;
+        ddr_clock(f, &self.status, &self.counts)?;
         counts(f, &self.counts)
     }
 }
@@ -272,8 +273,8 @@ impl fmt::Display for Info {
             return self.cards.iter().try_for_each(|card| card.fmt(f));
         }
         clocks(f, self.first_clock, self.last_clock)?;
-        self.said.fmt(f)?;
-        ddr_clock(f, &self.said, &self.counts)?;
+        self.status.fmt(f)?;
+        ddr_clock(f, &self.status, &self.counts)?;
         counts(f, &self.counts)
     }
 }

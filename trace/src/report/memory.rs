@@ -1,4 +1,4 @@
-//! A memory description to what people and programs read of it.
+//! Reports a memory description as text and JSON.
 
 use std::fmt;
 
@@ -6,65 +6,66 @@ use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
 use serde::Serialize;
 
-/// The memory a card describes.
+/// The memory that a card describes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// `DDR1` to `DDR4`.
     pub generation: &'static str,
     /// Clock period in picoseconds.
     pub tck_ps: u32,
-    /// Width of the data bus.
+    /// Width of the data bus, in bytes.
     pub bus_bytes: u32,
-    /// Bus words of a burst; with the next, until the mode register is written.
+    /// Length of a burst, in bus words. If `burst_from_mode_register`, this is the length until the mode register is
+    /// written.
     pub burst_length: u8,
-    /// The mode register sets the burst length.
+    /// Whether the mode register sets the burst length.
     pub burst_from_mode_register: bool,
-    /// Bytes of a cache line.
+    /// Size of a cache line, in bytes.
     pub line_bytes: u32,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Odd ranks have address pins swapped.
+    /// Whether odd ranks have swapped address pins (address mirroring).
     pub mirror_odd_ranks: bool,
-    /// Banks of a rank.
+    /// Number of banks of a rank.
     pub banks: u32,
-    /// Rows of a bank.
+    /// Number of rows of a bank.
     pub rows: u32,
-    /// Columns of a row.
+    /// Number of columns of a row.
     pub columns: u32,
-    /// All of them, in bytes.
+    /// Capacity of all ranks, in bytes.
     pub capacity: u64,
-    /// `bank[1]=p15^p18`, one entry for each coordinate bit.
+    /// Address map: one entry for each coordinate bit, for example `bank[1]=p15^p18`.
     pub map: Vec<String>,
-    /// What is a fault if it comes sooner, or later.
+    /// Distances between commands whose violation is a fault.
     pub limits: Limits,
-    /// Clocks within which bursts of one line become one record.
+    /// Greatest distance of bursts of one line that become one record, in clocks.
     pub merge_window_clocks: u16,
-    /// Clocks from one tick to the next.
+    /// Distance of ticks, in clocks.
     pub tick_clocks: u32,
-    /// Size of the tag window.
+    /// Size of the tag window, in bytes.
     pub tag_window_bytes: u32,
-    /// Bytes from one configuration register to the next.
+    /// Distance of configuration registers, in bytes.
     pub register_step_bytes: u32,
-    /// Accesses to a register that make a command.
+    /// Number of accesses to a register that make a configuration command.
     pub register_accesses: u8,
     /// Digest of the description, hexadecimal.
     pub digest: String,
 }
 
-/// Distances between commands in clocks; 0 and 1 are not checked.
+/// Least distances between commands, in clocks (JEDEC's timing parameters); 0 and 1 are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// REFRESH to the next command.
+    /// tRFC: REFRESH to the next command.
     pub trfc_clocks: u16,
-    /// ACTIVATE to READ or WRITE.
+    /// tRCD: ACTIVATE to READ or WRITE.
     pub trcd_clocks: u8,
-    /// PRECHARGE to ACTIVATE.
+    /// tRP: PRECHARGE to ACTIVATE.
     pub trp_clocks: u8,
-    /// MODE REGISTER SET to the next command.
+    /// tMRD: MODE REGISTER SET to the next command.
     pub tmrd_clocks: u8,
-    /// End of self refresh to the next command.
+    /// tXS: end of self refresh to the next command.
     pub txs_clocks: u16,
-    /// Longest time without REFRESH; 0: not checked.
+    /// Longest time without REFRESH, in clocks; 0: not checked.
     pub refresh_limit_clocks: u32,
 }
 
@@ -117,7 +118,7 @@ fn map_entries(memory: &MemoryDescription) -> Vec<String> {
         .collect()
 }
 
-/// One line: what, and its value.
+/// Writes one line: a name and its value.
 pub(super) fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Display) -> fmt::Result {
     writeln!(f, "{name:<25} {value}")
 }
@@ -197,7 +198,7 @@ mod tests {
     use hmtt_format::address_map::MapBuilder;
 
     #[test]
-    fn ranks_burst_lengths_and_what_is_not_checked_are_said() {
+    fn ranks_burst_lengths_and_unchecked_limits_are_printed() {
         let mut map = MapBuilder::default();
         (0..10).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
         (0..3).for_each(|bit| map.bit(Axis::Bank, bit, 1 << (13 + bit)).unwrap());

@@ -1,4 +1,4 @@
-//! Counts to the summary people read when a capture or a decoding ends.
+//! Writes counts as the summary that is printed at the end of a capture or a decoding.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use time::OffsetDateTime;
 
 use crate::decode::{BurstMismatch, Counts, Gap, GapLocation};
 
-/// Gaps that a summary lists one by one.
+/// Most gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
 
-/// Writes what a trace holds and what it does not hold.
+/// Writes counts of a trace's contents and losses.
 pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     let order = &counts.order;
     let rows = [
@@ -56,7 +56,8 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The card, or a frame of it, is wrong: what its records stand for is not what it counted.
+/// Writes a warning that the records of a card stand for another number of bursts than the card counted; the card or
+/// a frame is faulty.
 fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
     let BurstMismatch { card, least, most, in_slices } = found;
     write!(output, "warning: {card} bursts on the card, its records stand for {least}")?;
@@ -87,7 +88,7 @@ fn write_gap(gap: &Gap, output: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// `2026-11-22 08:15:00 UTC`; a time that no calendar has is not said.
+/// Formats a time as `2026-11-22 08:15:00 UTC`; `None` if it is out of the calendar's range.
 pub fn utc(time: Duration) -> Option<String> {
     let time = OffsetDateTime::from_unix_timestamp(time.as_secs().try_into().ok()?).ok()?;
     let (hours, minutes, seconds) = time.to_hms();
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_said_if_the_calendar_has_it() {
+    fn a_time_in_the_calendars_range_is_formatted() {
         let said = utc(Duration::from_secs(1_700_000_000));
         assert_eq!(said.as_deref(), Some("2023-11-14 22:13:20 UTC"));
         assert_eq!(utc(Duration::MAX), None);

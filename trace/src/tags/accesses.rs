@@ -1,4 +1,4 @@
-//! A tag log or a card's tags, and a trace, to the accesses of each function.
+//! Attributes the accesses of a trace to functions, by the tags in the trace or by a tag log.
 //!
 //! ```text
 //! tags on the bus: items of the trace -> bus -----------> owners -> ledger
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: every access of the trace is counted for exactly one owner; both inputs are read as streams.
-//! Memory grows with functions, the pages they touch, open calls and threads.
+//! Memory grows with functions, the pages that they access, open calls and threads.
 
 pub mod bus;
 pub mod ledger;

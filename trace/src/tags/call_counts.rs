@@ -1,4 +1,4 @@
-//! Calls to what each function and each pair of caller and callee amount to, in every thread.
+//! Sums the calls of each function and of each pair of caller and callee, in every thread.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -6,27 +6,27 @@ use std::ops::AddAssign;
 use super::hash::{FACTOR, FastMap};
 use super::stack::{Call, Exit, Listener};
 
-/// What calls amount to.
+/// Sums over calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Entries.
+    /// Number of entries.
     pub calls: u64,
     /// Calls that ended by an exit.
     pub returned: u64,
-    /// Calls that ended without, while their threads went on.
+    /// Calls that ended without an exit, while their threads continued.
     pub abandoned: u64,
     /// Calls that ended with their threads.
     pub ended: u64,
-    /// Calls that had not ended when the tagging did.
+    /// Calls that were still open when tagging ended.
     pub open: u64,
-    /// Ticks during which a call was open, of a recursion those of the outermost.
+    /// Ticks during which a call was open; in a recursion, those of the outermost call.
     pub inclusive: u64,
-    /// Ticks of the calls without those of the calls they made.
+    /// Ticks of the calls, without those of the calls that they made.
     pub own: u64,
 }
 
 impl AddAssign for Totals {
-    /// A log can claim any times, and threads run side by side: sums stay at the largest.
+    /// Saturates: a log can contain any times, and threads run in parallel.
     fn add_assign(&mut self, other: Self) {
         let add = |sum: &mut u64, other: u64| *sum = sum.saturating_add(other);
         add(&mut self.calls, other.calls);
@@ -39,7 +39,7 @@ impl AddAssign for Totals {
     }
 }
 
-/// Ticks during which at least one call is open.
+/// The time during which at least one call of a function is open.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     open: u64,
@@ -69,20 +69,20 @@ impl Span {
 struct Edge {
     caller: Option<u32>,
     callee: u32,
-    /// Place of the callee among the thread's functions.
+    /// Index of the callee in the thread's functions.
     function: u32,
     span: Span,
     totals: Totals,
 }
 
-/// A power of two.
+/// Number of cached entries, a power of two.
 const RECENT: usize = 1024;
 
-/// Places that were found recently, by their keys' hashes: most calls are like one before, and this is
-/// faster than a map. All threads share it, so that a thread costs no more than what it calls.
+/// A cache of recently found indices, by the hashes of their keys: most calls equal a recent call, and the cache is
+/// faster than a map. All threads share it, so the memory of a thread depends only on what it calls.
 #[derive(Debug)]
 struct Recent {
-    /// Key and thread, and the place.
+    /// Key, thread and index.
     found: Box<[Option<(u64, u32, u32)>; RECENT]>,
 }
 
@@ -92,17 +92,17 @@ impl Default for Recent {
     }
 }
 
-/// A thread that has called something and has not ended.
+/// Sums of a thread that has made a call and has not ended.
 #[derive(Debug, Default)]
 struct Live {
-    /// Keys are the place of the caller among the functions plus 1, or 0 for none, and the callee.
+    /// Index of each edge. Keys are the index of the caller's function plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
     functions: Vec<(u32, Span)>,
     function_places: FastMap<u32, u32>,
 }
 
-/// Places of a call among its thread's edges and functions.
+/// Indices of a call in its thread's edges and functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Note {
     edge: u32,
@@ -111,24 +111,24 @@ pub struct Note {
 
 /// Totals of each function, by its number.
 pub type Functions = BTreeMap<u32, Totals>;
-/// Totals of each pair of caller, if there was one that is tagged, and callee.
+/// Totals of each pair of caller and callee; `None` stands for a caller that is not tagged.
 pub type Edges = BTreeMap<(Option<u32>, u32), Totals>;
 
-/// What calls amount to so far.
+/// Sums of all calls so far.
 #[derive(Debug, Default)]
 pub struct CallCounts {
-    /// By index; none of a thread that has not called anything, or has ended.
+    /// Sums by the index of the thread; `None` for a thread that has made no call or has ended.
     live: Vec<Option<Box<Live>>>,
     recent: Recent,
     selected: usize,
-    /// Of each thread that has ended, by its index.
+    /// Totals of each thread that has ended, by its index.
     pub threads: Vec<Functions>,
-    /// Of all threads that have ended.
+    /// Totals of call edges, over all threads that have ended.
     pub edges: Edges,
 }
 
 impl Recent {
-    /// Place of an edge among those of a thread.
+    /// Finds the index of an edge in a thread's edges.
     #[inline]
     fn find(&mut self, thread: u32, live: &mut Live, caller: Option<Note>, callee: u32) -> u32 {
         let row = caller.map_or(0, |caller| u64::from(caller.function) + 1);
@@ -168,7 +168,7 @@ impl Live {
         self.edges.len() as u32 - 1
     }
 
-    /// Takes a call whose edge is at `place`.
+    /// Counts the entry of a call whose edge has the index `place`.
     #[inline]
     fn enter(&mut self, place: u32, tsc: u64) -> Note {
         let edge = &mut self.edges[place as usize];
@@ -220,7 +220,7 @@ impl Listener for CallCounts {
     #[inline]
     fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
         let live = self.live[self.selected].get_or_insert_default();
-        // A log of 2^32 threads is longer than 64 GB, and their totals are longer still.
+        // A log of 2^32 threads would be longer than 64 GB, and their totals larger still.
         let place = self.recent.find(self.selected as u32, live, caller, number);
         live.enter(place, tsc)
     }
@@ -228,17 +228,17 @@ impl Listener for CallCounts {
     #[inline]
     fn leave(&mut self, call: &Call<Note>) {
         let live = self.live[self.selected].as_mut();
-        live.expect("a thread leaves what it has entered").leave(call);
+        live.expect("a thread leaves only calls that it has entered").leave(call);
     }
 
     fn pause(&mut self, note: Note, _number: u32, tsc: u64) {
         let live = self.live[self.selected].as_mut();
-        live.expect("a thread that has ended calls nothing").pause(note, tsc);
+        live.expect("a thread that has ended makes no calls").pause(note, tsc);
     }
 
     fn resume(&mut self, note: Note, _number: u32, tsc: u64) {
         let live = self.live[self.selected].as_mut();
-        live.expect("a thread that has ended calls nothing").resume(note, tsc);
+        live.expect("a thread that has ended makes no calls").resume(note, tsc);
     }
 
     fn end(&mut self) {

@@ -1,4 +1,4 @@
-//! Calls to the paths they were made on, and those to folded stacks: what flame graphs are drawn from.
+//! Sums calls by their call paths, and writes the paths as folded stacks, the input of flame graphs.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,9 +9,9 @@ use super::hash::FastMap;
 use super::nanoseconds;
 use super::stack::{Call, Listener};
 
-/// Deeper calls count for the deepest: nobody reads such a flame.
+/// Greatest depth of a path; deeper calls count for their callers, since so deep a flame graph is not readable.
 const DEPTH: u32 = 512;
-/// More paths than anybody looks at; beyond, calls count for their callers.
+/// Most paths; calls on further paths count for their callers.
 const PATHS: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,30 +23,30 @@ struct Path {
     own: u64,
 }
 
-/// All paths on which calls were made, in all threads.
+/// The call paths of all threads.
 #[derive(Debug, Default)]
 pub struct CallTree {
     paths: Vec<Path>,
-    /// By the caller's path plus 1, 0 for none, and the callee.
+    /// Index of each path, by the index of the caller's path plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
-    /// Calls that count for another function, because they are too deep or there are too many paths.
+    /// Calls that are counted for their callers, because they are too deep or there are too many paths.
     pub left_out: u64,
 }
 
-/// What a path's width is.
+/// The quantity that gives a path its width in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Nanoseconds in its last function itself, if it is known how many ticks a second has; else ticks.
+    /// Time in the path's last function itself, in nanoseconds if the frequency of ticks is known, else in ticks.
     Time {
-        /// Ticks in a second, or 0.
+        /// Ticks per second, or 0 if not known.
         tsc_hz: u64,
     },
-    /// Calls of it.
+    /// Number of calls of the path's last function.
     Calls,
 }
 
 impl Listener for CallTree {
-    /// Place of the path.
+    /// Index of the path.
     type Note = u32;
 
     fn enter(&mut self, caller: Option<u32>, number: u32, _tsc: u64) -> u32 {
@@ -96,7 +96,7 @@ impl CallTree {
             }
             for (place, number) in functions.iter().rev().enumerate() {
                 let separator = if place == 0 { "" } else { ";" };
-                // In a name it would be the end of it, as a line's end would.
+                // A semicolon or a line end inside a name would end the name.
                 let name = name(*number).replace(';', ":");
                 write!(output, "{separator}{}", escape::message(&name))?;
             }

@@ -1,17 +1,17 @@
-//! Small numbers to buckets, fast: one lookup a call.
+//! Hashes small numbers quickly: each call takes one lookup.
 //!
-//! The factor is random and odd, and differs in each map. Multiplication by such a factor is 2-universal
-//! (Dietzfelbinger et al., 1997), so whoever chooses the numbers of a log cannot choose collisions.
+//! A number is multiplied by a factor that is random and odd, and differs in each map. Multiplication by such a factor
+//! is 2-universal (Dietzfelbinger et al., 1997), so the author of a log cannot choose numbers that collide.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 pub type FastMap<K, V> = HashMap<K, V, RandomMultiply>;
 
-/// 2^64 divided by the golden ratio, odd (Knuth, TAOCP 3, 6.4).
+/// 2^64 divided by the golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4).
 pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Chooses the factor of a map.
+/// Hash builder of a map; holds the map's factor.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomMultiply {
     factor: u64,
@@ -32,7 +32,7 @@ impl BuildHasher for RandomMultiply {
     }
 }
 
-/// Hashes one number.
+/// Hasher of one number.
 #[derive(Clone, Copy, Debug)]
 pub struct Multiply {
     hash: u64,
@@ -56,7 +56,7 @@ impl Hasher for Multiply {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        // The low bits choose the bucket: the high ones, which depend on all, go there.
+        // The low bits choose the bucket, so the high bits, which depend on all bits of the number, are moved there.
         self.hash = (self.hash ^ number).wrapping_mul(self.factor).rotate_left(26);
     }
 }
@@ -65,7 +65,7 @@ impl Hasher for Multiply {
 mod tests {
     use super::*;
 
-    /// Numbers that a fixed factor, the golden ratio's, sends to one bucket of 2^20.
+    /// Numbers that a given factor puts into one of 2^20 buckets.
     fn colliding(factor: u64) -> impl Iterator<Item = u64> {
         let inverse = (0..6).fold(factor, |inverse, _| {
             inverse.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(inverse)))

@@ -1,4 +1,4 @@
-//! A file to the chunks of a tag log, up to where it was cut.
+//! Reads the chunks of a tag log from a file, up to the place where the file was cut.
 
 use std::io::{self, Read};
 
@@ -6,47 +6,47 @@ use hmtt_format::tag_log::{
     CHUNK_HEADER_BYTES, Chunk, HEADER_BYTES, Header, LogError, MAX_PAYLOAD_BYTES,
 };
 
-/// A chunk fits, and reads are long.
+/// Size of the read buffer in bytes; it holds the longest chunk.
 const BUFFER_BYTES: usize = 2 * (MAX_PAYLOAD_BYTES + CHUNK_HEADER_BYTES);
 
-/// Why a log cannot be read on.
+/// An error that ends the reading of a log.
 #[derive(Debug, thiserror::Error)]
 pub enum TagLogError {
-    /// The file.
+    /// The file could not be read.
     #[error("offset {offset}: cannot read")]
     Read {
-        /// Where.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// Why.
+        /// Cause of the error.
         #[source]
         source: io::Error,
     },
-    /// What it holds.
+    /// The content is not a valid log.
     #[error("offset {offset}")]
     Log {
-        /// Where the chunk begins.
+        /// Offset of the chunk in the file, in bytes.
         offset: u64,
-        /// Why.
+        /// Cause of the error.
         #[source]
         source: LogError,
     },
 }
 
-/// Reads a log from its start to its end.
+/// A reader of a log, from its start to its end.
 #[derive(Debug)]
 pub struct LogReader<R> {
     source: R,
     header: Header,
     buffer: Vec<u8>,
-    /// What of the buffer has been read and not been taken.
+    /// Part of the buffer that was read from the file and not yet returned.
     filled: std::ops::Range<usize>,
-    /// Of the first byte that has not been taken.
+    /// File offset of the first byte that was not yet returned.
     offset: u64,
     is_at_end: bool,
 }
 
 impl<R: Read> LogReader<R> {
-    /// Reads the header.
+    /// Creates a reader and reads the log's header.
     ///
     /// # Errors
     /// [`TagLogError`].
@@ -68,20 +68,20 @@ impl<R: Read> LogReader<R> {
         Ok(reader)
     }
 
-    /// How the log begins.
+    /// The log's header.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Where the next chunk begins.
+    /// Offset of the next chunk, in bytes.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next chunk; none at the end, or where the file was cut.
+    /// Reads the next chunk; `None` at the end, or where the file was cut.
     ///
     /// # Errors
-    /// [`TagLogError`]; it is the same each time.
+    /// [`TagLogError`]; the following calls return the same error.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, TagLogError> {
         let offset = self.offset;
         let error = |source| TagLogError::Log { offset, source };
@@ -100,12 +100,12 @@ impl<R: Read> LogReader<R> {
         Ok(chunk.map(|(chunk, _)| chunk))
     }
 
-    /// Where the last, cut chunk begins, once there are no more.
+    /// Offset of an incomplete last chunk, once `next_chunk` has returned `None`.
     pub fn cut_at(&self) -> Option<u64> {
         (self.is_at_end && !self.filled.is_empty()).then_some(self.offset)
     }
 
-    /// Reads more behind what there is.
+    /// Reads more bytes into the buffer, after those that it holds.
     fn fill(&mut self) -> Result<(), TagLogError> {
         if self.filled.start != 0 {
             self.buffer.copy_within(self.filled.clone(), 0);

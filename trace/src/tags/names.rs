@@ -1,4 +1,4 @@
-//! A tag map to names for numbers, each another.
+//! Gives each event number of a tag map a unique name.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction};
 
-/// Longest name, in characters; of a longer one the beginning. A name is printed with each call of it.
+/// Longest name, in characters; longer names are cut. A name is printed with each call of its function.
 const MAX_NAME: usize = 4096;
 
-/// What numbers are called.
+/// The names of event numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     names: BTreeMap<u32, Arc<str>>,
     functions: BTreeMap<u32, TaggedFunction>,
-    /// Blocks, in the order of their numbers.
+    /// Blocks by their numbers.
     pub blocks: BTreeMap<u32, TaggedBlock>,
 }
 
 impl Names {
-    /// Those of a map.
+    /// Builds the names of a map.
     pub fn new(map: TagMap) -> Self {
         let TagMap { functions, blocks, .. } = map;
         let mut named = HashMap::<&str, u32>::new();
         functions.iter().for_each(|function| *named.entry(&function.name).or_default() += 1);
         let name = |function: &TaggedFunction| match named[&*function.name] {
             1 => shortened(&function.name).into(),
-            // Static functions of different files may have one name.
+            // Static functions of different files may have the same name.
             _ => format!("{} ({:x})", shortened(&function.name), function.start),
         };
         let names = functions.iter().map(|function| (function.number, name(function).into()));
@@ -36,7 +36,7 @@ impl Names {
         Names { names, functions, blocks }
     }
 
-    /// What a function is called.
+    /// Name of a function.
     pub fn get(&self, number: u32) -> Cow<'_, str> {
         match self.names.get(&number) {
             Some(name) => (&**name).into(),
@@ -44,12 +44,12 @@ impl Names {
         }
     }
 
-    /// What a function is called, for those who keep it often.
+    /// Name of a function as a shared string, for callers that store it many times.
     pub fn shared(&self, number: u32) -> Arc<str> {
         self.names.get(&number).cloned().unwrap_or_else(|| self.get(number).into())
     }
 
-    /// What the map says of a function.
+    /// Entry of a function in the map.
     pub fn function(&self, number: u32) -> Option<&TaggedFunction> {
         self.functions.get(&number)
     }

@@ -1,57 +1,57 @@
-//! A thread's events to its calls: who called whom, from when to when, and how each ended.
+//! Reconstructs the calls of a thread from its events: caller, callee, times, and how each call ended.
 //!
-//! Stacks grow downwards, so a frame whose stack pointer is below that of an event does not run: a `longjmp` or an
-//! exception has left it, or an exit that could not be tagged, or the thread has gone to another context (a signal
-//! handler's, a coroutine's). [`contexts`] finds out which, [`parked`] keeps what does not run meanwhile, and a
-//! [`Listener`] is told of the calls.
+//! Stacks grow downwards, so a frame whose stack pointer is below that of an event is not running: it was left by a
+//! `longjmp`, by an exception or by an exit that could not be tagged, or the thread has switched to another context
+//! (of a signal handler or a coroutine). [`contexts`] decides which, [`suspended`] stores the frames that are not
+//! running, and the calls are reported to a [`Listener`].
 
 mod contexts;
-mod parked;
+mod suspended;
 
 use hmtt_format::tag_log::ClockPair;
 
 pub use contexts::Stacks;
-pub use parked::GROUPS;
+pub use suspended::GROUPS;
 
-/// Farther than this from the last event's is another stack.
+/// A stack pointer farther than this from the last event's, in bytes, is on another stack.
 pub const REGION: u32 = 64 << 20;
-/// Most open frames of a stack: a return address and an aligned stack pointer are 16 bytes.
+/// Most open frames of a stack: a return address and the alignment of the stack pointer take 16 bytes.
 pub const DEPTH: usize = REGION as usize / 16;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By its exit.
+    /// By its exit event.
     Returned,
-    /// Without one, while its thread went on.
+    /// Without an exit event, while its thread continued.
     Abandoned,
-    /// With its thread.
+    /// By the end of its thread.
     Ended,
-    /// Not before the tagging did.
+    /// Still open when tagging ended.
     Open,
 }
 
-/// A call that is over.
+/// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<N> {
-    /// The function.
+    /// Number of the function.
     pub number: u32,
-    /// What the listener made of its entry.
+    /// The note that the listener returned for its entry.
     pub note: N,
-    /// When it was entered, in ticks.
+    /// Time of its entry, in ticks.
     pub entered: u64,
-    /// When it ended, or was left.
+    /// Time at which it ended or was left, in ticks.
     pub left: u64,
-    /// Ticks during which it was the innermost call of the context that ran.
+    /// Ticks during which it was the innermost call of the running context.
     pub own: u64,
-    /// How it ended.
+    /// How the call ended.
     pub exit: Exit,
-    /// Whether its context did not run any more when it was found to be over: the listener knows that it was left.
+    /// Whether its context was not running when the end was found; the listener was already told of the pause.
     pub is_paused: bool,
 }
 
 impl<N> Call<N> {
-    /// The same with another note.
+    /// The same call with another note.
     #[inline]
     fn with<M>(&self, note: M) -> Call<M> {
         let Call { number, entered, left, own, exit, is_paused, .. } = *self;
@@ -59,29 +59,29 @@ impl<N> Call<N> {
     }
 }
 
-/// Whoever is told of calls, of one thread at a time.
+/// A receiver of calls, of one thread at a time.
 pub trait Listener {
-    /// What is kept for each open call.
+    /// The listener's data for each open call.
     type Note: Copy;
 
-    /// The thread with this index is the one that calls from here on; if it is new, it has the next index.
-    /// `number` is the kernel's.
+    /// Selects the thread whose calls are reported from running on. A new thread has the next index. `number`: the
+    /// kernel's number of the thread.
     fn select(&mut self, _thread: usize, _number: u32) {}
-    /// What a moment is on other clocks.
+    /// Reports a pair of times that two clocks showed at the same moment.
     fn clocks(&mut self, _clocks: &ClockPair) {}
-    /// A function was entered; `caller` is the note of the innermost open call of the stack.
+    /// Reports an entry; `caller` is the note of the innermost open call of the stack.
     fn enter(&mut self, caller: Option<Self::Note>, number: u32, tsc: u64) -> Self::Note;
-    /// A call does not run any more, and may never again. Those of one context pause from the innermost on.
+    /// Reports that a call stops to run, possibly for ever. The calls of a context pause from the innermost outwards.
     fn pause(&mut self, _note: Self::Note, _number: u32, _tsc: u64) {}
-    /// A call that was paused runs again. Those of one context go on from the outermost on.
+    /// Reports that a paused call runs again. The calls of a context resume from the outermost inwards.
     fn resume(&mut self, _note: Self::Note, _number: u32, _tsc: u64) {}
-    /// A call is over. Those of one context end from the innermost on.
+    /// Reports the end of a call. The calls of a context end from the innermost outwards.
     fn leave(&mut self, call: &Call<Self::Note>);
-    /// The selected thread has no calls any more.
+    /// Reports that the selected thread has ended.
     fn end(&mut self) {}
 }
 
-/// All that are there are told.
+/// Reports to both listeners.
 impl<A: Listener, B: Listener> Listener for (A, B) {
     type Note = (A::Note, B::Note);
 
@@ -123,7 +123,7 @@ impl<A: Listener, B: Listener> Listener for (A, B) {
     }
 }
 
-/// One that may be there.
+/// Reports to the listener if there is one.
 impl<L: Listener> Listener for Option<L> {
     type Note = Option<L::Note>;
 
@@ -168,19 +168,19 @@ impl<L: Listener> Listener for Option<L> {
 #[derive(Clone, Copy, Debug)]
 struct Frame<N> {
     number: u32,
-    /// Without what its context's stack has moved by since.
+    /// Stack pointer, without the distance by which its context's stack has moved since.
     sp: u32,
     entered: u64,
-    /// When it was paused.
+    /// Time at which it was paused, in ticks.
     left: u64,
-    /// When it became the innermost one that runs.
+    /// Time at which it became the innermost running frame, in ticks.
     since: u64,
-    /// Ticks during which it was, before that.
+    /// Ticks during which it was the innermost running frame, before that time.
     own: u64,
     note: N,
 }
 
-/// How far the first is above the second.
+/// Distance of the first stack pointer above the second, in bytes; negative if it is below.
 #[inline(always)]
 fn above(one: u32, other: u32) -> i32 {
     one.wrapping_sub(other) as i32

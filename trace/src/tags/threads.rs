@@ -1,4 +1,4 @@
-//! The chunks of a log to the calls of each thread, and what is said beside them.
+//! Distributes the chunks of a log to threads, whose calls it reconstructs, and counts what else the log states.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +10,45 @@ use super::stack::{Exit, Listener, Stacks};
 /// A thread of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// The kernel's number; after a thread has ended another may get it.
+    /// The kernel's number of the thread; it can be used again after the thread has ended.
     pub number: u32,
-    /// Its name, if it was told.
+    /// Name of the thread, if the log states it.
     pub name: Option<String>,
-    /// Events that were read.
+    /// Number of events that were read.
     pub events: u64,
-    /// Events that were lost, and why.
+    /// Number of lost events, by reason.
     pub lost: BTreeMap<LossReason, u64>,
-    /// Exits of calls whose entry was not seen.
+    /// Exits of calls whose entries are not in the log.
     pub unmatched: u64,
-    /// Exits of calls through code that another function shares.
+    /// Exits of calls through code that several functions share.
     pub shared: u64,
 }
 
 /// The threads of a log.
 #[derive(Debug)]
 pub struct Threads<L: Listener> {
-    /// What is told of their calls.
+    /// Receiver of the calls.
     pub listener: L,
-    /// In the order in which they appear.
+    /// Threads, in the order in which they appear.
     pub threads: Vec<Thread>,
-    /// Place of a thread that has not ended, and its stacks.
+    /// Index and stacks of each thread that has not ended, by the kernel's number.
     live: BTreeMap<u32, (usize, Stacks<L::Note>)>,
     is_timed: bool,
-    /// How often each block was entered.
+    /// Number of entries of each block.
     pub blocks: FastMap<u32, u64>,
-    /// Time of the first event and of the last, in ticks.
+    /// Times of the first and of the last event, in ticks.
     pub span: Option<(u64, u64)>,
-    /// Marks on the memory bus.
+    /// Number of marks on the memory bus.
     pub marks: u64,
-    /// Chunks that only a later version knows.
+    /// Number of chunks of kinds that this version does not know.
     pub unknown: u64,
-    /// How the log ends, if it says so.
+    /// How tagging ended, if the log states it.
     pub ending: Option<Ending>,
 }
 
 impl<L: Listener> Threads<L> {
-    /// None yet. `is_timed`: as in the log's header. `blocks`: the numbers that are not of functions.
+    /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that belong to blocks
+    /// and not to functions.
     pub fn new(is_timed: bool, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
         Threads {
             listener,
@@ -62,10 +63,10 @@ impl<L: Listener> Threads<L> {
         }
     }
 
-    /// Takes the next chunk.
+    /// Processes the next chunk.
     ///
     /// # Errors
-    /// [`LogError::Event`]; what was before it in the chunk is taken.
+    /// [`LogError::Event`]; the events before the invalid one in the chunk are processed.
     pub fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), LogError> {
         match chunk.content {
             Content::Events(events) => self.events(chunk.thread, &events)?,
@@ -75,7 +76,7 @@ impl<L: Listener> Threads<L> {
                 *lost = lost.saturating_add(count);
             }
             Content::ThreadStart { name } => {
-                // It may have ended without a word, in a log that lost some.
+                // A log with losses may lack the end of the thread that had this number before.
                 self.end(chunk.thread, Exit::Ended);
                 let place = self.place(chunk.thread);
                 self.threads[place].name = Some(String::from_utf8_lossy(name).into_owned());
@@ -89,7 +90,7 @@ impl<L: Listener> Threads<L> {
         Ok(())
     }
 
-    /// Takes an event that is in no chunk.
+    /// Processes an event that is not part of a chunk.
     pub fn event(&mut self, number: u32, event: TagEvent) {
         let place = self.place(number);
         let Some((_, stacks)) = self.live.get_mut(&number) else { return };
@@ -105,12 +106,12 @@ impl<L: Listener> Threads<L> {
         self.span = Some((first.min(event.tsc), last.max(event.tsc)));
     }
 
-    /// Takes note that a thread's calls are over.
+    /// Ends the calls of a thread.
     pub fn thread_ended(&mut self, number: u32, exit: Exit) {
         self.end(number, exit);
     }
 
-    /// Ends what has not ended: nothing more comes.
+    /// Ends all calls that are open at the end of the input.
     pub fn finish(&mut self) {
         let exit = match self.ending {
             Some(Ending::Detached) | None => Exit::Open,
@@ -121,7 +122,7 @@ impl<L: Listener> Threads<L> {
         }
     }
 
-    /// Events that were lost, in all threads, and why.
+    /// Number of lost events over all threads, by reason.
     pub fn lost(&self) -> BTreeMap<LossReason, u64> {
         let mut sum = BTreeMap::<_, u64>::new();
         for (reason, count) in self.threads.iter().flat_map(|thread| &thread.lost) {
@@ -131,7 +132,7 @@ impl<L: Listener> Threads<L> {
         sum
     }
 
-    /// Place of a thread, which is new if it is not known.
+    /// Index of a thread; adds the thread if it is not known.
     fn place(&mut self, number: u32) -> usize {
         let next = self.threads.len();
         let (place, _) = self.live.entry(number).or_insert((next, Stacks::default()));
@@ -183,7 +184,7 @@ impl<L: Listener> Threads<L> {
 }
 
 impl<A: Listener, B: Listener> Threads<(A, B)> {
-    /// Takes the second listener out, once all threads have ended.
+    /// Separates the second listener, once all threads have ended.
     pub fn take_second(self) -> (Threads<A>, B) {
         let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } =
             self;

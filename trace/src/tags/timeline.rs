@@ -1,6 +1,6 @@
-//! Calls to a timeline: Chrome's trace events, which ui.perfetto.dev shows.
+//! Writes calls as a timeline in Chrome's trace event format, which ui.perfetto.dev shows.
 //!
-//! Written as they come, so that a long log needs no memory.
+//! Events are written as they arrive, so a long log needs no additional memory.
 
 use std::io::{self, Write};
 
@@ -12,26 +12,26 @@ use super::nanoseconds;
 use super::stack::{Call, Listener};
 use super::threads::Thread;
 
-/// A timeline that is written.
+/// A writer of a timeline.
 #[derive(Debug)]
 pub struct Timeline<W> {
     output: W,
     names: Names,
     pid: u32,
     tsc_hz: u64,
-    /// Once something is written, times stay as they are.
+    /// Relation of the clocks; it stays unchanged once an event is written.
     clocks: Option<ClockPair>,
     has_events: bool,
     thread: u32,
-    /// Calls that may still be written.
+    /// Number of calls that may still be written.
     left: u64,
-    /// Calls beyond the limit.
+    /// Number of calls beyond the limit.
     pub left_out: u64,
     written: io::Result<()>,
 }
 
 impl<W: Write> Timeline<W> {
-    /// Begins one of at most `limit` calls.
+    /// Starts a timeline of at most `limit` calls.
     pub fn new(output: W, names: Names, header: &Header, limit: u64) -> Self {
         let mut timeline = Timeline {
             output,
@@ -50,10 +50,10 @@ impl<W: Write> Timeline<W> {
         timeline
     }
 
-    /// Ends it, with the names of the process and its threads.
+    /// Completes the timeline with the names of the process and its threads.
     ///
     /// # Errors
-    /// The first of `output`.
+    /// The first error of `output`.
     pub fn finish(mut self, program: &str, threads: &[Thread]) -> io::Result<()> {
         self.written?;
         let pid = self.pid;
@@ -70,7 +70,8 @@ impl<W: Write> Timeline<W> {
         self.output.flush()
     }
 
-    /// Microseconds on the monotonic clock, if that is known, with three places.
+    /// Converts ticks to microseconds of the monotonic clock, if the relation is known; returns whole microseconds and
+    /// thousandths.
     fn time(&self, tsc: u64) -> (u64, u64) {
         let ns = match &self.clocks {
             Some(clocks) if tsc >= clocks.tsc => {
@@ -101,7 +102,7 @@ impl<W: Write> Timeline<W> {
 }
 
 impl<W: Write> Listener for Timeline<W> {
-    /// Whether the beginning was written.
+    /// Whether the start of the call was written.
     type Note = bool;
 
     fn select(&mut self, _thread: usize, number: u32) {

@@ -1,4 +1,4 @@
-//! What was split of a trace to what is told of it, beside the calls.
+//! Reports the accesses of a trace by function, as a part of the report of calls.
 
 use std::io::{self, Write};
 
@@ -8,78 +8,78 @@ use serde::Serialize;
 use super::Calls;
 use crate::tags::accesses::ledger::{Ledger, Share};
 use crate::tags::accesses::owners::Owner;
-use crate::tags::accesses::steps::Found;
+use crate::tags::accesses::steps::TraceContents;
 
-/// The trace whose accesses were split.
+/// The summary of a trace whose accesses were attributed to functions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trace {
-    /// All accesses that were split.
+    /// Number of all accesses that were attributed.
     pub accesses: u64,
-    /// While no function was open.
+    /// Accesses while no function was open.
     pub outside: Split,
-    /// While functions of several threads were open; nothing where threads are not told apart.
+    /// Accesses while functions of several threads were open; 0 where threads cannot be distinguished.
     pub several_threads: Split,
-    /// What else it holds.
+    /// Other contents of the trace.
     #[serde(flatten)]
-    pub found: Found,
-    /// Writes to the card's window that are no tags of the map.
+    pub found: TraceContents,
+    /// Writes to the card's window that are not tags of the map.
     pub other_tags: u64,
-    /// Functions whose inclusive pages are not known.
+    /// Number of functions whose inclusive pages are not known.
     #[serde(skip)]
     pub without_pages: u64,
-    /// How times of the log were found in the trace; none: the tags are in it.
+    /// Relation of the log's clock to the trace's; `None` if the tags are in the trace.
     pub sync: Option<Sync>,
 }
 
-/// How times of a log were found in a trace.
+/// Quality of the relation between the clocks of a log and of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sync {
-    /// Marks that the log and the trace have.
+    /// Marks that the log and the trace share.
     pub shared_marks: usize,
     /// Marks of the log that the trace does not have.
     pub only_log: u64,
     /// Marks of the trace that the log does not have.
     pub only_trace: u64,
-    /// Nanoseconds that a time may be wrong by.
+    /// Bound of the error of a time, in nanoseconds.
     pub error_ns: f64,
-    /// Accesses before the first mark or behind the last: the error is stated for the times of the log's
-    /// events, and grows beyond.
+    /// Accesses before the first or after the last shared mark. The error holds for the times of the log's
+    /// events, and grows beyond them.
     pub beyond_marks: u64,
-    /// Accesses nearer than the error to a call's begin or end.
+    /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,
-    /// Accesses before or after a restart of the card, at no time of the log.
+    /// Accesses of other sessions of the card, to which no time of the log belongs.
     pub other_sessions: u64,
 }
 
-/// Accesses with those of the functions called, and without.
+/// Accesses of a function, with and without those of the functions that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// With.
+    /// Including the functions called.
     pub inclusive: Amount,
-    /// Without.
+    /// Excluding the functions called.
     #[serde(rename = "self")]
     pub own: Amount,
 }
 
-/// What accesses amount to.
+/// Counts of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Amount {
-    /// All.
+    /// Number of READs and WRITEs.
     pub accesses: u64,
-    /// READs.
+    /// Number of READs.
     pub reads: u64,
-    /// WRITEs.
+    /// Number of WRITEs.
     pub writes: u64,
-    /// Bytes of the lines or bursts.
+    /// Bytes of the lines or bursts accessed.
     pub bytes: u64,
-    /// Distinct pages of 4 KiB; none: not known, as finding them would have taken too long.
+    /// Number of distinct pages of 4 KiB; `None` if they were too many to count.
     pub pages: Option<u64>,
-    /// Bytes in a second of the time in which they came.
+    /// Bytes per second of the owner's time.
     pub bandwidth: Option<f64>,
-    /// Accesses that are certain, whatever the error of the time is.
+    /// Lower bound of the accesses, given the error of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<u64>,
-    /// Accesses that are possible.
+    /// Upper bound of the accesses, given the error of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u64>,
 }
@@ -110,17 +110,17 @@ impl Amount {
 }
 
 impl Calls {
-    /// Adds the accesses of a trace.
+    /// Adds the accesses of a trace to the report.
     pub fn add_trace(
         &mut self,
         ledger: &Ledger,
-        found: Found,
+        found: TraceContents,
         other_tags: u64,
         sync: Option<Sync>,
     ) {
         let split = |owner| {
             let amount = |share| Amount::new(share, found.tck_ps, sync.is_some());
-            let shares = ledger.of(owner);
+            let shares = ledger.share_of(owner);
             shares.map_or_else(Split::none, |[own, inclusive]| Split {
                 inclusive: amount(inclusive),
                 own: amount(own),
@@ -129,7 +129,7 @@ impl Calls {
         for function in &mut self.functions {
             function.accesses = Some(split(Owner::Function(function.number)));
         }
-        let (outside, several_threads) = (split(Owner::Outside), split(Owner::Several));
+        let (outside, several_threads) = (split(Owner::Outside), split(Owner::SeveralThreads));
         let accesses = ledger.total.accesses();
         let has_none = |share: &&(Owner, [Share; 2])| share.1[1].is_without_pages;
         let without_pages = ledger.shares().filter(has_none).count() as u64;
@@ -144,7 +144,7 @@ impl Calls {
         });
     }
 
-    /// Writes the accesses of each function, most of their own first.
+    /// Writes the accesses of each function, those with most own accesses first.
     pub(super) fn write_accesses(&self, output: &mut dyn Write) -> io::Result<()> {
         let Some(trace) = &self.trace else { return Ok(()) };
         writeln!(output, "\naccesses {}, line by line or burst by burst", trace.accesses)?;
@@ -198,7 +198,7 @@ fn rate(amount: &Amount) -> String {
 }
 
 impl Trace {
-    /// What is missing or odd, a line each.
+    /// Reports what is missing or unexpected, one line each.
     pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
         let found = &self.found;
         let tags = if self.sync.is_none() {

@@ -1,11 +1,13 @@
-//! What was counted of a log to what is told of it.
+//! Builds the report of calls from the counts of a log.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hmtt_format::tag_log::{Ending, Header, LossReason};
 
-use super::{Block, Calls, Edge, Exits, Function, InThread, Lost, Said, Sum, Thread, Times};
+use super::{
+    Block, Calls, CallsInThread, Edge, Exits, Function, Lost, Sum, TaggingEnd, Thread, Times,
+};
 use crate::tags::call_counts::{CallCounts, Totals};
 use crate::tags::names::Names;
 use crate::tags::nanoseconds;
@@ -29,7 +31,7 @@ impl Lost {
     }
 }
 
-/// How ticks are told.
+/// Converts ticks to the times of a report.
 #[derive(Clone, Copy)]
 struct Clock {
     is_timed: bool,
@@ -53,7 +55,7 @@ impl Clock {
 }
 
 impl Calls {
-    /// Of a log whose threads have all ended.
+    /// Builds the report of a log whose threads have all ended.
     pub fn new<L: Listener>(
         header: &Header,
         program: Option<String>,
@@ -74,10 +76,10 @@ impl Calls {
                 nanoseconds(last.saturating_sub(first), header.tsc_hz) as f64 / 1e9
             }),
             ending: threads.ending.map(|ending| match ending {
-                Ending::Detached => Said::Detached,
-                Ending::Exited(status) => Said::Exited(status),
-                Ending::Signaled(signal) => Said::Signaled(signal),
-                Ending::Replaced => Said::Replaced,
+                Ending::Detached => TaggingEnd::Detached,
+                Ending::Exited(status) => TaggingEnd::Exited(status),
+                Ending::Signaled(signal) => TaggingEnd::Signaled(signal),
+                Ending::Replaced => TaggingEnd::Replaced,
             }),
             events: threads.threads.iter().map(|thread| thread.events).sum(),
             functions: functions(clock, threads, counts, names),
@@ -106,7 +108,7 @@ impl Thread {
     }
 }
 
-/// What comes first in tables: what took longest itself, or was called most.
+/// Sort key of tables: own time, or without times calls, in decreasing order.
 pub(super) fn rank(sum: &Sum) -> impl Ord + use<> {
     Reverse((sum.times.self_ns.or(sum.times.self_ticks), sum.calls))
 }
@@ -117,11 +119,11 @@ fn functions<L: Listener>(
     counts: &CallCounts,
     names: &Names,
 ) -> Vec<Function> {
-    let mut in_threads = BTreeMap::<u32, Vec<InThread>>::new();
+    let mut in_threads = BTreeMap::<u32, Vec<CallsInThread>>::new();
     for (place, functions) in counts.threads.iter().enumerate() {
         let thread = threads.threads[place].number;
         for (number, totals) in functions {
-            let in_thread = InThread { thread, sum: clock.sum(totals), place };
+            let in_thread = CallsInThread { thread, sum: clock.sum(totals), place };
             in_threads.entry(*number).or_default().push(in_thread);
         }
     }

@@ -1,4 +1,4 @@
-//! What a tag log amounts to, as tables for people.
+//! Prints the report of calls as tables of text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use hmtt_format::escape;
 
-use super::{Calls, Edge, Exits, Function, Said, Sum, Thread, Times};
+use super::{Calls, Edge, Exits, Function, Sum, TaggingEnd, Thread, Times};
 
-/// Which tables are wanted besides that of all functions.
+/// Selects tables besides the table of all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
-    /// One for each thread.
+    /// Print a table for each thread.
     pub threads: bool,
-    /// Callers and callees of each function.
+    /// Print the callers and callees of each function.
     pub graph: bool,
 }
 
@@ -46,10 +46,10 @@ impl Calls {
         let program = escape::name(self.program.as_deref().unwrap_or("unknown"));
         write!(output, "program  {program}, process {}", self.pid)?;
         match self.ending {
-            Some(Said::Detached) => writeln!(output, ", tags taken out while it ran")?,
-            Some(Said::Exited(status)) => writeln!(output, ", exited with {status}")?,
-            Some(Said::Signaled(signal)) => writeln!(output, ", ended by signal {signal}")?,
-            Some(Said::Replaced) => writeln!(output, ", became another program")?,
+            Some(TaggingEnd::Detached) => writeln!(output, ", tags taken out while it ran")?,
+            Some(TaggingEnd::Exited(status)) => writeln!(output, ", exited with {status}")?,
+            Some(TaggingEnd::Signaled(signal)) => writeln!(output, ", ended by signal {signal}")?,
+            Some(TaggingEnd::Replaced) => writeln!(output, ", became another program")?,
             None => writeln!(output)?,
         }
         write!(output, "events   {} of {} threads", self.events, self.threads.len())?;
@@ -64,7 +64,7 @@ impl Calls {
         writeln!(output)
     }
 
-    /// What each thread called.
+    /// Functions called by each thread.
     fn rows_of_threads(&self) -> Vec<Vec<(Sum, &Function)>> {
         let mut rows = vec![Vec::new(); self.threads.len()];
         for function in &self.functions {
@@ -106,7 +106,7 @@ impl Calls {
         Ok(())
     }
 
-    /// What is missing or odd, a line each.
+    /// Lists what is missing or unexpected, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: &str, count: u64| {
@@ -149,7 +149,7 @@ fn write_thread(
     write_table(&rows, output)
 }
 
-/// A way for calls to end.
+/// A column of the table: a way in which calls end, and its count.
 struct Column(&'static str, fn(&Exits) -> u64);
 
 const COLUMNS: [Column; 4] = [
@@ -160,7 +160,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 fn write_table(rows: &[(&Sum, &str)], output: &mut dyn Write) -> io::Result<()> {
-    // Columns of zeros would say little.
+    // Columns that contain only zeros are omitted.
     let is_wanted = |column: &&Column| {
         let Column(name, count) = column;
         *name == "returned" || rows.iter().any(|(sum, _)| count(&sum.exits) != 0)
@@ -194,7 +194,7 @@ fn own(times: &Times) -> String {
     duration(times.self_ns, times.self_ticks)
 }
 
-/// Four digits and a unit; ticks as they are.
+/// Formats nanoseconds with four digits and a unit, and ticks as a plain number.
 fn duration(ns: Option<u64>, ticks: Option<u64>) -> String {
     let Some(ns) = ns else { return ticks.unwrap_or_default().to_string() };
     let (unit, scale) = match ns {
@@ -204,7 +204,7 @@ fn duration(ns: Option<u64>, ticks: Option<u64>) -> String {
         _ => ("s", 1e9),
     };
     let value = ns as f64 / scale;
-    // Never more digits than the clock has.
+    // The result never has more digits than the clock's resolution gives.
     let places = if value < 10.0 {
         3
     } else if value < 100.0 {

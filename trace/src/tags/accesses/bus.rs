@@ -1,9 +1,9 @@
-//! A trace with tags on the bus to calls, and to the accesses of each function.
+//! Finds the calls of a trace that contains tags, and attributes its accesses to functions.
 //!
-//! The bus tells neither threads nor stack pointers, so there is one stack: an entry pushes, an exit closes
-//! down to the innermost call of its function. What it closes on the way left without an exit of its own.
-//! Where something is missing nobody knows what is open: all calls are over there, so that no function gets
-//! accesses that are not its own.
+//! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes a call, an
+//! exit closes all calls down to the innermost call of its function. The calls above that one were left without
+//! an exit tag. At a gap of the trace the open calls are not known: all calls end there, so that no function
+//! gets accesses of another function.
 
 use hmtt_format::tag_log::TagEvent;
 use hmtt_format::tag_map::Window;
@@ -16,17 +16,17 @@ use crate::tags::hash::FastMap;
 use crate::tags::stack::{Call, DEPTH, Exit, Listener};
 use crate::tags::threads::Threads;
 
-/// Bytes from one event's place to the next one's.
+/// Bytes between the window addresses of consecutive event numbers.
 const STRIDE: u64 = 64;
-/// Stack pointers of a stack that has none: as far apart as those of the smallest frames.
+/// Distance of the stack pointers that are assigned to calls: that of the smallest frames.
 const FRAME_BYTES: u32 = 16;
 const STACK_TOP: u32 = 0x8000_0000;
 
-/// Calls to whose the accesses between them are.
+/// Attributes accesses to the calls that are open.
 #[derive(Debug, Default)]
 pub struct Split {
     owners: Owners,
-    /// What was split.
+    /// Accesses of each owner so far.
     pub ledger: Ledger,
 }
 
@@ -56,27 +56,27 @@ impl Listener for Split {
     }
 }
 
-/// Reads a trace.
+/// Analyses a trace that contains tags.
 pub struct Bus<L: Listener> {
-    /// Its only thread, whose calls are told.
+    /// The calls of the trace, as those of one thread.
     pub threads: Threads<(L, Split)>,
-    /// What the trace is.
+    /// Converter of the trace's items, with counts of what it found.
     pub steps: Steps,
     tags: Tags,
 }
 
-/// Places in the window to events of a stack.
+/// Converts offsets in the window to events of a stack.
 #[derive(Debug, Default)]
 struct Tags {
     window: Option<Window>,
-    /// Writes to the card's window that are no tags of this map.
+    /// Number of writes to the card's window that are not tags of this map.
     others: u64,
     open: Vec<u32>,
     depths: FastMap<u32, u32>,
 }
 
 impl<L: Listener> Bus<L> {
-    /// Nothing read yet. `blocks`: the numbers that are not of functions.
+    /// Starts an analysis. `blocks`: the event numbers that belong to blocks and not to functions.
     pub fn new(window: Option<Window>, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
         let mut split = Split::default();
         split.owners.begin(&mut |change| split.ledger.change(change));
@@ -84,7 +84,7 @@ impl<L: Listener> Bus<L> {
         Bus { threads, steps: Steps::default(), tags: Tags { window, ..Tags::default() } }
     }
 
-    /// Takes accesses.
+    /// Processes accesses.
     pub fn accesses(&mut self, accesses: &Accesses<'_>) {
         let Bus { threads, steps, .. } = self;
         let ledger = &mut threads.listener.1.ledger;
@@ -96,7 +96,7 @@ impl<L: Listener> Bus<L> {
         });
     }
 
-    /// Takes an item that came after them.
+    /// Processes an item that follows the accesses.
     pub fn item(&mut self, item: &Item) {
         let Bus { threads, steps, tags } = self;
         let base = steps.window;
@@ -119,7 +119,7 @@ impl<L: Listener> Bus<L> {
         });
     }
 
-    /// The trace is over. Writes to the window that are not of the map's window come back.
+    /// Ends the trace. Returns the number of writes to the card's window that are not tags of the map.
     pub fn finish(&mut self) -> u64 {
         self.threads.listener.1.ledger.advance(self.steps.last);
         self.threads.finish();
@@ -129,7 +129,7 @@ impl<L: Listener> Bus<L> {
 }
 
 impl Tags {
-    /// The event at a place of the card's window, whose base is known if it has reported it.
+    /// Finds the event at an offset of the card's window; the window's base is known if the card has reported it.
     fn event(
         &mut self,
         tsc: u64,
@@ -141,7 +141,7 @@ impl Tags {
             (None, _) => (STRIDE, offset),
             (Some(window), base) => {
                 let stride = u64::from(window.stride).max(1);
-                // A map that does not say where its window is, is taken at its word: the card's is it.
+                // A map that does not state its window's address is taken to describe the card's window.
                 let known = base.filter(|_| window.base != 0).unwrap_or(window.base);
                 let within = known.saturating_add(offset).checked_sub(window.base);
                 match within.filter(|within| *within < window.bytes) {
@@ -160,13 +160,13 @@ impl Tags {
         Some(TagEvent { tsc, sp, number, is_exit })
     }
 
-    /// Nothing is open. Clearing the map would take time for all that it ever held.
+    /// Closes all calls. The map is replaced, because clearing it would take time for its whole capacity.
     fn forget(&mut self) {
         self.open.clear();
         self.depths = FastMap::default();
     }
 
-    /// The stack pointer that the stack of calls would have.
+    /// The stack pointer to be assigned to an event, by the depth of the stack of calls.
     fn step(&mut self, number: u32, is_exit: bool) -> u32 {
         if !is_exit {
             if self.open.len() >= DEPTH {
@@ -177,7 +177,7 @@ impl Tags {
             return sp(self.open.len());
         }
         if !self.depths.contains_key(&number) {
-            // Above none, so that it closes none.
+            // This stack pointer is below all frames, so the exit closes none.
             return sp(self.open.len()).wrapping_sub(1);
         }
         let depth = self.open.iter().rposition(|open| *open == number).unwrap_or_default();
@@ -193,7 +193,7 @@ impl Tags {
     }
 }
 
-/// Of the innermost of so many open calls.
+/// Stack pointer of the innermost of `depth` open calls.
 fn sp(depth: usize) -> u32 {
     STACK_TOP.wrapping_sub(FRAME_BYTES * depth as u32)
 }

@@ -1,34 +1,35 @@
-//! Accesses between changes of whose they are, to the accesses of each function.
+//! Sums the accesses of each owner, from accesses and changes of ownership in the order of time.
 //!
-//! Counts of what is open are differences of running totals, so that an access costs the same whatever the
-//! depth: of all accesses, and for functions that are open of those that are not several threads' ([`Several`]).
-//! Pages are told to everything that is open, once in a row. That takes the depth for each access, so there is a limit
-//! of steps and of memory that grows with the input: beyond it pages of open functions are not known.
+//! The counts of an open function are differences of running totals, so the cost of an access does not depend on
+//! the depth of calls. There are totals of all accesses, and totals without the accesses made while functions of
+//! several threads were open ([`Overlaps`]). A page is added to the set of every open function, once for
+//! consecutive accesses to it. That costs time in proportion to the depth, so the additions and the memory are
+//! limited in proportion to the input: beyond the limits the pages of open functions are not known.
 
-mod several;
+mod overlaps;
 
 use std::ops::{AddAssign, Sub};
 
 use super::owners::{Change, Kind, Owner};
 use super::pages::{PAGE_LOG2, PageSet};
 use crate::tags::hash::FastMap;
-use several::Several;
+use overlaps::Overlaps;
 
-/// What accesses amount to.
+/// Counts of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// READs.
+    /// Number of READs.
     pub reads: u64,
-    /// WRITEs.
+    /// Number of WRITEs.
     pub writes: u64,
-    /// Bytes of the lines or bursts.
+    /// Bytes of the lines or bursts accessed.
     pub bytes: u64,
-    /// Clocks in which they came, whether or not there were any.
+    /// Clocks during which accesses were counted, including clocks without an access.
     pub clocks: u64,
 }
 
 impl Traffic {
-    /// Accesses.
+    /// Number of READs and WRITEs.
     pub const fn accesses(&self) -> u64 {
         self.reads + self.writes
     }
@@ -56,97 +57,98 @@ impl Sub for Traffic {
     }
 }
 
-/// Accesses of an owner, in one sense.
+/// Accesses of an owner, of one [`Kind`].
 #[derive(Clone, Debug, Default)]
 pub struct Share {
-    /// What they amount to.
+    /// Counts of the accesses.
     pub traffic: Traffic,
-    /// Pages they were on.
+    /// Pages that were accessed.
     pub pages: PageSet,
-    /// The pages would have taken too long, or too much memory.
+    /// Whether the pages are unknown because they would have taken too much time or memory.
     pub is_without_pages: bool,
-    /// Accesses that are the owner's for certain.
+    /// Lower bound: accesses that are certainly the owner's.
     pub least: u64,
-    /// Accesses that may be.
+    /// Upper bound: accesses that may be the owner's.
     pub most: u64,
-    /// All totals when they began to be the owner's.
+    /// Running totals at the start of the owner's current stretch; `None` outside of one.
     since: Option<Traffic>,
-    /// Its place among those that are open.
+    /// Index in the list of open owners.
     open_at: Option<usize>,
     bounds: Bounds,
 }
 
-/// Where an owner's accesses begin and end at the earliest and at the latest.
+/// State of an owner's stretches by the earliest and the latest times of their starts and ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// Stretches that may have begun and may not be over.
+    /// Number of stretches that may have begun and may not have ended.
     possible: u64,
     possible_since: u64,
     certain_since: Option<u64>,
-    /// Stretches that were over before they had begun for certain.
+    /// Number of stretches whose earliest end came before their latest start.
     too_short: u64,
 }
 
-/// What a change's moment is: an error makes it three.
+/// The three times of a change whose time has an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// It may have been from here on.
+    /// The first time at which the change may have happened.
     Earliest,
-    /// It is taken for this one.
+    /// The time that is assumed.
     Likeliest,
-    /// It has been by now.
+    /// The last time at which the change may have happened.
     Latest,
 }
 
-/// Running totals that an owner's accesses are differences of.
+/// Running totals; an owner's accesses are their differences.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     traffic: Traffic,
-    /// Of which it is certain that they may be its.
+    /// Accesses made while the owner could certainly own accesses.
     certain: u64,
-    /// Of which it is possible.
+    /// Accesses made while the owner could possibly own accesses.
     possible: u64,
 }
 
-/// Accesses of everybody.
+/// Accesses of all owners.
 #[derive(Debug, Default)]
 pub struct Ledger {
     places: FastMap<u32, usize>,
-    /// Of nobody, of several threads, then of functions as they appear; own and inclusive.
+    /// Own and inclusive shares: of no function, of several threads, then of functions in the order in which they
+    /// appear.
     shares: Vec<(Owner, [Share; 2])>,
     open: Vec<(usize, Kind)>,
-    /// All so far.
+    /// Counts of all accesses so far.
     pub total: Traffic,
-    /// The page that all that is open knows.
+    /// Page that the sets of all open owners contain.
     page: Option<u64>,
-    several: Several,
-    /// Accesses and starts so far, which the limits grow with.
+    several: Overlaps,
+    /// Number of accesses and starts so far; the limits grow with it.
     steps: u64,
-    /// Pages that were told to functions that are open.
-    told: u64,
-    /// Blocks of pages that these have memory for.
+    /// Number of additions of pages to the sets of open functions.
+    page_additions: u64,
+    /// Blocks of pages for which these sets have memory.
     blocks: u64,
     has_begun: bool,
 }
 
-/// Most pages told to open functions, and as many for each step.
-const MOST_TOLD: u64 = 10_000_000;
-const MOST_TOLD_EACH: u64 = 64;
-/// Most blocks of pages of open functions, 84 bytes each, and steps for each block more.
-const MOST_BLOCKS: u64 = 1 << 19;
-const STEPS_OF_BLOCK: u64 = 4;
+/// Limit of additions of pages to open functions: a constant, and a number for each step.
+const MAX_PAGE_ADDITIONS: u64 = 10_000_000;
+const PAGE_ADDITIONS_PER_STEP: u64 = 64;
+/// Limit of blocks of pages of open functions, 84 bytes each: a constant, and one block for a number of steps.
+const MAX_BLOCKS: u64 = 1 << 19;
+const STEPS_PER_BLOCK: u64 = 4;
 
-/// Whether accesses are told to many at a time.
+/// Whether many owners of this kind can own one access: functions inclusively.
 fn is_of_function(place: usize, kind: Kind) -> bool {
     place > SEVERAL && kind == Kind::Inclusive
 }
 
-/// Places of those that are no functions.
+/// Indices of the owners that are not functions.
 const OUTSIDE: usize = 0;
 const SEVERAL: usize = 1;
 
 impl Ledger {
-    /// Time goes on; what was before the first time is nobody's.
+    /// Advances to a clock. Time before the first call is not counted.
     pub fn advance(&mut self, clock: u64) {
         if !self.has_begun {
             self.has_begun = true;
@@ -156,7 +158,7 @@ impl Ledger {
         self.total.clocks = self.total.clocks.max(clock);
     }
 
-    /// Takes accesses to a place.
+    /// Counts accesses to an address for the current owners.
     #[inline]
     pub fn access(&mut self, address: u64, accesses: Traffic) {
         self.total += accesses;
@@ -171,11 +173,16 @@ impl Ledger {
                 return;
             }
             let open = self.open.len() as u64;
-            let most = self.steps.saturating_mul(MOST_TOLD_EACH).saturating_add(MOST_TOLD);
-            if self.told + open > most || self.blocks > MOST_BLOCKS + self.steps / STEPS_OF_BLOCK {
-                self.give_pages_up();
+            let most = self
+                .steps
+                .saturating_mul(PAGE_ADDITIONS_PER_STEP)
+                .saturating_add(MAX_PAGE_ADDITIONS);
+            if self.page_additions + open > most
+                || self.blocks > MAX_BLOCKS + self.steps / STEPS_PER_BLOCK
+            {
+                self.drop_pages();
             }
-            self.told += self.open.len() as u64;
+            self.page_additions += self.open.len() as u64;
             for (place, kind) in &self.open {
                 let pages = &mut self.shares[*place].1[*kind as usize].pages;
                 let before = pages.capacity();
@@ -187,8 +194,8 @@ impl Ledger {
         }
     }
 
-    /// Pages of the functions that are open are not known: each is told this once.
-    fn give_pages_up(&mut self) {
+    /// Stops to record pages of the functions that are open, and marks them as unknown.
+    fn drop_pages(&mut self) {
         for (place, kind) in std::mem::take(&mut self.open) {
             let share = &mut self.shares[place].1[kind as usize];
             if is_of_function(place, kind) {
@@ -202,14 +209,14 @@ impl Ledger {
         }
     }
 
-    /// Takes a change at a moment that is known.
+    /// Applies a change whose time is exact.
     pub fn change(&mut self, change: Change) {
         [Moment::Earliest, Moment::Likeliest, Moment::Latest]
             .into_iter()
             .for_each(|moment| self.change_at(change, moment));
     }
 
-    /// Takes one of the moments of a change.
+    /// Applies a change at one of its three times.
     pub fn change_at(&mut self, change: Change, moment: Moment) {
         let Change { kind, owner, is_start } = change;
         let place = self.place(owner);
@@ -217,7 +224,7 @@ impl Ledger {
         if is_of_several && moment != Moment::Likeliest {
             self.step(is_start, moment);
         }
-        // A function that stops while several threads have open ones has not been the owner since they have.
+        // A function that stops while several threads have open functions has not been the owner since their start.
         let stops_before =
             !is_start && kind == Kind::Inclusive && place > SEVERAL && self.several.is_on(moment);
         let totals = self.totals(place, kind);
@@ -237,7 +244,7 @@ impl Ledger {
 
     fn likeliest(&mut self, place: usize, kind: Kind, is_start: bool, totals: Totals) {
         let share = &mut self.shares[place].1[kind as usize];
-        // Who starts does not know the page, nor do those that go on after several threads.
+        // The page is not in the set of an owner that starts, nor in those that continue after an overlap.
         self.page = None;
         if is_start {
             share.since = Some(totals.traffic);
@@ -257,7 +264,7 @@ impl Ledger {
         }
     }
 
-    /// Several threads have open functions from here on, or no longer.
+    /// Starts or ends an overlap: a stretch in which several threads have open functions.
     fn step(&mut self, is_start: bool, moment: Moment) {
         let totals = self.totals(SEVERAL + 1, Kind::Inclusive);
         for place in self.several.step(is_start, moment) {
@@ -265,7 +272,7 @@ impl Ledger {
         }
     }
 
-    /// What an owner's accesses are differences of.
+    /// The running totals that apply to an owner.
     fn totals(&self, place: usize, kind: Kind) -> Totals {
         let (traffic, count) = (self.total, self.total.accesses());
         if kind == Kind::Own || place <= SEVERAL {
@@ -280,7 +287,7 @@ impl Ledger {
         }
     }
 
-    /// Everything is over.
+    /// Ends all open stretches.
     pub fn finish(&mut self) {
         if self.shares.is_empty() {
             return;
@@ -299,13 +306,13 @@ impl Ledger {
         self.open.clear();
     }
 
-    /// Own and inclusive accesses of everybody who had some time, in the order of owners.
+    /// Own and inclusive accesses of each owner that started, in the order of owners.
     pub fn shares(&self) -> impl Iterator<Item = &(Owner, [Share; 2])> {
         self.shares.iter()
     }
 
-    /// Those of one; none if it never had its time.
-    pub fn of(&self, owner: Owner) -> Option<&[Share; 2]> {
+    /// Own and inclusive accesses of one owner; `None` if it never started.
+    pub fn share_of(&self, owner: Owner) -> Option<&[Share; 2]> {
         let place = match owner {
             Owner::Function(number) => *self.places.get(&number)?,
             other => self.shares.iter().position(|(owner, _)| *owner == other)?,
@@ -316,11 +323,11 @@ impl Ledger {
     fn place(&mut self, owner: Owner) -> usize {
         if self.shares.is_empty() {
             self.shares.push((Owner::Outside, Default::default()));
-            self.shares.push((Owner::Several, Default::default()));
+            self.shares.push((Owner::SeveralThreads, Default::default()));
         }
         match owner {
             Owner::Outside => OUTSIDE,
-            Owner::Several => SEVERAL,
+            Owner::SeveralThreads => SEVERAL,
             Owner::Function(number) => {
                 let next = self.shares.len();
                 let place = *self.places.entry(number).or_insert(next);
@@ -359,7 +366,7 @@ impl Share {
         }
     }
 
-    /// A stretch has been over.
+    /// Ends a stretch at the last possible time.
     fn no_longer_possible(&mut self, totals: Totals) {
         let bounds = &mut self.bounds;
         bounds.possible = bounds.possible.saturating_sub(1);
@@ -384,7 +391,7 @@ impl Share {
         }
     }
 
-    /// Its accesses up to now.
+    /// Accesses of the owner up to now.
     fn until(&self, totals: Totals) -> Totals {
         let mut until = Totals { traffic: self.traffic, certain: self.least, possible: self.most };
         if let Some(since) = self.since {

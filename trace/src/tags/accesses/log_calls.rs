@@ -1,7 +1,8 @@
-//! A log's chunks, which are in order for each thread only, to the calls of all threads in the order of time.
+//! Reads a log and merges the calls of all threads into the order of time. Chunks of a log are in order within each
+//! thread only.
 //!
-//! A first reading notes where chunks are, 16 bytes each; then every live thread has one chunk in memory, and
-//! the earliest event of all is next.
+//! A first pass records the offsets of the chunks, 16 bytes each. In the second pass every live thread has one
+//! chunk in memory, and the earliest event of all threads is the next one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -15,41 +16,41 @@ use crate::tags::hash::FastMap;
 use crate::tags::log_reader::TagLogError;
 use crate::tags::stack::{Call, Exit, Listener, Stacks};
 
-/// A function was entered or left.
+/// The entry or exit of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boundary {
-    /// When.
+pub struct CallEvent {
+    /// Time of the event, in ticks of the log's clock.
     pub tsc: u64,
-    /// Number of the thread, in the order in which threads appear in the log.
+    /// Index of the thread, in the order in which threads appear in the log.
     pub thread: usize,
-    /// Function.
+    /// Number of the function.
     pub number: u32,
-    /// It was entered.
+    /// Whether the function was entered (true) or left.
     pub is_entry: bool,
 }
 
-/// A chunk of a thread.
+/// Location of a chunk of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     offset: u64,
-    /// Time of its first event.
+    /// Time of the chunk's first event, in ticks.
     tsc: u64,
 }
 
-/// Where a log's chunks are, and its marks.
+/// Offsets of a log's chunks, and the log's marks.
 #[derive(Debug, Default)]
 pub struct LogIndex {
-    /// Of each thread, in the order in which they appear, whether it has ended, and its chunks.
+    /// For each thread, in the order in which threads appear: whether it has ended, and its chunks.
     threads: Vec<(bool, VecDeque<Place>)>,
     live: BTreeMap<u32, usize>,
-    /// In the order of the log.
+    /// Marks, in the order of the log.
     pub marks: Vec<Mark>,
-    /// The last time that is told.
+    /// Time of the last event that was returned, in ticks.
     last: u64,
 }
 
 impl LogIndex {
-    /// Takes note of a chunk at an offset of the file.
+    /// Records a chunk at an offset of the file.
     pub fn note(&mut self, chunk: &Chunk<'_>, offset: u64) {
         match &chunk.content {
             Content::Events(events) => {
@@ -74,7 +75,7 @@ impl LogIndex {
     }
 }
 
-/// A thread that is read.
+/// Position of the reader in one thread.
 #[derive(Debug, Default)]
 struct Cursor {
     chunks: VecDeque<Place>,
@@ -84,35 +85,35 @@ struct Cursor {
     now: u64,
 }
 
-/// Calls in the order of time.
+/// A reader of entries and exits in the order of time.
 #[derive(Debug)]
 pub struct LogCalls {
     file: File,
     cursors: Vec<Cursor>,
     next: BinaryHeap<Reverse<(u64, usize)>>,
     blocks: FastMap<u32, ()>,
-    found: Found,
+    found: CallEventCollector,
     last: u64,
 }
 
-/// Gathers what a thread calls.
+/// Collects the entries and exits of a thread.
 #[derive(Debug, Default)]
-struct Found {
+struct CallEventCollector {
     thread: usize,
-    waiting: VecDeque<Boundary>,
+    waiting: VecDeque<CallEvent>,
 }
 
-impl Listener for Found {
+impl Listener for CallEventCollector {
     type Note = ();
 
     fn enter(&mut self, _caller: Option<()>, number: u32, tsc: u64) {
         let thread = self.thread;
-        self.waiting.push_back(Boundary { tsc, thread, number, is_entry: true });
+        self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: true });
     }
 
     fn pause(&mut self, (): (), number: u32, tsc: u64) {
         let thread = self.thread;
-        self.waiting.push_back(Boundary { tsc, thread, number, is_entry: false });
+        self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: false });
     }
 
     fn resume(&mut self, (): (), number: u32, tsc: u64) {
@@ -127,7 +128,7 @@ impl Listener for Found {
 }
 
 impl LogCalls {
-    /// Of a log that was noted. `blocks`: the numbers that are not of functions.
+    /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not to functions.
     pub fn new(file: File, index: LogIndex, blocks: impl IntoIterator<Item = u32>) -> Self {
         let cursor = |(has_ended, chunks)| Cursor { chunks, has_ended, ..Cursor::default() };
         let cursors: Vec<Cursor> = index.threads.into_iter().map(cursor).collect();
@@ -136,26 +137,33 @@ impl LogCalls {
         };
         let next = cursors.iter().enumerate().filter_map(first).collect();
         let blocks = blocks.into_iter().map(|block| (block, ())).collect();
-        LogCalls { file, cursors, next, blocks, found: Found::default(), last: index.last }
+        LogCalls {
+            file,
+            cursors,
+            next,
+            blocks,
+            found: CallEventCollector::default(),
+            last: index.last,
+        }
     }
 
-    /// The next call's begin or end; what has not ended by the end of the log has then.
+    /// Reads the next entry or exit. Calls that are open at the end of the log end there.
     ///
     /// # Errors
     /// [`TagLogError`]
-    pub fn next_call(&mut self) -> Result<Option<Boundary>, TagLogError> {
+    pub fn next_call(&mut self) -> Result<Option<CallEvent>, TagLogError> {
         while self.found.waiting.is_empty() {
             let Some(Reverse((_, thread))) = self.next.pop() else {
                 self.end_all();
                 return Ok(self.found.waiting.pop_front());
             };
-            self.go_on(thread)?;
+            self.process_thread(thread)?;
         }
         Ok(self.found.waiting.pop_front())
     }
 
-    /// Takes the events of a thread that are before those of all others.
-    fn go_on(&mut self, thread: usize) -> Result<(), TagLogError> {
+    /// Processes the events of a thread that are earlier than those of all other threads.
+    fn process_thread(&mut self, thread: usize) -> Result<(), TagLogError> {
         let LogCalls { file, cursors, next, blocks, found, .. } = self;
         let cursor = &mut cursors[thread];
         found.thread = thread;
@@ -164,7 +172,7 @@ impl LogCalls {
         }
         let others = next.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
         while let Some(event) = cursor.events.front().copied() {
-            // Handlers' events may come in between, and step back: they did in logs of earlier versions.
+            // Times can decrease at events of signal handlers in logs of earlier versions.
             let now = cursor.now.max(event.tsc);
             if now > others || !found.waiting.is_empty() {
                 next.push(Reverse((now, thread)));

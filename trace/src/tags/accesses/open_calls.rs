@@ -1,33 +1,33 @@
-//! Open calls of threads, which end in any order.
+//! Stores the open calls of all threads. Calls can end in any order.
 //!
-//! The calls of a thread are a list from the innermost to the outermost, and those of one function a list within it:
-//! an entry and an exit take the same time whatever the depth, and a call takes memory while it is open.
+//! The calls of a thread are a linked list from the innermost to the outermost, and the calls of one function are a
+//! list within it. An entry and an exit take constant time at any depth, and a call takes memory only while open.
 
 use crate::tags::hash::FastMap;
 
-/// No call.
+/// Index that stands for no call.
 const NONE: usize = usize::MAX;
 
-/// A call, or a free place.
+/// An open call, or a free element.
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
     number: u32,
-    /// The call that was entered before it, in its thread; the next free place.
+    /// Index of the call that was entered before it in its thread; or of the next free element.
     outer: usize,
-    /// The call that was entered after it, in its thread.
+    /// Index of the call that was entered after it in its thread.
     inner: usize,
-    /// The call of its function that was entered before it, in its thread.
+    /// Index of the previous open call of the same function in its thread.
     same: usize,
 }
 
-/// What is open in all threads.
+/// Open calls of all threads.
 #[derive(Clone, Debug)]
 pub struct OpenCalls {
     calls: Vec<OpenCall>,
     free: usize,
-    /// The innermost call of each thread.
+    /// Index of the innermost call of each thread.
     innermost: Vec<usize>,
-    /// The innermost call of a function in a thread.
+    /// Index of the innermost call of each function in each thread, by [`key`].
     latest: FastMap<u64, usize>,
 }
 
@@ -38,19 +38,19 @@ impl Default for OpenCalls {
     }
 }
 
-/// A function in a thread: a log of more than 2^32 threads would be longer than any file.
+/// Key of a function in a thread. No file can hold a log of more than 2^32 threads.
 const fn key(thread: usize, number: u32) -> u64 {
     (thread as u64) << 32 | number as u64
 }
 
 impl OpenCalls {
-    /// The function that a thread entered last, of those that are open.
+    /// The open function that a thread entered last.
     pub fn innermost(&self, thread: usize) -> Option<u32> {
         let place = *self.innermost.get(thread)?;
         self.calls.get(place).map(|call| call.number)
     }
 
-    /// A thread enters a function.
+    /// Adds a call of a function by a thread.
     pub fn enter(&mut self, thread: usize, number: u32) {
         if self.innermost.len() <= thread {
             self.innermost.resize(thread + 1, NONE);
@@ -75,7 +75,7 @@ impl OpenCalls {
         self.latest.insert(key(thread, number), place);
     }
 
-    /// A thread leaves the innermost call of a function. False: there is none.
+    /// Removes a thread's innermost call of a function; false if there is none.
     pub fn leave(&mut self, thread: usize, number: u32) -> bool {
         let Some(place) = self.latest.get(&key(thread, number)).copied() else { return false };
         let OpenCall { outer, inner, same, .. } = self.calls[place];

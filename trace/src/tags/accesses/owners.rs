@@ -1,75 +1,76 @@
-//! Calls of threads, in the order of time, to whose an access would be at any moment.
+//! Determines the owner of accesses at each time, from the calls of threads in the order of time.
 //!
-//! The bus does not say which thread an access is of. If one thread has open functions, it is that one's;
-//! if several have, it cannot be told.
+//! The bus does not show which thread makes an access. If only one thread has open functions, the access is
+//! attributed to that thread; if several threads have, it cannot be attributed.
 
 use std::collections::BTreeSet;
 
 use super::open_calls::OpenCalls;
 use crate::tags::hash::FastMap;
 
-/// Whose accesses are.
+/// What accesses are attributed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// No function is open.
+    /// Accesses while no function is open.
     Outside,
-    /// Functions of several threads are open.
-    Several,
-    /// A function.
+    /// Accesses while functions of several threads are open.
+    SeveralThreads,
+    /// Accesses of the function with this number.
     Function(u32),
 }
 
-/// With the functions it called, or without.
+/// Whether a function's accesses include those of the functions that it called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// It is the innermost one.
+    /// Accesses while the function is the innermost one.
     Own,
-    /// It is open.
+    /// Accesses while the function is open.
     Inclusive,
 }
 
-/// From here on, or no longer, accesses are somebody's.
+/// A start or an end of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// In which sense.
+    /// Kind of accesses that change their owner.
     pub kind: Kind,
-    /// Whose.
+    /// Owner that starts or stops.
     pub owner: Owner,
-    /// They begin to be.
+    /// Whether the ownership starts (true) or stops.
     pub is_start: bool,
 }
 
-/// What is open in all threads; the function that a thread entered last counts as its innermost one, whatever stack it
-/// is on. Changes come in pairs: what starts has not been, what stops has.
+/// Open functions of all threads. The function that a thread entered last counts as its innermost one, on whatever
+/// stack it runs. Changes come in pairs: an owner that starts does not own yet, an owner that stops does.
 ///
-/// A function is inclusively the owner from its first entry to its last exit, in all threads. What comes while several
-/// threads have open functions is only [`Owner::Several`]'s, which starts and stops within that: the step from one
-/// thread to two costs the same whatever is open. A function starts when that owner does not own, so one that is
-/// entered meanwhile starts when it stops, if it is still open. (While a thread has open functions no other one can
-/// be the only one, so within these limits everything but that owner's is the function's.)
+/// A function is inclusively the owner from its first entry to its last exit, over all threads. Accesses while several
+/// threads have open functions are only those of [`Owner::SeveralThreads`], which starts and stops in between: the change
+/// from one thread to two costs the same for any number of open functions. A function starts only while
+/// [`Owner::SeveralThreads`] does not own; a function that is entered in that time starts at its end, if it is still open.
+/// (While one thread has open functions, no other thread can be the only one with open functions. So all accesses
+/// between a function's start and stop are the function's, except those of [`Owner::SeveralThreads`].)
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     calls: OpenCalls,
-    /// How often each function is open, in all threads.
+    /// Number of open calls of each function, over all threads.
     times: FastMap<u32, u64>,
     running: BTreeSet<usize>,
-    /// Functions that were entered while several threads had open ones, and have not started.
+    /// Functions that were entered while several threads had open functions, and have not started.
     entered: BTreeSet<u32>,
 }
 
-fn tell(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
+fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
     to(Change { kind, owner, is_start });
 }
 
 impl Owners {
-    /// What is before the first call.
+    /// Reports the owner before the first call.
     pub fn begin(&self, to: &mut impl FnMut(Change)) {
         [Kind::Own, Kind::Inclusive]
             .into_iter()
-            .for_each(|kind| tell(kind, Owner::Outside, true, to));
+            .for_each(|kind| report(kind, Owner::Outside, true, to));
     }
 
-    /// A thread enters a function, or leaves one that is open.
+    /// Processes an entry, or an exit of an open function, and reports the changes of ownership.
     pub fn call(
         &mut self,
         thread: usize,
@@ -88,22 +89,22 @@ impl Owners {
         }
         let now = self.own();
         if !is_entry && self.is_last(number) && !self.entered.remove(&number) {
-            tell(Kind::Inclusive, Owner::Function(number), false, to);
+            report(Kind::Inclusive, Owner::Function(number), false, to);
         }
         if before != now {
-            tell(Kind::Own, before, false, to);
-            tell(Kind::Own, now, true, to);
+            report(Kind::Own, before, false, to);
+            report(Kind::Own, now, true, to);
             self.step(before, now, to);
         }
         if is_entry && self.is_first(number) {
             match now {
-                Owner::Several => drop(self.entered.insert(number)),
-                _ => tell(Kind::Inclusive, Owner::Function(number), true, to),
+                Owner::SeveralThreads => drop(self.entered.insert(number)),
+                _ => report(Kind::Inclusive, Owner::Function(number), true, to),
             }
         }
     }
 
-    /// Whose accesses are, without those of functions called.
+    /// The owner of own accesses.
     fn own(&self) -> Owner {
         let mut running = self.running.iter();
         match (running.next(), running.next()) {
@@ -111,33 +112,33 @@ impl Owners {
                 self.calls.innermost(*thread).map_or(Owner::Outside, Owner::Function)
             }
             (None, _) => Owner::Outside,
-            _ => Owner::Several,
+            _ => Owner::SeveralThreads,
         }
     }
 
-    /// From one owner to another: those that are no functions, inclusively.
+    /// Reports the inclusive changes of the owners that are not functions.
     fn step(&mut self, before: Owner, now: Owner, to: &mut impl FnMut(Change)) {
         if !matches!(before, Owner::Function(_)) {
-            tell(Kind::Inclusive, before, false, to);
+            report(Kind::Inclusive, before, false, to);
         }
         if !matches!(now, Owner::Function(_)) {
-            tell(Kind::Inclusive, now, true, to);
+            report(Kind::Inclusive, now, true, to);
         }
-        if before == Owner::Several {
+        if before == Owner::SeveralThreads {
             for number in std::mem::take(&mut self.entered) {
-                tell(Kind::Inclusive, Owner::Function(number), true, to);
+                report(Kind::Inclusive, Owner::Function(number), true, to);
             }
         }
     }
 
-    /// Whether a function that is entered was not open.
+    /// Counts an entry; whether the function was not open before.
     fn is_first(&mut self, number: u32) -> bool {
         let times = self.times.entry(number).or_default();
         *times += 1;
         *times == 1
     }
 
-    /// Whether a function that is left is not open any more.
+    /// Counts an exit; whether the function is no longer open.
     fn is_last(&mut self, number: u32) -> bool {
         let Some(times) = self.times.get_mut(&number) else { return false };
         *times -= 1;

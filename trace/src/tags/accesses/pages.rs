@@ -1,7 +1,7 @@
-//! Addresses to the distinct pages they are on.
+//! Counts the distinct pages of a set of addresses.
 //!
-//! A bit for each page, in blocks of 2 MiB: a set takes at most 1/12,000 of the blocks that were touched,
-//! however many of their pages were.
+//! A set holds one bit for each page, in blocks of 2 MiB. It takes at most 1/12,000 of the size of the blocks that
+//! were accessed, for any number of pages in them.
 
 use crate::tags::hash::FastMap;
 
@@ -11,7 +11,7 @@ pub const PAGE_LOG2: u32 = 12;
 const BLOCK_LOG2: u32 = 9;
 const WORDS: usize = (1 << BLOCK_LOG2) / u64::BITS as usize;
 
-/// Distinct pages.
+/// A set of pages.
 #[derive(Clone, Debug, Default)]
 pub struct PageSet {
     blocks: FastMap<u64, [u64; WORDS]>,
@@ -29,17 +29,17 @@ impl PageSet {
         block[word] |= bit;
     }
 
-    /// Blocks that it has memory for.
+    /// Number of blocks for which the set has memory.
     pub fn capacity(&self) -> u64 {
         self.blocks.capacity() as u64
     }
 
-    /// How many there are.
+    /// Number of pages in the set.
     pub const fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -1,7 +1,7 @@
-//! Items of a card's trace to what is joined with tags: accesses, tags, marks, one after the other.
+//! Converts the items of a card's trace to the steps that are joined with tags: accesses, tags, marks, gaps.
 //!
-//! Accesses to the configuration registers are software's that talks to the card, and are left out. Clocks
-//! go on across restarts of the card, since the stretch between them is not known.
+//! Accesses to the configuration registers are made by software that controls the card, and are left out. Clocks
+//! continue to increase across restarts of the card; the time between two sessions is not known and counts as 0.
 
 use hmtt_format::block::Event;
 use hmtt_format::config::{Granularity, REGISTERS_LOG2};
@@ -12,61 +12,61 @@ use serde::Serialize;
 use super::ledger::Traffic;
 use crate::decode::{Accesses, Item};
 
-/// What happened, and when.
+/// A step of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Accesses to a line, burst or page.
     Accesses {
-        /// Where.
+        /// First byte of the line, burst or page.
         address: u64,
-        /// How many.
+        /// Counts of the accesses.
         traffic: Traffic,
     },
-    /// A write to the card's window, at this distance from its base.
+    /// A write to the card's window, at this offset from its base in bytes.
     Tag(u64),
-    /// A mark: its register.
+    /// A mark, with the number of its register.
     Mark(u32),
-    /// Something is missing here, tags too if there are any.
+    /// A loss of accesses and possibly of tags.
     Gap,
-    /// The card began anew.
+    /// A restart of the card.
     Restart,
 }
 
-/// What a trace holds besides.
+/// Counts of what a trace holds besides accesses and tags.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Found {
-    /// Length of a clock in picoseconds, if the card said it.
+pub struct TraceContents {
+    /// Clock period in picoseconds, if the card reported it.
     pub tck_ps: Option<u32>,
-    /// Marks.
+    /// Number of marks.
     pub marks: u64,
-    /// Reads of the card's window, which no tag makes.
+    /// Reads of the card's window, which tags never make.
     pub window_reads: u64,
     /// Accesses to the configuration registers.
     pub configuration_accesses: u64,
-    /// Accesses that the card counted only: their addresses are not known.
+    /// Accesses that the card only counted: their addresses are not known.
     pub counted_only: u64,
-    /// Places where something is missing.
+    /// Number of gaps.
     pub gaps: u64,
-    /// Accesses and tags that are missing there, as far as that is known.
+    /// Accesses and tags lost in the gaps, as far as their number is known.
     pub lost_accesses: u64,
-    /// Times the card began anew.
+    /// Number of restarts of the card.
     pub restarts: u64,
 }
 
-/// Reads the trace of one card.
+/// A converter of the trace of one card.
 #[derive(Debug)]
 pub struct Steps {
-    /// What was found besides.
-    pub found: Found,
-    /// Base of the card's window, if it has told.
+    /// Counts of what was found besides accesses and tags.
+    pub found: TraceContents,
+    /// Base address of the card's window, if the card reported it.
     pub window: Option<u64>,
     unit_bytes: u64,
     burst_bytes: u64,
-    /// End of the configuration registers.
+    /// First address after the configuration registers.
     registers: u64,
-    /// Clocks before the last restart.
+    /// Clocks of all sessions before the last restart.
     before: u64,
-    /// The last clock.
+    /// Last clock, continued across restarts.
     pub last: u64,
 }
 
@@ -80,7 +80,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// Takes accesses.
+    /// Converts accesses, and calls `to` with the clock of each step.
     pub fn accesses(&mut self, accesses: &Accesses<'_>, to: &mut impl FnMut(u64, Step)) {
         for access in accesses.iter() {
             let (reads, writes) = match access.direction {
@@ -97,7 +97,7 @@ impl Steps {
         }
     }
 
-    /// Takes an item that is no access.
+    /// Converts an item that is not an access.
     pub fn item(&mut self, item: &Item, to: &mut impl FnMut(u64, Step)) {
         match item {
             Item::Event(event) => self.event(event, to),
@@ -170,7 +170,7 @@ impl Steps {
             1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
     }
 
-    /// A clock that goes on across restarts.
+    /// Converts a clock of the card to one that continues across restarts.
     fn clock(&mut self, clock: u64) -> u64 {
         self.last = self.last.max(self.before.saturating_add(clock));
         self.before.saturating_add(clock)

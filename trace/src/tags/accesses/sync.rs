@@ -1,4 +1,5 @@
-//! Marks that a log and a trace have to a map from the log's clock to the card's, with its error bound.
+//! Relates the clock of a log to the clock of a card, by the marks that the log and the trace share. The result has
+//! an error bound.
 
 use std::cmp::Reverse;
 
@@ -6,30 +7,30 @@ use hmtt_format::tag_log::Mark;
 
 use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};
 
-/// Marks that took longer than this times the median were interrupted: they say little.
+/// Marks that took longer than the median times this factor were interrupted, and are too imprecise.
 const INTERRUPTED: u64 = 4;
-/// Sessions that a log is compared with whole: those whose first marks agree with its first best.
+/// Most sessions that are compared with a whole log: those whose first marks agree best with the log's first marks.
 const CANDIDATES: usize = 16;
 
-/// Where a log's times are in a trace.
+/// The relation of a log's clock to a card's clock.
 #[derive(Clone, Debug)]
 pub struct LogSync {
     base: TimeBase,
-    /// Ticks that the map counts from.
+    /// Time of the log that is the origin of the relation, in ticks.
     origin: u64,
-    /// Clocks that a time may be wrong by.
+    /// Bound of the error of a converted time, in clocks.
     pub error: f64,
-    /// Marks that both have.
+    /// Marks that the log and the trace share.
     pub shared: usize,
     /// Marks of the log that the trace does not have, or that were interrupted.
     pub only_log: u64,
     /// Marks of the trace that the log does not have.
     pub only_trace: u64,
-    /// Clocks of the first mark and of the last.
+    /// Clocks of the first and of the last shared mark.
     pub marks: (f64, f64),
     /// Number of the card in the capture.
     pub card: usize,
-    /// Restarts of the card before.
+    /// Number of restarts of the card before this session.
     pub session: usize,
 }
 
@@ -50,7 +51,8 @@ impl LogSync {
                 Some((first_offset(&index, &log.timed)?, place))
             })
             .collect();
-        // All of the log's marks are looked up in each: that must not take the product of both.
+        // All marks of the log are searched in each candidate. With all sessions as candidates, the cost would be the
+        // product of the numbers of marks and sessions.
         candidates.sort_by_key(|(offset, _)| Reverse(offset.agreeing));
         candidates.truncate(CANDIDATES);
         candidates.sort_by_key(|(_, place)| *place);
@@ -58,24 +60,24 @@ impl LogSync {
         candidates.iter().filter_map(sync).max_by_key(|sync| sync.shared)
     }
 
-    /// The card's clock at a time of the log.
+    /// Converts a time of the log to the card's clock.
     pub fn clock(&self, tsc: u64) -> f64 {
         self.base.map(tsc.saturating_sub(self.origin))
     }
 }
 
-/// The marks of a log that were not interrupted.
+/// Marks of a log, without those that were interrupted.
 struct LogMarks {
-    /// Registers and moments, in nanoseconds from the origin.
+    /// Register and time of each mark, in nanoseconds from the origin.
     timed: Vec<(u32, f64)>,
-    /// All marks, interrupted ones included.
+    /// Number of all marks, including interrupted ones.
     all: usize,
     origin: u64,
-    /// Ticks of the widest.
+    /// Duration of the longest mark, in ticks.
     widest: u64,
-    /// Nanoseconds of a tick.
+    /// Duration of a tick, in nanoseconds.
     tick: f64,
-    /// Ticks of the first event and of the last, from the origin.
+    /// Times of the first and of the last event, in ticks from the origin.
     range: (u64, u64),
 }
 
@@ -107,7 +109,7 @@ impl LogMarks {
         let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
         let marks = (knots.first()?.1, knots.last()?.1);
         let nominal = tick / period;
-        // Half the widest mark, and one clock, which is what the card tells apart.
+        // Half the duration of the longest mark, and one clock, which is the resolution of the card.
         let seen_within = *widest as f64 / 2.0 * nominal + 1.0;
         let base = TimeBase::through(knots, nominal, *range, seen_within)?;
         Some(LogSync {

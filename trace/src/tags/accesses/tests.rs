@@ -1,4 +1,4 @@
-//! Random calls and accesses, and their times, as a plainly kept model has them.
+//! Compares the attribution of random calls and accesses, with and without errors of time, with a simple model.
 
 mod inputs;
 
@@ -9,47 +9,47 @@ use proptest::prelude::*;
 use super::ledger::{Ledger, Moment, Share, Traffic};
 use super::owners::{Change, Kind, Owner, Owners};
 
-/// Functions that are called.
+/// Number of functions that are called.
 const FUNCTIONS: u32 = 8;
-/// Most deeds.
-const DEEDS: usize = 250;
+/// Most actions in a test case.
+const MAX_ACTIONS: usize = 250;
 
-/// What a thread does.
+/// An action of a thread.
 #[derive(Clone, Copy, Debug)]
-enum Does {
+enum ActionKind {
     Enters(u32),
-    /// Its innermost function.
+    /// Leaves its innermost function.
     Leaves,
-    /// The innermost call of the function at a depth.
+    /// Leaves the innermost call of the function at a depth.
     LeavesOther(prop::sample::Index),
-    /// So many, from the innermost or from the outermost on.
+    /// Leaves this many calls, starting with the innermost or with the outermost.
     LeavesMany(usize, bool),
 }
 
-/// A thread does something, then some accesses come.
+/// An action of a thread, followed by accesses.
 #[derive(Clone, Copy, Debug)]
-struct Deed {
+struct Action {
     thread: usize,
-    does: Does,
+    kind: ActionKind,
     accesses: u64,
 }
 
-/// Deeds of so many threads, whose stacks are the deeper the more often they enter.
-fn deeds(threads: usize) -> impl Strategy<Value = Vec<Deed>> {
+/// Generates actions of `threads` threads; entries are frequent enough for deep stacks.
+fn actions(threads: usize) -> impl Strategy<Value = Vec<Action>> {
     (2u32..12).prop_flat_map(move |entries| {
-        let does = prop_oneof![
-            entries => (0..FUNCTIONS).prop_map(Does::Enters),
-            3 => Just(Does::Leaves),
-            2 => any::<prop::sample::Index>().prop_map(Does::LeavesOther),
-            1 => (0usize..20, any::<bool>()).prop_map(|(count, inner)| Does::LeavesMany(count, inner)),
+        let kind = prop_oneof![
+            entries => (0..FUNCTIONS).prop_map(ActionKind::Enters),
+            3 => Just(ActionKind::Leaves),
+            2 => any::<prop::sample::Index>().prop_map(ActionKind::LeavesOther),
+            1 => (0usize..20, any::<bool>()).prop_map(|(count, inner)| ActionKind::LeavesMany(count, inner)),
         ];
-        let deed = (0..threads, does, 0u64..4)
-            .prop_map(|(thread, does, accesses)| Deed { thread, does, accesses });
-        prop::collection::vec(deed, 0..DEEDS)
+        let action = (0..threads, kind, 0u64..4)
+            .prop_map(|(thread, kind, accesses)| Action { thread, kind, accesses });
+        prop::collection::vec(action, 0..MAX_ACTIONS)
     })
 }
 
-/// Whose an access is: of one, and of which.
+/// The owner of an access, and all inclusive owners.
 fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
     let running: Vec<_> = stacks.iter().filter(|stack| !stack.is_empty()).collect();
     match running[..] {
@@ -58,31 +58,35 @@ fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
             let own = *stack.last().unwrap();
             (Owner::Function(own), stack.iter().copied().map(Owner::Function).collect())
         }
-        _ => (Owner::Several, [Owner::Several].into()),
+        _ => (Owner::SeveralThreads, [Owner::SeveralThreads].into()),
     }
 }
 
-/// Does something: tells what is entered and left, one after the other.
-fn does(stacks: &mut [Vec<u32>], deed: Deed, mut tell: impl FnMut(&[Vec<u32>], u32, bool)) {
-    let depth = stacks[deed.thread].len();
+/// Applies an action, and reports each entry and exit.
+fn perform(
+    stacks: &mut [Vec<u32>],
+    action: Action,
+    mut report: impl FnMut(&[Vec<u32>], u32, bool),
+) {
+    let depth = stacks[action.thread].len();
     let mut leave = |stacks: &mut [Vec<u32>], place: usize| {
-        let stack = &mut stacks[deed.thread];
+        let stack = &mut stacks[action.thread];
         if let Some(number) = stack.get(place).copied() {
             // Of several calls of a function the innermost one ends.
             let latest = stack.iter().rposition(|call| *call == number).unwrap();
             stack.remove(latest);
-            tell(stacks, number, false);
+            report(stacks, number, false);
         }
     };
-    match deed.does {
-        Does::Enters(number) => {
-            stacks[deed.thread].push(number);
-            tell(stacks, number, true);
+    match action.kind {
+        ActionKind::Enters(number) => {
+            stacks[action.thread].push(number);
+            report(stacks, number, true);
         }
-        Does::Leaves => leave(stacks, depth.wrapping_sub(1)),
-        Does::LeavesOther(_) if depth == 0 => {}
-        Does::LeavesOther(place) => leave(stacks, place.index(depth)),
-        Does::LeavesMany(count, is_inner) => {
+        ActionKind::Leaves => leave(stacks, depth.wrapping_sub(1)),
+        ActionKind::LeavesOther(_) if depth == 0 => {}
+        ActionKind::LeavesOther(place) => leave(stacks, place.index(depth)),
+        ActionKind::LeavesMany(count, is_inner) => {
             for left in 1..=count.min(depth) {
                 leave(stacks, if is_inner { depth - left } else { 0 });
             }
@@ -116,30 +120,30 @@ impl Plain {
 }
 
 fn share(ledger: &Ledger, kind: Kind, owner: Owner) -> Option<&Share> {
-    ledger.of(owner).map(|shares| &shares[kind as usize])
+    ledger.share_of(owner).map(|shares| &shares[kind as usize])
 }
 
 fn keys() -> impl Iterator<Item = (Kind, Owner)> {
-    let owners = (0..FUNCTIONS).map(Owner::Function).chain([Owner::Outside, Owner::Several]);
+    let owners = (0..FUNCTIONS).map(Owner::Function).chain([Owner::Outside, Owner::SeveralThreads]);
     owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
 }
 
 proptest! {
     #[test]
-    fn accesses_are_of_who_is_open(deeds in (1usize..4).prop_flat_map(deeds)) {
+    fn accesses_are_counted_for_the_functions_that_are_open(actions in (1usize..4).prop_flat_map(actions)) {
         let (mut split, mut ledger) = (Owners::default(), Ledger::default());
         split.begin(&mut |change| ledger.change(change));
         let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
         let mut clock = 1000;
         ledger.advance(clock);
-        for deed in deeds {
+        for action in actions {
             clock += 5;
             plain.wait(&stacks, 5);
             ledger.advance(clock);
-            does(&mut stacks, deed, |_, number, is_entry| {
-                split.call(deed.thread, number, is_entry, &mut |change| ledger.change(change));
+            perform(&mut stacks, action, |_, number, is_entry| {
+                split.call(action.thread, number, is_entry, &mut |change| ledger.change(change));
             });
-            for _ in 0..deed.accesses {
+            for _ in 0..action.accesses {
                 all += 1;
                 clock += all % 3;
                 plain.wait(&stacks, all % 3);
@@ -162,11 +166,11 @@ proptest! {
         prop_assert_eq!(ledger.total.accesses(), all);
     }
 
-    /// Each access is looked at with every state that may have been at its time.
+    /// Each access is checked against every state that is possible at its time.
     #[test]
-    fn bounds_are_what_is_always_and_ever_possible(
-        deeds in (1usize..4).prop_flat_map(deeds),
-        gaps in prop::collection::vec(0u64..12, DEEDS),
+    fn bounds_hold_for_every_possible_order_of_calls(
+        actions in (1usize..4).prop_flat_map(actions),
+        gaps in prop::collection::vec(0u64..12, MAX_ACTIONS),
         accesses in prop::collection::btree_set(0u64..1500, 0..300),
         error in 0u64..20,
     ) {
@@ -174,10 +178,10 @@ proptest! {
         let mut split = Owners::default();
         let (mut clock, mut states, mut changes) = (0, vec![(0, owners(&stacks))], Vec::new());
         split.begin(&mut |change| changes.push((0, 0, change)));
-        for (deed, gap) in deeds.into_iter().zip(gaps) {
+        for (action, gap) in actions.into_iter().zip(gaps) {
             clock += gap + 1;
-            does(&mut stacks, deed, |stacks, number, is_entry| {
-                split.call(deed.thread, number, is_entry, &mut |change| {
+            perform(&mut stacks, action, |stacks, number, is_entry| {
+                split.call(action.thread, number, is_entry, &mut |change| {
                     changes.push((clock, error, change));
                 });
                 states.push((clock, owners(stacks)));
@@ -186,7 +190,7 @@ proptest! {
         let ledger = played(&changes, &accesses);
         let (mut least, mut most) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
         for access in &accesses {
-            // The last state that has begun for certain, and all that may have since.
+            // The last state that has certainly begun, and all states that may have begun since.
             let certain = states.iter().rposition(|(at, _)| *at == 0 || at + error <= *access).unwrap();
             let possible: Vec<_> = states[certain..].iter()
                 .filter(|(at, _)| *at == 0 || at.saturating_sub(error) <= *access).collect();
@@ -207,7 +211,7 @@ proptest! {
     }
 }
 
-/// Changes and accesses in the order of their moments.
+/// Applies changes and accesses in the order of their times.
 fn played(changes: &[(u64, u64, Change)], accesses: &BTreeSet<u64>) -> Ledger {
     let mut moments = Vec::new();
     for (clock, error, change) in changes {
@@ -228,33 +232,33 @@ fn played(changes: &[(u64, u64, Change)], accesses: &BTreeSet<u64>) -> Ledger {
     ledger
 }
 
-/// Where an exit searches the stack, this takes 2^40 steps.
+/// If an exit searched the stack, this test would take 2^40 steps.
 #[test]
-fn an_exit_costs_the_same_whatever_the_depth() {
+fn an_exit_costs_the_same_at_any_depth() {
     let (mut owners, mut changes) = (Owners::default(), 0);
     let calls = (0..1 << 20).flat_map(|number| [(number, true); 2]);
     let exits = (0..1 << 20).flat_map(|number| [(number, false); 2]);
     for (number, is_entry) in calls.chain(exits) {
         owners.call(0, number, is_entry, &mut |_| changes += 1);
     }
-    // Of each function: inclusive and own ones, start and stop; and nobody's.
+    // Changes of each function: start and stop, inclusive and own; and those of `Owner::Outside`.
     assert_eq!(changes, 4 << 20 | 4);
 }
 
 #[test]
-fn the_step_from_one_thread_to_two_costs_the_same_whatever_is_open() {
+fn a_second_thread_costs_the_same_for_any_number_of_open_functions() {
     let (mut owners, mut changes) = (Owners::default(), 0);
     (0..1000).for_each(|number| owners.call(0, number, true, &mut |_| {}));
     for _ in 0..1000 {
         owners.call(1, 2000, true, &mut |_| changes += 1);
         owners.call(1, 2000, false, &mut |_| changes += 1);
     }
-    // The innermost function stops, several threads' accesses start in both senses, and back.
+    // The innermost function stops and `Owner::SeveralThreads` starts in both kinds; then the reverse.
     assert_eq!(changes, 6 * 1000);
 }
 
 #[test]
-fn pages_of_very_many_open_functions_are_not_known() {
+fn pages_are_unknown_if_too_many_functions_are_open() {
     let (mut owners, mut ledger) = (Owners::default(), Ledger::default());
     owners.begin(&mut |change| ledger.change(change));
     (0..50_000).for_each(|number| owners.call(0, number, true, &mut |c| ledger.change(c)));
@@ -263,9 +267,9 @@ fn pages_of_very_many_open_functions_are_not_known() {
     owners.call(0, 60_000, true, &mut |change| ledger.change(change));
     (0..10).for_each(|page| ledger.access(page << 12, one));
     ledger.finish();
-    let [own, inclusive] = ledger.of(Owner::Function(49_999)).unwrap();
+    let [own, inclusive] = ledger.share_of(Owner::Function(49_999)).unwrap();
     assert_eq!((own.pages.len(), own.is_without_pages), (1000, false));
     assert_eq!((inclusive.traffic.reads, inclusive.is_without_pages), (1010, true));
-    let [_, last] = ledger.of(Owner::Function(60_000)).unwrap();
+    let [_, last] = ledger.share_of(Owner::Function(60_000)).unwrap();
     assert_eq!((last.pages.len(), last.is_without_pages), (10, false));
 }

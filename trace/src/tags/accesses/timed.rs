@@ -1,7 +1,7 @@
-//! Accesses with the card's clock, and calls with the log's, to the accesses of each function.
+//! Attributes accesses, timed by the card's clock, to the calls of a log, timed by the log's clock.
 //!
-//! A call begins or ends at some clock within the error of the map: an access nearer to it than that is
-//! counted for whose it probably is, and as possible, but not as certain, for either.
+//! The start or end of a call has a time with the error of the clocks' relation. An access nearer to it than the
+//! error is counted for the more probable owner, and counts as possible, but not as certain, for both.
 
 use std::collections::VecDeque;
 
@@ -12,36 +12,36 @@ use super::steps::Step;
 use super::sync::LogSync;
 use crate::tags::log_reader::TagLogError;
 
-/// Changes that may have been, and may not.
+/// Changes that may have happened but need not have, with a clock.
 type Waiting = VecDeque<(f64, Change)>;
 
-/// Splits the accesses of a trace by the calls of a log.
+/// Attributes the accesses of a trace to the calls of a log.
 #[derive(Debug)]
 pub struct TimedSplit {
     calls: LogCalls,
     sync: LogSync,
     owners: Owners,
-    /// The call that has been read and cannot have been yet.
-    next: Option<(f64, super::log_calls::Boundary)>,
+    /// Next entry or exit, which cannot have happened yet, with its clock.
+    next: Option<(f64, super::log_calls::CallEvent)>,
     likely: Waiting,
     late: Waiting,
-    /// Clocks before the session that the log is of.
+    /// Clocks of the sessions before the session of the log.
     before: u64,
     session: usize,
-    /// What was split.
+    /// Accesses of each owner so far.
     pub ledger: Ledger,
-    /// Accesses before the first mark or behind the last.
+    /// Accesses before the first or after the last shared mark.
     pub beyond_marks: u64,
-    /// Accesses within the error of a call's begin or end.
+    /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,
-    /// Accesses of other sessions of the card, which no time of the log is in.
+    /// Accesses of other sessions of the card, to which no time of the log belongs.
     pub other_sessions: u64,
-    /// Why calls could not be read on.
+    /// Error that ended the reading of calls.
     failed: Option<TagLogError>,
 }
 
 impl TimedSplit {
-    /// Nothing read yet.
+    /// Starts with the first call of the log.
     ///
     /// # Errors
     /// [`TagLogError`]
@@ -66,14 +66,14 @@ impl TimedSplit {
         })
     }
 
-    /// Takes what the trace has next.
+    /// Processes the next step of the trace.
     pub fn step(&mut self, clock: u64, step: Step) {
         match step {
             Step::Restart => (self.session, self.before) = (self.session + 1, clock),
             Step::Accesses { address, traffic } if self.session == self.sync.session => {
                 let clock = clock.saturating_sub(self.before);
                 if self.ledger.total.accesses() == 0 {
-                    // Calls of before the trace have no time in it.
+                    // Calls that ended before the trace take no time of it.
                     self.ledger.advance(clock);
                 }
                 self.reach(clock as f64);
@@ -89,7 +89,7 @@ impl TimedSplit {
         }
     }
 
-    /// Goes on to a clock: what may have been by then may have been, what has been has.
+    /// Advances to a clock: applies the earliest, likeliest and latest times of changes up to it.
     fn reach(&mut self, clock: f64) {
         let error = self.sync.error;
         while let Some((at, call)) = self.next.filter(|(at, _)| at - error <= clock) {
@@ -116,10 +116,10 @@ impl TimedSplit {
         }
     }
 
-    /// The trace is over, at a clock.
+    /// Ends the trace at a clock.
     ///
     /// # Errors
-    /// What was wrong with the log.
+    /// The error that ended the reading of the log.
     pub fn finish(&mut self, clock: u64) -> Result<(), TagLogError> {
         if self.session == self.sync.session {
             let last = clock.saturating_sub(self.before);
@@ -131,7 +131,7 @@ impl TimedSplit {
     }
 }
 
-/// Takes the first, if it is time.
+/// Removes and returns the first change, if it is due.
 fn first_if(waiting: &mut Waiting, is_due: impl FnOnce(f64) -> bool) -> Option<(f64, Change)> {
     if is_due(waiting.front()?.0) { waiting.pop_front() } else { None }
 }

@@ -1,96 +1,96 @@
-//! A thread's events to the calls of its contexts: the stack it began with, those of its coroutines and of its signal
-//! handlers.
+//! Assigns a thread's events to calls of its contexts: the thread's first stack, coroutines and signal handlers.
 //!
-//! Events do not say which stack they are on. What is certain: an exit is of the open call with its stack pointer, and
-//! an entry is of no call that is open. So frames that an event shows not to be running are kept for a while
-//! ([`parked`]), and an exit that is one of theirs goes on there. An entry's caller is the nearest frame above it in
-//! the context that runs, or the innermost one of another context, whichever is at a distance that its function's
-//! frames are known to have; calls that are near are taken to be of the context that runs.
+//! Events do not state their stack. Two facts are certain: an exit belongs to the open call with its stack pointer,
+//! and an entry belongs to no open call. Therefore frames that an event shows not to be running are kept
+//! ([`suspended`]), and an exit of one of them resumes its context. The caller of an entry is the nearest frame above
+//! it in the running context, or the innermost frame of another context: the one whose distance fits the known frame
+//! sizes of its function. An entry near to a frame of the running context is assigned to that context.
 //!
-//! Invariants: every event belongs to one context; each tick is one call's own at most, that of the innermost one of
-//! the context that runs, so that a thread's own times never add up to more than it ran; an event costs time that
-//! does not depend on how deep stacks are, but for logarithms.
+//! Invariants: every event belongs to one context. Each tick counts as own time of at most one call, the innermost of
+//! the running context, so the own times of a thread never add up to more than its running time. The cost of an event
+//! grows at most with the logarithm of the depth of stacks.
 
 use hmtt_format::tag_log::TagEvent;
 
-use super::parked::{Group, Id, Parked};
+use super::suspended::{Group, Id, SuspendedGroups};
 use super::{Call, DEPTH, Exit, Frame, Listener, REGION, above};
 use crate::tags::hash::FastMap;
 
-/// Nearer than this to an entry, a frame may be its caller's whatever the function is.
+/// A frame nearer to an entry than this, in bytes, can be its caller's for any function.
 const NEAR: u32 = 1024;
-/// Largest frame that is learnt, so that another stack is not taken for one.
+/// Largest frame size that is learnt, in bytes, so that a distance to another stack is not taken for a frame.
 const LARGEST: u32 = 32 << 10;
-/// Frames that go on at once when a context does: those further out follow when these have returned.
+/// Frames that are resumed at once with their context; outer frames follow when these have returned.
 const AT_ONCE: usize = 64;
-/// A stack that moves does so by at least the smallest stack that a goroutine has.
+/// Least distance by which a stack moves, in bytes: the size of the smallest stack of a goroutine.
 const SMALLEST: u32 = 2048;
 
-/// The context that runs.
+/// The running context.
 #[derive(Debug)]
-struct Here<N> {
+struct RunningContext<N> {
     frames: Vec<Frame<N>>,
     shift: u32,
     is_context: bool,
     outer: Option<Id>,
     origin: Option<Id>,
-    /// What was left when an entry came above all frames: if it is on a stack that has moved, this is its caller's.
+    /// The group that was left at an entry above all frames. If the stack has moved, this group holds the entry's
+    /// caller.
     before: Option<Id>,
 }
 
-impl<N> Default for Here<N> {
+impl<N> Default for RunningContext<N> {
     fn default() -> Self {
         let (frames, outer, origin, before) = Default::default();
-        Here { frames, shift: 0, is_context: false, outer, origin, before }
+        RunningContext { frames, shift: 0, is_context: false, outer, origin, before }
     }
 }
 
-/// Where the caller of an entry is.
+/// Location of the caller of an entry.
 enum Caller {
-    /// In the context that runs, of which so many frames are above the entry. Whether that is likely.
-    Here(usize, bool),
-    /// In another one, at a place in its group.
-    Parked(Id, usize),
-    /// Nowhere: a stack without frames, far from the others.
-    Nowhere,
+    /// In the running context: number of its frames above the entry, and whether this caller is likely.
+    Running(usize, bool),
+    /// In a suspended group, at this index.
+    Suspended(Id, usize),
+    /// No caller: the entry is on a stack without frames, far from the others.
+    NoCaller,
 }
 
-/// The stacks of a thread.
+/// The contexts of a thread.
 #[derive(Debug)]
 pub struct Stacks<N> {
-    here: Here<N>,
-    parked: Parked<N>,
-    /// How far below a function's frame those it calls were, of those that are large.
+    running: RunningContext<N>,
+    suspended: SuspendedGroups<N>,
+    /// Greatest distance of a callee's frame below the frame of each function, in bytes, for large frames.
     reach: FastMap<u32, u32>,
-    /// Of the last event.
+    /// Stack pointer of the last event.
     sp: u32,
     now: u64,
-    /// Exits without a frame.
+    /// Number of exits without an open frame.
     pub unmatched: u64,
-    /// Exits in code that another function shares: of the frame, but not by its own exit.
+    /// Number of exits in code that several functions share: the frame is known, but the exit has another number.
     pub shared: u64,
 }
 
 impl<N> Default for Stacks<N> {
     fn default() -> Self {
-        let (here, parked, reach) = Default::default();
-        Stacks { here, parked, reach, sp: 0, now: 0, unmatched: 0, shared: 0 }
+        let (running, suspended, reach) = Default::default();
+        Stacks { running, suspended, reach, sp: 0, now: 0, unmatched: 0, shared: 0 }
     }
 }
 
-impl<N: Copy> Here<N> {
-    /// How many frames are above a stack pointer.
+impl<N: Copy> RunningContext<N> {
+    /// Number of frames above a stack pointer.
     fn above(&self, sp: u32) -> usize {
         let stored = sp.wrapping_sub(self.shift);
         self.frames.partition_point(|frame| above(frame.sp, stored) > 0)
     }
 
-    /// How far a frame is above a stack pointer.
+    /// Distance of a frame above a stack pointer, in bytes.
     fn distance(&self, place: usize, sp: u32) -> u32 {
         self.frames[place].sp.wrapping_add(self.shift).wrapping_sub(sp)
     }
 
-    /// The innermost frame runs from now on.
+    /// Starts the own time of the innermost frame.
     #[inline]
     fn run(&mut self, now: u64) {
         if let Some(top) = self.frames.last_mut() {
@@ -98,9 +98,9 @@ impl<N: Copy> Here<N> {
         }
     }
 
-    /// The innermost frame does not run any more.
+    /// Stops the own time of the innermost frame.
     #[inline]
-    fn rest(&mut self, now: u64) {
+    fn stop(&mut self, now: u64) {
         if let Some(top) = self.frames.last_mut() {
             top.own += now - top.since;
         }
@@ -108,10 +108,10 @@ impl<N: Copy> Here<N> {
 }
 
 impl<N: Copy> Stacks<N> {
-    /// Takes an event of a function.
+    /// Processes an event of a function.
     #[inline]
     pub fn event(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        // Processors whose counters differ do not make times negative.
+        // The counters of processors may differ; times must not decrease.
         self.now = self.now.max(event.tsc);
         match event.is_exit {
             true => self.exit(event, listener),
@@ -119,36 +119,36 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Takes an event of a block: what its function called is over.
+    /// Processes an event of a block: all calls made by its function have ended.
     pub fn block(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
         self.now = self.now.max(event.tsc);
         match self.caller(event.sp.wrapping_sub(1)) {
-            Caller::Here(frames, _) => drop(self.leave(frames, event.sp, listener)),
-            Caller::Parked(id, place) => self.switch(id, place, listener),
-            Caller::Nowhere => return,
+            Caller::Running(frames, _) => drop(self.leave(frames, event.sp, listener)),
+            Caller::Suspended(id, place) => self.switch(id, place, listener),
+            Caller::NoCaller => return,
         }
         self.sp = event.sp;
     }
 
     #[inline]
     fn enter(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        let stored = event.sp.wrapping_sub(self.here.shift);
-        let top = self.here.frames.last().map(|top| above(top.sp, stored));
+        let stored = event.sp.wrapping_sub(self.running.shift);
+        let top = self.running.frames.last().map(|top| above(top.sp, stored));
         match top {
             Some(distance) if distance > 0 && distance.unsigned_abs() <= NEAR => {
-                if !self.parked.is_empty() {
-                    self.sweep(event.sp, distance.unsigned_abs(), listener);
+                if !self.suspended.is_empty() {
+                    self.end_overwritten(event.sp, distance.unsigned_abs(), listener);
                 }
             }
             _ => self.find_caller(event.sp, listener),
         }
         let (TagEvent { number, sp, .. }, now) = (event, self.now);
         self.sp = sp;
-        self.here.rest(now);
-        let caller = self.here.frames.last().map(|frame| frame.note);
+        self.running.stop(now);
+        let caller = self.running.frames.last().map(|frame| frame.note);
         let note = listener.enter(caller, number, now);
-        let sp = sp.wrapping_sub(self.here.shift);
-        self.here.frames.push(Frame {
+        let sp = sp.wrapping_sub(self.running.shift);
+        self.running.frames.push(Frame {
             number,
             sp,
             entered: now,
@@ -159,40 +159,43 @@ impl<N: Copy> Stacks<N> {
         });
     }
 
-    /// Makes the context run that an entry is in, with its caller the innermost one.
+    /// Makes the context of an entry the running one, with the entry's caller as its innermost frame.
     #[cold]
     fn find_caller(&mut self, sp: u32, listener: &mut impl Listener<Note = N>) {
         match self.caller(sp) {
-            Caller::Here(frames, is_likely) => {
+            Caller::Running(frames, is_likely) => {
                 let left = self.leave(frames, sp, listener);
                 if frames == 0 {
-                    self.here = Here { before: left.or(self.here.before), ..Here::default() };
+                    self.running = RunningContext {
+                        before: left.or(self.running.before),
+                        ..RunningContext::default()
+                    };
                 }
-                let distance = frames.checked_sub(1).map(|place| self.here.distance(place, sp));
+                let distance = frames.checked_sub(1).map(|place| self.running.distance(place, sp));
                 let distance = distance.filter(|_| is_likely).unwrap_or(1);
-                self.sweep(sp, distance, listener);
+                self.end_overwritten(sp, distance, listener);
             }
-            Caller::Parked(id, place) => {
+            Caller::Suspended(id, place) => {
                 self.switch(id, place, listener);
-                self.sweep(sp, 1, listener);
+                self.end_overwritten(sp, 1, listener);
             }
-            Caller::Nowhere => {
-                let is_context = self.here.is_context;
-                let origin = self.park(0, is_context, listener);
-                self.here = Here { origin, ..Here::default() };
-                self.sweep(sp, 1, listener);
+            Caller::NoCaller => {
+                let is_context = self.running.is_context;
+                let origin = self.suspend(0, is_context, listener);
+                self.running = RunningContext { origin, ..RunningContext::default() };
+                self.end_overwritten(sp, 1, listener);
             }
         }
-        if let Some(place) = self.here.frames.len().checked_sub(1) {
+        if let Some(place) = self.running.frames.len().checked_sub(1) {
             let (distance, number) =
-                (self.here.distance(place, sp), self.here.frames[place].number);
+                (self.running.distance(place, sp), self.running.frames[place].number);
             if (NEAR + 1..=LARGEST).contains(&distance) {
                 let reach = self.reach.entry(number).or_default();
                 *reach = distance.max(*reach);
             }
         }
-        if self.here.frames.len() >= DEPTH {
-            while !self.here.frames.is_empty() {
+        if self.running.frames.len() >= DEPTH {
+            while !self.running.frames.is_empty() {
                 self.close(Exit::Abandoned, listener);
             }
         }
@@ -200,83 +203,83 @@ impl<N: Copy> Stacks<N> {
 
     fn caller(&self, sp: u32) -> Caller {
         let known = |number: u32| self.reach.get(&number).copied().unwrap_or_default();
-        let frames = self.here.above(sp);
-        let here = frames.checked_sub(1).map(|place| {
-            let distance = self.here.distance(place, sp);
-            (distance, distance <= known(self.here.frames[place].number))
+        let frames = self.running.above(sp);
+        let running = frames.checked_sub(1).map(|place| {
+            let distance = self.running.distance(place, sp);
+            (distance, distance <= known(self.running.frames[place].number))
         });
-        let here = here.filter(|(distance, _)| *distance <= REGION);
+        let running = running.filter(|(distance, _)| *distance <= REGION);
         let likely = |(id, place, number, top): (Id, usize, u32, u32)| {
             let distance = u32::try_from(above(top, sp)).ok().filter(|far| *far <= REGION)?;
             Some((id, place, distance, distance <= known(number)))
         };
-        let other = self.parked.above(sp).and_then(likely);
-        let within = || self.parked.around(sp).and_then(likely);
+        let other = self.suspended.above(sp).and_then(likely);
+        let within = || self.suspended.around(sp).and_then(likely);
         let other = other
             .filter(|(_, _, distance, _)| *distance <= NEAR)
             .or_else(|| within().filter(|(_, _, distance, _)| *distance <= NEAR).or(other));
         let near = |distance: u32| distance <= NEAR;
-        let nearest = here.map_or(u32::MAX, |(distance, _)| distance);
-        match (here, other.filter(|(_, _, distance, _)| *distance < nearest)) {
+        let nearest = running.map_or(u32::MAX, |(distance, _)| distance);
+        match (running, other.filter(|(_, _, distance, _)| *distance < nearest)) {
             (Some((distance, _)), Some((id, place, other, _))) if near(distance) => {
-                match near(other) && self.parked.is_context(id) {
-                    true => Caller::Parked(id, place),
-                    false => Caller::Here(frames, true),
+                match near(other) && self.suspended.is_context(id) {
+                    true => Caller::Suspended(id, place),
+                    false => Caller::Running(frames, true),
                 }
             }
-            (Some((distance, _)), None) if near(distance) => Caller::Here(frames, true),
-            (_, Some((id, place, distance, _))) if near(distance) => Caller::Parked(id, place),
-            (Some((_, true)), _) => Caller::Here(frames, true),
-            (_, Some((id, place, _, true))) => Caller::Parked(id, place),
-            (Some(_), _) => Caller::Here(frames, false),
-            (None, Some((id, place, ..))) if self.here.outer == Some(id) => {
-                Caller::Parked(id, place)
+            (Some((distance, _)), None) if near(distance) => Caller::Running(frames, true),
+            (_, Some((id, place, distance, _))) if near(distance) => Caller::Suspended(id, place),
+            (Some((_, true)), _) => Caller::Running(frames, true),
+            (_, Some((id, place, _, true))) => Caller::Suspended(id, place),
+            (Some(_), _) => Caller::Running(frames, false),
+            (None, Some((id, place, ..))) if self.running.outer == Some(id) => {
+                Caller::Suspended(id, place)
             }
-            _ if above(sp, self.sp).unsigned_abs() <= REGION => Caller::Here(0, false),
-            _ => Caller::Nowhere,
+            _ if above(sp, self.sp).unsigned_abs() <= REGION => Caller::Running(0, false),
+            _ => Caller::NoCaller,
         }
     }
 
     #[inline]
     fn exit(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        let stored = event.sp.wrapping_sub(self.here.shift);
-        let is_top = self.here.frames.last().is_some_and(|top| top.sp == stored);
+        let stored = event.sp.wrapping_sub(self.running.shift);
+        let is_top = self.running.frames.last().is_some_and(|top| top.sp == stored);
         if !is_top && !self.find_exit(event, listener) {
             self.unmatched += 1;
             return;
         }
         self.sp = event.sp;
-        let number = self.here.frames.last().map(|frame| frame.number);
+        let number = self.running.frames.last().map(|frame| frame.number);
         self.shared += u64::from(number != Some(event.number));
         self.close(Exit::Returned, listener);
-        if self.here.frames.is_empty() {
-            self.settle(listener);
+        if self.running.frames.is_empty() {
+            self.resume_caller(listener);
         }
     }
 
-    /// Makes the call the innermost one that an exit is of; false: there is none.
+    /// Makes the call of an exit the innermost one; false if there is no such call.
     #[cold]
     fn find_exit(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) -> bool {
         let TagEvent { number, sp, .. } = event;
-        let frames = self.here.above(sp);
-        let stored = sp.wrapping_sub(self.here.shift);
-        if self.here.frames.get(frames).is_some_and(|frame| frame.sp == stored) {
+        let frames = self.running.above(sp);
+        let stored = sp.wrapping_sub(self.running.shift);
+        if self.running.frames.get(frames).is_some_and(|frame| frame.sp == stored) {
             self.leave(frames + 1, sp, listener);
             return true;
         }
-        if let Some((id, place)) = self.parked.find(number, sp) {
-            let group = self.parked.take(id);
-            self.park(0, true, listener);
-            return self.revive(id, group, Some(place), listener);
+        if let Some((id, place)) = self.suspended.find(number, sp) {
+            let group = self.suspended.take(id);
+            self.suspend(0, true, listener);
+            return self.resume_group(id, group, Some(place), listener);
         }
         if let Some(by) = self.moved(number, sp) {
-            if let Some(before) = self.here.before.filter(|_| self.here.frames.is_empty()) {
-                let group = self.parked.take(before);
-                self.revive(before, group, None, listener);
+            if let Some(before) = self.running.before.filter(|_| self.running.frames.is_empty()) {
+                let group = self.suspended.take(before);
+                self.resume_group(before, group, None, listener);
             }
-            self.here.shift = self.here.shift.wrapping_add(by);
-            if let Some(outer) = self.here.outer {
-                self.parked.shift(outer, by);
+            self.running.shift = self.running.shift.wrapping_add(by);
+            if let Some(outer) = self.running.outer {
+                self.suspended.shift(outer, by);
             }
             return true;
         }
@@ -287,12 +290,12 @@ impl<N: Copy> Stacks<N> {
         false
     }
 
-    /// By how much the stack of the context that runs has moved, if an exit says that it has: as those of goroutines
-    /// do when they grow.
+    /// The distance by which the stack of the running context has moved, if an exit shows that it has. Stacks of
+    /// goroutines move when they grow.
     fn moved(&self, number: u32, sp: u32) -> Option<u32> {
-        let (function, was) = match self.here.frames.last() {
-            Some(top) => (top.number, top.sp.wrapping_add(self.here.shift)),
-            None => self.parked.innermost(self.here.before?)?,
+        let (function, was) = match self.running.frames.last() {
+            Some(top) => (top.number, top.sp.wrapping_add(self.running.shift)),
+            None => self.suspended.innermost(self.running.before?)?,
         };
         let by = sp.wrapping_sub(was);
         let is_far = by.cast_signed().unsigned_abs() >= SMALLEST && by.is_multiple_of(8);
@@ -303,62 +306,69 @@ impl<N: Copy> Stacks<N> {
     #[inline]
     fn close(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
         let now = self.now;
-        self.here.rest(now);
-        let Some(Frame { number, entered, own, note, .. }) = self.here.frames.pop() else { return };
-        self.here.run(now);
+        self.running.stop(now);
+        let Some(Frame { number, entered, own, note, .. }) = self.running.frames.pop() else {
+            return;
+        };
+        self.running.run(now);
         listener.leave(&Call { number, note, entered, left: now, own, exit, is_paused: false });
     }
 
-    /// All calls of the context have returned: goes on where it was called from, or in the one that it interrupted.
+    /// If all calls of the context have returned, resumes the frames that called it or the context that it interrupted.
     #[cold]
-    fn settle(&mut self, listener: &mut impl Listener<Note = N>) {
-        while self.here.frames.is_empty() {
-            let next = self.here.outer.take().or_else(|| self.here.origin.take());
+    fn resume_caller(&mut self, listener: &mut impl Listener<Note = N>) {
+        while self.running.frames.is_empty() {
+            let next = self.running.outer.take().or_else(|| self.running.origin.take());
             let Some(next) = next else { return };
-            let group = self.parked.take(next);
-            self.revive(next, group, None, listener);
-            if let Some(top) = self.here.frames.last() {
-                self.sp = top.sp.wrapping_add(self.here.shift);
+            let group = self.suspended.take(next);
+            self.resume_group(next, group, None, listener);
+            if let Some(top) = self.running.frames.last() {
+                self.sp = top.sp.wrapping_add(self.running.shift);
             }
         }
     }
 
-    /// Leaves all frames of the context that runs but so many, which an event shows not to run. Near what is further
-    /// out, or the event, they are over; elsewhere, they may be another context's.
-    fn leave(&mut self, but: usize, sp: u32, listener: &mut impl Listener<Note = N>) -> Option<Id> {
-        let outermost = self.here.frames.get(but)?.sp.wrapping_add(self.here.shift);
-        let outer = but.checked_sub(1).map(|place| self.here.frames[place].sp);
-        let outer = outer.map_or(sp, |outer| outer.wrapping_add(self.here.shift));
+    /// Removes all but the `kept` outermost frames of the running context. An event shows that the others do not run.
+    /// Frames near to the outer frames or to the event have ended; other frames may belong to another context.
+    fn leave(
+        &mut self,
+        kept: usize,
+        sp: u32,
+        listener: &mut impl Listener<Note = N>,
+    ) -> Option<Id> {
+        let outermost = self.running.frames.get(kept)?.sp.wrapping_add(self.running.shift);
+        let outer = kept.checked_sub(1).map(|place| self.running.frames[place].sp);
+        let outer = outer.map_or(sp, |outer| outer.wrapping_add(self.running.shift));
         if above(outer, outermost).unsigned_abs() > NEAR {
-            return self.park(but, false, listener);
+            return self.suspend(kept, false, listener);
         }
-        while self.here.frames.len() > but {
+        while self.running.frames.len() > kept {
             self.close(Exit::Abandoned, listener);
         }
         None
     }
 
-    /// Parks all frames of the context that runs but so many; if these are none, what it has further out, too.
-    /// `is_context`: whether it may well go on.
-    fn park(
+    /// Suspends all but the `kept` outermost frames of the running context; if `kept` is 0, its outer frames too.
+    /// `is_context`: whether the frames are likely to run again.
+    fn suspend(
         &mut self,
-        but: usize,
+        kept: usize,
         is_context: bool,
         listener: &mut impl Listener<Note = N>,
     ) -> Option<Id> {
         let now = self.now;
-        if but >= self.here.frames.len() {
+        if kept >= self.running.frames.len() {
             return None;
         }
-        self.here.rest(now);
-        let mut frames = self.here.frames.split_off(but);
-        self.here.run(now);
+        self.running.stop(now);
+        let mut frames = self.running.frames.split_off(kept);
+        self.running.run(now);
         for frame in frames.iter_mut().rev() {
             frame.left = now;
             listener.pause(frame.note, frame.number, now);
         }
-        let Here { shift, outer, origin, .. } = &mut self.here;
-        let whole = but == 0;
+        let RunningContext { shift, outer, origin, .. } = &mut self.running;
+        let whole = kept == 0;
         let group = Group {
             frames: frames.into(),
             shift: *shift,
@@ -366,21 +376,22 @@ impl<N: Copy> Stacks<N> {
             outer: outer.take_if(|_| whole),
             origin: origin.take_if(|_| whole),
         };
-        let (id, gone) = self.parked.add(group);
-        gone.into_iter().for_each(|group| give_up(group, Exit::Abandoned, listener));
+        let (id, removed) = self.suspended.add(group);
+        removed.into_iter().for_each(|group| end_calls(group, Exit::Abandoned, listener));
         Some(id)
     }
 
-    /// Lets another context run.
+    /// Switches to another context.
     fn switch(&mut self, id: Id, place: usize, listener: &mut impl Listener<Note = N>) {
-        // Before others are parked, which may cost the oldest.
-        let group = self.parked.take(id);
-        self.park(0, self.here.is_context, listener);
-        self.revive(id, group, Some(place), listener);
+        // This precedes the suspension of other frames, which can drop the oldest group.
+        let group = self.suspended.take(id);
+        self.suspend(0, self.running.is_context, listener);
+        self.resume_group(id, group, Some(place), listener);
     }
 
-    /// Lets a group run that was taken out; what is further in than a place stays parked. False: it was not there.
-    fn revive(
+    /// Makes a group the running context; frames further in than the index `place` stay suspended. False if the group
+    /// does not exist.
+    fn resume_group(
         &mut self,
         id: Id,
         group: Option<Group<N>>,
@@ -390,7 +401,7 @@ impl<N: Copy> Stacks<N> {
         let Some(mut group) = group else { return false };
         let kept = place.map_or(group.frames.len(), |place| place + 1);
         if kept < group.frames.len() {
-            // The smaller part is moved, so that many such events take no more time than sorting does.
+            // The smaller part is moved, so that many such events take no more time than a sort.
             let inner = if kept <= group.frames.len() / 2 {
                 let outer = group.frames.drain(..kept).collect();
                 std::mem::replace(&mut group.frames, outer)
@@ -399,53 +410,54 @@ impl<N: Copy> Stacks<N> {
             };
             let (shift, is_context) = (group.shift, false);
             let inner = Group { frames: inner, shift, is_context, origin: None, outer: None };
-            let (_, gone) = self.parked.add(inner);
-            gone.into_iter().for_each(|group| give_up(group, Exit::Abandoned, listener));
+            let (_, removed) = self.suspended.add(inner);
+            removed.into_iter().for_each(|group| end_calls(group, Exit::Abandoned, listener));
         }
         let rest = group.frames.len().saturating_sub(AT_ONCE);
         let frames: Vec<Frame<N>> = group.frames.drain(rest..).collect();
         let (shift, origin) = (group.shift, group.origin);
         let outer = group.outer;
-        self.here = Here { frames, shift, is_context: true, outer, origin, before: None };
+        self.running =
+            RunningContext { frames, shift, is_context: true, outer, origin, before: None };
         if rest > 0 {
-            (self.here.outer, self.here.origin) = (Some(id), None);
-            let gone = self.parked.put(id, Group { is_context: true, ..group });
-            gone.into_iter().for_each(|group| give_up(group, Exit::Abandoned, listener));
+            (self.running.outer, self.running.origin) = (Some(id), None);
+            let removed = self.suspended.put(id, Group { is_context: true, ..group });
+            removed.into_iter().for_each(|group| end_calls(group, Exit::Abandoned, listener));
         }
-        for frame in &self.here.frames {
+        for frame in &self.running.frames {
             listener.resume(frame.note, frame.number, self.now);
         }
-        self.here.run(self.now);
+        self.running.run(self.now);
         true
     }
 
-    /// Gives groups up whose frames are where something else is.
-    fn sweep(&mut self, sp: u32, bytes: u32, listener: &mut impl Listener<Note = N>) {
-        while let Some(group) = self.parked.take_within(sp, bytes) {
-            give_up(group, Exit::Abandoned, listener);
+    /// Ends the calls of groups whose frames lie where other frames are now.
+    fn end_overwritten(&mut self, sp: u32, bytes: u32, listener: &mut impl Listener<Note = N>) {
+        while let Some(group) = self.suspended.take_within(sp, bytes) {
+            end_calls(group, Exit::Abandoned, listener);
         }
     }
 
-    /// Closes all frames.
+    /// Ends all calls.
     pub fn close_all(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
-        while !self.here.frames.is_empty() {
+        while !self.running.frames.is_empty() {
             self.close(exit, listener);
         }
-        let mut waits = [self.here.outer, self.here.origin].into_iter().flatten().next();
-        self.here = Here::default();
-        while let Some(group) = waits.and_then(|id| self.parked.take(id)) {
+        let mut waits = [self.running.outer, self.running.origin].into_iter().flatten().next();
+        self.running = RunningContext::default();
+        while let Some(group) = waits.and_then(|id| self.suspended.take(id)) {
             waits = group.outer.or(group.origin);
-            give_up(group, exit, listener);
+            end_calls(group, exit, listener);
         }
-        for group in self.parked.drain() {
+        for group in self.suspended.drain() {
             let exit = if group.is_context { exit } else { Exit::Abandoned };
-            give_up(group, exit, listener);
+            end_calls(group, exit, listener);
         }
     }
 }
 
-/// Ends calls when they were left.
-fn give_up<N: Copy>(group: Group<N>, exit: Exit, listener: &mut impl Listener<Note = N>) {
+/// Ends the calls of a group, at the times when they were left.
+fn end_calls<N: Copy>(group: Group<N>, exit: Exit, listener: &mut impl Listener<Note = N>) {
     for Frame { number, entered, left, own, note, .. } in group.frames.into_iter().rev() {
         listener.leave(&Call { number, note, entered, left, own, exit, is_paused: true });
     }

@@ -1,4 +1,4 @@
-//! Tags on a bus, and chunks of a log in any order, to calls.
+//! Tests how tags on the bus, and chunks of a log in any order, become calls.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,23 +12,23 @@ use proptest::prelude::*;
 
 use crate::decode::{Accesses, Gap, Item};
 use crate::tags::accesses::bus::Bus;
-use crate::tags::accesses::log_calls::{Boundary, LogCalls, LogIndex};
+use crate::tags::accesses::log_calls::{CallEvent, LogCalls, LogIndex};
 use crate::tags::accesses::owners::Owner;
 use crate::tags::call_counts::CallCounts;
 
-/// A tag, a gap or an access.
+/// A random input: a tag, a gap or an access.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum Action {
     Tag { number: u32, is_exit: bool },
     Gap,
     Access,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        9 => (0u32..4, any::<bool>()).prop_map(|(number, is_exit)| Deed::Tag { number, is_exit }),
-        1 => Just(Deed::Gap),
-        10 => Just(Deed::Access),
+        9 => (0u32..4, any::<bool>()).prop_map(|(number, is_exit)| Action::Tag { number, is_exit }),
+        1 => Just(Action::Gap),
+        10 => Just(Action::Access),
     ]
 }
 
@@ -37,18 +37,18 @@ fn tag(clock: u64, place: u32, direction: Direction) -> Item {
     Item::Event(Event::Tag { clock: Cycles(clock), source, value: 64 * place })
 }
 
-/// One stack: an exit closes down to its function, if that is open.
-fn plain(deeds: &[Deed]) -> (BTreeMap<Owner, u64>, u64) {
+/// The model: one stack, in which an exit closes all calls down to its function, if that is open.
+fn plain(actions: &[Action]) -> (BTreeMap<Owner, u64>, u64) {
     let (mut stack, mut accesses, mut unmatched) = (Vec::new(), BTreeMap::new(), 0);
-    for deed in deeds {
-        match *deed {
-            Deed::Gap => stack.clear(),
-            Deed::Access => {
+    for action in actions {
+        match *action {
+            Action::Gap => stack.clear(),
+            Action::Access => {
                 let owner = stack.last().map_or(Owner::Outside, |number| Owner::Function(*number));
                 *accesses.entry(owner).or_default() += 1;
             }
-            Deed::Tag { number, is_exit: false } => stack.push(number),
-            Deed::Tag { number, is_exit: true } => {
+            Action::Tag { number, is_exit: false } => stack.push(number),
+            Action::Tag { number, is_exit: true } => {
                 match stack.iter().rposition(|open| *open == number) {
                     Some(at) => stack.truncate(at),
                     None => unmatched += 1,
@@ -59,7 +59,8 @@ fn plain(deeds: &[Deed]) -> (BTreeMap<Owner, u64>, u64) {
     (accesses, unmatched)
 }
 
-/// A log of threads' events, so many of one and then of another; and the threads as they appear.
+/// Writes a log of the threads' events in chunks of the given lengths; returns also the threads in the order in which
+/// they appear.
 fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIndex, Vec<usize>) {
     let (mut file, mut index) = (tempfile::tempfile().unwrap(), LogIndex::default());
     let (mut places, mut offset, mut order) = (vec![0; threads.len()], 0, Vec::new());
@@ -88,20 +89,20 @@ fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIn
 
 proptest! {
     #[test]
-    fn tags_on_the_bus_keep_one_stack(deeds in prop::collection::vec(deed(), 0..200)) {
+    fn tags_on_the_bus_keep_one_stack(actions in prop::collection::vec(action(), 0..200)) {
         let mut bus = Bus::new(None, [], CallCounts::default());
-        for (clock, deed) in (0..).zip(&deeds) {
-            match *deed {
-                Deed::Tag { number, is_exit } => {
+        for (clock, action) in (0..).zip(&actions) {
+            match *action {
+                Action::Tag { number, is_exit } => {
                     let place = 2 * number + u32::from(is_exit);
                     bus.item(&tag(clock, place, Direction::Write));
                     bus.item(&tag(clock, place, Direction::Read));
                 }
-                Deed::Gap => {
+                Action::Gap => {
                     let after = Some(Cycles(clock));
                     bus.item(&Item::Gap(Box::new(Gap { after, ..Gap::default() })));
                 }
-                Deed::Access => bus.accesses(&Accesses {
+                Action::Access => bus.accesses(&Accesses {
                     clocks: &[clock],
                     addresses: &[clock << 12],
                     writes: &[true],
@@ -109,16 +110,16 @@ proptest! {
             }
         }
         prop_assert_eq!(bus.finish(), 0);
-        let (accesses, unmatched) = plain(&deeds);
+        let (accesses, unmatched) = plain(&actions);
         let ledger = &bus.threads.listener.1.ledger;
         for owner in (0..4).map(Owner::Function).chain([Owner::Outside]) {
-            let found = ledger.of(owner).map_or(0, |[own, _]| own.traffic.writes);
-            // The first pages of memory are the card's registers.
+            let found = ledger.share_of(owner).map_or(0, |[own, _]| own.traffic.writes);
+            // The first pages of memory hold the card's registers.
             let count = accesses.get(&owner).copied().unwrap_or_default();
-            let registers = u64::from(matches!(deeds.first(), Some(Deed::Access)) && owner == Owner::Outside);
+            let registers = u64::from(matches!(actions.first(), Some(Action::Access)) && owner == Owner::Outside);
             prop_assert_eq!(found, count - registers, "{:?}", owner);
         }
-        let entries = deeds.iter().filter(|deed| matches!(deed, Deed::Tag { is_exit: false, .. }));
+        let entries = actions.iter().filter(|action| matches!(action, Action::Tag { is_exit: false, .. }));
         let calls: u64 = bus.threads.listener.0.functions().values().map(|sum| sum.calls).sum();
         prop_assert_eq!(calls, entries.count() as u64);
         let found: u64 = bus.threads.threads.iter().map(|thread| thread.unmatched).sum();
@@ -131,7 +132,7 @@ proptest! {
         gaps in prop::collection::vec(prop::collection::vec(1u64..50, 0..60), 1..5),
         cuts in prop::collection::vec((0usize..5, 1usize..9), 0..60),
     ) {
-        // Each thread enters and leaves one function after the other.
+        // Each thread enters and leaves one function after another.
         let event = |thread: usize, at: usize, tsc| TagEvent {
             tsc: 1000 + tsc * 5 + thread as u64,
             sp: 0x8000,
@@ -143,9 +144,9 @@ proptest! {
             times.enumerate().map(|(at, time)| event(thread, at, time)).collect()
         }).collect();
         let (file, mut index, order) = written(&threads, cuts);
-        let mut expected: Vec<Boundary> = threads.iter().enumerate().flat_map(|(thread, events)| {
+        let mut expected: Vec<CallEvent> = threads.iter().enumerate().flat_map(|(thread, events)| {
             let place = order.iter().position(|one| *one == thread).unwrap_or_default();
-            events.iter().map(move |event| Boundary {
+            events.iter().map(move |event| CallEvent {
                 tsc: event.tsc,
                 thread: place,
                 number: event.number,
@@ -155,7 +156,7 @@ proptest! {
         expected.sort_by_key(|call| call.tsc);
         let end = Content::Clocks(hmtt_format::tag_log::ClockPair { tsc: 1 << 20, ..Default::default() });
         index.note(&Chunk { thread: 0, content: end }, 0);
-        // What has not ended does with the log.
+        // Calls that are open at the end of the log end there.
         let open = |events: &Vec<TagEvent>| events.last().is_some_and(|event| !event.is_exit);
         let still_open = threads.iter().filter(|events| open(events)).count();
         let mut calls = LogCalls::new(file, index, []);

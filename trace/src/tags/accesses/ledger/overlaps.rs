@@ -1,32 +1,33 @@
-//! Stretches in which several threads have open functions, at the earliest and at the latest.
+//! Tracks overlaps: stretches of time in which several threads have open functions, by the earliest and the latest
+//! times of their starts and ends.
 //!
-//! What comes in them is nobody's function's, though functions stay open across them. A function that stops within such
-//! a stretch has not been the owner since the stretch began, which may not have been at the latest by then: it is kept
-//! until it has.
+//! Accesses in an overlap are not counted for any function, though functions stay open across it. A function that
+//! stops in an overlap stopped to own accesses when the overlap began. If the latest start of the overlap is not yet
+//! reached, the function is kept as a possible owner until it is.
 
 use std::collections::VecDeque;
 
 use super::Moment;
 
-/// How far the changes of one moment have come.
+/// Progress of the overlaps, for one of the times of a change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Stretches that have begun.
+    /// Number of overlaps that have begun.
     begun: u64,
     is_on: bool,
 }
 
-/// The stretches, and what waits for them.
+/// Overlaps, and the functions kept for them.
 #[derive(Clone, Debug, Default)]
-pub struct Several {
+pub struct Overlaps {
     earliest: Progress,
     latest: Progress,
-    /// Places of functions that stopped within a stretch, and its number.
+    /// Functions that stopped in an overlap: number of the overlap, and index of the function.
     kept: VecDeque<(u64, usize)>,
 }
 
-impl Several {
-    /// A stretch begins or ends; functions come back that were kept and may have been owners until now.
+impl Overlaps {
+    /// Starts or ends an overlap; returns kept functions that could be owners only until now.
     pub fn step(&mut self, is_start: bool, moment: Moment) -> impl Iterator<Item = usize> {
         let is_latest = moment == Moment::Latest;
         let progress = if is_latest { &mut self.latest } else { &mut self.earliest };
@@ -40,7 +41,7 @@ impl Several {
         })
     }
 
-    /// Whether the changes of a moment are within a stretch.
+    /// Whether an overlap is open, by one of the times of changes.
     pub const fn is_on(&self, moment: Moment) -> bool {
         match moment {
             Moment::Earliest => self.earliest.is_on,
@@ -49,7 +50,7 @@ impl Several {
         }
     }
 
-    /// Keeps a function that stops within the stretch at the earliest, if that has not begun at the latest.
+    /// Keeps a function that stops in an overlap, if the overlap's latest start is not reached.
     pub fn keep(&mut self, place: usize) -> bool {
         let is_waiting = self.latest.begun < self.earliest.begun;
         if is_waiting {

@@ -1,37 +1,37 @@
-//! Calls of a thread that are open and not of the context that runs: groups of frames, found by the innermost one's
-//! stack pointer.
+//! Stores the open calls of a thread that are not in the running context: groups of frames, indexed by the stack
+//! pointers of their innermost frames.
 //!
-//! A group is what was left at once: a context that another one took the place of, or frames that an event further
-//! out shows to be over. Which of both nobody knows until one of its calls returns, or something else is entered where
-//! its frames are. Invariants: groups are never empty, no two have the same innermost stack pointer, and there are at
-//! most [`GROUPS`] with [`FRAMES`] in all; those beyond are given up, the one that was left first before others.
+//! A group holds frames that were left together: a context that was replaced by another one, or frames that ended
+//! without an exit. Which of both is known only when one of its calls returns, or when a function is entered at the
+//! place of its frames. Invariants: groups are never empty, no two have the same innermost stack pointer, and there are
+//! at most [`GROUPS`] groups with [`FRAMES`] frames in all; groups beyond these limits are ended, the oldest first.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Frame, above};
 
-/// Most groups of a thread.
+/// Most suspended groups of a thread.
 pub const GROUPS: usize = 4096;
-/// How many groups are searched for one frame.
+/// Most groups that are searched for one frame.
 const LOOKED_AT: usize = 16;
-/// Most frames in them.
+/// Most frames in the groups of a thread.
 const FRAMES: usize = super::DEPTH;
 
-/// Names a group for as long as it is there.
+/// Identifier of a group, unique in its thread.
 pub(super) type Id = u64;
 
-/// Frames that were left at once.
+/// Frames that were left together.
 #[derive(Debug)]
 pub(super) struct Group<N> {
-    /// From the outermost to the innermost.
+    /// Frames, from the outermost to the innermost.
     pub frames: VecDeque<Frame<N>>,
-    /// Added to all their stack pointers.
+    /// Distance to be added to the stack pointers of all frames, modulo 2^32.
     pub shift: u32,
-    /// Whether calls of it went on after it was left: it is another context, not what was abandoned.
+    /// Whether calls of the group ran again after it was left: it is another context and was not abandoned.
     pub is_context: bool,
-    /// The context that ran before it began, far away: a signal handler returns there.
+    /// The context that ran before this one began on another stack; a signal handler returns to it.
     pub origin: Option<Id>,
-    /// The group that has the calls which its outermost one is within.
+    /// The group with the outer frames of the same stack.
     pub outer: Option<Id>,
 }
 
@@ -40,7 +40,7 @@ impl<N: Copy> Group<N> {
         self.frames.back().map_or(0, |frame| frame.sp.wrapping_add(self.shift))
     }
 
-    /// Place of the frame with a stack pointer.
+    /// Finds the index of the frame with a stack pointer.
     fn find(&self, sp: u32) -> Option<usize> {
         let stored = sp.wrapping_sub(self.shift);
         let place = self.frames.partition_point(|frame| above(frame.sp, stored) > 0);
@@ -48,46 +48,46 @@ impl<N: Copy> Group<N> {
     }
 }
 
-/// The groups of a thread.
+/// The suspended groups of a thread.
 #[derive(Debug)]
-pub(super) struct Parked<N> {
+pub(super) struct SuspendedGroups<N> {
     groups: BTreeMap<Id, Group<N>>,
-    /// By the stack pointers of their innermost frames.
+    /// Groups by the stack pointers of their innermost frames.
     places: BTreeMap<u32, Id>,
     next: Id,
     frames: usize,
 }
 
-impl<N> Default for Parked<N> {
+impl<N> Default for SuspendedGroups<N> {
     fn default() -> Self {
-        Parked { groups: BTreeMap::new(), places: BTreeMap::new(), next: 0, frames: 0 }
+        SuspendedGroups { groups: BTreeMap::new(), places: BTreeMap::new(), next: 0, frames: 0 }
     }
 }
 
-impl<N: Copy> Parked<N> {
+impl<N: Copy> SuspendedGroups<N> {
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Adds a group; those that have to give way for it come back.
+    /// Adds a group; returns its identifier and the groups that were removed to stay within the limits.
     pub fn add(&mut self, group: Group<N>) -> (Id, Vec<Group<N>>) {
         self.frames += group.frames.len();
         let id = self.next;
         self.next += 1;
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         if let Some(other) = self.places.get(&group.innermost()).copied() {
-            gone.extend(self.take(other));
+            removed.extend(self.take(other));
         }
         self.places.insert(group.innermost(), id);
         self.groups.insert(id, group);
         while self.groups.len() > GROUPS || self.frames > FRAMES {
             let first = self.groups.keys().next().copied();
-            gone.extend(first.and_then(|first| self.take(first)));
+            removed.extend(first.and_then(|first| self.take(first)));
         }
-        (id, gone)
+        (id, removed)
     }
 
-    /// Takes a group out.
+    /// Removes and returns a group.
     pub fn take(&mut self, id: Id) -> Option<Group<N>> {
         let group = self.groups.remove(&id)?;
         self.places.remove(&group.innermost());
@@ -95,7 +95,7 @@ impl<N: Copy> Parked<N> {
         Some(group)
     }
 
-    /// The innermost frame of a group: its function, and its stack pointer.
+    /// Function and stack pointer of a group's innermost frame.
     pub fn innermost(&self, id: Id) -> Option<(u32, u32)> {
         let group = self.groups.get(&id)?;
         Some((group.frames.back()?.number, group.innermost()))
@@ -105,8 +105,8 @@ impl<N: Copy> Parked<N> {
         self.groups.get(&id).is_some_and(|group| group.is_context)
     }
 
-    /// The group whose innermost frame is the nearest one above a stack pointer: that frame's place, function and
-    /// stack pointer.
+    /// Finds the group whose innermost frame is the nearest one above a stack pointer; returns the group, and the
+    /// index, function and stack pointer of that frame.
     pub fn above(&self, sp: u32) -> Option<(Id, usize, u32, u32)> {
         let behind = self.places.range(sp.wrapping_add(1)..).next();
         let (_, id) = behind.or_else(|| self.places.iter().next())?;
@@ -114,14 +114,14 @@ impl<N: Copy> Parked<N> {
         Some((*id, self.groups.get(id)?.frames.len() - 1, number, top))
     }
 
-    /// Groups whose innermost frames are not above a stack pointer, the nearest first, but not many: stacks lie
-    /// apart, so it is the first that may have something there, unless a new stack was taken for part of another.
+    /// Groups whose innermost frames are not above a stack pointer, the nearest first, and only a few: stacks do not
+    /// overlap, so only the first can have frames there, unless a new stack was taken for a part of another one.
     fn below(&self, sp: u32) -> impl Iterator<Item = (Id, &Group<N>)> {
         let places = self.places.range(..=sp).rev().chain(self.places.iter().rev());
         places.take(LOOKED_AT).filter_map(|(_, id)| Some((*id, self.groups.get(id)?)))
     }
 
-    /// The same of the nearest frame that is not its group's innermost one.
+    /// The same as [`Self::above`], for the nearest frame that is not the innermost one of its group.
     pub fn around(&self, sp: u32) -> Option<(Id, usize, u32, u32)> {
         let frame = |(id, group): (Id, &Group<N>)| {
             let stored = sp.wrapping_sub(group.shift);
@@ -133,7 +133,7 @@ impl<N: Copy> Parked<N> {
         self.below(sp).filter_map(frame).min_by_key(|(_, _, _, top)| top.wrapping_sub(sp))
     }
 
-    /// The group that has a call of a function with a stack pointer, and its place there.
+    /// Finds a call by its function and stack pointer: its group, and its index in the group.
     pub fn find(&self, number: u32, sp: u32) -> Option<(Id, usize)> {
         self.below(sp).find_map(|(id, group)| {
             let place = group.find(sp)?;
@@ -141,17 +141,17 @@ impl<N: Copy> Parked<N> {
         })
     }
 
-    /// Takes out a group whose innermost frame is within some addresses, unless it is known to be a context.
+    /// Removes a group whose innermost frame is within a range of addresses, unless it is known to be a context.
     pub fn take_within(&mut self, first: u32, bytes: u32) -> Option<Group<N>> {
         let behind = first.wrapping_add(bytes);
         let (low, high) = if behind < first { (first, u32::MAX) } else { (first, behind) };
         let found = self.places.range(low..high).map(|(sp, id)| (*sp, *id));
-        // Only the lowest: a context is not looked past again and again.
+        // Only the lowest group is checked, so that a context is not passed again in every search.
         let (sp, id) = { found }.next()?;
         (sp == first || !self.is_context(id)).then(|| self.take(id))?
     }
 
-    /// Moves all frames of a group.
+    /// Moves all frames of a group by a distance.
     pub fn shift(&mut self, id: Id, by: u32) {
         if let Some(mut group) = self.take(id) {
             group.shift = group.shift.wrapping_add(by);
@@ -159,17 +159,17 @@ impl<N: Copy> Parked<N> {
         }
     }
 
-    /// Puts a group back where it was.
+    /// Puts a group back under its identifier.
     pub fn put(&mut self, id: Id, group: Group<N>) -> Option<Group<N>> {
         let other = self.places.get(&group.innermost()).copied();
-        let gone = other.and_then(|other| self.take(other));
+        let removed = other.and_then(|other| self.take(other));
         self.frames += group.frames.len();
         self.places.insert(group.innermost(), id);
         self.groups.insert(id, group);
-        gone
+        removed
     }
 
-    /// Takes all out, the one that was left last first.
+    /// Removes all groups, the latest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Group<N>> + use<N> {
         self.places.clear();
         self.frames = 0;
