@@ -1,4 +1,4 @@
-//! `hmtt analysis`: what the card's analysis found.
+//! `hmtt analysis`: prints the results of the card's analysis.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct Arguments {
     top: usize,
 }
 
-/// Whether the capture has losses.
+/// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut cards: Vec<Analysis> = Vec::new();
     let capture = CaptureFile::open(&arguments.file)?;

@@ -1,5 +1,5 @@
-//! `hmtt completions` and `hmtt man`: what the command line accepts to shell completions and man
-//! pages.
+//! `hmtt completions` and `hmtt man`: generate shell completions and man pages from the definition of the command
+//! line.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub fn complete(arguments: &Completions, programs: Vec<clap::Command>) -> Result
 /// Writes the man pages of `programs` and of their subcommands, and prints their names.
 pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
     let folder = &arguments.folder;
-    // A name that was mistyped would become a folder nobody looks for.
+    // A mistyped name must not create a folder in the wrong place.
     if !folder.is_dir() {
         let folder = folder.display();
         bail!("{folder} is no folder that is there; make it first: mkdir -p {folder}");

@@ -1,4 +1,4 @@
-//! `hmtt info`: what a capture says of itself.
+//! `hmtt info`: prints a description of a capture.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Whether the capture has losses.
+/// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut info = Info::default();
     let mut packets = Packets::default();

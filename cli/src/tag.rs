@@ -1,4 +1,4 @@
-//! `hmtt tag`: running programs to counts of how often each function was entered, or to when.
+//! `hmtt tag`: counts or logs the calls of functions in running programs.
 
 mod auto;
 mod blocks;
@@ -147,19 +147,19 @@ impl Which {
     }
 }
 
-/// What is known and open before a program is touched.
+/// Everything that is read, checked and opened before the program is started or stopped.
 struct Ready {
     selection: Selection,
     output: Output,
     to: output::Opened,
-    /// Signals that end the tagging.
+    /// Signals that end tagging.
     signals: SigSet,
-    /// Files that are removed if no tagging begins.
+    /// Files that are removed if tagging does not begin.
     unbegun: Unbegun,
 }
 
 impl How {
-    /// Checks what can be checked, and creates files, before a program is started or stopped.
+    /// Checks the options and creates files, before a program is started or stopped.
     fn ready(&self) -> Result<Ready> {
         let selection = self.which.selection()?;
         if self.follow {
@@ -176,7 +176,7 @@ impl How {
     }
 }
 
-/// Whether something was lost.
+/// Runs the command. Returns whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Report(arguments) => tag_report::run(arguments),
@@ -189,7 +189,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let start = if arguments.initializers { Start::Now } else { Start::Main };
             let ran = tag(process, &arguments.how, [start; 2], ready);
             if ran.is_err() {
-                // It is ours, and nobody asked for it untagged.
+                // We started the process, and the user did not ask for an untagged run.
                 let _ = kill(pid, Signal::SIGKILL);
             }
             ran
@@ -205,7 +205,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-/// Reads a program's file, with what rules need of it.
+/// Reads a program's file, with the parts that the rules need.
 fn read(path: &Path, selection: &Selection) -> Result<Image> {
     let mut image = Image::read(path)?;
     if selection.has_sources() {
@@ -215,7 +215,7 @@ fn read(path: &Path, selection: &Selection) -> Result<Image> {
     Ok(image)
 }
 
-/// Reads the program of a process, with what rules need of it.
+/// Reads the program of a process, with the parts that the rules need.
 fn read_program(pid: Pid, selection: &Selection) -> Result<Image> {
     let image = program_image(pid, selection)?;
     check_sources(&image, selection)?;
@@ -230,7 +230,7 @@ fn check_sources(image: &Image, selection: &Selection) -> Result<()> {
     Ok(())
 }
 
-/// Signals that end the tagging are waited for, as are those of the process.
+/// Blocks the signals that end tagging and those of the process, which are waited for instead.
 fn block() -> Result<SigSet> {
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
@@ -240,13 +240,14 @@ fn block() -> Result<SigSet> {
     Ok(signals)
 }
 
-/// `start`: when it is tagged, and when programs are that it, or a child, becomes.
+/// Tags a process and waits for its end. `start`: when tagging starts, for this program and for programs that it or
+/// a child executes.
 fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<bool> {
     let Ready { selection, output, to, signals, unbegun } = ready;
     let image = read_program(process.pid, &selection)?;
     let perf_map = how.perf_map.then(|| PerfMap::create(process.pid));
     let mut perf_map = perf_map.transpose()?;
-    // A program that is started later may have what this one has not.
+    // A program that is executed later may contain functions that this one lacks.
     if !how.follow {
         rules::check(&selection, &image)?;
     }
@@ -286,7 +287,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
             output::Result::Written => Ok(()),
         }
     });
-    // The program comes first: it goes on, or we end as it did, whatever became of what was to be written.
+    // A failure to write must not affect the program: it continues, or we end with its status.
     let end = end::leave(tagged, ending)?;
     drop(perf_map);
     let (summary, failed) = match summary {
@@ -302,7 +303,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     Ok(is_cut)
 }
 
-/// A path without what a terminal would take for commands.
+/// A path for output, without the control characters that a terminal would interpret.
 fn shown(path: &Path) -> String {
     escape::name(&path.display().to_string()).to_string()
 }
@@ -310,8 +311,8 @@ fn shown(path: &Path) -> String {
 /// Most functions that are named in warnings of one kind.
 const NAMED: usize = 8;
 
-/// Says how many functions are not tagged, and names some; those that only the process shows first. `whose`: said
-/// before.
+/// Prints how many functions are not tagged and names some; those that were refused only in the process come first.
+/// `whose`: prefix of the messages.
 fn tell_refused(tagged: &Tagged, whose: &str) {
     for (library, reason) in &tagged.unread {
         let (library, reason) = (shown(library), escape::message(reason));
@@ -334,7 +335,7 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
     blocks::tell(tagged, whose);
 }
 
-/// Says where the program has overwritten jumps, which it keeps, and what of the tags' memory stays for good.
+/// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
 fn tell_restored(restored: &Restored, whose: &str) {
     if let RemainingMemory::Forbidden(_) = restored.remaining {
         eprintln!("hmtt: warning: {whose}{}", restored.remaining);
@@ -351,14 +352,14 @@ fn tell_restored(restored: &Restored, whose: &str) {
     }
 }
 
-/// Says what could not be done later, and why.
+/// Prints what failed after tagging began, and why.
 fn tell_notices(tagged: &Tagged) {
     for notice in &tagged.notices {
         eprintln!("hmtt: warning: {}", escape::message(notice));
     }
 }
 
-/// Says which functions are not tagged any more.
+/// Prints which functions lost their tags because of the budget.
 fn tell_taken_out(tagged: &Tagged, whose: &str) {
     for (out, function) in tagged.removed_functions() {
         eprintln!(
@@ -386,7 +387,7 @@ fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Created>) -> 
         begun.for_each(|block| eprintln!("{:>14} {}", block.count, escape::name(&block.name)));
         return Ok(());
     };
-    // Numbers of threads come again.
+    // The kernel uses numbers of threads again.
     let of_threads = |number: usize| {
         let mut sums = BTreeMap::<i32, u64>::new();
         for one in counts {

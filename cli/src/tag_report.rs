@@ -1,4 +1,4 @@
-//! `hmtt tag report`: the log of a tagged program to what was called, by what, how often and for how long.
+//! `hmtt tag report`: prints the calls in the log of a tagged program: callers, callees, counts and times.
 
 mod bus;
 mod counts;
@@ -69,10 +69,10 @@ pub struct Arguments {
 }
 
 type Output = BufWriter<File>;
-/// What is told of calls, counts always.
+/// Receivers of calls: the counts always, call tree and timeline on request.
 type Listeners = (CallCounts, (Option<CallTree>, Option<Timeline<Output>>));
 
-/// The files that are wanted besides, which are created before anything is read.
+/// Requested output files, which are created before the input is read.
 struct Files {
     flame: Option<Output>,
     folded: Option<Output>,
@@ -103,7 +103,7 @@ impl Files {
     }
 }
 
-/// Whether the log lacks events, or the trace anything.
+/// Runs the command. Returns whether the log lacks events or the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.map.is_some() || bus::is_capture(&arguments.log) {
         bus::run(arguments)
@@ -151,7 +151,7 @@ fn run_log(arguments: &Arguments) -> Result<bool> {
     read.map(|()| calls.has_loss() || has_loss)
 }
 
-/// The map beside a log, if there is one.
+/// Reads the map beside a log, if it exists.
 fn map_of(log: &Path, header: &Header) -> Result<Option<TagMap>> {
     let path = TagMap::path_beside(log);
     match TagMap::load(&path) {
@@ -252,7 +252,7 @@ fn cannot_write(path: &Option<PathBuf>) -> String {
     format!("cannot write to {}", path.clone().unwrap_or_default().display())
 }
 
-/// Draws a flame graph of folded stacks.
+/// Draws a flame graph from folded stacks.
 fn draw(calls: &Calls, folded: &[u8], mut output: Output) -> Result<()> {
     let mut options = inferno::flamegraph::Options::default();
     let title = calls.program.as_deref().unwrap_or("hmtt tag");

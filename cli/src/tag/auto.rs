@@ -1,4 +1,4 @@
-//! `hmtt tag --auto`: a process that is looked at for a while to the functions worth tagging.
+//! `hmtt tag --auto`: samples a process for a while and chooses the functions in which most time is spent.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use nix::sys::signal::SigSet;
 
 use super::end;
 
-/// Smaller functions are passed over: they are called often for the time they take, and tell little.
+/// Smallest function that is chosen, in bytes. Smaller functions are called often in relation to their time, so
+/// their tags cost much and show little.
 const LEAST_BYTES: u64 = 32;
 
 #[derive(clap::Args)]
@@ -29,8 +30,7 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// The process and the functions that are worth it; `None` if there is nothing left to be tagged: we have
-    /// ended as it has.
+    /// Returns the process and the chosen functions; `None` if the process has ended and there is nothing to tag.
     pub fn choose(
         &self,
         process: Process,
@@ -67,7 +67,7 @@ impl Auto {
     }
 }
 
-/// First addresses of the functions in which most time is spent; they are named.
+/// First addresses of the functions in which most time is spent; prints their names.
 fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) -> BTreeSet<u64> {
     let good = verdicts(image).into_iter().filter(|(_, verdict)| verdict.is_ok());
     let good = good

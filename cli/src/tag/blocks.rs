@@ -1,4 +1,4 @@
-//! Blocks of functions to lists and counts for people and programs.
+//! Prints lists and counts of basic blocks, as text and JSON.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::Selection;
 use serde_json::{Value, json};
 
-/// Lists the blocks that are chosen, and why some cannot be tagged.
+/// Lists the chosen blocks, and the reasons why some cannot be tagged.
 pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
     let mut output = std::io::stdout().lock();
     let verdicts = finer_verdicts(image, selection);
@@ -49,7 +49,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is said of each block.
+/// The JSON description of a block.
 fn described(function: &Function, block: &Block) -> Value {
     json!({
         "function": function.name,
@@ -60,7 +60,7 @@ fn described(function: &Function, block: &Block) -> Value {
     })
 }
 
-/// `line`: in the source, if it is known.
+/// The text description of a block. `line`: its source line, if known.
 fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
     let mut text = format!("{:x} {} {}", block.start, block.size, block.name(function));
     if block.is_loop {
@@ -75,7 +75,7 @@ fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
     }
 }
 
-/// Says how many blocks are not tagged, if some are not. `whose`: said before.
+/// Prints how many blocks are not tagged, if there are any. `whose`: prefix of the message.
 pub fn tell(tagged: &Tagged, whose: &str) {
     let refused = tagged.refused_blocks().count();
     if refused != 0 {
@@ -86,23 +86,23 @@ pub fn tell(tagged: &Tagged, whose: &str) {
     }
 }
 
-/// A block and how often it began.
+/// A block and the number of its executions.
 #[derive(Clone)]
 pub struct Counted {
-    /// What people call it.
+    /// Readable name of the block.
     pub name: String,
-    /// The file it is of.
+    /// File that contains the block.
     pub object: PathBuf,
-    /// Of its head, in the file.
+    /// Address of its first instruction, in the file.
     pub address: u64,
-    /// How often.
+    /// Number of executions.
     pub count: u64,
-    /// For programs, all but that.
+    /// JSON description without the count.
     described: Value,
 }
 
 impl Counted {
-    /// What is said of it to programs.
+    /// The JSON description with the count.
     pub fn json(&self) -> Value {
         let mut value = self.described.clone();
         value["count"] = self.count.into();
@@ -110,7 +110,7 @@ impl Counted {
     }
 }
 
-/// How often blocks began, by function and address. `total`: of a number.
+/// Counts of blocks, by function and address. `total`: returns the count of an event number.
 pub fn counted(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<Counted> {
     let blocks = tagged.blocks().map(|(number, object, function, block)| Counted {
         name: block.name(function),

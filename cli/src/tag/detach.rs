@@ -1,4 +1,4 @@
-//! `hmtt tag detach`: a tagged process to one without tags.
+//! `hmtt tag detach`: removes the tags from a process.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use hmtt_probe::ptrace::{Process, command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a controller may take to write its log and leave.
+/// Longest time that a controller may take to write its log and detach.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks the controller to leave, or takes the tags out where there is none any more.
+/// Asks the controller to detach, or removes the tags itself if there is no controller.
 pub fn run(pid: Pid) -> Result<()> {
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
         None => {
             let abandoned = AbandonedTags::find(Process::attach(pid)?)?;
             let is_nothing = abandoned.is_nothing();
-            // What is left of calls that were made for tags is taken out even so.
+            // Remains of injected calls are removed also if there are no tags.
             let left = abandoned.restore()?;
             if is_nothing {
                 bail!("process {pid} has no tags");

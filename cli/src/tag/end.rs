@@ -1,26 +1,26 @@
-//! How a program ends to how we end: the same way, so that whoever started us sees what he would without us.
+//! Ends this command in the same way as the traced program, so that the caller sees the program's own status.
 
 use anyhow::Result;
 use hmtt_probe::control::{Ending, Tagged};
 use hmtt_probe::ptrace::{SignalNumber, wait_for_end};
 
-/// What a shell adds to the number of a signal.
+/// Offset that a shell adds to a signal's number to form an exit status.
 const BY_SIGNAL: i32 = 128;
 
-/// How the program has ended; one that goes on has not failed.
+/// How the program ended. A program that continues has not failed.
 pub enum End {
     Status(i32),
     Signal(SignalNumber),
 }
 
-/// Leaves the program.
+/// Removes the tags and detaches from the program.
 pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
     Ok(match ending {
         Ending::Detached => {
             super::tell_restored(&tagged.restore()?, "");
             End::Status(0)
         }
-        // One that it has become is waited for, if it is our child.
+        // A program that replaced it is waited for, if the process is our child.
         Ending::Replaced => match wait_for_end(tagged.release()?) {
             Some(Ok(code)) => End::Status(code),
             Some(Err(signal)) => End::Signal(signal),
@@ -32,7 +32,7 @@ pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
 }
 
 impl End {
-    /// Ends as the program did. Comes back if it has not failed, and we have not either.
+    /// Ends this process as the program ended. Returns if neither the program nor this command has failed.
     pub fn follow(self, has_failed: bool) {
         match self {
             End::Status(0) if has_failed => std::process::exit(1),
@@ -47,11 +47,11 @@ impl End {
     }
 }
 
-/// Ends us by a signal, without a core dump: that of the program is there.
+/// Ends this process by a signal, without a core dump; the program has written its own.
 fn end_by(signal: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a limit that outlives the call; numbers, and a set that is filled before it is read. No handler of
-    // ours is set.
+    // SAFETY: the limit outlives the call; the other arguments are numbers, and a set that is initialised before it is
+    // read. No handler of this process is installed.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::prctl(libc::PR_SET_DUMPABLE, 0);

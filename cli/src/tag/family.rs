@@ -1,4 +1,4 @@
-//! `hmtt tag --follow`: a process, its children and the programs they become to counts, or a log, of each.
+//! `hmtt tag --follow`: writes the counts or logs of a process, its children and the programs that they execute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use super::files::Created;
 use super::output::{self, Opened};
 use super::shown;
 
-/// Follows the process until all have ended. Whether something was lost comes back; another status than 0 of
-/// the first process is ours.
+/// Follows the process and its children until all have ended. Returns whether something was lost. If the status of
+/// the first process is not 0, this process ends with it.
 pub fn run(
     tagged: Tagged,
     to: &output::To,
@@ -46,20 +46,20 @@ pub fn run(
     Ok(written.unwrap_or_default())
 }
 
-/// What one program of one process has called.
+/// Counts of one program in one process.
 struct Counted {
-    /// In the order in which they began.
+    /// Number of the program, in the order in which programs began.
     number: usize,
     pid: Pid,
     program: PathBuf,
-    /// File and first address of each function, name, calls.
+    /// File, first address, name and number of calls of each function.
     functions: Vec<((PathBuf, u64, String), u64)>,
-    /// If they were asked for.
+    /// Counts of blocks, if they were requested.
     blocks: Option<Vec<blocks::Counted>>,
 }
 
 impl Counted {
-    /// What is said of it to programs.
+    /// The JSON description of the counts.
     fn json(&self) -> Value {
         let functions = self.functions.iter();
         let functions: Vec<Value> = functions
@@ -74,27 +74,27 @@ impl Counted {
     }
 }
 
-/// What is kept of processes.
+/// State of the processes and their outputs.
 struct Keeping<'a> {
     to: &'a output::To,
-    /// Those that are tagged, by number.
+    /// Tagged processes, with their numbers in the order of their start and their outputs.
     open: BTreeMap<Pid, (usize, Opened)>,
-    /// How many logs of each process there are that name it.
+    /// Number of logs named after each process.
     logs: BTreeMap<Pid, usize>,
     begun: usize,
     counted: Vec<Counted>,
-    /// Logs beside the first, and whose they are.
+    /// Logs besides the first: process, program and path.
     named: BTreeMap<usize, (Pid, PathBuf, PathBuf)>,
-    /// Programs whose refused functions were told of.
+    /// Programs whose refused functions were already reported.
     refused: BTreeSet<PathBuf>,
-    /// What all logs have.
+    /// Sums over all logs.
     sums: LogSummary,
-    /// Counts that cannot be.
+    /// Number of invalid counts, which the program overwrote.
     damaged: u64,
-    /// Whether tags had to be taken out of a process before its end.
+    /// Whether tags had to be removed from a process before its end.
     is_lost: bool,
     failed: Option<anyhow::Error>,
-    /// Where the counts go, if not to standard error.
+    /// File for the counts; `None` selects standard error.
     counts: Option<Created>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Keeps what has gone wrong first: the programs go on.
+    /// Stores the first error; the programs continue.
     fn keep(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.failed.get_or_insert(error);
@@ -140,7 +140,7 @@ impl<'a> Keeping<'a> {
         self.failed.map_or(Ok(is_lost), Err)
     }
 
-    /// What was tagged, for a process that is not any more.
+    /// Completes the output of a process that has ended.
     fn finish_one(&mut self, tagged: &mut Tagged, ending: Ending) -> Result<()> {
         let (pid, program) = (tagged.pid(), tagged.program().to_owned());
         let Some((number, opened)) = self.open.remove(&pid) else { return Ok(()) };
@@ -193,7 +193,7 @@ impl TraceObserver for Keeping<'_> {
         self.keep(finished);
         if ending == Ending::Detached {
             match tagged.restore() {
-                // It may have been killed meanwhile.
+                // The process may have been killed meanwhile.
                 Ok(restored) => super::tell_restored(&restored, &format!("process {pid}: ")),
                 Err(TagError::Ptrace(PtraceError::Ended(_))) => {}
                 Err(error) => self.keep(Err(error.into())),
@@ -226,7 +226,7 @@ impl TraceObserver for Keeping<'_> {
     }
 }
 
-/// Writes the counts of all, and those of each process if they go to a file.
+/// Writes the counts of all processes together, and in a file also those of each process.
 fn write(all: &[Counted], output: Option<&Created>) -> Result<()> {
     let mut sums = BTreeMap::<_, u64>::new();
     for Counted { program, functions, .. } in all {
@@ -265,7 +265,7 @@ fn write(all: &[Counted], output: Option<&Created>) -> Result<()> {
     Ok(file.write(&(text + "\n"))?)
 }
 
-/// Of each program, the most frequent first.
+/// Sums of the blocks of each program, the most frequent first.
 fn sums_of_blocks(all: &[Counted]) -> Vec<(&PathBuf, blocks::Counted)> {
     let mut sums = BTreeMap::<_, blocks::Counted>::new();
     for Counted { program, blocks, .. } in all {

@@ -1,12 +1,12 @@
-//! Creates the files that `hmtt tag` writes, without taking anything away from anybody.
+//! Creates the files that `hmtt tag` writes, without overwriting files of other users or programs.
 //!
-//! Files are created before the program starts, so that it does not run in vain. A regular file is always a new one,
-//! which only its owner may read: names and counts say what a program does. With `--overwrite` the old name is removed
-//! first, so that its other names keep their content.
+//! Files are created before the program starts, so that it does not run without a usable output. A regular file is
+//! always a new file that only its owner may read: names and counts show what a program does. With `--overwrite` the
+//! old name is removed first, so that other hard links to the old file keep their content.
 //!
-//! Whoever may write the directory may exchange its names at any time. Invariant: no link is followed in the last
-//! component of a path, a name is opened once, and what the name is gets decided by the descriptor alone. Named pipes
-//! and character devices are written to as they are, as are inherited descriptors (`/dev/stdout`, `/dev/fd/N`).
+//! A user who can write the directory can exchange its names at any time. Invariant: no symbolic link is followed in
+//! the last component of a path, a name is opened once, and the type of the file is determined by the descriptor
+//! alone. Named pipes, character devices and inherited descriptors (`/dev/stdout`, `/dev/fd/N`) are opened as they are.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -17,23 +17,23 @@ use hmtt_host::receive::{descriptor, inherited};
 use hmtt_probe::control::TagError;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 
-/// Permissions of a new file, less what the umask takes away.
+/// Permissions of a new file, before the umask is applied.
 const MODE: u32 = 0o600;
 
-/// An open file.
+/// An open output file.
 #[derive(Debug)]
 pub struct Created {
     pub path: PathBuf,
     pub file: File,
-    /// A new regular file, which is removed if nothing comes of it.
+    /// Name and identity of a new regular file, which is removed if tagging does not begin.
     new: Option<(Entry, Identity)>,
 }
 
 impl Created {
-    /// Creates a file, or opens what is written to as it is. Never waits.
+    /// Creates a file, or opens a pipe, device or descriptor. Never blocks.
     ///
     /// # Errors
-    /// [`TagError::Output`], which says what to do.
+    /// [`TagError::Output`], with advice.
     pub fn new(path: &Path, overwrite: bool) -> Result<Created, TagError> {
         let opened = match descriptor(path).filter(|_| path.is_absolute()) {
             Some(number) => writable(number).map(|file| (file, None)),
@@ -45,19 +45,19 @@ impl Created {
         }
     }
 
-    /// Writes all that is to be in the file.
+    /// Writes the whole content of the file.
     pub fn write(&self, content: impl AsRef<[u8]>) -> Result<(), TagError> {
         let failed = |source| TagError::Output { path: self.path.clone(), source };
         (&self.file).write_all(content.as_ref()).map_err(failed)
     }
 
-    /// What is to be removed if nothing comes of it.
+    /// Name and identity of the file to be removed if tagging does not begin.
     pub fn removable(&self) -> Option<(Entry, Identity)> {
         self.new.clone()
     }
 }
 
-/// A descriptor that was inherited, and can be written to.
+/// Opens an inherited descriptor that can be written.
 fn writable(number: i32) -> io::Result<File> {
     let file = inherited(number).map_err(|_| io::Error::other("it is not open"))?;
     match fcntl_getfl(&file)? & OFlags::RWMODE {
@@ -81,14 +81,14 @@ fn open(path: &Path, overwrite: bool) -> io::Result<(File, Option<(Entry, Identi
         }
         None | Some(FileType::RegularFile) => {
             let created = create(&entry, overwrite).map_err(|error| explained(path, error))?;
-            let identity = Identity::of_file(&created)?;
+            let identity = Identity::from_file(&created)?;
             Ok((created, Some((entry, identity))))
         }
         Some(_) => Err(io::Error::other("it is no file, named pipe or character device")),
     }
 }
 
-/// Creates a file that nothing has the name of. Whatever takes the name meanwhile makes that fail.
+/// Creates a file under a name that does not exist. Fails if another process takes the name meanwhile.
 fn create(entry: &Entry, overwrite: bool) -> io::Result<File> {
     if overwrite && entry.remove_unless_live(None)? == Removal::Live {
         return Err(io::Error::new(ErrorKind::ResourceBusy, "another hmtt is writing it"));
@@ -96,7 +96,7 @@ fn create(entry: &Entry, overwrite: bool) -> io::Result<File> {
     entry.create(MODE)
 }
 
-/// Opens a named pipe or a device, which must still be one.
+/// Opens a named pipe or a device, and checks that the name was not exchanged.
 fn open_stream(entry: &Entry, kind: FileType) -> io::Result<File> {
     let file = entry.open(OFlags::WRONLY).map_err(|error| match error.raw_os_error() {
         Some(libc::ENXIO) if kind == FileType::Fifo => {
@@ -107,17 +107,17 @@ fn open_stream(entry: &Entry, kind: FileType) -> io::Result<File> {
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != kind {
         return Err(io::Error::other("it was replaced while it was opened"));
     }
-    if kind == FileType::Fifo && entry.is_planted(&file)? {
+    if kind == FileType::Fifo && entry.is_foreign(&file)? {
         return Err(io::Error::other(
             "it is a named pipe that another user put into a directory which everybody may write to",
         ));
     }
-    // Only the opening must not wait.
+    // Only the opening must not block; writing may.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// Refuses a file that exists, which is written later.
+/// Checks that a file that is written later does not exist.
 ///
 /// # Errors
 /// [`TagError::Output`]
@@ -129,7 +129,7 @@ pub fn check_absent(path: &Path, overwrite: bool) -> Result<(), TagError> {
     Err(TagError::Output { path: path.into(), source })
 }
 
-/// An error of creating a file, with what to do about it.
+/// Adds advice to an error of creating a file.
 fn explained(path: &Path, error: io::Error) -> io::Error {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -145,7 +145,7 @@ fn explained(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-/// Files that are removed unless something comes of them.
+/// New files that are removed when dropped, unless they are kept.
 #[derive(Debug)]
 pub struct Unbegun(Vec<(Entry, Identity)>);
 
@@ -154,7 +154,7 @@ impl Unbegun {
         Unbegun(files)
     }
 
-    /// Something has come of them.
+    /// Keeps the files, once tagging has begun.
     pub fn keep(mut self) {
         self.0.clear();
     }

@@ -1,5 +1,5 @@
-//! A program or a process to a list of the functions that would be tagged, with what leads to them, and of
-//! those that cannot be.
+//! `hmtt tag list`: lists the functions of a program or a process, the calls and jumps to them, and the reasons why
+//! some cannot be tagged.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -31,23 +31,23 @@ pub struct List {
     json: bool,
 }
 
-/// A file whose functions may be chosen.
+/// A program or library whose functions can be chosen.
 struct Object {
     image: Image,
-    /// Its file name, if it is not the program.
+    /// File name of the library; `None` for the program.
     library: Option<String>,
-    /// Added to its addresses; 0 if it is not loaded.
+    /// Load bias, added to the addresses of the file; 0 if it is not loaded.
     bias: u64,
 }
 
-/// What is known of an object.
+/// The analysis of an object.
 struct Listing<'a> {
     object: &'a Object,
     chosen: Vec<(&'a Function, std::result::Result<Rewrite, Refusal>)>,
     sites: Vec<Site>,
 }
 
-/// Prints it.
+/// Runs the command: prints the list.
 pub fn run(arguments: &List) -> Result<()> {
     let selection = arguments.which.selection()?;
     let objects = objects(&arguments.program, &selection)?;
@@ -71,7 +71,7 @@ pub fn run(arguments: &List) -> Result<()> {
     written.context("cannot write the list")
 }
 
-/// The program, and the libraries of a process that rules want.
+/// The program, and the libraries of a process from which rules choose functions.
 fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let Ok(pid) = program.parse::<i32>() else {
         let image = read(Path::new(program), selection)?;
@@ -119,7 +119,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// A library of a process, and where it is loaded.
+/// Reads a library of a process and finds its load address.
 fn library(
     pid: Pid,
     file: &Mapping,
@@ -150,7 +150,7 @@ impl<'a> Listing<'a> {
         Listing { object, chosen, sites: disassembly.sites() }
     }
 
-    /// Calls of each function that name it, and jumps to it.
+    /// Numbers of direct calls and jumps to each function.
     fn named(&self) -> HashMap<u64, (usize, usize)> {
         let mut named: HashMap<u64, (usize, usize)> = HashMap::new();
         for Site { kind, target, .. } in &self.sites {
@@ -162,13 +162,13 @@ impl<'a> Listing<'a> {
         named
     }
 
-    /// Sites of each kind.
+    /// Number of call sites of each kind.
     fn kinds(&self) -> Vec<(SiteKind, usize)> {
         let count = |kind| self.sites.iter().filter(|site| site.kind == kind).count();
         SiteKind::ALL.into_iter().map(|kind| (kind, count(kind))).collect()
     }
 
-    /// Whether data hold the address of a function: it can be called without being named.
+    /// Whether data contain the function's address, so that it can be called indirectly.
     fn is_pointed_at(&self, function: &Function) -> bool {
         self.object.image.indirect_targets.binary_search(&function.start).is_ok()
     }

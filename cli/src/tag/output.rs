@@ -1,4 +1,4 @@
-//! Options of `hmtt tag` to where what tags leave goes.
+//! Defines the options of `hmtt tag` for sinks and outputs, and opens the outputs.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -74,18 +74,18 @@ enum Full {
     Drop,
 }
 
-/// What remains to be done at the end.
+/// The output that remains to be written at the end.
 pub enum Result {
-    /// Counts are written, to a file or to standard error.
+    /// Counts, which are written to a file or to standard error.
     Counts(Option<Created>),
-    /// Nothing.
+    /// Nothing remains to be written.
     Written,
 }
 
-/// What names the functions of a log or of a card's tags.
+/// The map file, which names the functions of a log or of a card's tags.
 pub struct Map {
     path: PathBuf,
-    /// Whether a file of that name may be replaced: if that was asked for, or if it is ours.
+    /// Whether an existing file may be replaced: if the user requested it, or if this process created the file.
     may_replace: Cell<bool>,
     id: [u8; 8],
     sink: &'static str,
@@ -93,26 +93,26 @@ pub struct Map {
     window_base: Option<u64>,
 }
 
-/// Where it goes, beside what tags themselves write to.
+/// The opened outputs, besides those that tags write directly.
 pub struct Opened {
-    /// The file of a log.
+    /// Path of the log.
     pub log: Option<PathBuf>,
-    /// Files that were created.
+    /// Files that this process created.
     created: Vec<(Entry, Identity)>,
     pub map: Option<Map>,
     pub result: Result,
 }
 
 impl Opened {
-    /// What was created is removed unless something comes of it.
+    /// The created files, to be removed if tagging does not begin.
     pub fn unbegun(&self) -> Unbegun {
         Unbegun::new(self.created.clone())
     }
 
-    /// Removes files of a log that has not begun.
+    /// Removes the files of a log that has not begun.
     pub fn remove(self) {
         drop(self.unbegun());
-        // The map may not be there yet, or be another's.
+        // The map may not exist yet, or belong to another process.
         if let Some(map) = self.map.filter(|map| map.may_replace.get()) {
             let _ = std::fs::remove_file(map.path);
         }
@@ -120,7 +120,7 @@ impl Opened {
 }
 
 impl To {
-    /// Opens files.
+    /// Opens the outputs of the first process.
     pub fn open(&self) -> anyhow::Result<(Output, Opened)> {
         if self.marks.is_some() && (self.sink != SinkName::Log || self.no_time) {
             bail!("--marks is for logs with times: --sink log, without --no-time");
@@ -136,7 +136,7 @@ impl To {
             if let Some(path) = &self.output {
                 let map = self.map(path, "card");
                 opened.created.extend(Created::new(&map.path, self.overwrite)?.removable());
-                // What it replaces is the empty file that has just been made.
+                // The map replaces the empty file that was just created.
                 map.may_replace.set(true);
                 opened.map = Some(map);
             }
@@ -147,7 +147,7 @@ impl To {
         Ok(self.open_with("", marks)?)
     }
 
-    /// Opens what one more process needs; `suffix`: what the name of its log ends with.
+    /// Opens the outputs of another process. `suffix`: the end of the name of its log.
     pub fn open_more(&self, suffix: &str) -> std::result::Result<(Output, Opened), TagError> {
         self.open_with(suffix, None)
     }
@@ -159,7 +159,7 @@ impl To {
     ) -> std::result::Result<(Output, Opened), TagError> {
         let opened = |result| Opened { log: None, created: Vec::new(), map: None, result };
         Ok(match (self.sink, &self.output) {
-            // Counts of all processes go to one file.
+            // Counts of all processes are written to one file.
             (SinkName::Count, Some(path)) if suffix.is_empty() => {
                 let file = Created::new(path, self.overwrite)?;
                 let created = file.removable().into_iter().collect();
@@ -183,7 +183,7 @@ impl To {
         })
     }
 
-    /// Refuses what is of one process only.
+    /// Rejects options that allow one process only.
     pub fn check_follow(&self) -> anyhow::Result<()> {
         if self.sink == SinkName::Card {
             bail!("--follow is not for --sink card: a card cannot tell processes apart");
@@ -217,7 +217,7 @@ impl To {
 }
 
 impl Map {
-    /// Writes it; with what was learned since, at the end.
+    /// Writes the map; at the end with the summary of the log.
     pub fn save(&self, tagged: &Tagged, learned: Option<&LogSummary>) -> anyhow::Result<()> {
         let mut map = tagged.map(self.id, self.sink, self.is_timed, self.window_base);
         map.tsc_hz = learned.map_or(map.tsc_hz, |summary| summary.tsc_hz);
@@ -230,13 +230,13 @@ impl Map {
     }
 }
 
-/// An error with what has led to it.
+/// Formats an error with its causes.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Says what was lost, if something was, which comes back. `damaged`: counts that cannot be.
+/// Prints what was lost, and returns whether anything was. `damaged`: number of invalid counts.
 pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
     let summary = summary.copied().unwrap_or_default();
     let LogSummary { events, dropped, interrupted, damaged: records, .. } = summary;
@@ -268,14 +268,14 @@ fn number(text: &str) -> std::result::Result<u64, String> {
     parsed.map_err(|_| format!("{text} is no number"))
 }
 
-/// A time between marks: not so short that there is none for one.
+/// Parses a time between marks, which must be longer than a mark takes.
 fn time(text: &str) -> std::result::Result<Duration, String> {
     let time = duration(text)?;
     let range = Duration::from_micros(100)..=Duration::from_secs(1);
     range.contains(&time).then_some(time).ok_or_else(|| format!("{text} is not from 100us to 1s"))
 }
 
-/// A number and `us`, `ms` or `s`.
+/// Parses a number followed by `us`, `ms` or `s`.
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
@@ -304,7 +304,7 @@ fn buffers(text: &str) -> std::result::Result<u64, String> {
     power(text, 2..=1 << 10)
 }
 
-/// A path may have colons too: only numbers behind the last ones are taken off.
+/// Parses a window. A path may contain colons: only numbers after the last colons are split off.
 fn window(text: &str) -> std::result::Result<CardWindow, String> {
     let split = |text: &str| {
         let (path, last) = text.rsplit_once(':')?;

@@ -1,12 +1,12 @@
-//! Rules that choose nothing, to errors and warnings that name what may be meant.
+//! Reports rules that match no function, with similar names as hints.
 
 use anyhow::{Result, bail};
 use hmtt_format::escape;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::{Selection, Unmatched, near_misses};
 
-/// Looks for rules that match no function of the program. Those that include are errors, those that exclude are warned
-/// of; what chooses from libraries is known only when they are there.
+/// Checks that each rule matches a function of the program. A rule that includes and matches nothing is an error, one
+/// that excludes causes a warning. Rules for libraries are checked when the libraries are loaded.
 pub fn check(selection: &Selection, image: &Image) -> Result<()> {
     selection.record_matches(&image.functions, None);
     let unmatched = selection.unmatched().into_iter().filter(|one| !one.is_of_library);
@@ -22,14 +22,14 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Warns of rules that have matched nothing in all that was looked at.
+/// Warns of rules that have matched no function in any program or library.
 pub fn warn(selection: &Selection) {
     for Unmatched { rule, .. } in selection.unmatched() {
         eprintln!("hmtt: warning: rule `{rule}` has matched no function");
     }
 }
 
-/// The same, of libraries only.
+/// Warns of rules for libraries that have matched no function.
 pub fn warn_of_libraries(selection: &Selection) {
     for Unmatched { rule, .. } in selection.unmatched().into_iter().filter(|one| one.is_of_library)
     {

@@ -1,4 +1,4 @@
-//! `hmtt tag symbols`: the stubs of a tagged process to a file that tells a debugger their names and how to unwind them.
+//! `hmtt tag symbols`: writes a file with the names and unwind information of a tagged process's stubs, for a debugger.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A capture of a trace with tags on the bus to what `hmtt tag report` says.
+//! Makes the report of `hmtt tag report` from a capture whose trace contains tags.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,10 +16,10 @@ use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction};
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};
 
-/// First bytes of a pcapng file, whatever its byte order.
+/// First bytes of a pcapng file, the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Whether it is a file that holds a capture. What is in a pipe is not looked at: it can be read once only.
+/// Whether a regular file is a capture. Pipes are not checked, because they can be read only once.
 pub fn is_capture(path: &Path) -> bool {
     let mut first = [0; PCAPNG.len()];
     let is_file = path.metadata().is_ok_and(|about| about.is_file());
@@ -27,7 +27,7 @@ pub fn is_capture(path: &Path) -> bool {
     is_file && read().is_ok() && first == PCAPNG
 }
 
-/// Whether the trace lacks something.
+/// Prints the report. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let path = &arguments.log;
     let name = path.display().to_string();
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(calls.has_loss() || has_loss)
 }
 
-/// Whether the capture lacks something.
+/// Reads the capture. Returns whether it has losses.
 fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     let mut others = 0;
     let ending = CaptureFile::open(path)?.read(

@@ -1,4 +1,4 @@
-//! `hmtt tag report` of a file of counts: its table, as `hmtt tag run` without `-o` prints it.
+//! Prints a file of counts for `hmtt tag report`, as the table that `hmtt tag run` prints without `-o`.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::Arguments;
 
-/// Bytes at the beginning of a file that are looked at.
+/// Number of bytes at the start of a file that are checked.
 const FIRST: usize = 64;
 
-/// Whether a file begins as JSON does.
+/// Whether a file begins like a JSON object.
 pub fn is_json(path: &Path) -> bool {
     let mut bytes = Vec::new();
     let is_file = path.metadata().is_ok_and(|found| found.is_file());
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(false)
 }
 
-/// How often each function was called, or each block began, and its name; `None` if there is no such list.
+/// Count and name of each function or block in a list; `None` if the list does not exist.
 fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
     let row = |one: &Value| {
         let calls = one.get("calls").or_else(|| one.get("count"))?.as_u64()?;

@@ -1,4 +1,4 @@
-//! A log and a capture that have marks in common to the accesses of each function.
+//! Attributes the accesses of a capture to the functions of a log that shares marks with it.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,16 +14,16 @@ use hmtt_format::tag_log::Header;
 
 use super::super::capture_file::CaptureFile;
 
-/// A log that has been read once.
+/// A log after its first pass.
 pub struct Log<'a> {
     pub path: &'a Path,
     pub header: Header,
     pub index: LogIndex,
-    /// Times of its first event and of its last.
+    /// Times of its first and of its last event, in ticks.
     pub span: (u64, u64),
 }
 
-/// Adds the accesses of a capture to calls. Whether it lacks something.
+/// Adds the accesses of a capture to the report. Returns whether the capture has losses.
 pub fn split(
     log: Log<'_>,
     capture: &Path,
