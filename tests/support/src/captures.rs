@@ -1,4 +1,4 @@
-//! Frames to captures, of one interface or several.
+//! Builds captures of frames, for one interface or several.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::files::scratch;
 
-/// The bytes of a capture of `frames`, a microsecond apart.
+/// Builds the bytes of a capture of `frames`, which arrive a microsecond apart.
 ///
 /// # Panics
 /// Never: it is written to memory.
@@ -39,7 +39,7 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     writer.into_output()
 }
 
-/// A capture of `frames` in a file of the test `name`.
+/// Writes a capture of `frames` to a scratch file `name`.
 ///
 /// # Panics
 /// If it cannot be written.
@@ -52,7 +52,7 @@ pub fn capture_file(name: &str, frames: &[Vec<u8>]) -> PathBuf {
 /// Writes the blocks of a capture.
 pub type Writer = PcapNgWriter<Vec<u8>>;
 
-/// The beginning of a section, with interfaces of these names.
+/// Builds the beginning of a section, with interfaces of these names.
 ///
 /// # Panics
 /// Never: it is written to memory.
@@ -86,7 +86,7 @@ pub fn packet(writer: &mut Writer, interface_id: u32, data: &[u8]) {
     writer.write_pcapng_block(block).unwrap();
 }
 
-/// A capture file in which the frames of each link take turns: of veth1, veth3 and so on.
+/// Writes a capture file in which the frames of the links (veth1, veth3 and so on) alternate.
 ///
 /// # Panics
 /// If it cannot be written.
@@ -106,11 +106,11 @@ pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> PathBuf {
     path
 }
 
-/// What cards say.
+/// Collects the information that frames of cards contain.
 #[derive(Default)]
-struct Said(Info);
+struct CollectedInfo(Info);
 
-impl CardSink for Said {
+impl CardSink for CollectedInfo {
     const EVENTS: bool = false;
 
     fn item(&mut self, card: usize, item: Item) {
@@ -118,20 +118,20 @@ impl CardSink for Said {
     }
 }
 
-/// What `hmtt info --json` prints of a capture.
+/// Output of `hmtt info --json` for a capture.
 ///
 /// # Panics
 /// If it cannot be read, or not to its end.
 pub fn info(path: &Path) -> Value {
     let mut reader = CaptureReader::open(path).unwrap();
-    let (mut packets, mut said) = (Packets::default(), Said::default());
+    let (mut packets, mut info) = (Packets::default(), CollectedInfo::default());
     while let Some(mut next) = reader.next_packet().unwrap() {
         packets.packet(&next.packet);
-        next.decode(&mut said);
+        next.decode(&mut info);
     }
-    let counted = reader.finish(&mut said);
+    let counted = reader.finish(&mut info);
     assert_eq!(reader.truncated_at(), None);
     let interfaces = reader.interfaces().to_vec();
-    let info = said.0.finish(packets, counted.sum(), counted.cards, interfaces);
+    let info = info.0.finish(packets, counted.sum(), counted.cards, interfaces);
     serde_json::to_value(&info).unwrap()
 }

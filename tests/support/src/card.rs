@@ -1,4 +1,4 @@
-//! A card in software: records to frames, and the truth they stand for.
+//! Simulates a card in software: builds frames from records, and states the accesses that they stand for.
 
 use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_format::config::{self, Granularity, Mode};
@@ -12,16 +12,16 @@ use hmtt_format::{
     Access, Cycles, Direction, FORMAT_VERSION, Generation, MemoryDescription, PhysAddr, Report,
 };
 
-/// Most line accesses of a frame.
+/// Largest number of line accesses in a frame.
 pub const MAX_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
 const LINE_LOG2: u8 = 6;
 
-/// What the card counts; public so that tests can bend it.
+/// State of the simulated card; public so that tests can change it.
 #[derive(Clone, Debug, Default)]
 pub struct Card {
     /// Counter of the next frame.
     pub counter: u64,
-    /// Its event clock.
+    /// Event clock of the card.
     pub clock: u64,
     /// Accesses so far.
     pub accesses: u64,
@@ -31,17 +31,17 @@ pub struct Card {
     pub tag_window: Option<u64>,
     /// Bytes that a record's number counts, as a power of two.
     pub unit_log2: u8,
-    /// Bursts that it counts beyond its accesses.
+    /// Bursts that the card counts in addition to its accesses.
     pub more_bursts: u64,
 }
 
 impl Card {
-    /// A card that was just switched on.
+    /// Creates a card in the state after power-on.
     pub fn new() -> Self {
         Card { unit_log2: LINE_LOG2, ..Card::default() }
     }
 
-    /// A frame of a kind, with a sync before these words.
+    /// Builds a frame of this kind, with a sync before the words.
     pub fn frame(&mut self, kind: FrameKind, words: &[u64]) -> Vec<u8> {
         let Card { clock, unit_log2, accesses, lost, .. } = *self;
         let sync = Sync { clock, unit_log2, segment: 0, accesses, lost };
@@ -58,7 +58,7 @@ impl Card {
         buffer[..length].to_vec()
     }
 
-    /// A data frame of `count` line accesses, and what they are.
+    /// Builds a data frame of `count` line accesses. Returns the frame and its accesses.
     ///
     /// # Panics
     /// If there are more than [`MAX_ACCESSES`].
@@ -89,7 +89,7 @@ impl Card {
         (frame, truth)
     }
 
-    /// A data frame of word records, which stand for `accesses` accesses and `clocks` clocks.
+    /// Builds a data frame of word records, which stand for `accesses` accesses and `clocks` clocks.
     pub fn records(&mut self, records: &[WordRecord], accesses: u64, clocks: u64) -> Vec<u8> {
         let words: Vec<u64> = records
             .iter()
@@ -104,7 +104,7 @@ impl Card {
         frame
     }
 
-    /// A heartbeat.
+    /// Builds a heartbeat.
     pub fn heartbeat(&mut self, heartbeat: Heartbeat) -> Vec<u8> {
         let header = PayloadHeader {
             version: FORMAT_VERSION,
@@ -118,12 +118,12 @@ impl Card {
         buffer[..length].to_vec()
     }
 
-    /// A report while the capture runs.
+    /// Builds an info frame: a report while the capture runs.
     pub fn info(&mut self) -> Vec<u8> {
         self.report(FrameKind::Info)
     }
 
-    /// The report that ends a session.
+    /// Builds an end frame: the report that ends a session.
     pub fn end(&mut self) -> Vec<u8> {
         self.report(FrameKind::End)
     }
@@ -152,7 +152,7 @@ impl Card {
         self.frame(kind, &[&report.encode_dynamic()[..], words.as_slice()].concat())
     }
 
-    /// Info, `frames` data frames of `count` accesses, end: a whole session.
+    /// Builds a whole session: info frame, `frames` data frames of `count` accesses, end frame.
     pub fn session(&mut self, frames: usize, count: u64) -> (Vec<Vec<u8>>, Vec<Access>) {
         let mut all = vec![self.info()];
         let mut truth = Vec::new();

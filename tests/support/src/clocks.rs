@@ -1,4 +1,4 @@
-//! Captures of cards whose clocks differ.
+//! Generates captures of cards whose clocks differ.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use hmtt_format::record::{TagSource, WordRecord};
 use crate::card::Card;
 use crate::files::scratch;
 
-/// How a card's clock runs.
+/// Rate, offset and frame latency of a card's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// Clocks of its own in one of the true time.
+    /// Clocks of the card in one clock of the true time.
     pub rate: f64,
-    /// Its clock at time 0.
+    /// Clock of the card at time 0.
     pub begin: f64,
-    /// What its frames need to arrive, at least, in nanoseconds.
+    /// Smallest latency of the card's frames, in nanoseconds.
     pub latency: u64,
 }
 
 impl Running {
-    /// Its clock at a true time.
+    /// Clock of the card at a true time.
     pub fn clock(&self, time: f64) -> u64 {
         (self.begin + time * self.rate).round() as u64
     }
 
-    /// The true time of one of its clocks.
+    /// True time of a clock of the card.
     pub fn time(&self, clock: u64) -> f64 {
         (clock as f64 - self.begin) / self.rate
     }
 }
 
-/// A card that keeps the true time.
+/// A card whose clock has the true rate.
 pub const STEADY: Running = Running { rate: 1.0, begin: 1000.0, latency: 5_000 };
-/// A card whose clock is fast, and whose frames take longer.
+/// A card whose clock is fast, and whose frames have a larger latency.
 pub const FAST: Running = Running { rate: 1.000_08, begin: 3_000_000.0, latency: 90_000 };
 /// Clocks of 10 ns from one frame to the next.
 pub const STEP: f64 = 40_000.0;
-/// Frames of accesses in a capture.
+/// Number of data frames in a capture.
 pub const STEPS: u32 = 600;
 
-/// A capture of a card that runs so: accesses all the time, a mark every 20 frames if `marked`.
+/// Writes a capture of a card with this clock: accesses at all times, and a mark every 20 frames if `marked`.
 ///
 /// # Panics
 /// If it cannot be written.

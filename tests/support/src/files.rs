@@ -1,4 +1,4 @@
-//! Files of tests, and what tests say of themselves.
+//! Creates scratch files for tests, and reports skipped tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The folder of files that tests leave: `target/tmp`, as cargo names it in `CARGO_TARGET_TMPDIR`.
+/// Directory of files that tests create: `target/tmp`, as cargo names it in `CARGO_TARGET_TMPDIR`.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     // target/PROFILE/deps/TEST
@@ -14,10 +14,10 @@ fn folder() -> PathBuf {
     target.join("tmp")
 }
 
-/// A fresh path for the file `name`, which is of this test alone: others run beside it.
+/// Returns a new path for the file `name`, which only this test uses: other tests run at the same time.
 ///
 /// # Panics
-/// If two tests of a program have the same file.
+/// If two tests of a program use the same name.
 pub fn scratch(name: &str) -> PathBuf {
     static OWNERS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let test = std::thread::current().name().unwrap_or_default().to_owned();
@@ -32,7 +32,8 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// Says that a test cannot run here, past the test harness, which hides what passing tests print.
+/// Reports that a test cannot run here. Writes to standard error directly, because the test harness hides what passing
+/// tests print.
 ///
 /// # Panics
 /// If standard error is closed.

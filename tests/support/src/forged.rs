@@ -1,6 +1,6 @@
-//! Frames with a card's addresses that no card sent, as a hostile sender on the wire makes them up.
+//! Generates forged frames: frames with a card's addresses from a hostile sender on the wire.
 //!
-//! Seeded, so that a failure can be repeated. Depends on the wire format only.
+//! The generator is seeded, so that a failure can be reproduced. It depends on the wire format only.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{
@@ -9,10 +9,10 @@ use hmtt_format::frame::{
 };
 use hmtt_format::record::{CLOCK_MASK, Half};
 
-/// What is forged.
+/// Kind of forged frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// Everything is random, as in a flood by somebody who knows the format.
+    /// Every field is random, as in a flood by an attacker who knows the format.
     Random,
     /// Heartbeats with random counters.
     Heartbeats,
@@ -20,20 +20,20 @@ pub enum Forgery {
     Unreadable,
     /// End frames with random counters and counts.
     Ends,
-    /// One counter again and again, everything else random.
+    /// The same counter in every frame; every other field is random.
     OneCounter,
-    /// The first frames of one session, again and again.
+    /// The first frames of one session, repeated.
     Restarts,
-    /// Each a million frames after the one before.
+    /// Frames whose counters increase by a million (2^20).
     Jumps,
-    /// Three frames that go on from each other, then three of another session.
+    /// Three frames that continue each other, then three of another session.
     Sessions,
-    /// A card of its own, without a fault.
+    /// Frames of another card, without errors.
     Card,
 }
 
 impl Forgery {
-    /// All of them.
+    /// All kinds of forgery.
     pub const ALL: [Forgery; 9] = [
         Forgery::Random,
         Forgery::Heartbeats,
@@ -45,7 +45,7 @@ impl Forgery {
         Forgery::Sessions,
         Forgery::Card,
     ];
-    /// Those that nothing confirms: no two frames go on from each other.
+    /// Kinds in which no frame continues another one, so that nothing confirms them.
     pub const LONE: [Forgery; 5] = [
         Forgery::Random,
         Forgery::Heartbeats,
@@ -55,7 +55,7 @@ impl Forgery {
     ];
 }
 
-/// Frames of one kind of forgery.
+/// Generator of frames of one kind of forgery.
 #[derive(Debug)]
 pub struct Forger {
     forgery: Forgery,
@@ -65,13 +65,13 @@ pub struct Forger {
     sync: Sync,
 }
 
-/// Frames of a session before the next one is begun.
+/// Number of frames in a session of [`Forgery::Sessions`].
 const SESSION_FRAMES: u64 = 3;
 const RESTART_FRAMES: u64 = 16;
 const JUMP: u64 = 1 << 20;
 
 impl Forger {
-    /// Of a seed that is not 0.
+    /// Creates a generator. `seed`: not 0.
     pub fn new(forgery: Forgery, seed: u64) -> Self {
         let sync = Sync { clock: 0, unit_log2: 6, segment: 0, accesses: 0, lost: 0 };
         let mut forger = Forger { forgery, state: seed, sent: 0, counter: 0, sync };
@@ -94,7 +94,7 @@ impl Forger {
         self.sync.lost = self.random() as u32 & LOST_MASK;
     }
 
-    /// What the next frame states.
+    /// Advances the state to that of the next frame.
     fn advance(&mut self) {
         match self.forgery {
             Forgery::Random | Forgery::Heartbeats | Forgery::Unreadable | Forgery::Ends => {
@@ -123,7 +123,7 @@ impl Forger {
         self.sync.clock = (self.sync.clock + frames) & CLOCK_MASK;
     }
 
-    /// Builds the next frame; its length comes back.
+    /// Builds the next frame in `buffer`. Returns its length.
     pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         self.advance();
         let access = Half::Access { direction: hmtt_format::Direction::Read, delta: 1, number: 7 };
@@ -154,14 +154,15 @@ impl Forger {
     }
 }
 
-/// Good frames with forged ones before each: so many by turns.
+/// Inserts forged frames before each good frame; `turns` are their numbers, used cyclically. Returns all frames and the
+/// number of forged ones.
 ///
 /// # Panics
 /// If there are no turns.
 pub fn mix(good: &[Vec<u8>], forger: &mut Forger, turns: &[usize]) -> (Vec<Vec<u8>>, u64) {
     let (mut wire, mut forged) = (Vec::new(), 0);
     for (at, frame) in good.iter().enumerate() {
-        // The first frame on a wire is believed, whoever sent it.
+        // A receiver accepts the first frame on a wire without confirmation, so it must be a good one.
         let count = if at == 0 { 0 } else { turns[at % turns.len()] };
         wire.extend((0..count).map(|_| forger.frame()));
         forged += count as u64;

@@ -1,5 +1,5 @@
-//! What tests of several crates share, so that each is written once: frames as a card and as a hostile sender send
-//! them, captures of those, logs of tags, scratch files, and the programs.
+//! Test support that several crates share: frames as a card or a hostile sender sends them, captures of such frames, tag
+//! logs, scratch files, and the programs under test.
 
 pub mod captures;
 pub mod card;

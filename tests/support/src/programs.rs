@@ -1,10 +1,10 @@
-//! Where the programs are, and how one is run.
+//! Builds and runs the programs under test.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Path of one of the programs, built if need be by the cargo that runs the tests, in their profile.
+/// Path of a program. The programs are built on first use, with the cargo and the profile of the running test.
 pub fn program(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -45,7 +45,7 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs a program that must succeed; its standard output.
+/// Runs a program that must succeed. Returns its standard output.
 pub fn succeed(name: &str, arguments: &[&str]) -> String {
     let output = run(name, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -53,7 +53,7 @@ pub fn succeed(name: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("programs print text")
 }
 
-/// What a command wrote, and how it ended, as one text.
+/// Formats the output of a command, and its exit code, as one text for comparison.
 ///
 /// # Panics
 /// If it is no text, or the command was killed.
@@ -64,13 +64,13 @@ pub fn told(output: &Output) -> String {
     format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
 }
 
-/// Says, past the test harness's capture, that a test was skipped.
+/// Reports that a test was skipped. Writes to standard error directly, which the test harness does not capture.
 pub fn skip(test: &str, reason: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "skipped: {test}: {reason}");
 }
 
-/// Whether a tool is there, asked with `--version`.
+/// Whether a tool is installed: whether `TOOL --version` succeeds.
 pub fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
 }

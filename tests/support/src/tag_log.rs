@@ -1,13 +1,13 @@
-//! Logs of tags, chunk by chunk.
+//! Builds tag logs, chunk by chunk.
 
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
 
-/// A log that is written; its bytes.
+/// The bytes of a log.
 #[derive(Clone, Debug)]
 pub struct Log(pub Vec<u8>);
 
 impl Log {
-    /// A log with nothing but its header.
+    /// Creates a log that has only a header.
     pub fn new(header: &Header) -> Self {
         Log(header.encode().into())
     }
@@ -25,7 +25,7 @@ impl Log {
     /// Adds a chunk of events.
     ///
     /// # Panics
-    /// If they are more than a chunk takes.
+    /// If the events exceed the size of a chunk.
     pub fn events(&mut self, thread: u32, events: &[TagEvent], is_timed: bool) {
         let mut buffer = vec![0; 1 << 16];
         let mut encoder = EventEncoder::new(&mut buffer, thread, is_timed).unwrap();
