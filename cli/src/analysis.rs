@@ -8,16 +8,16 @@ use hmtt::report::analysis::Analysis;
 
 use super::capture_file::CaptureFile;
 
-/// Say what the card's analysis found: hot pages with bounds, reuse distances, use of banks
+/// Print the results of the card's analysis: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The capture; - is standard input
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
-    /// Print one JSON object a dump
+    /// Print one JSON object per dump
     #[arg(long)]
     json: bool,
-    /// Name at most this many hot pages a dump
+    /// List at most this many hot pages per dump
     #[arg(long, value_name = "PAGES", default_value_t = 20)]
     top: usize,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap_complete::Shell;
 
-/// Print a shell's completions
+/// Print the completions for a shell
 #[derive(clap::Args)]
 #[command(after_help = "\
 bash: hmtt completions bash > ~/.local/share/bash-completion/completions/hmtt
@@ -17,7 +17,7 @@ pub struct Completions {
     /// The shell
     #[arg(value_enum)]
     shell: ShellName,
-    /// Of which program
+    /// The program that is completed
     #[arg(long, value_name = "PROGRAM", default_value = "hmtt")]
     of: String,
 }
@@ -32,7 +32,7 @@ enum ShellName {
 /// Write the man pages of all programs and subcommands
 #[derive(clap::Args)]
 pub struct Man {
-    /// A folder that is there, to write them to; in a folder man1 of $MANPATH they are found
+    /// Existing directory for the pages; man finds them in a directory man1 of $MANPATH
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
 }
@@ -60,7 +60,7 @@ pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
     // A mistyped name must not create a folder in the wrong place.
     if !folder.is_dir() {
         let folder = folder.display();
-        bail!("{folder} is no folder that is there; make it first: mkdir -p {folder}");
+        bail!("{folder} is not an existing directory; create it first: mkdir -p {folder}");
     }
     for program in programs {
         let mut program = program.disable_help_subcommand(true);

@@ -18,7 +18,7 @@ use super::standard_io::{input, is_standard, name_of_input};
 
 const GIB_LOG2: u32 = 30;
 
-/// Turn a trace into another format: a capture, Parquet, CSV, JSON lines, text, 6-byte records
+/// Convert a trace to another format: a capture, Parquet, CSV, JSON lines, text, 6-byte records
 #[derive(clap::Args)]
 #[command(
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcapng.zst, read only), parquet \
@@ -47,7 +47,8 @@ pub struct Arguments {
 }
 
 fn format_of(path: &Path, option: &str) -> Result<Format> {
-    let no_format = || format!("{}: the extension says no format; give {option}", path.display());
+    let no_format =
+        || format!("{}: the extension selects no format; give {option}", path.display());
     Format::from_path(path).with_context(no_format)
 }
 

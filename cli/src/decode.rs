@@ -10,16 +10,16 @@ use super::capture_file::CaptureFile;
 use super::format::Format;
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 
-/// Turn a capture into its accesses, every gap stated
+/// Decode a capture to its accesses, and state every gap
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The capture; - is standard input
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
-    /// How to write accesses; if it is not said, as the extension of the output has it, or text
+    /// Format of the output; by default that of the output's extension, or text
     #[arg(long, value_enum)]
     format: Option<FormatName>,
-    /// Only what this card sent, where there are several; `hmtt info` lists them
+    /// Write only what this card sent, if there are several; `hmtt info` lists them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     card: Option<u16>,
     /// Write to this file instead of standard output
@@ -32,11 +32,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum FormatName {
-    /// One `clock R|W address` line an access; everything else as # comments
+    /// One `clock R|W address` line per access; everything else as # comments
     Text,
     /// Comma-separated, with a header line
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// A table for databases
     Parquet,

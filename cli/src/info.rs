@@ -8,7 +8,7 @@ use hmtt::report::info::{Info, Packets};
 
 use super::capture_file::{CaptureFile, Ending};
 
-/// Say what a capture is: card, memory, settings, time covered, gaps
+/// Describe a capture: card, memory, settings, time covered, gaps
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The capture; - is standard input

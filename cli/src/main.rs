@@ -7,12 +7,12 @@ mod convert;
 mod decode;
 mod format;
 mod info;
+mod item_buffer;
 mod merge;
 mod output;
 mod standard_io;
 mod tag;
 mod tag_report;
-mod item_buffer;
 
 use std::process::ExitCode;
 

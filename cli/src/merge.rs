@@ -15,7 +15,7 @@ use super::format::{Format, writable};
 use super::output::{cause, is_same_file, open};
 use super::standard_io::is_standard;
 
-/// Put the traces of several cards on one time base and into one order, with the error stated
+/// Merge the traces of several cards on one time base, and state the error
 #[derive(clap::Args)]
 #[command(
     after_help = "Sources are the cards of all captures, numbered from 1 in the order of the captures; \
@@ -26,10 +26,10 @@ pub struct Arguments {
     /// The captures
     #[arg(value_name = "FILE.pcapng", required = true)]
     files: Vec<PathBuf>,
-    /// Write to this file instead of standard output; its extension says the format
+    /// Write to this file instead of standard output; its extension selects the format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How to write the trace; if it is not said, as the extension of the output has it, or text
+    /// Format of the output; by default that of the output's extension, or text
     #[arg(long, value_parser = writable())]
     format: Option<Format>,
     /// Overwrite FILE
@@ -38,10 +38,10 @@ pub struct Arguments {
     /// Add this to the clocks of a source, whatever marks and arrivals say
     #[arg(long, value_name = "SOURCE=CLOCKS", value_parser = parse_offset, allow_hyphen_values = true)]
     offset: Vec<(usize, i64)>,
-    /// Most time between the moments at which two cards see the same mark, in nanoseconds
+    /// Longest time between the moments at which two cards see the same mark, in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1000)]
     skew: u32,
-    /// Most time the quickest frame of a card takes to arrive, in microseconds
+    /// Longest time that the fastest frame of a card takes to arrive, in microseconds
     #[arg(long, value_name = "US", default_value_t = 1000)]
     latency: u32,
     /// State the time bases as one JSON object, on standard error

@@ -153,7 +153,11 @@ fn tables_that_make_no_sense_are_refused_with_place_and_remedy() {
         ("csv", "clock,address\n1,2\n", "line 1: the heading has no column direction; it must"),
         ("csv", "clock,direction,address\n1,R\n", "line 2: 2 fields, the heading has 3"),
         ("csv", "clock,direction,address\n1,X,40\n", "line 2: direction \"X\" is neither R nor W"),
-        ("csv", "clock,direction,address\n+1,R,4\n", "line 2: clock \"+1\" is no decimal number"),
+        (
+            "csv",
+            "clock,direction,address\n+1,R,4\n",
+            "line 2: clock \"+1\" is not a decimal number",
+        ),
         ("csv", "clock,direction,address\n1,R,4g\n", "line 2: address \"4g\" is not hexadecimal"),
         ("csv", "clock,direction,address\n1,\"R,4\n", "line 2: a quoted field does not end"),
         ("csv", &format!("{heading}gap,4,,,,,,gap\n"), "line 2: detail \"gap\" of a gap: expected"),
@@ -219,7 +223,7 @@ fn formats_that_are_not_there_are_said_to_be_so() {
     let to = |name: &str| output("nowhere", name);
     let told = |from: &Path, to: &Path| complaint(&convert(from, to));
     assert!(told(&input, &to("pcapng")).contains("cannot write pcapng"));
-    assert!(told(&input, &to("data")).contains("the extension says no format; give --to"));
+    assert!(told(&input, &to("data")).contains("the extension selects no format; give --to"));
     let as_text = output("plain", "txt");
     fs::copy(&input, &as_text).unwrap();
     assert!(told(&as_text, &to("csv")).contains("cannot be read back; use csv or jsonl"));

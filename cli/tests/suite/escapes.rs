@@ -80,7 +80,7 @@ fn quoted_fields_of_several_lines_are_read() {
     let row = reader.next_row().unwrap().unwrap();
     assert_eq!((row.capture, reader.interface(1)), (1, Some("a\n\"b\"")));
     let error = reader.next_row().unwrap_err().to_string();
-    assert_eq!(error, "line 6: clock \"x\" is no decimal number, or is too large");
+    assert_eq!(error, "line 6: clock \"x\" is not a decimal number, or is too large");
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl TryFrom<Object> for Entry {
             }
             Object::Restart => Entry::Restart,
             Object::NoEnd => Entry::NoEnd,
-            Object::Card { .. } => return Err("a card is no row".into()),
+            Object::Card { .. } => return Err("a card is not a row".into()),
         })
     }
 }

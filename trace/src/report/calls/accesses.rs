@@ -151,7 +151,7 @@ impl Calls {
         if let Some(sync) = &trace.sync {
             writeln!(
                 output,
-                "times    of {} marks, wrong by {:.0} ns at most; {} accesses are that near to a begin or end",
+                "times    of {} marks, error {:.0} ns at most; {} accesses are nearer than that to the start or end of a call",
                 sync.shared_marks, sync.error_ns, sync.uncertain
             )?;
         }
@@ -201,17 +201,14 @@ impl Trace {
     /// Reports what is missing or unexpected, one line each.
     pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
         let found = &self.found;
-        let tags = if self.sync.is_none() {
-            " and tags, all calls are taken to be over there"
-        } else {
-            ""
-        };
+        let tags =
+            if self.sync.is_none() { " and tags, all calls are taken to end there" } else { "" };
         let gaps =
             format!("gaps of the trace, so that accesses of functions are lower bounds{tags}");
         warn(&gaps, found.gaps);
         warn("accesses lost there, as far as that is known", found.lost_accesses);
-        warn("times the card began anew: all calls are taken to be over there", found.restarts);
-        warn("accesses that the card counted only, of nobody here", found.counted_only);
+        warn("restarts of the card, where all calls are taken to end", found.restarts);
+        warn("accesses that the card only counted, attributed to no function", found.counted_only);
         warn("reads of the card's window, which are no tags", found.window_reads);
         warn("writes to the card's window that are no tags of this map", self.other_tags);
         warn(

@@ -85,7 +85,7 @@ impl Fields<'_> {
         let number = text.parse().ok().filter(|_| !text.starts_with('+'));
         number.ok_or_else(|| {
             let name = NAMES[column as usize].0;
-            format!("{name} {text:?} is no decimal number, or is too large")
+            format!("{name} {text:?} is not a decimal number, or is too large")
         })
     }
 }

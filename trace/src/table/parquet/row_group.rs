@@ -108,8 +108,8 @@ impl RowGroup {
     /// Adds as many accesses as the group has space for, and returns their number.
     pub fn extend(&mut self, accesses: Accesses<'_>) -> Result<usize, TableError> {
         let Accesses { clocks, addresses, writes } = accesses;
-        let room = MAX_ROWS.saturating_sub(self.rows());
-        let count = clocks.len().min(addresses.len()).min(writes.len()).min(room);
+        let space = MAX_ROWS.saturating_sub(self.rows());
+        let count = clocks.len().min(addresses.len()).min(writes.len()).min(space);
         let (clocks, addresses, writes) = (&clocks[..count], &addresses[..count], &writes[..count]);
         let first = clocks.first().copied().unwrap_or_default();
         let is_ascending = first >= self.latest as u64 && clocks.is_sorted();
