@@ -8,7 +8,7 @@ use hmtt::report::analysis::Analysis;
 
 use super::capture_file::CaptureFile;
 
-/// Print the results of the card's analysis: hot pages with bounds, reuse distances, use of banks
+/// Print the card's analysis: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The capture; - is standard input
