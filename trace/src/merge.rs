@@ -1,15 +1,14 @@
-//! The captures of several cards to one trace on one time base, with the error bound stated.
+//! Merges the captures of several cards into one trace on one time base, and states the bound of the error in time.
 //!
 //! ```text
-//! captures -> survey   of each session: marks, arrivals, period      (first reading)
-//!          -> time_base session's clock -> clock of the reference    (marks, arrivals, or as told)
-//!          -> feed      items of one card, when they are asked for  (second reading)
-//!          -> merge     the earliest item of all feeds, again and again
+//! captures -> survey      first reading: marks, arrival times and clock period of each session
+//!          -> time_base   maps a session's clock to that of the reference
+//!          -> card_items  second reading: the items of one card, on demand
+//!          -> merge       repeatedly takes the earliest item of all cards
 //! ```
 //!
-//! A *session* is what one card sent between two restarts; its clock runs through. The first session is
-//! the reference: the merged trace counts its clocks. Memory does not grow with the captures, but for
-//! 24 bytes a mark.
+//! A session is what a card sends between two restarts; within it the clock is continuous. The first session is the
+//! reference: the merged trace counts its clocks. Memory does not grow with the captures, except by 24 bytes a mark.
 
 mod arrivals;
 mod card_items;
@@ -28,17 +27,17 @@ use crate::pcapng::ReadError;
 use card_items::CardItems;
 use time_base::Reference;
 
-/// Most cards of all captures: each of them reads its capture once more.
+/// Most cards of all captures together. Each card's items are read from an open capture of their own.
 pub const MAX_SOURCES: usize = 256;
 
-/// What is told by hand, and what is assumed.
+/// What the user states about the clocks, and what a merge assumes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of a source, from 0, and what to add to its clocks.
+    /// Offsets stated by the user: number of a source (a card), from 0, and the clocks to add to its clocks.
     pub offsets: Vec<(usize, i64)>,
-    /// Most time between the moments at which two cards see the same mark, in nanoseconds.
+    /// Longest time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
-    /// Most time the quickest frame of a card takes to arrive, in nanoseconds.
+    /// Longest time that the fastest frame of a card takes to arrive, in nanoseconds.
     pub latency_nanos: f64,
 }
 
@@ -48,28 +47,28 @@ impl Default for Options {
     }
 }
 
-/// Why captures could not be merged.
+/// The reason why captures could not be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// A capture cannot be read.
     #[error("{}", path.display())]
     Read {
-        /// Which.
+        /// The capture.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: ReadError,
     },
-    /// There is nothing to merge.
+    /// No capture has a frame of a card.
     #[error("no frame of a card in any capture")]
     Nothing,
-    /// An offset for a source that is none.
+    /// An offset is stated for a source that does not exist. Holds the number of the source, from 1, and the number of sources.
     #[error("there is no source {0}; there are {1}, numbered from 1")]
     NoSource(usize, usize),
-    /// Each source is read at the same time as all others.
+    /// There are more sources than can be read at the same time. Holds their number.
     #[error("the captures have {0} cards; at most {MAX_SOURCES} can be merged")]
     TooMany(usize),
-    /// Nothing relates the clocks.
+    /// A session has neither marks in common with the reference nor arrival times, and no offset is stated.
     #[error(
         "nothing relates the clock of {session} to the first one's: it has no mark in common, and no \
          arrival times; state an offset"
@@ -80,7 +79,7 @@ pub enum MergeError {
     },
 }
 
-/// Captures that were surveyed.
+/// Captures whose clocks have been related.
 #[derive(Debug)]
 pub struct Merge {
     sessions: Vec<CardSession>,
@@ -88,7 +87,11 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Reads the captures once and relates their clocks.
+    /// Reads the captures once and relates the clocks of their sessions.
+    ///
+    /// # Errors
+    /// [`MergeError`]: a capture cannot be read, there is no card or there are too many, an offset is of no source, or a
+    /// session's clock cannot be related to the reference.
     pub fn survey(paths: &[PathBuf], options: &Options) -> Result<Self, MergeError> {
         let sessions = survey::survey(paths)?;
         if sessions.is_empty() {
@@ -108,14 +111,14 @@ impl Merge {
                 .ok_or_else(|| MergeError::Unrelated { session: session.to_string() })
         };
         let mut bases = sessions.iter().map(base).collect::<Result<Vec<_>, _>>()?;
-        // Clocks are never negative: all move by the same.
+        // Clocks are unsigned: all are shifted so that the lowest is not negative.
         let first = |(base, session): (&TimeBase, &CardSession)| base.map(session.first);
         let lowest = bases.iter().zip(&sessions).map(first).fold(0.0, f64::min);
         bases.iter_mut().for_each(|base| base.shift(-lowest.floor()));
         Ok(Merge { sessions, bases })
     }
 
-    /// The sessions and how their clocks relate to the first one's. The number of a session is that of
+    /// The sessions, with the maps of their clocks to the first one's. The number of a session is that of
     /// its capture in the merged trace.
     pub fn sessions(&self) -> impl Iterator<Item = (&CardSession, &TimeBase)> {
         self.sessions.iter().zip(&self.bases)
@@ -124,7 +127,10 @@ impl Merge {
     /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
     /// of their session.
     ///
-    /// The sink says whether to go on.
+    /// Stops when the sink returns `false`.
+    ///
+    /// # Errors
+    /// [`MergeError::Read`]: a capture cannot be read again.
     pub fn run(&self, mut sink: impl FnMut(usize, Item) -> bool) -> Result<(), MergeError> {
         for next in self.items()? {
             let (session, item) = next?;
@@ -138,16 +144,16 @@ impl Merge {
     /// Reads the captures again: their items in the order of their times, each with the number of its session.
     ///
     /// # Errors
-    /// [`MergeError::Read`]: a capture cannot be opened again. Items are errors where reading on fails.
+    /// [`MergeError::Read`]: a capture cannot be opened again. If reading fails later, the last item is the error.
     pub fn items(&self) -> Result<MergedItems<'_>, MergeError> {
         Ok(MergedItems { cards: self.cards()?, failed: false })
     }
 
-    /// One for each card.
+    /// Opens the items of each card.
     fn cards(&self) -> Result<Vec<CardItems<'_>>, MergeError> {
         let mut cards: Vec<CardItems<'_>> = Vec::new();
         for (number, (session, base)) in self.sessions().enumerate() {
-            // The sessions of a card follow each other.
+            // The sessions of one card are in a row.
             if !cards.last().is_some_and(|card| card.is_of(session)) {
                 cards.push(CardItems::open(session)?);
             }
@@ -159,7 +165,7 @@ impl Merge {
     }
 }
 
-/// The items of all captures of a [`Merge`], in the order of their times.
+/// An iterator over the items of all captures of a [`Merge`], in the order of their times.
 pub struct MergedItems<'a> {
     cards: Vec<CardItems<'a>>,
     failed: bool,
@@ -188,7 +194,7 @@ impl MergedItems<'_> {
 impl Iterator for MergedItems<'_> {
     type Item = Result<(usize, Item), MergeError>;
 
-    /// The next item; after an error there is none.
+    /// The next item, with the number of its session; `None` after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;

@@ -1,7 +1,7 @@
-//! Frames with their arrival times to a pcapng file and back.
+//! Writes frames with their arrival times to pcapng files, and reads them back.
 //!
-//! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed is readable to
-//! its last whole block. Knows neither sockets nor what frames mean.
+//! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up to its last whole
+//! block. The module uses no sockets and does not interpret frames.
 
 mod capture_sums;
 mod error;
@@ -18,21 +18,21 @@ pub use reader::{Packet, PcapngReader};
 pub use source::{Reading, Source};
 pub use writer::{Description, PcapngWriter};
 
-/// What the capturing side counted, as an Interface Statistics Block holds it.
+/// Counts of the receiver for one interface, as in an Interface Statistics Block; `None` where a count is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct InterfaceStatistics {
-    /// Frames that reached the capture, dropped ones included (`isb_ifrecv`).
+    /// Frames that arrived at the interface, dropped ones included (`isb_ifrecv`).
     pub received: Option<u64>,
-    /// Frames the interface dropped (`isb_ifdrop`), those it missed included.
+    /// Frames that the interface dropped (`isb_ifdrop`), missed ones included.
     pub interface_drops: Option<u64>,
-    /// Those of them that the interface had no buffer for; not in the file's block.
+    /// Dropped frames for which the interface had no buffer; not part of the file's block.
     pub interface_missed: Option<u64>,
-    /// Frames the kernel dropped because the receiver was too slow (`isb_osdrop`).
+    /// Frames that the kernel dropped because the receiver was too slow (`isb_osdrop`).
     pub kernel_drops: Option<u64>,
 }
 
 impl std::ops::AddAssign for InterfaceStatistics {
-    /// What is not known of one is not known of both.
+    /// Adds all counts; a sum is known only if both counts are.
     fn add_assign(&mut self, other: Self) {
         let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         self.received = add(self.received, other.received);

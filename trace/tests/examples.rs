@@ -75,6 +75,7 @@ fn live_statistics_counts_what_is_piped_to_it() {
     let output = example("live_statistics").stdin(file).output().unwrap();
     let last = text(&output).lines().last().unwrap_or_default().to_owned();
     assert!(last.ends_with(", 1 gaps"), "{last}");
-    let numbers = last.split(|c: char| !c.is_ascii_digit()).filter_map(|one| one.parse().ok());
+    let numbers =
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|one| one.parse::<u64>().ok());
     assert_eq!(numbers.take(2).sum::<u64>(), 400, "{last}");
 }

@@ -1,39 +1,40 @@
-//! Arrival times of frames to a line from a card's clock to the wall's.
+//! Fits a line from a card's clock to the receiver's clock through the arrival times of frames.
 //!
-//! A frame arrives after the last of its records: it lies on or above the line of the records' own
-//! times. The quickest frames lie closest, so the line sought touches the points from below.
+//! A frame arrives after its last record was made, so its point lies on or above the line that relates the two clocks.
+//! The points of the fastest frames lie closest to it. The line is therefore the edge of the points' lower convex hull
+//! with the least sum of distances.
 
 use std::time::Duration;
 
 use super::marks::MAX_DRIFT;
 
-/// Points kept; of more, the lower one of each two neighbours.
+/// Most points that are kept. Of more, the lower one of each two adjacent points is kept.
 const MAX_POINTS: usize = 4096;
 
-/// Moments of a card's clock and how much later, by the wall's clock, frames had arrived. In
-/// nanoseconds.
+/// Arrivals of frames as points: the time of a frame's last record by the card's clock, and the arrival time by the
+/// receiver's clock minus that time. In nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     origin: Option<Duration>,
     points: Vec<(f64, f64)>,
-    /// Neighbours that become one point.
+    /// Adjacent frames that become one point.
     each: usize,
     waiting: Option<(usize, (f64, f64))>,
 }
 
-/// A line from a card's time to the wall's: wall = origin + time + above + slope * time.
+/// A line from a card's time to the receiver's time, in nanoseconds: receiver = origin + time + above + slope * time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub origin: Duration,
     pub above: f64,
     pub slope: f64,
-    /// The part of the card's time in which frames came that were as quick as any.
+    /// The card's times, in nanoseconds, between which the line was fitted: the ends of the hull's edge.
     pub edge: (f64, f64),
 }
 
 impl Line {
-    /// How far the line may be off at a moment outside the part it was drawn through, if the quickest
-    /// frames are `latency` apart at most.
+    /// Largest error of the line at card time `at`, outside the part that it was fitted through, if the latencies of the
+    /// fastest frames differ by at most `latency`. All in nanoseconds.
     pub fn uncertainty(&self, at: f64, latency: f64) -> f64 {
         let (from, to) = self.edge;
         let outside = (from - at).max(at - to).max(0.0);
@@ -43,7 +44,7 @@ impl Line {
 }
 
 impl Arrivals {
-    /// Takes note of a frame whose last record is of the moment `clock`.
+    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds; `arrival`: since the Unix epoch.
     pub fn add(&mut self, clock: f64, arrival: Duration) {
         let origin = *self.origin.get_or_insert(arrival);
         let wall = arrival.as_nanos() as f64 - origin.as_nanos() as f64;
@@ -68,7 +69,7 @@ impl Arrivals {
         }
     }
 
-    /// The line below all points that comes closest to them; `None` without points.
+    /// The line on or below all points with the least sum of distances to them; `None` without points.
     pub fn line(&self) -> Option<Line> {
         let origin = self.origin?;
         let mut points: Vec<_> =
@@ -88,7 +89,7 @@ impl Arrivals {
     }
 }
 
-/// The lower convex hull of points that ascend (Andrew's monotone chain).
+/// The lower convex hull of points in ascending order (Andrew's monotone chain).
 fn lower_hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for &point in points {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_runs_below_all_frames_and_touches_the_quickest() {
+    fn the_line_runs_below_all_frames_and_touches_the_fastest() {
         let mut arrivals = Arrivals::default();
         let (drift, late) = (30e-6, [900.0, 20.0, 3000.0, 55.0, 10.0]);
         let begin = 1_700_000_000_000_000_000.0;
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_is_a_line_too() {
+    fn one_frame_determines_a_line_of_slope_zero() {
         let mut arrivals = Arrivals::default();
         assert!(arrivals.line().is_none());
         arrivals.add(500.0, Duration::from_nanos(2000));

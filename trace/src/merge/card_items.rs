@@ -1,4 +1,4 @@
-//! A second reading of a capture to the items of one of its cards, each when it is asked for.
+//! Reads a capture a second time for the items of one of its cards, and puts them on the common time base.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ use crate::decode::clock::clock_of_mut;
 use crate::decode::{CardSink, Item};
 use crate::pcapng::Reading;
 
-/// The items of one card, on the common time base.
+/// The items of one card, on the common time base, read on demand.
 pub(super) struct CardItems<'a> {
     path: PathBuf,
     source: usize,
     card: usize,
     reader: CaptureReader,
     ended: bool,
-    /// Of each of the card's sessions the restarts before it, its number and its time base.
+    /// The card's sessions, ascending: restarts before the session, its number in the merge, and its time base.
     sessions: Vec<(usize, usize, &'a TimeBase)>,
-    /// Restarts so far.
+    /// Restarts of the card so far.
     restarts_before: usize,
     waiting: VecDeque<Item>,
-    /// Time of the last item with one.
+    /// Time of the last item that has one, in clocks of the reference.
     time: f64,
 }
 
-/// Keeps the items of one card.
+/// A sink that keeps the items of one card, whose number it holds.
 struct OfCard<'a>(usize, &'a mut VecDeque<Item>);
 
 impl CardSink for OfCard<'_> {
@@ -39,7 +39,10 @@ impl CardSink for OfCard<'_> {
 }
 
 impl<'a> CardItems<'a> {
-    /// Opens the capture of a session.
+    /// Opens the capture of a session's card.
+    ///
+    /// # Errors
+    /// [`MergeError::Read`]: the capture cannot be opened.
     pub fn open(session: &CardSession) -> Result<Self, MergeError> {
         let failed = |source| MergeError::Read { path: session.file.to_path_buf(), source };
         Ok(CardItems {
@@ -55,17 +58,20 @@ impl<'a> CardItems<'a> {
         })
     }
 
-    /// Whether the session is of this card.
+    /// Whether a session is of this card.
     pub fn is_of(&self, session: &CardSession) -> bool {
         self.source == session.source
     }
 
-    /// Adds a session of the card.
+    /// Adds the next session of the card. `number`: its number in the merge.
     pub fn add(&mut self, session: &CardSession, number: usize, base: &'a TimeBase) {
         self.sessions.push((session.restarts_before, number, base));
     }
 
-    /// Reads until there is an item, or nothing follows.
+    /// Reads until an item waits or the capture ends.
+    ///
+    /// # Errors
+    /// [`MergeError::Read`]: the capture cannot be read.
     pub fn fill(&mut self) -> Result<(), MergeError> {
         let CardItems { reader, waiting, path, card, ended, .. } = self;
         while waiting.is_empty() && !*ended {
@@ -82,8 +88,8 @@ impl<'a> CardItems<'a> {
         Ok(())
     }
 
-    /// When the next item happened, in clocks of the reference; an item without a time is of the time
-    /// of the one before, and none goes back. `None` when there is none.
+    /// Time of the next item, in clocks of the reference; `None` if no item waits. An item without a time gets the time of
+    /// the item before, and times never decrease.
     pub fn time(&self) -> Option<f64> {
         let clock = time_of(self.waiting.front()?);
         let time = clock.zip(self.base()).map(|(clock, (_, base))| base.map(clock.0));
@@ -107,14 +113,14 @@ impl<'a> CardItems<'a> {
         if item == Item::Restart {
             self.restarts_before += 1;
         }
-        // A session in which nothing has a time is no session: what little it says is of the first one.
+        // A session without any clock is not among the sessions: its items are given to the first one.
         let first = || self.sessions.first().map(|(_, number, base)| (*number, *base));
         let (session, base) = self.base().or_else(first)?;
         Some((session, on_base(item, base)))
     }
 }
 
-/// When an item happened.
+/// Clock of an item, or of the end of a gap that is known; `None` if it has none.
 fn time_of(item: &Item) -> Option<Cycles> {
     match item {
         Item::Gap(gap) => gap.after.or(gap.before),
@@ -122,7 +128,7 @@ fn time_of(item: &Item) -> Option<Cycles> {
     }
 }
 
-/// An item with its clocks and lengths on the common time base.
+/// The item, with its clocks and durations converted to the common time base.
 fn on_base(item: Item, base: &TimeBase) -> Item {
     let map = |clock: Cycles| base.clock(clock);
     match item {

@@ -1,45 +1,45 @@
-//! The marks two cards saw to pairs of the same mark.
+//! Finds the marks that two cards both saw, and pairs their times.
 //!
-//! A mark is a register number that software wrote: not unique. The same mark is found by time: first
-//! the offset between the clocks that most pairs agree on, then mark by mark from there, so that
-//! clocks may drift apart as far as they like.
+//! A mark carries a register number that software chose, which is not unique, so marks are matched by time.
+//! First the offset between the clocks on which most pairs agree is found. Then each mark is expected at the offset of
+//! the pair before, so that the clocks may drift apart without limit.
 
-/// A mark that a card saw.
+/// A mark that a card saw: number of the register, and extended clock of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub register: u32,
     pub clock: u64,
 }
 
-/// Marks of each card that the first offset is sought among.
+/// Marks of each card among which the first offset is searched.
 const FIRST_MARKS: usize = 256;
-/// How far the times of a mark may differ from what is expected, in nanoseconds.
+/// Largest difference between the time of a mark and its expected time, in nanoseconds, without drift.
 const TOLERANCE: f64 = 20_000.0;
-/// Most that two clocks run apart, as a share of time: two oscillators of 100 ppm.
+/// Largest relative difference of the rates of two clocks: two oscillators of 100 ppm each.
 pub(super) const MAX_DRIFT: f64 = 200e-6;
 
-/// A mark and its moment, in nanoseconds of its card.
+/// A mark: number of the register, and time by its card's clock in nanoseconds.
 pub(crate) type TimedMark = (u32, f64);
 
-/// The marks of a card by time, and by register: what other cards' marks are looked up in.
+/// The marks of a card, indexed by time and by register, to look up the marks of other cards.
 pub(crate) struct MarkIndex {
-    /// Ascending.
+    /// All marks, ascending by time.
     marks: Vec<TimedMark>,
-    /// Places among the marks, by register, then ascending.
+    /// Indices into `marks`, ordered by register, then by time.
     by_register: Vec<u32>,
 }
 
 impl MarkIndex {
-    /// Of marks in any order.
+    /// Indexes marks that are in any order.
     pub fn new(mut marks: Vec<TimedMark>) -> Self {
         marks.sort_by(|one, other| one.1.total_cmp(&other.1));
-        // A mark takes 24 bytes: 2^32 of them do not fit into the memory.
+        // A mark takes 24 bytes: 2^32 marks do not fit into memory, so an index fits into 32 bits.
         let mut by_register: Vec<u32> = (0..marks.len() as u32).collect();
         by_register.sort_by_key(|place| (marks[*place as usize].0, *place));
         MarkIndex { marks, by_register }
     }
 
-    /// Places of the marks of a register, ascending.
+    /// Indices of the marks of a register, ascending.
     fn of(&self, register: u32) -> &[u32] {
         let register_at = |place: &u32| self.marks[*place as usize].0;
         let from = self.by_register.partition_point(|place| register_at(place) < register);
@@ -47,8 +47,8 @@ impl MarkIndex {
         &same[..same.partition_point(|place| register_at(place) == register)]
     }
 
-    /// Place of the mark of a register that is nearest to a moment and within a tolerance of it, from a place
-    /// on. Of several at one distance, the first.
+    /// Index of the mark of a register that is nearest to the time `expected`, within `tolerance`, among the marks from index
+    /// `from` on. Of several at one distance, the first. Times in nanoseconds.
     fn nearest(&self, register: u32, from: usize, expected: f64, tolerance: f64) -> Option<usize> {
         let same = self.of(register);
         let same = &same[same.partition_point(|place| (*place as usize) < from)..];
@@ -67,15 +67,16 @@ impl MarkIndex {
     }
 }
 
-/// What to add to the other's moments, and how many of the first marks have it so.
+/// The offset between two clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offset {
     nanos: f64,
-    /// Pairs that agree on it.
+    /// Pairs among the first marks that agree on the offset.
     pub agreeing: usize,
 }
 
-/// What to add to the other's moments, as most pairs among the first marks have it.
+/// The offset to add to the times of `other`, on which most pairs among the first marks agree. `None` without pairs, and
+/// if two offsets have as many pairs.
 pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
     let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
@@ -102,17 +103,17 @@ pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offse
             rivals = true;
         }
     }
-    // Two offsets with as many pairs each: nothing tells which is right.
+    // Of two offsets with as many pairs each, neither can be preferred.
     (best.0 != 0 && !rivals).then_some(Offset { nanos: best.1, agreeing: best.0 })
 }
 
-/// Moments of the same mark: of the one card, of the other. Ascending.
+/// Times of the same marks by the clock of `one` and by that of `other`, in nanoseconds, ascending.
 pub(crate) fn pair(one: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
     first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
 }
 
-/// Pairs mark by mark, each expected where the one before was. Takes the logarithm of the one card's marks
-/// for each mark of the other, however many are near each other.
+/// Pairs mark by mark, each expected at the offset of the pair before. The work for each mark of `other` is logarithmic in
+/// the marks of `one`, however many are near each other.
 pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Vec<(f64, f64)> {
     let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_fit_anywhere_fit_nowhere() {
+    fn marks_with_two_equally_good_offsets_are_not_paired() {
         let one = MarkIndex::new(vec![(1, 0.0), (1, 1e9)]);
         assert!(pair(&one, &[(1, 5e8)]).is_empty());
         assert!(pair(&one, &[(2, 5e8)]).is_empty());
         assert_eq!(pair(&MarkIndex::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
     }
 
-    /// Looks at every mark.
+    /// Compares with every mark.
     fn nearest_plainly(
         marks: &[TimedMark],
         register: u32,
@@ -185,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_nearest_mark_is_the_one_that_looking_at_all_finds(
+        fn the_nearest_mark_is_the_one_that_a_linear_search_finds(
             marks in prop::collection::vec((0u32..3, 0u32..40), 0..60),
             register in 0u32..4,
             from in 0usize..60,

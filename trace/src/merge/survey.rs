@@ -1,4 +1,4 @@
-//! A first reading of captures to what relates the clocks of their sessions.
+//! Reads captures once and collects what relates the clocks of their sessions: marks, arrival times, clock periods.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,26 +16,26 @@ use crate::decode::wire::CardSink;
 use crate::decode::{Item, Origin};
 use crate::pcapng::{ReadError, Reading};
 
-/// What one card sent between two restarts.
+/// A card's part of a capture between two restarts, within which its clock is continuous.
 #[derive(Clone, Debug)]
 pub struct CardSession {
-    /// The capture.
+    /// Path of the capture.
     pub file: Arc<Path>,
-    /// Number of the card among all of all captures, from 0.
+    /// Number of the card among the cards of all captures, from 0.
     pub source: usize,
-    /// Its number in its capture, from 0.
+    /// Number of the card in its capture, from 0.
     pub card: usize,
-    /// Restarts of the card before it.
+    /// Restarts of the card before this session, in its capture.
     pub restarts_before: usize,
-    /// Name of its interface.
+    /// Name of the card's interface, if the capture states one.
     pub interface: Option<Arc<str>>,
-    /// Clock period in picoseconds, from its reports.
+    /// Period of the DDR clock in picoseconds, from the card's reports; `None` without a report.
     pub tck_ps: Option<u32>,
-    /// Clock of its first item.
+    /// Lowest clock of the session's items, in clock cycles.
     pub first: u64,
-    /// Clock of its last item.
+    /// Highest clock of the session's items, in clock cycles.
     pub last: u64,
-    /// Byte offset of the block within which the capture ends, if it does.
+    /// Byte offset of the block within which the capture ends; `None` if it ends with a whole block.
     pub truncated_at: Option<u64>,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,
@@ -64,12 +64,12 @@ impl Default for CardSession {
 }
 
 impl CardSession {
-    /// Nanoseconds of one clock; a period nobody told is taken for 10 ns (DDR-200).
+    /// Period of the DDR clock in nanoseconds; 10 ns (DDR-200) if no report states it.
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
     }
 
-    /// Its marks, in nanoseconds of its clock, ascending whatever the card says.
+    /// The marks of the session, in nanoseconds of the card's clock, sorted by time.
     pub(crate) fn timed_marks(&self) -> Vec<TimedMark> {
         let period = self.period();
         let timed = |mark: &Mark| (mark.register, mark.clock as f64 * period);
@@ -78,12 +78,12 @@ impl CardSession {
         marks
     }
 
-    /// How many marks it has.
+    /// Number of marks in the session.
     pub(crate) fn marks(&self) -> usize {
         self.marks.len()
     }
 
-    /// Takes note of the clock period. Arrivals of before were noted by another one.
+    /// Sets the clock period. Arrivals recorded with another period are dropped.
     fn learn(&mut self, tck_ps: u32) {
         let before = self.period();
         self.tck_ps = Some(tck_ps);
@@ -111,15 +111,15 @@ impl fmt::Display for CardSession {
     }
 }
 
-/// Reads one capture; its sessions come back.
+/// Reads one capture and returns the sessions of its cards that have a clock.
 ///
 /// # Errors
-/// Those of the capture.
+/// [`ReadError`]: the capture cannot be read.
 pub fn survey_capture(path: &Path) -> Result<Vec<CardSession>, ReadError> {
     Ok(survey_file(path)?.into_iter().flatten().filter(|session| session.any).collect())
 }
 
-/// Reads captures; their sessions come back, those of a card one after the other.
+/// Reads captures and returns their sessions, those of one card in a row.
 pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<CardSession>, MergeError> {
     let mut all = Vec::new();
     let mut sources = 0;
@@ -140,7 +140,7 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<CardSession>, MergeError> 
 
 /// The sessions of each card.
 fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
-    // Each of its cards reads it once more.
+    // The items of each card are read from the capture once more: it should stay in the page cache.
     let mut reader = CaptureReader::open_as(path, Reading::Shared)?;
     let mut surveyor = Surveyor::default();
     while let Some(mut next) = reader.next_packet()? {
@@ -160,14 +160,14 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
     Ok(surveyor.cards)
 }
 
-/// Takes notes of items.
+/// A sink that collects the sessions of the cards of one capture.
 #[derive(Default)]
 struct Surveyor {
     cards: Vec<Vec<CardSession>>,
     columns: Columns,
-    /// The card of the columns.
+    /// The card whose accesses the columns hold.
     card: usize,
-    /// The card, and the last clock, of the frame that is being read.
+    /// Card and last clock of the frame that is being read.
     reached: Option<(usize, u64)>,
 }
 
@@ -223,7 +223,7 @@ impl CardSink for Surveyor {
         }
     }
 
-    /// Frames may have waited long: what counts is when they came.
+    /// Uses the frame's arrival time, since the frame may have waited for others before it was decoded.
     fn frame_read(&mut self, card: usize, origin: Origin) {
         self.note_columns();
         let reached = self.reached.take().filter(|(of, _)| *of == card);

@@ -1,4 +1,7 @@
-//! What relates a session's clock to the reference's, to a map between them and its error bound.
+//! Maps the clock of a session to that of the reference, and bounds the error of the map.
+//!
+//! A map is made from the first of these that exists: an offset that the user states, marks that both cards saw, arrival
+//! times of frames.
 
 use hmtt_format::Cycles;
 
@@ -7,22 +10,22 @@ use super::arrivals::Line;
 use super::marks::{MAX_DRIFT, MarkIndex, pair};
 use super::survey::CardSession;
 
-/// What a map was made from.
+/// The basis on which a clock was related to the reference.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum ClockBasis {
-    /// It is the reference.
+    /// The session is the reference.
     Reference,
     /// Marks that both cards saw.
     Marks {
-        /// How many.
+        /// Number of marks that both cards saw.
         shared: usize,
     },
     /// Arrival times of frames.
     Arrivals,
-    /// An offset that was told, in clocks.
+    /// An offset that the user stated.
     Offset {
-        /// What is added.
+        /// Clocks of the reference that are added.
         clocks: i64,
     },
 }
@@ -30,19 +33,18 @@ pub enum ClockBasis {
 /// A map from a session's clocks to those of the reference.
 #[derive(Clone, Debug)]
 pub struct TimeBase {
-    /// What it was made from.
+    /// The basis of the map.
     pub basis: ClockBasis,
-    /// Clocks the map may be wrong by, in clocks of the reference, under the stated assumptions;
-    /// `None` for an offset that was told.
+    /// Bound of the map's error in clocks of the reference, under the assumptions of the options; `None` for an offset that
+    /// the user stated.
     pub error: Option<f64>,
     /// Points of the map, ascending: clocks of the session, of the reference.
     points: Vec<(f64, f64)>,
-    /// Clocks of the reference in one of the session, on the whole: before the first point and behind
-    /// the last.
+    /// Clocks of the reference in one clock of the session, before the first point and after the last.
     slope: f64,
 }
 
-/// The session whose clock is that of all others, and what they are compared with: made once for all of them.
+/// The session whose clock the merged trace counts, with its marks and arrivals, to which all others are compared.
 pub(super) struct Reference<'a> {
     session: &'a CardSession,
     marks: MarkIndex,
@@ -57,7 +59,7 @@ impl<'a> Reference<'a> {
 }
 
 impl TimeBase {
-    /// Relates a session to the reference; `None` when nothing does. Marks come before arrivals.
+    /// Relates a session to the reference; `None` if neither an offset, marks nor arrivals do.
     pub(super) fn relate(
         reference: &Reference<'_>,
         session: &CardSession,
@@ -93,9 +95,9 @@ impl TimeBase {
         TimeBase::through(points, other / one, range, options.skew_nanos / one)
     }
 
-    /// A map through moments of marks on both clocks, ascending; `None` without any. `nominal`: clocks of
-    /// the reference in one of the session, as told; `range`: the session's clocks that are mapped;
-    /// `seen_within`: clocks of the reference by which a mark's two moments may differ.
+    /// A map through marks; `None` without any. `points`: each mark's clock of the session and of the reference, ascending;
+    /// `nominal`: clocks of the reference in one clock of the session, by the stated periods; `range`: first and last clock
+    /// of the session to be mapped; `seen_within`: clocks of the reference by which the two times of a mark may differ.
     pub(crate) fn through(
         points: Vec<(f64, f64)>,
         nominal: f64,
@@ -120,11 +122,11 @@ impl TimeBase {
     ) -> Option<Self> {
         let (to, from) = (reference.arrivals?, session.arrivals.line()?);
         let (one, other) = (reference.session.period(), session.period());
-        // The wall's clock when the session's is 0, seen from the reference's origin.
+        // The reference's time at clock 0 of the session.
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);
         let slope = (1.0 + from.slope) / (1.0 + to.slope);
-        // What the lines may be off where the two sessions begin and end, each seen by its own clock.
+        // The errors of the two lines where the session begins and ends, each by its own card's clock.
         let latency = options.latency_nanos;
         let off = |clock: u64| {
             let moment = clock as f64 * other;
@@ -139,7 +141,7 @@ impl TimeBase {
         })
     }
 
-    /// The reference's clock at a clock of the session.
+    /// The clock of the reference at a clock of the session.
     pub fn map(&self, clock: u64) -> f64 {
         let clock = clock as f64;
         let after = self.points.partition_point(|point| point.0 <= clock);
@@ -151,17 +153,17 @@ impl TimeBase {
         from.1 + (clock - from.0) * slope
     }
 
-    /// As [`TimeBase::map`], to a whole clock.
+    /// As [`TimeBase::map`], rounded to a whole clock; not negative.
     pub(super) fn clock(&self, clock: Cycles) -> Cycles {
         Cycles(self.map(clock.0).round().max(0.0) as u64)
     }
 
-    /// Clocks of the reference in one of the session, near enough for lengths.
+    /// Clocks of the reference in one clock of the session, on average: exact enough for durations.
     pub fn rate(&self) -> f64 {
         self.slope
     }
 
-    /// What is added to clock 0.
+    /// Clock of the reference at clock 0 of the session.
     pub fn offset(&self) -> f64 {
         self.map(0)
     }
@@ -171,8 +173,7 @@ impl TimeBase {
     }
 }
 
-/// How far a mark is, at most, from the line between its neighbours: what the map may be off between
-/// two marks.
+/// Largest distance of a mark from the line between the marks before and after it: the error of the map between two marks.
 fn deviation(points: &[(f64, f64)]) -> f64 {
     let off = |points: &[(f64, f64)]| {
         let (a, b, c) = (points[0], points[1], points[2]);
@@ -181,7 +182,7 @@ fn deviation(points: &[(f64, f64)]) -> f64 {
     points.windows(3).map(off).fold(0.0, f64::max)
 }
 
-/// How much the rate of a part differs from that of the whole, at most, as a share.
+/// Largest relative difference between the rate of a part and that of the whole.
 fn rate_error(points: &[(f64, f64)], slope: f64) -> f64 {
     let parts = points.chunks(points.len().div_ceil(4).max(2));
     let of_part = |part: &[(f64, f64)]| {

@@ -1,26 +1,26 @@
-//! Interface Statistics Blocks to what was counted at an interface in all its captures together.
+//! Adds up the Interface Statistics Blocks of an interface over all captures in a file.
 //!
-//! A block counts from the start of its capture, so of one capture only the latest holds; those of
-//! several captures add up. Blocks that state the same start are of one capture, in whatever sections
-//! they stand (the files of a series, one after the other); of those without, the ones of a section are.
+//! A block counts from the start of its capture, so only the latest block of a capture is valid; those of several
+//! captures add up. Blocks that state the same start are of one capture, in whatever sections they are (files of a series
+//! that were concatenated). Blocks without a start are of one capture if they are in one section.
 
 use std::collections::BTreeMap;
 
 use crate::pcapng::InterfaceStatistics;
 
-/// What tells captures at an interface apart.
+/// Identifies a capture at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capture {
-    /// By when it started.
+    /// The start time that its blocks state, in the interface's ticks.
     Started(u64),
-    /// By the section it is in.
+    /// The number of the section that its blocks are in.
     Section(u64),
 }
 
-/// The latest counts of each capture, and their sums.
+/// The latest counts of each capture at an interface, and their sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureSums {
-    /// When they were taken, and the counts.
+    /// For each capture, the time of its latest block, in the interface's ticks, and that block's counts.
     latest: BTreeMap<Capture, (u64, InterfaceStatistics)>,
     received: Sum,
     interface_drops: Sum,
@@ -28,7 +28,7 @@ pub struct CaptureSums {
 }
 
 impl CaptureSums {
-    /// Takes note of counts of a capture as of `time`; whether they are its latest.
+    /// Adds the counts of a capture at `time`. Returns whether they are the capture's latest.
     pub fn note(&mut self, capture: Capture, time: u64, counts: &InterfaceStatistics) -> bool {
         let (noted, before) = self.latest.entry(capture).or_default();
         if *noted > time {
@@ -42,7 +42,7 @@ impl CaptureSums {
         true
     }
 
-    /// All captures together.
+    /// The sums over all captures.
     pub fn total(&self) -> InterfaceStatistics {
         InterfaceStatistics {
             received: self.received.value(),
@@ -53,7 +53,7 @@ impl CaptureSums {
     }
 }
 
-/// A sum of counts of which some are not known; wide enough for all that a file can state.
+/// A sum of counts of which some are not known. 128 bits hold the sum of all counts that a file can state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     sum: u128,
@@ -66,7 +66,7 @@ impl Sum {
         self.known = self.known + u64::from(now.is_some()) - u64::from(before.is_some());
     }
 
-    /// `None` if none of them is known.
+    /// The sum of the known counts, saturated; `None` if no count is known.
     fn value(self) -> Option<u64> {
         (self.known != 0).then(|| u64::try_from(self.sum).unwrap_or(u64::MAX))
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_counts_of_a_capture_hold_in_any_order() {
+    fn the_latest_counts_of_a_capture_are_used_in_any_order() {
         let (one, other) = (Capture::Started(7), Capture::Started(8));
         let mut counted = CaptureSums::default();
         assert!(counted.note(one, 20, &drops(5)));

@@ -1,4 +1,4 @@
-//! Why a capture could not be read.
+//! Defines the errors of reading a capture.
 
 use std::io;
 
@@ -8,16 +8,16 @@ pub enum ReadError {
     /// The file cannot be opened.
     #[error("cannot open the capture")]
     Open(#[source] io::Error),
-    /// The file cannot be read on.
+    /// Reading the file failed.
     #[error("cannot read the capture at offset {offset}")]
     Read {
-        /// Byte offset reached.
+        /// Byte offset at which reading failed.
         offset: u64,
-        /// Why.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },
-    /// It does not begin as pcapng files do.
+    /// The file does not begin with a pcapng section header.
     #[error(
         "not a pcapng file ({reason}); if it is a capture of another format, convert it: editcap -F pcapng IN OUT"
     )]
@@ -25,7 +25,7 @@ pub enum ReadError {
         /// What is wrong.
         reason: String,
     },
-    /// A block makes no sense.
+    /// A block is invalid.
     #[error("block at offset {offset} is damaged: {reason}")]
     Damaged {
         /// Byte offset of the block.

@@ -1,4 +1,4 @@
-//! What a capture says of an interface: its name, how its timestamps count, what it dropped.
+//! Stores what a capture states about its interfaces: names, comments, timestamp resolutions, statistics.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,25 +13,25 @@ use pcap_file::pcapng::blocks::interface_statistics::{
 use super::InterfaceStatistics;
 use super::capture_sums::{Capture, CaptureSums};
 
-/// Resolution that needs no scaling, and the usual one.
+/// `if_tsresol` of nanoseconds, which needs no scaling.
 const NANOSECONDS: u8 = 9;
-/// Resolution of an interface that does not state one.
+/// `if_tsresol` of an interface that does not state one: microseconds.
 const MICROSECONDS: u8 = 6;
 
-/// What a capture says of an interface.
+/// An interface of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface (`if_name`).
     pub name: Option<String>,
-    /// Comments its description has.
+    /// Comments of the interface's descriptions, without repetitions in later sections.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
-    /// What was counted there, if the capture was finished; in all captures together.
+    /// Counts of the interface, over all captures; `None` if no capture was finished.
     pub statistics: Option<InterfaceStatistics>,
-    /// The comment of the last statistics.
+    /// Comment of the latest statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics_comment: Option<String>,
-    /// The comments, to tell new ones.
+    /// All comments so far, to recognise repeated ones.
     #[serde(skip)]
     seen_comments: HashSet<String>,
     #[serde(skip)]
@@ -68,7 +68,7 @@ impl Interface {
         interface
     }
 
-    /// A later section describes it again. Returns the bytes that are kept of that.
+    /// Adds the description of a later section. Returns the bytes by which the kept texts grow.
     fn merge_later_section(&mut self, later: Interface) -> usize {
         (self.resolution, self.offset_seconds) = (later.resolution, later.offset_seconds);
         let mut kept = 0;
@@ -86,8 +86,8 @@ impl Interface {
         ENTRY_BYTES + texts.map(|text| entry_bytes(text)).sum::<usize>()
     }
 
-    /// `if_tsresol`: the top bit tells powers of 2 from powers of 10. `None` when the file states a
-    /// time that no clock shows.
+    /// The time since the Unix epoch for a timestamp in ticks. The top bit of `if_tsresol` selects powers of 2 instead of
+    /// powers of 10. `None` if the time cannot be represented.
     pub(super) fn time(&self, ticks: u64) -> Option<Duration> {
         if self.resolution == NANOSECONDS {
             let seconds = (ticks / 1_000_000_000).checked_add(self.offset_seconds)?;
@@ -104,7 +104,7 @@ impl Interface {
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Takes note of its statistics as of `time`, in a section.
+    /// Adds a statistics block. `time`: the block's timestamp in ticks; `section`: number of its section.
     fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, time: u64, section: u64) {
         let mut capture = Capture::Section(section);
         let mut statistics = InterfaceStatistics::default();
@@ -136,20 +136,21 @@ impl Interface {
 
 /// Most bytes that names and comments of a capture's interfaces take, with [`ENTRY_BYTES`] for each.
 const MAX_KEPT_BYTES: usize = 64 << 20;
-/// What an interface or a comment counts for beside its text.
+/// Bytes that an interface or a comment counts for in addition to its text.
 const ENTRY_BYTES: usize = 256;
 
-/// The interfaces of a capture. Those of a new section are numbered anew; the same name is the same one. If a
-/// section has several of a name, the first of them is the first of that name in other sections, and so on.
+/// The interfaces of a capture, over all its sections. Each section numbers its interfaces from 0. Interfaces of the same
+/// name in different sections are one interface. If a section has several of one name, the N-th of them is the N-th of
+/// that name in other sections.
 ///
-/// A description costs the same however many there are, and all of them together no more than
-/// [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not fill the memory.
+/// The work for a description does not depend on their number, and all of them together keep at most
+/// [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not exhaust the memory.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     all: Vec<Interface>,
-    /// Where those of the section are among all.
+    /// Indices into `all`, by the number of the interface in the current section.
     section: Vec<usize>,
-    /// Sections before it.
+    /// Sections before the current one.
     sections: u64,
     named: HashMap<Option<String>, Named>,
     kept_bytes: usize,
@@ -158,9 +159,9 @@ pub(super) struct Interfaces {
 /// The interfaces of one name.
 #[derive(Debug, Default)]
 struct Named {
-    /// Where they are among all.
+    /// Indices into [`Interfaces::all`].
     places: Vec<usize>,
-    /// How many of them the section has described.
+    /// Number of a section, and how many interfaces of this name it has described.
     described: (u64, usize),
 }
 
@@ -169,22 +170,22 @@ impl Interfaces {
         &self.all
     }
 
-    /// Where the interface that the section gives this number is among all; beyond them if it is not
-    /// described.
+    /// Index into [`Interfaces::all`] of the interface with this number in the current section; beyond its end if the section
+    /// does not describe the interface.
     pub fn index(&self, number: usize) -> usize {
         self.section.get(number).copied().unwrap_or(self.all.len())
     }
 
-    /// A section begins.
+    /// Begins a section.
     pub fn section(&mut self) {
         self.section.clear();
         self.sections += 1;
     }
 
-    /// The section describes its next interface.
+    /// Adds the description of the section's next interface.
     ///
     /// # Errors
-    /// The descriptions are too long.
+    /// The reason, if the descriptions exceed [`MAX_KEPT_BYTES`].
     pub fn describe(
         &mut self,
         description: &InterfaceDescriptionBlock<'_>,
@@ -216,8 +217,8 @@ impl Interfaces {
         }
     }
 
-    /// The section states what was counted. Its times are two words, high one first, in either byte
-    /// order; the block library reads them as one 64-bit integer.
+    /// Adds a statistics block of the section. Its times are two 32-bit words, the high one first in either byte order; the
+    /// block library reads them as one 64-bit integer.
     pub fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, big_endian: bool) {
         let index = self.index(block.interface_id as usize);
         if let Some(interface) = self.all.get_mut(index) {

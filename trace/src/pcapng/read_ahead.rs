@@ -1,8 +1,8 @@
-//! A file to its bytes, read ahead by a thread of its own, past the page cache.
+//! Reads a file ahead of its reader, in a thread, with direct reads that bypass the page cache.
 //!
-//! For a file that is not in the page cache, reading through it takes about twice as long as the disk
-//! does, all of it processor time: each page is found a place, filled and copied. A direct read costs
-//! next to nothing, but its caller waits for the disk; hence the thread.
+//! Reading an uncached file through the page cache takes about twice as long as the disk does, and that is processor
+//! time: each page is allocated, filled and copied. A direct read costs almost no processor time, but its caller waits for
+//! the disk; therefore a thread makes the reads.
 //!
 //! ```text
 //!            empty:  pieces to fill
@@ -11,10 +11,9 @@
 //!            full:  pieces in the file's order, then perhaps an error; closed at the end
 //! ```
 //!
-//! [`PIECES`] pieces go round, so a reader holds 16 MiB of them and neither side ever waits to send.
-//! Direct reads begin at whole pages, in the file and in memory. Where the file ends within a page, or
-//! its file system takes no direct reads after all, the rest is read through the page cache, to
-//! whatever end the file has by then.
+//! [`PIECES`] pieces circulate, so a reader holds 16 MiB, and no side ever waits to send. Direct reads begin at multiples
+//! of a page, in the file and in memory. If the file ends within a page, or its file system refuses direct reads, the rest
+//! is read through the page cache, up to the end that the file has by then.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,25 +24,25 @@ use std::thread::{self, JoinHandle};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// What direct reads come in multiples of, and their memory is aligned to.
+/// Alignment of direct reads, in the file and in memory, and unit of their length, in bytes.
 const PAGE_BYTES: usize = 4096;
-/// Read at once: enough for a disk's full speed.
+/// Bytes of a piece, which is read at once: enough for the full speed of a disk.
 pub const PIECE_BYTES: usize = 4 << 20;
-/// One that is filled, one that is read from, and two for what makes either of them late.
+/// Number of pieces: one that is filled, one that is read from, and two for delays of either side.
 const PIECES: usize = 4;
 
-/// The bytes of a file from its beginning.
+/// A reader of a file, from its beginning.
 pub struct ReadAhead {
-    /// None once there is nothing more to come.
+    /// `None` after the end of the file or an error.
     thread: Option<Thread>,
     piece: Piece,
-    /// Bytes of the piece that were read.
+    /// Bytes of the piece that the reader has taken.
     taken: usize,
-    /// Why it ended before the file did.
+    /// The error at which reading stopped.
     failed: Option<io::ErrorKind>,
 }
 
-/// Bytes with an aligned start.
+/// A buffer whose bytes begin at a multiple of [`PAGE_BYTES`] in memory: `memory[start..]`, of which `filled` are read.
 #[derive(Default)]
 struct Piece {
     memory: Vec<u8>,
@@ -51,14 +50,14 @@ struct Piece {
     filled: usize,
 }
 
-/// The thread, seen from the reader.
+/// The reader's ends of the channels to the thread, and the thread's handle.
 struct Thread {
     full: Receiver<io::Result<Piece>>,
     empty: SyncSender<Piece>,
     handle: JoinHandle<()>,
 }
 
-/// What the thread reads.
+/// The thread's state.
 struct Filler {
     file: File,
     direct: bool,
@@ -67,18 +66,18 @@ struct Filler {
 }
 
 impl ReadAhead {
-    /// Starts to read. Where the file system has no direct reads, the thread reads through the page
-    /// cache.
+    /// Starts to read a file in pieces of `piece_bytes`. If the file system has no direct reads, the thread reads through the
+    /// page cache.
     ///
     /// # Errors
-    /// Whatever forbids another thread.
+    /// The thread cannot be started.
     pub fn start(file: File, piece_bytes: usize) -> io::Result<ReadAhead> {
         let direct = set_direct(&file, true).is_ok();
         let filler = Filler { file, direct, at: 0 };
         let (to_full, full) = sync_channel(PIECES);
         let (empty, from_empty) = sync_channel(PIECES);
         for _ in 0..PIECES {
-            // There is room for all of them, and the other end is in this function.
+            // The channel has space for all pieces, and its other end is in this function.
             let _ = empty.send(Piece::new(piece_bytes));
         }
         let work = move || filler.run(&from_empty, &to_full);
@@ -87,7 +86,7 @@ impl ReadAhead {
         Ok(ReadAhead { thread, piece: Piece::default(), taken: 0, failed: None })
     }
 
-    /// Exchanges the piece for the next one; whether there is one comes back.
+    /// Returns the current piece to the thread and takes the next one. Returns `false` at the end of the file.
     fn next_piece(&mut self) -> io::Result<bool> {
         let Some(thread) = &self.thread else {
             return self.failed.map_or(Ok(false), |kind| Err(kind.into()));
@@ -115,8 +114,7 @@ impl ReadAhead {
         }
     }
 
-    /// Waits for the thread, which is at most one read away from its end. It has no reason to panic;
-    /// if it does, so does the reader.
+    /// Ends the thread and waits for it, at most for one read. A panic of the thread is passed on.
     fn end(&mut self) {
         let Some(Thread { full, empty, handle }) = self.thread.take() else { return };
         drop((full, empty));
@@ -164,7 +162,7 @@ impl Piece {
 }
 
 impl Filler {
-    /// Fills pieces until the file ends or cannot be read, or nobody takes them.
+    /// Fills pieces until the file ends, a read fails or the reader is gone.
     fn run(mut self, empty: &Receiver<Piece>, full: &SyncSender<io::Result<Piece>>) {
         for mut piece in empty {
             let filled = self.read(&mut piece.memory[piece.start..]);
@@ -191,7 +189,7 @@ impl Filler {
                     return Ok(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Not every file system that opens a file for direct reads takes them.
+                // Some file systems open files for direct reads, then refuse the reads.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.direct => {
                     self.go_through_cache()?;
                 }
@@ -206,8 +204,11 @@ impl Filler {
     }
 }
 
-/// Makes the reads of a file direct, or no longer so. Of the open file, not of its name: that may be
-/// another file's by now.
+/// Switches direct reads of an open file on or off. The open file is changed, not opened again by name, because the name
+/// may be another file's by now.
+///
+/// # Errors
+/// The file system does not support direct reads.
 pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
     let mut flags = fcntl_getfl(file)?;
     flags.set(OFlags::DIRECT, direct);
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_read_says_so_each_time() {
+    fn a_file_that_cannot_be_read_fails_each_time() {
         let unreadable = File::create(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
         let mut ahead = ReadAhead::start(unreadable, PAGE_BYTES).unwrap();
         for _ in 0..2 {

@@ -1,9 +1,9 @@
-//! The blocks of a pcapng file to frames with their arrival times.
+//! Reads frames with their arrival times from the blocks of a pcapng file.
 //!
-//! Reads a stream block by block and knows the byte offset of each. A file that ends within a block
-//! is read to the block before and seen_comments to be truncated; a block that makes no sense is an error.
-//! Enhanced packet blocks, nearly all of a capture, are read here: through the library, which also
-//! makes a vector of each one's options, reading took several times as long. All others go through it.
+//! Reads a stream block by block and knows the byte offset of each block. A file that ends within a block is read up to
+//! the block before and reported as truncated; an invalid block is an error. Enhanced Packet Blocks, nearly all of a
+//! capture, are parsed here: the library allocates a vector of options for each, which takes several times as long. All
+//! other blocks are parsed by the library.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,46 +19,46 @@ use super::error::ReadError;
 use super::interface::Interfaces;
 use super::source::{Buffer, MAX_BLOCK_BYTES, Reading, Source};
 
-/// Type and length, which open every block, and the length again, which closes it.
+/// Bytes of the shortest block: type and length at its beginning, and the length again at its end.
 const MIN_BLOCK_BYTES: usize = 12;
-/// Where a block's length is.
+/// Byte offset of a block's length.
 const LENGTH_AT: usize = 4;
-/// What options end with where they say so.
+/// The option `opt_endofopt`, which ends a list of options but may be absent.
 const END_OF_OPTIONS: [u8; 4] = [0; 4];
-/// Where a block's own fields begin.
+/// Byte offset of a block's own fields.
 const FIELDS_AT: usize = 8;
-/// Type of an enhanced packet block.
+/// Type of an Enhanced Packet Block.
 const ENHANCED_PACKET: u32 = 6;
-/// Where its data begin: after interface, two words of time and two lengths.
+/// Byte offset of an Enhanced Packet Block's data: after interface, two words of time and two lengths.
 const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
-/// Where those of a simple packet block begin: after the length on the wire.
+/// Byte offset of a Simple Packet Block's data: after the length on the wire.
 const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
-/// Type of a section header, the same in both byte orders.
+/// Type of a Section Header Block, the same in both byte orders.
 const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
-/// What follows the length of a section header in big-endian sections.
+/// Byte-order magic after the length of a Section Header Block, in big-endian sections.
 const BIG_ENDIAN_MAGIC: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 
 /// A frame in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Number in the file, from 1.
+    /// Number of the packet in the file, from 1.
     pub number: u64,
-    /// Byte offset of its block, before compression.
+    /// Byte offset of the packet's block in the uncompressed file.
     pub offset: u64,
-    /// Index of its interface in [`PcapngReader::interfaces`]; one that the capture does not describe
-    /// has an index beyond them.
+    /// Index of the packet's interface in [`PcapngReader::interfaces`]; beyond its end if the capture does not describe the
+    /// interface.
     pub interface: usize,
-    /// Arrival, since the epoch; none where the file does not say.
+    /// Arrival time since the Unix epoch; `None` if the file does not state it.
     pub time: Option<Duration>,
-    /// Bytes on the wire.
+    /// Length of the frame on the wire, in bytes.
     pub original_len: u32,
-    /// Bytes captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// What the capture says of its interfaces so far.
+    /// The interfaces that the capture has described so far.
     pub interfaces: &'a [Interface],
 }
 
-/// Reads one capture.
+/// A reader of one capture.
 pub struct PcapngReader<R> {
     buffer: Buffer<R>,
     packets: u64,
@@ -68,17 +68,26 @@ pub struct PcapngReader<R> {
 }
 
 impl PcapngReader<Source> {
-    /// Opens a file, compressed with zstd or not.
+    /// Opens a file, compressed with zstd or not, to be read once.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         PcapngReader::open_as(path, Reading::Once)
     }
 
-    /// Opens a file that is read in a certain way.
+    /// Opens a file, to be read as `reading` states.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
         PcapngReader::new(Source::open(path, reading).map_err(ReadError::Open)?)
     }
 
-    /// Reads what is open already, such as a pipe, compressed with zstd or not.
+    /// Reads a file that is open already, such as a pipe, compressed with zstd or not.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, is a terminal, or is no pcapng file.
     pub fn stream(file: File) -> Result<Self, ReadError> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
@@ -86,14 +95,17 @@ impl PcapngReader<Source> {
     /// Reads from any reader, compressed with zstd or not.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
     pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
         PcapngReader::new(Source::from_reader(Box::new(reader)).map_err(ReadError::Open)?)
     }
 }
 
 impl<R: Read> PcapngReader<R> {
-    /// Reads the section header.
+    /// Starts to read uncompressed pcapng: reads the section header.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the source cannot be read, or it does not begin with a section header.
     pub fn new(source: R) -> Result<Self, ReadError> {
         let mut buffer = Buffer::new(source);
         loop {
@@ -123,6 +135,9 @@ impl<R: Read> PcapngReader<R> {
     }
 
     /// The next frame; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, or the next block is invalid.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         let (offset, found) = loop {
             let Some(length) = self.whole_block()? else { return Ok(None) };
@@ -148,13 +163,12 @@ impl<R: Read> PcapngReader<R> {
         Ok(Some(Packet { number, offset, interface, time, original_len, bytes, interfaces }))
     }
 
-    /// What the capture says of its interfaces; complete once all packets were read. One that has the
-    /// same name in several sections is one.
+    /// The interfaces that the blocks read so far describe. Interfaces of the same name in several sections are one.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// The byte offset at which a last, incomplete block begins.
+    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
     }
@@ -186,12 +200,12 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Notes what a block says, through the library; if it is a packet, it comes back.
+    /// Parses a block through the library and stores what it states. Returns the packet of a Simple Packet Block.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<PacketLocation>, ReadError> {
         let bytes = self.buffer.taken(begin);
         let ended;
         let block = match parse(bytes, self.big_endian) {
-            // Options need no end but the block's (draft-ietf-opsawg-pcapng, 3.5), which the library asks for.
+            // Options may end with the block (draft-ietf-opsawg-pcapng, 3.5), but the library requires `opt_endofopt`.
             Err(error) if matches!(error, PcapError::InvalidField(_)) => {
                 ended = with_end(bytes);
                 parse(&ended, self.big_endian).map_err(|_| damaged(offset, error))?
@@ -229,7 +243,7 @@ impl<R: Read> PcapngReader<R> {
     }
 }
 
-/// Where a packet is in its block.
+/// The fields of a packet's block, and the place of its data in the buffer.
 struct PacketLocation {
     interface: usize,
     ticks: Option<u64>,
@@ -238,21 +252,21 @@ struct PacketLocation {
     length: usize,
 }
 
-/// Reads the fields of blocks in the byte order of their section.
+/// Reads fields of blocks in the byte order of their section.
 #[derive(Clone, Copy)]
 struct Fields {
     big_endian: bool,
 }
 
 impl Fields {
-    /// 0 where the block has ended.
+    /// The 32-bit field at byte offset `at`; 0 beyond the end of the block.
     fn u32(self, block: &[u8], at: usize) -> u32 {
         let bytes = block.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.first_chunk());
         let Some(&bytes) = bytes else { return 0 };
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
-    /// The length that the first bytes of a block state; of a section header, in its own order.
+    /// The length that a block states, in bytes. A section header states its own byte order.
     fn block_length(self, bytes: &[u8]) -> usize {
         let is_section = bytes.starts_with(&SECTION_HEADER);
         let big_endian = match bytes.get(LENGTH_AT + 4..LENGTH_AT + 8) {
@@ -262,7 +276,7 @@ impl Fields {
         (Fields { big_endian }.u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
     }
 
-    /// An enhanced packet block; its options are left out.
+    /// Parses an Enhanced Packet Block, without its options.
     fn enhanced_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
         let length = field(3) as usize;
@@ -287,7 +301,7 @@ fn damaged(offset: u64, reason: impl ToString) -> ReadError {
     ReadError::Damaged { offset, reason: reason.to_string() }
 }
 
-/// Reads a block through the library, whose other parser would keep a copy of every interface's description.
+/// Parses a block by the library's block parser. Its file parser would keep a copy of every interface description.
 fn parse(bytes: &[u8], big_endian: bool) -> Result<Block<'_>, PcapError> {
     let parsed = match big_endian {
         true => Block::from_slice::<BigEndian>(bytes),
@@ -296,7 +310,7 @@ fn parse(bytes: &[u8], big_endian: bool) -> Result<Block<'_>, PcapError> {
     Ok(parsed?.1)
 }
 
-/// The same block, which has a type and two lengths at least, with an end behind its options.
+/// The same block with `opt_endofopt` after its options. `bytes`: at least [`MIN_BLOCK_BYTES`].
 fn with_end(bytes: &[u8]) -> Vec<u8> {
     let stated = &bytes[LENGTH_AT..FIELDS_AT];
     let length = (bytes.len() + END_OF_OPTIONS.len()) as u32;

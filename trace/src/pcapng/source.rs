@@ -1,4 +1,4 @@
-//! A file, compressed or not, to a buffer that holds whole blocks.
+//! Opens a capture file, compressed or not, and buffers it so that whole blocks are contiguous in memory.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Chain, Cursor, IsTerminal, Read, Seek};
@@ -8,38 +8,38 @@ use super::error::ReadError;
 use super::page_cache::is_cached;
 use super::read_ahead::{PIECE_BYTES, ReadAhead, set_direct};
 
-/// Longest block that is believed; Wireshark's limit.
+/// Longest block that is accepted, in bytes: Wireshark's limit.
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
-/// What is read at once.
+/// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// From here on a file is read past the page cache, and is not in it afterwards. What is smaller is read
-/// in a sixth of a second either way, and whoever reads it again finds it in the cache.
+/// Size in bytes from which a file is read with direct reads, so that it is not in the page cache afterwards. A smaller
+/// file is read in a sixth of a second either way, and then stays in the cache for the next reader.
 const LARGE_BYTES: u64 = 64 << 20;
-/// How zstd frames begin (RFC 8878, 3.1.1), and all but the low half of a byte of its skippable ones.
+/// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary (3.1.2).
 const ZSTD: u32 = 0xfd2f_b528;
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 
-/// How the bytes of a file are come by.
+/// The way in which a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// By one reader: past the page cache where that is faster.
+    /// By one reader, once: with direct reads if that is faster.
     Once,
-    /// By several readers, or again and again: through the page cache, which then reads once.
+    /// By several readers, or several times: through the page cache, so that the disk is read once.
     Shared,
-    /// Past the page cache, in pieces of this many bytes, whatever is faster.
+    /// Always with direct reads.
     Ahead {
-        /// Bytes of a piece; made up to whole pages.
+        /// Bytes of a piece; rounded up to whole pages.
         piece_bytes: usize,
     },
 }
 
-/// A file, and how it is read.
+/// The bytes of a file as they are on disk.
 pub enum Bytes {
-    /// Through the page cache.
+    /// Read through the page cache.
     Cached(File),
-    /// Past it.
+    /// Read with direct reads by a thread.
     Ahead(ReadAhead),
-    /// In order, from a reader that cannot be rewound; the first bytes, which were read already, come from memory.
+    /// Read from a reader that cannot be rewound, after the first bytes, which were read already.
     Stream(Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>),
 }
 
@@ -56,7 +56,7 @@ impl Bytes {
     }
 }
 
-/// Whether to read a file past the page cache: no pipe or device, and not in the cache already.
+/// Whether direct reads of a file are faster: it is large, no pipe or device, and not in the page cache already.
 fn is_ahead_faster(file: &File) -> bool {
     let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
     file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
@@ -72,9 +72,9 @@ impl Read for Bytes {
     }
 }
 
-/// The bytes of a capture file; its first bytes, not its name, say whether it is compressed.
+/// The decompressed bytes of a capture file. Its first bytes, not its name, show whether it is compressed.
 pub enum Source {
-    /// As it is.
+    /// Not compressed.
     Plain(Bytes),
     /// Compressed with zstd.
     Zstd(Box<zstd::Decoder<'static, BufReader<Bytes>>>),
@@ -84,7 +84,7 @@ impl Source {
     /// Opens a file.
     ///
     /// # Errors
-    /// Whatever the file system says.
+    /// The file cannot be opened or read.
     pub fn open(path: &Path, reading: Reading) -> io::Result<Source> {
         let mut file = File::open(path)?;
         if file.stream_position().is_err() {
@@ -95,10 +95,10 @@ impl Source {
         Source::new(&first, Bytes::new(file, reading)?)
     }
 
-    /// Reads what is open already, such as a pipe, from where it is.
+    /// Reads a file that is open already, such as a pipe, from its current position.
     ///
     /// # Errors
-    /// It cannot be read, or it is a terminal.
+    /// The file cannot be read, or it is a terminal.
     pub fn stream(file: File) -> io::Result<Source> {
         if file.is_terminal() {
             return Err(io::Error::other("it is a terminal; pipe or redirect a capture to it"));
@@ -106,10 +106,10 @@ impl Source {
         Source::from_reader(Box::new(file))
     }
 
-    /// Reads from any reader, from where it is.
+    /// Reads from any reader.
     ///
     /// # Errors
-    /// The reader's.
+    /// The reader fails.
     pub fn from_reader(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
         let first = first_bytes(&mut reader)?;
         Source::new(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
@@ -126,7 +126,8 @@ impl Source {
     }
 }
 
-/// What says whether a file is compressed, or as much as there is. A pipe may give it in pieces.
+/// The first 4 bytes, or fewer if the file is shorter. Reads until there are enough, since a pipe may deliver them in
+/// pieces.
 fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     reader.take(size_of::<u32>() as u64).read_to_end(&mut first)?;
@@ -142,7 +143,7 @@ impl Read for Source {
     }
 }
 
-/// Bytes of a source, read some at a time and taken from the front.
+/// A buffer of a source's bytes, which are appended by [`Buffer::fill`] and taken from the front.
 pub(super) struct Buffer<R> {
     source: R,
     bytes: Vec<u8>,
@@ -158,13 +159,13 @@ impl<R: Read> Buffer<R> {
         Buffer { source, bytes: vec![0; READ_BYTES], start: 0, end: 0, offset: 0, cut: false }
     }
 
-    /// What has been read and not yet taken.
+    /// The bytes that have been read and not yet taken.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Takes `length` of [`Buffer::bytes`]; where they are comes back, for as long as nothing is
-    /// filled in.
+    /// Takes `length` of [`Buffer::bytes`]. Returns their index in the buffer, which is valid until the next
+    /// [`Buffer::fill`].
     pub fn take(&mut self, length: usize) -> usize {
         let begin = self.start;
         self.start += length;
@@ -172,29 +173,32 @@ impl<R: Read> Buffer<R> {
         begin
     }
 
-    /// What was taken last.
+    /// The bytes that were taken last. `begin`: their index.
     pub fn taken(&self, begin: usize) -> &[u8] {
         &self.bytes[begin..self.start]
     }
 
-    /// Some of what was taken last.
+    /// `length` bytes at index `begin`, among those that were taken last.
     pub fn bytes_at(&self, begin: usize, length: usize) -> &[u8] {
         &self.bytes[begin..begin + length]
     }
 
-    /// Byte offset in the source of what comes next.
+    /// Byte offset in the source of the next byte to be taken.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether the source ended before it should: a compressed file whose writer was killed.
+    /// Whether the source ended within a compressed frame, such as that of a writer that was killed.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// Reads more; whether there was any comes back.
+    /// Reads more bytes. Returns `false` at the end of the source.
+    ///
+    /// # Errors
+    /// [`ReadError::Read`]: the source cannot be read.
     pub fn fill(&mut self) -> Result<bool, ReadError> {
-        // A long block comes in many pieces: it moves once, not with each of them.
+        // A long block arrives in many pieces: it is moved only by the first call.
         if self.start != 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);

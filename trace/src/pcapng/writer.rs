@@ -1,7 +1,7 @@
-//! Frames with their arrival times to the blocks of a pcapng file.
+//! Writes frames with their arrival times as the blocks of a pcapng file.
 //!
-//! One section, one interface description a link, timestamps in nanoseconds; the statistics come
-//! last. Every block is handed to the output whole and in order.
+//! A file has one section, one interface description for each link, timestamps in nanoseconds, and statistics at its
+//! end. Every block is written to the output whole and in order.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -23,32 +23,35 @@ use super::InterfaceStatistics;
 
 /// `if_tsresol`: timestamps count 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// Longest value of an option; its length has 16 bits.
+/// Longest value of an option, in bytes; its length has 16 bits.
 const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
-/// What a file says of an interface before its frames.
+/// The description of an interface, which precedes its frames in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Comments, for people and for readers that know them.
+    /// Comments on the interface, for people and for readers that know their format; at most 65535 bytes each are written.
     pub comments: Vec<String>,
 }
 
 impl Description {
-    /// An interface with nothing to say but its name.
+    /// A description without comments.
     pub fn new(name: &str) -> Self {
         Description { name: name.into(), comments: Vec::new() }
     }
 }
 
-/// Writes one capture.
+/// A writer of one capture.
 pub struct PcapngWriter<W: Write> {
     blocks: PcapNgWriter<W>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Starts a capture of these interfaces.
+    /// Starts a capture: writes the section header and the descriptions of the interfaces, which are numbered from 0.
+    ///
+    /// # Errors
+    /// The output cannot be written.
     pub fn new(output: W, interfaces: &[Description]) -> io::Result<Self> {
         let section = SectionHeaderBlock {
             endianness: Endianness::native(),
@@ -69,8 +72,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(PcapngWriter { blocks })
     }
 
-    /// Appends a frame of the interface with this number that arrived at `time` since the epoch.
-    /// `original_len`: its bytes on the wire.
+    /// Appends a frame. `interface`: number of the interface; `time`: arrival time since the Unix epoch; `original_len`:
+    /// bytes of the frame on the wire; `frame`: its captured bytes.
+    ///
+    /// # Errors
+    /// The output cannot be written.
     #[inline]
     pub fn write_frame(
         &mut self,
@@ -90,8 +96,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Appends what was counted at an interface from the start of the capture until now, both since
-    /// the epoch. By its start a reader knows which blocks are of the same capture.
+    /// Appends the counts of an interface. `times`: from the start of the capture until now, since the Unix epoch. Readers
+    /// take blocks with the same start for blocks of the same capture.
+    ///
+    /// # Errors
+    /// The output cannot be written.
     pub fn write_statistics(
         &mut self,
         interface: u32,
@@ -118,12 +127,12 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// The output, between two blocks.
+    /// The output; between two calls it ends with a whole block.
     pub fn output(&mut self) -> &mut W {
         self.blocks.get_mut()
     }
 
-    /// Gives the output back.
+    /// Returns the output.
     pub fn into_output(self) -> W {
         self.blocks.into_inner()
     }
@@ -144,7 +153,7 @@ fn description(interface: &Description) -> InterfaceDescriptionBlock<'_> {
     }
 }
 
-/// As much of a text as an option holds.
+/// The longest prefix of a text that fits into an option.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_OPTION_BYTES);
     while !text.is_char_boundary(end) {
@@ -160,8 +169,8 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Timestamps are two 32-bit words, high one first, in either byte order; the block library writes
-/// those of statistics as one 64-bit integer.
+/// Swaps the words of a time where needed. Timestamps are two 32-bit words, the high one first in either byte order; the
+/// block library writes those of statistics as one 64-bit integer.
 fn high_word_first(time: u64) -> u64 {
     if cfg!(target_endian = "little") { time.rotate_left(32) } else { time }
 }
