@@ -1,4 +1,4 @@
-//! Whatever bytes come, nothing panics, and what can be read is read.
+//! Tests that no input bytes cause a panic, and that everything readable is read.
 
 use hmtt::decode::decode_frames;
 use hmtt::pcapng::PcapngReader;

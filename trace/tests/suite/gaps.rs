@@ -1,4 +1,4 @@
-//! What is missing from a trace is stated exactly, and where.
+//! Tests that a trace states exactly what is missing, and where.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The library from outside: frames, captures, tables and logs in, traces and reports out.
+//! Tests the public interface of the library: reads frames, captures, tables and logs, and checks traces and reports.
 
 mod damage;
 mod flips;

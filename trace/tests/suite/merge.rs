@@ -1,4 +1,4 @@
-//! Two cards whose clocks differ, on one time base: nothing lost, in order, within the stated error.
+//! Tests that the library merges two cards with different clocks: nothing lost, in order, within the stated error.
 
 use std::path::PathBuf;
 use std::time::Duration;

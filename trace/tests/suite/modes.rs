@@ -1,4 +1,4 @@
-//! However a trace is taken, as items, as columns or counted only, it is the same trace.
+//! Tests that a trace is the same as items, as columns and as counts.
 
 use hmtt::decode::{Columns, Counted, Counts, Item, Origin, Sink, Trace, decode_frames};
 use hmtt_format::record::{Half, PageRun, WordRecord};

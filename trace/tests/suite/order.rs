@@ -1,4 +1,4 @@
-//! Frames that were dropped, copied and shuffled are counted as a naive model counts them.
+//! Tests that dropped, copied and reordered frames are counted as a simple model counts them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is read ahead, past the page cache, is what the file holds.
+//! Tests that direct reads ahead return the bytes of the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IoSliceMut, Read, Write};

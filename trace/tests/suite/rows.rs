@@ -1,4 +1,4 @@
-//! Whatever the rows are, each format returns them.
+//! Tests that each format returns the rows that were written, whatever they are.
 
 use std::fs::File;
 use std::io::Cursor;
