@@ -133,6 +133,14 @@ impl EngineError {
         let path = path.to_owned();
         move |source| EngineError::Io { operation, path, source }
     }
+
+    /// Why verilator could not be run.
+    fn from_verilator(error: io::Error) -> EngineError {
+        match error.kind() {
+            io::ErrorKind::NotFound => EngineError::VerilatorMissing,
+            _ => EngineError::Io { operation: "run", path: "verilator".into(), source: error },
+        }
+    }
 }
 
 /// Makes an engine ready to run: generates, compiles or builds the card.

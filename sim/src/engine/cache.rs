@@ -5,7 +5,6 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -138,7 +137,7 @@ fn build(
         .args(["top.v", "main.cpp"])
         .current_dir(directory)
         .output()
-        .map_err(missing)?;
+        .map_err(EngineError::from_verilator)?;
     if !output.status.success() {
         let log = [output.stdout, output.stderr].concat();
         let shown = &log[log.len().saturating_sub(LOG_SHOWN)..];
@@ -148,13 +147,7 @@ fn build(
 }
 
 fn verilator_version() -> Result<String, EngineError> {
-    let output = Command::new("verilator").arg("--version").output().map_err(missing)?;
+    let output =
+        Command::new("verilator").arg("--version").output().map_err(EngineError::from_verilator)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-pub(super) fn missing(error: std::io::Error) -> EngineError {
-    match error.kind() {
-        ErrorKind::NotFound => EngineError::VerilatorMissing,
-        _ => EngineError::Io { operation: "run", path: "verilator".into(), source: error },
-    }
 }

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::process::Command;
 
 use super::EngineError;
-use super::cache::missing;
 
 /// What follows the name of a signal that gets an `always` of its own.
 pub const ISOLATE: &str = " /*verilator isolate_assignments*/";
@@ -36,7 +35,7 @@ pub fn broken(verilog: &str, directory: &Path) -> Result<String, EngineError> {
             .args(FLAGS)
             .current_dir(directory)
             .output()
-            .map_err(missing)?;
+            .map_err(EngineError::from_verilator)?;
         let marked = marked(&text, &lines_of_loops(&String::from_utf8_lossy(&output.stderr)));
         if marked == text {
             break;

@@ -57,7 +57,7 @@ impl BankRowMap {
 
     /// Bank-row index of the first byte of a page. `page`: page number.
     #[inline(always)]
-    pub fn from_page(&self, page: u64) -> u32 {
+    pub fn bank_row_of_page(&self, page: u64) -> u32 {
         let page = page as usize;
         self.pages[0][page % PIECE]
             ^ self.pages[1][(page >> PIECE_BITS) % PIECE]
@@ -66,7 +66,7 @@ impl BankRowMap {
 
     /// Value to XOR to the index of an address's page to get the index of the address.
     #[inline(always)]
-    pub fn from_offset(&self, address: u64) -> u32 {
+    pub fn bank_row_of_offset(&self, address: u64) -> u32 {
         let offset = address as usize;
         self.offsets[0][offset % OFFSET] ^ self.offsets[1][(offset >> OFFSET_BITS) % OFFSET]
     }

@@ -107,9 +107,9 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         if !self.pages.add(page) {
             self.untracked(1);
         }
-        let mut bank_row = self.bank_rows.from_page(page);
+        let mut bank_row = self.bank_rows.bank_row_of_page(page);
         if !WHOLE_PAGES {
-            bank_row ^= self.bank_rows.from_offset(address);
+            bank_row ^= self.bank_rows.bank_row_of_offset(address);
         }
         self.banks.add::<LANE>(bank_row);
     }
@@ -168,7 +168,7 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
             self.untracked(accesses);
         }
         if WHOLE_PAGES {
-            self.banks.add_run(self.bank_rows.from_page(page), accesses);
+            self.banks.add_run(self.bank_rows.bank_row_of_page(page), accesses);
         }
     }
 

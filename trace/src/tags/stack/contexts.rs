@@ -52,7 +52,7 @@ enum Caller {
     /// In a suspended group, at this index.
     Suspended(Id, usize),
     /// No caller: the entry is on a stack without frames, far from the others.
-    NoCaller,
+    Unknown,
 }
 
 /// The contexts of a thread.
@@ -125,7 +125,7 @@ impl<N: Copy> Stacks<N> {
         match self.caller(event.sp.wrapping_sub(1)) {
             Caller::Running(frames, _) => drop(self.leave(frames, event.sp, listener)),
             Caller::Suspended(id, place) => self.switch(id, place, listener),
-            Caller::NoCaller => return,
+            Caller::Unknown => return,
         }
         self.sp = event.sp;
     }
@@ -179,7 +179,7 @@ impl<N: Copy> Stacks<N> {
                 self.switch(id, place, listener);
                 self.end_overwritten(sp, 1, listener);
             }
-            Caller::NoCaller => {
+            Caller::Unknown => {
                 let is_context = self.running.is_context;
                 let origin = self.suspend(0, is_context, listener);
                 self.running = RunningContext { origin, ..RunningContext::default() };
@@ -236,7 +236,7 @@ impl<N: Copy> Stacks<N> {
                 Caller::Suspended(id, place)
             }
             _ if above(sp, self.sp).unsigned_abs() <= REGION => Caller::Running(0, false),
-            _ => Caller::NoCaller,
+            _ => Caller::Unknown,
         }
     }
 
