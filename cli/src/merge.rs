@@ -86,6 +86,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             );
         }
     }
+    let mut mismatched = Vec::new();
+    for (session, _) in merge.sessions().filter(|(session, _)| session.captures_mismatched != 0) {
+        if !mismatched.contains(&session.source) {
+            mismatched.push(session.source);
+            eprintln!(
+                "hmtt: warning: {}: the records of card {} stand for other bursts than it counted; see \
+                 `hmtt info`",
+                session.file.display(),
+                session.card + 1
+            );
+        }
+    }
     if arguments.json {
         state_json(&merge)?;
     } else {
@@ -108,8 +120,10 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     for (number, (session, _)) in merge.sessions().enumerate() {
         items.interface(number as u32, &session.to_string());
     }
-    let is_cut = merge.sessions().any(|(session, _)| session.truncated_at.is_some());
-    let (mut written, mut has_loss) = (Ok(()), is_cut);
+    let is_damaged =
+        |session: &CardSession| session.truncated_at.is_some() || session.captures_mismatched != 0;
+    let has_loss = merge.sessions().any(|(session, _)| is_damaged(session));
+    let (mut written, mut has_loss) = (Ok(()), has_loss);
     let read = merge.run(|session, item| {
         has_loss |= match &item {
             Item::Gap(gap) => gap.is_loss(),

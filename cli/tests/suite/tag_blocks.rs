@@ -158,7 +158,7 @@ fn what_cannot_be_tagged_is_listed_with_the_reason() {
     let Some(program) = build("tag-blocks-listed", SHAPES, &["-O2"]) else { return };
     let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
     assert!(all > 3 && refused.len() == all, "{refused:?}");
-    assert!(refused.iter().all(|line| line.contains("is computed, it is not known")));
+    assert!(refused.iter().all(|line| line.contains("is computed, and its targets are not known")));
     let (all, refused) = listed(&program, &["--loops", "shape_irreducible"]);
     assert!(all == 1 && refused[0].contains("not a natural loop"), "{refused:?}");
     let counts = scratch("tag-blocks-listed.json");

@@ -318,7 +318,7 @@ fn files_that_are_no_programs_say_what_they_are() {
     refused(&["run", "--", &plain], &["cannot run", &plain, "chmod +x"]);
     let script = file("script", b"#!/absent/interpreter -x\n", 0o755);
     refused(&["run", "--", &script], &["its interpreter /absent/interpreter is missing"]);
-    refused(&["list", &script], &["it is a script, which /absent/interpreter runs"]);
+    refused(&["list", &script], &["it is a script for /absent/interpreter"]);
     refused(&["run", "--", folder.to_str().unwrap()], &["it is a directory"]);
     let mut bytes = std::fs::read("/proc/self/exe").unwrap();
     bytes.truncate(4096);

@@ -58,7 +58,7 @@ fn a_capture_whose_reader_has_stalled_ends_by_one_signal_or_its_time() {
         let log = &received.log;
         assert!(!log.contains("it hangs"), "{log}");
         assert_eq!(received.status, 1, "{log}");
-        let told = format!("{said} was given up: its reader takes nothing");
+        let told = format!("{said} was given up: its reader stopped reading");
         assert!(log.contains("the capture ended early: ") && log.contains(&told), "{log}");
         let mut reader = PcapngReader::open(&read).unwrap();
         let mut written = 0;

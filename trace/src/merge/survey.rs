@@ -37,6 +37,8 @@ pub struct CardSession {
     pub last: u64,
     /// Byte offset of the block within which the capture ends; `None` if it ends with a whole block.
     pub truncated_at: Option<u64>,
+    /// Parts of the card's capture, from a start to a stop, whose records stand for other bursts than the card counted.
+    pub captures_mismatched: u64,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,
     any: bool,
@@ -45,7 +47,8 @@ pub struct CardSession {
 impl Default for CardSession {
     fn default() -> Self {
         let (source, card, restarts_before, interface, tck_ps) = Default::default();
-        let (first, last, truncated_at, marks, arrivals, any) = Default::default();
+        let (first, last, truncated_at, captures_mismatched) = Default::default();
+        let (marks, arrivals, any) = Default::default();
         CardSession {
             file: Path::new("").into(),
             source,
@@ -56,6 +59,7 @@ impl Default for CardSession {
             first,
             last,
             truncated_at,
+            captures_mismatched,
             marks,
             arrivals,
             any,
@@ -149,12 +153,15 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
     let of_card = reader.finish(&mut surveyor).cards;
     surveyor.note_columns();
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
-        let link = of_card.get(card).map(|card| usize::from(card.link));
+        let counted = of_card.get(card);
+        let link = counted.map(|card| usize::from(card.link));
+        let mismatched = counted.map_or(0, |card| card.counts.captures_mismatched);
         let name = link.and_then(|link| reader.interfaces().get(link)?.name.as_deref());
         let name: Option<Arc<str>> = name.map(Arc::from);
         for session in sessions {
             session.interface.clone_from(&name);
             session.truncated_at = reader.truncated_at();
+            session.captures_mismatched = mismatched;
         }
     }
     Ok(surveyor.cards)
