@@ -58,6 +58,7 @@ use std::sync::Arc;
 
 use nix::unistd::Pid;
 
+use crate::address::{LoadBias, RunAddr};
 use crate::disassembly::{Block, Disassembly, FileIndex, Granularity, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{self, Mapping, Memory, Process};
@@ -103,7 +104,7 @@ pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
 ///
 /// `bias`: as returned by [`bias`]. Returns whether the comparison was made: it is not made while tags are in the
 /// process, because their jumps differ from the file.
-pub fn compare(image: &mut Image, bias: u64, mapped: &[Mapping], memory: &Memory) -> bool {
+pub fn compare(image: &mut Image, bias: LoadBias, mapped: &[Mapping], memory: &Memory) -> bool {
     if abandoned::is_tagged(mapped) {
         return false;
     }
@@ -156,21 +157,21 @@ pub struct Tagged {
     sink: Sink,
     breakpoints: Vec<Breakpoint>,
     /// Addresses of instructions that were changed since the process was tagged, ascending.
-    jumps: Vec<u64>,
+    jumps: Vec<RunAddr>,
     /// Libraries with chosen functions that could not be read, with the reason.
     pub unread: Vec<(PathBuf, String)>,
     libraries: BTreeMap<libraries::Key, Library>,
     /// Memory areas that hold stubs.
-    areas: Vec<Range<u64>>,
+    areas: Vec<Range<RunAddr>>,
     /// Address of the list of unwind tables in the process.
-    list: u64,
+    list: RunAddr,
     /// Stubs that unwinders can look up in that list, in the order in which they were added.
-    described_code: Vec<Range<u64>>,
+    described_code: Vec<Range<RunAddr>>,
     /// Memory of the unwind tables.
-    tables: Vec<Range<u64>>,
+    tables: Vec<Range<RunAddr>>,
     budget: Option<Budget>,
     removed: Vec<RemovedFunction>,
-    overwritten: Vec<(String, u64)>,
+    overwritten: Vec<(String, RunAddr)>,
     is_changed: bool,
     /// Most functions and blocks that may be tagged.
     max_functions: usize,
@@ -190,7 +191,7 @@ pub struct Restored {
     pub remaining: RemainingMemory,
     /// Functions and addresses where the program has overwritten a jump of a tag. These addresses keep the program's
     /// bytes.
-    pub overwritten: Vec<(String, u64)>,
+    pub overwritten: Vec<(String, RunAddr)>,
 }
 
 /// When tags are inserted.
@@ -252,7 +253,7 @@ impl Tagged {
             unread: Vec::new(),
             libraries: BTreeMap::new(),
             areas: Vec::new(),
-            list: 0,
+            list: RunAddr(0),
             described_code: Vec::new(),
             tables: Vec::new(),
             budget: None,
@@ -287,7 +288,7 @@ impl Tagged {
 
     /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at which the program
     /// has written something else.
-    fn remove_jumps(&self, process: &Process) -> Result<Vec<u64>, TagError> {
+    fn remove_jumps(&self, process: &Process) -> Result<Vec<RunAddr>, TagError> {
         let mut others = patch::restore(process, &self.patched)?;
         for breakpoint in &self.breakpoints {
             others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
@@ -299,7 +300,7 @@ impl Tagged {
 
     /// Removes all jumps, and moves threads out of the stubs as far as possible. All threads must be stopped. Returns
     /// the addresses at which the program has written something else.
-    fn restore_code(&mut self) -> Result<Vec<u64>, TagError> {
+    fn restore_code(&mut self) -> Result<Vec<RunAddr>, TagError> {
         let others = self.remove_jumps(&self.process)?;
         // A copy of a breakpoint that the program has made must not wait for this controller.
         self.collector.shared().release_breakpoints();
@@ -431,7 +432,7 @@ impl Tagged {
     }
 
     /// Records jumps that the program has overwritten.
-    fn record_overwritten(&mut self, addresses: Vec<u64>) {
+    fn record_overwritten(&mut self, addresses: Vec<RunAddr>) {
         for address in addresses {
             let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
             let mut all = self.patched.iter().chain(breakpoints);

@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::address::FileAddr;
 use crate::regular_file;
 pub use go::Go;
 use layout::{File, Layout};
@@ -82,6 +83,13 @@ pub struct Function {
     pub ifunc: bool,
     /// Source file, if that was searched for ([`Image::find_sources`]) and found.
     pub source: Option<String>,
+}
+
+impl Function {
+    /// Address of its first instruction, as the type that a load bias converts.
+    pub fn address(&self) -> FileAddr {
+        FileAddr(self.start)
+    }
 }
 
 /// Instructions or data of a file, as they are loaded.

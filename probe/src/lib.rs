@@ -1,10 +1,11 @@
 //! Adds tags to running x86-64 programs, so that a memory trace can be attributed to functions.
 //!
-//! [`elf`] finds the functions of a program file, [`selection`] chooses among them, and
+//! [`address`] has the types of addresses. [`elf`] finds the functions of a program file, [`selection`] chooses among them, and
 //! [`disassembly`] decides which of their instructions can be replaced by jumps. [`stubs`]
 //! generates the code that the jumps lead to, and [`unwind`] its unwind tables. [`ptrace`] stops a
 //! live process and reads and writes it. [`control`] uses all of these to add and remove the tags.
 
+pub mod address;
 pub mod control;
 pub mod disassembly;
 pub mod elf;

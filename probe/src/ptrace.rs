@@ -27,6 +27,8 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
+use crate::address::RunAddr;
+
 pub(crate) use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
@@ -240,13 +242,13 @@ pub struct Process {
     /// must handle each once, before it waits for later ones.
     pub(crate) queued_events: Vec<Status>,
     /// `gs` of threads that ended while the process was being stopped, until it is evaluated.
-    pub(crate) last_gs: Vec<(Pid, u64)>,
+    pub(crate) last_gs: Vec<(Pid, RunAddr)>,
     /// Risks that are accepted for this process.
     pub risk_policy: RiskPolicy,
     /// Where injected system calls are made, once that is known.
     site: Option<syscall_site::SyscallSite>,
     /// Addresses of restorers that were changed, so that their bytes no longer identify them.
-    pub(crate) restorers: Vec<u64>,
+    pub(crate) restorers: Vec<RunAddr>,
     memory: File,
     status: proc::StatusFile,
 }
@@ -329,8 +331,8 @@ impl Process {
     /// # Errors
     /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
     /// are mapped.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), PtraceError> {
-        let read = self.memory.read_exact_at(bytes, address);
+    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        let read = self.memory.read_exact_at(bytes, address.0);
         read.map_err(|source| self.failed("read its memory", source))
     }
 
@@ -339,8 +341,8 @@ impl Process {
     /// # Errors
     /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
     /// are mapped.
-    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), PtraceError> {
-        let written = self.memory.write_all_at(bytes, address);
+    pub fn write(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
+        let written = self.memory.write_all_at(bytes, address.0);
         written.map_err(|source| self.failed("write its memory", source))
     }
 

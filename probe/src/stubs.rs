@@ -12,8 +12,8 @@
 //! address of its own counters or records.
 //!
 //! Invariant: stubs contain no calls, so that no return address points into a stub. A moved call
-//! becomes a push of the original return address and a jump. Addresses are those of the file; the
-//! load bias matters only where an address is used as a value.
+//! becomes a push of the original return address and a jump. Addresses are those of the file, as
+//! plain numbers within this module; the load bias matters only where an address is used as a value.
 
 pub(crate) mod boundary;
 mod breakpoint;
@@ -36,6 +36,7 @@ use std::ops::Range;
 pub use boundary::TagCode;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{ExitKind, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES, is_call};
 pub use inline_bytes::InlineBytes;
 use moved_code::{MovedCode, TagSpace, encode};
@@ -72,17 +73,17 @@ pub struct StubError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Bytes to be written, by address.
-    pub edits: Vec<(u64, InlineBytes)>,
+    pub edits: Vec<(FileAddr, InlineBytes)>,
     /// Address of the stub for the function's entry.
-    pub entry: u64,
+    pub entry: FileAddr,
     /// Start and end of each region. Of its bytes only the jump at the start is executed.
-    pub regions: Vec<(u64, u64)>,
+    pub regions: Vec<(FileAddr, FileAddr)>,
     /// Address map of the moved instructions: original address, and address of the copy; ascending.
-    pub moved: Vec<(u64, u64)>,
+    pub moved: Vec<(FileAddr, FileAddr)>,
     /// The code of each tag, with the original instruction that follows it.
-    pub tags: Vec<TagCode>,
+    pub tags: Vec<TagCode<FileAddr>>,
     /// Address range of the function's stubs.
-    pub stubs: Range<u64>,
+    pub stubs: Range<FileAddr>,
     /// Whether the entry's stub searches the unwind tables of stubs ([`lookup`]).
     pub looks_up: bool,
 }
@@ -91,7 +92,7 @@ pub struct Changes {
 #[derive(Clone, Debug)]
 pub struct Stubs {
     start: u64,
-    bias: u64,
+    bias: LoadBias,
     tags: Tags,
     code: Vec<u8>,
     /// Rows of the unwind table for cold instructions, and for the stubs after them.
@@ -103,10 +104,10 @@ pub struct Stubs {
 /// A function that is changed to search the unwind tables of stubs ([`lookup`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Address of its first instruction, in the file.
-    pub function: u64,
-    /// Address of the pointer to the first table, in memory.
-    pub list: u64,
+    /// Address of its first instruction.
+    pub function: FileAddr,
+    /// Address of the pointer to the first table.
+    pub list: RunAddr,
 }
 
 /// The function whose stubs are being generated.
@@ -131,13 +132,17 @@ struct Context {
 
 impl Stubs {
     /// Makes an empty set of stubs. `start`: their address in memory, within 2 GiB of all
-    /// functions; `bias`: load bias, which is added to all addresses of the file; `at_most`:
-    /// largest number of tags.
+    /// functions; `at_most`: largest number of tags.
     ///
     /// # Errors
     /// [`StubError`] if the code that tags share cannot be generated.
-    pub fn new(start: u64, bias: u64, sink: Sink, at_most: usize) -> Result<Self, StubError> {
-        let start = start.wrapping_sub(bias);
+    pub fn new(
+        start: RunAddr,
+        bias: LoadBias,
+        sink: Sink,
+        at_most: usize,
+    ) -> Result<Self, StubError> {
+        let start = bias.to_file(start).0;
         let tags = Tags::new(sink, start, at_most)?;
         let code = vec![0xcc; tags.prelude_bytes()];
         let (cold_rows, rows) = Default::default();
@@ -162,13 +167,13 @@ impl Stubs {
     }
 
     /// Rows of the unwind table for all stubs, and the end address. Addresses are the file's.
-    pub fn rows(&self) -> (Vec<Row>, u64) {
+    pub fn rows(&self) -> (Vec<Row>, FileAddr) {
         let mut shared = Rows::default();
         if !self.tags.shared().is_empty() {
             shared.push_shared(self.start, self.tags.shared());
         }
         let all = [&shared, &self.cold_rows, &self.rows].map(Rows::as_slice);
-        (all.concat(), self.end())
+        (all.concat(), FileAddr(self.end()))
     }
 
     /// All bytes of the stubs, from their start.
@@ -224,13 +229,13 @@ impl Stubs {
         let mut context =
             Context { start, number, entry, restart, check, exits, detours, copies, heads };
         let mut changes = Changes::default();
-        changes.stubs.start = self.end();
+        changes.stubs.start = FileAddr(self.end());
         let added = self.add_function(rewrite, &mut context, &mut changes);
         if added.is_err() {
             self.code.truncate(before.0);
             self.rows.truncate(before.1);
         }
-        changes.stubs.end = self.end();
+        changes.stubs.end = FileAddr(self.end());
         changes.moved.sort_unstable();
         added.map(|()| changes)
     }
@@ -245,7 +250,7 @@ impl Stubs {
             if !context.exits.contains_key(&target) {
                 let stub = self.exit_jump(context, target)?;
                 let end = self.end().wrapping_sub(JUMP_BYTES as u64);
-                changes.tags.push(TagCode { start: stub, end, original: target });
+                changes.tags.push(TagCode::in_file(stub, end, target));
                 context.exits.insert(target, stub);
             }
         }
@@ -269,18 +274,17 @@ impl Stubs {
             changes.looks_up |= lookup_stub.is_some();
             let stub = lookup_stub.unwrap_or(stub);
             if region.entry {
-                changes.entry = stub;
+                changes.entry = FileAddr(stub);
             }
-            changes.regions.push((region.start(), region.limit));
+            changes.regions.push((FileAddr(region.start()), FileAddr(region.limit)));
+            let mut edit = |at, bytes| changes.edits.push((FileAddr(at), bytes));
             match region.jump {
-                Jump::Near => {
-                    changes.edits.push((region.start(), jump(region.start(), stub).into()))
-                }
+                Jump::Near => edit(region.start(), jump(region.start(), stub).into()),
                 Jump::Missing => {}
                 Jump::Island(island) => {
                     let distance = island.wrapping_sub(region.start() + SHORT_BYTES) as u8;
-                    changes.edits.push((region.start(), [SHORT_JUMP, distance].into()));
-                    changes.edits.push((island, jump(island, stub).into()));
+                    edit(region.start(), [SHORT_JUMP, distance].into());
+                    edit(island, jump(island, stub).into());
                 }
             }
         }
@@ -289,7 +293,8 @@ impl Stubs {
             let to = context.exits.get(&target).or_else(|| context.detours.get(&target));
             let Some(to) = to else { continue };
             let distance = to.wrapping_sub(branch.next_ip()) as u32;
-            changes.edits.push((branch.next_ip() - 4, distance.to_le_bytes().into()));
+            let place = FileAddr(branch.next_ip() - 4);
+            changes.edits.push((place, distance.to_le_bytes().into()));
         }
         Ok(())
     }
@@ -346,7 +351,7 @@ impl Stubs {
         context: &Context,
         stub: u64,
     ) -> Result<Option<u64>, StubError> {
-        let lookup = self.lookup.filter(|one| region.entry && one.function == context.start);
+        let lookup = self.lookup.filter(|one| region.entry && one.function.0 == context.start);
         // At the head of a loop the searched registers may be live.
         let Some(lookup) = lookup.filter(|_| rewrite.entry_loop.is_none()) else { return Ok(None) };
         self.align();
@@ -376,7 +381,7 @@ impl Stubs {
             bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
             let push = offsets[at] as usize;
             let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
-            bytes.extend(value.to_le_bytes());
+            bytes.extend(value.0.to_le_bytes());
             bytes[push + 2..push + PUSH_BYTES].copy_from_slice(&displacement.to_le_bytes());
         }
         let mut tags = tags.into_iter().peekable();
@@ -390,7 +395,7 @@ impl Stubs {
                 let code = self.tag(&place, tag, address)?;
                 bytes[offset..offset + code.len()].copy_from_slice(&code);
                 let end = tag.wrapping_add(code.len() as u64);
-                changes.tags.push(TagCode { start: tag, end, original });
+                changes.tags.push(TagCode::in_file(tag, end, original));
             }
             let Some(offset) = offsets.get(index) else { continue };
             let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
@@ -400,7 +405,9 @@ impl Stubs {
             self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
         }
         self.code.extend(bytes);
-        let place = |(old, at): &(u64, usize)| (*old, start.wrapping_add(offsets[*at].into()));
+        let place = |(old, at): &(u64, usize)| {
+            (FileAddr(*old), FileAddr(start.wrapping_add(offsets[*at].into())))
+        };
         changes.moved.extend(places.iter().map(place));
         Ok(start)
     }
@@ -447,7 +454,7 @@ impl Stubs {
         if last.is_call_near() || last.is_call_near_indirect() {
             let ip = moved.instructions.pop().map_or(0, |call| call.ip());
             moved.origins.pop();
-            moved.push_call(last, last.next_ip().wrapping_add(self.bias), ip);
+            moved.push_call(last, self.bias.to_run(FileAddr(last.next_ip())), ip);
         } else if let Some(next) = continuation(region).filter(|_| !falls_into_next) {
             let to = context.copies.get(&next).copied().unwrap_or(next);
             let back = Instruction::with_branch(Code::Jmp_rel32_64, to);

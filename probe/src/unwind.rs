@@ -25,6 +25,7 @@ mod symbol_file;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 pub use crate::stubs::{Origin, Row};
 use encoder::Encoder;
 pub use symbol_file::{SymbolFile, frames};
@@ -39,11 +40,11 @@ const ROWS_PER_FDE: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct TablePlacement {
     /// Address of the `.eh_frame_hdr`, which the table begins with.
-    pub at: u64,
+    pub at: RunAddr,
     /// Address after the last row's code.
-    pub end: u64,
-    /// Load bias: added to all addresses of rows, and to `end`.
-    pub bias: u64,
+    pub end: FileAddr,
+    /// Load bias of the file whose addresses rows have.
+    pub bias: LoadBias,
 }
 
 /// Largest size of a table, in bytes.
@@ -59,7 +60,7 @@ pub fn table(rows: &[Row], place: TablePlacement) -> Option<Vec<u8>> {
     let groups = rows.chunks(ROWS_PER_FDE);
     let mut encoder = Encoder::new(place.at, groups.len());
     for (number, group) in groups.enumerate() {
-        let next = rows.get((number + 1) * ROWS_PER_FDE).map_or(place.end, |row| row.at);
+        let next = rows.get((number + 1) * ROWS_PER_FDE).map_or(place.end, |row| FileAddr(row.at));
         encoder.fde(group, next, place.bias)?;
     }
     encoder.finish()

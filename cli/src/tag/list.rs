@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use hmtt_format::escape;
+use hmtt_probe::address::{LoadBias, RunAddr};
 use hmtt_probe::control::{bias, compare};
 use hmtt_probe::disassembly::{Disassembly, FileIndex, Refusal, Rewrite, Site, SiteKind};
 use hmtt_probe::elf::{Function, Image};
@@ -36,8 +37,8 @@ struct Object {
     image: Image,
     /// File name of the library; `None` for the program.
     library: Option<String>,
-    /// Load bias, added to the addresses of the file; 0 if it is not loaded.
-    bias: u64,
+    /// Load bias; none if it is not loaded.
+    bias: LoadBias,
 }
 
 /// The analysis of an object.
@@ -75,7 +76,7 @@ pub fn run(arguments: &List) -> Result<()> {
 fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let Ok(pid) = program.parse::<i32>() else {
         let image = read(Path::new(program), selection)?;
-        return Ok(vec![Object { image, library: None, bias: 0 }]);
+        return Ok(vec![Object { image, library: None, bias: LoadBias::NONE }]);
     };
     let pid = Pid::from_raw(pid);
     let image = read_program(pid, selection)?;
@@ -91,7 +92,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let is_program =
         |file: &Mapping| program.as_ref().is_some_and(|program| program.is_same_file(file));
     let at = program.as_ref().and_then(|program| bias(&image, program, &mapped));
-    let mut objects = vec![Object { bias: at.unwrap_or(0), image, library: None }];
+    let mut objects = vec![Object { bias: at.unwrap_or_default(), image, library: None }];
     for file in files.iter().filter(|file| !is_program(file)) {
         let name = file.file_name();
         if !selection.wants(&name) {
@@ -126,8 +127,10 @@ fn library(
     mapped: &[Mapping],
     memory: Option<&Memory>,
     selection: &Selection,
-) -> Result<(Image, u64)> {
-    let read = |address, bytes: &mut [u8]| memory.is_some_and(|memory| memory.read(address, bytes));
+) -> Result<(Image, LoadBias)> {
+    let read = |address: RunAddr, bytes: &mut [u8]| {
+        memory.is_some_and(|memory| memory.read(address, bytes))
+    };
     let opened = open_mapped(pid, file, mapped, read)?;
     let mut image = Image::from_file(opened, &file.original_path())?;
     if selection.has_sources() {
@@ -185,8 +188,8 @@ impl<'a> Listing<'a> {
         )?;
         for (function, rewrite) in &self.chosen {
             let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
-            let Function { name, start, size, .. } = function;
-            let (start, name) = (start.wrapping_add(self.object.bias), escape::name(name));
+            let Function { name, size, .. } = function;
+            let (start, name) = (self.object.bias.to_run(function.address()), escape::name(name));
             write!(output, "{start:>16x} {size:>7} {calls:>6} {jumps:>6}  {name}")?;
             match rewrite {
                 Ok(rewrite) if rewrite.hidden.is_empty() => writeln!(output)?,
@@ -218,7 +221,7 @@ impl<'a> Listing<'a> {
             let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
             json!({
                 "name": function.name,
-                "start": format!("{:#x}", function.start.wrapping_add(self.object.bias)),
+                "start": format!("{:#x}", self.object.bias.to_run(function.address())),
                 "size": function.size,
                 "calls": calls,
                 "jumps": jumps,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use hmtt_probe::address::FileAddr;
 use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::mappings;
 use nix::unistd::Pid;
@@ -92,7 +93,7 @@ fn is_plain(pid: u32, program: &Path) -> bool {
     let memory = hmtt_probe::ptrace::Memory::open(Pid::from_raw(pid as i32)).unwrap();
     image.text.iter().all(|text| {
         let mut there = vec![0; text.bytes.len()];
-        memory.read(text.start.wrapping_add(bias), &mut there) && there == text.bytes
+        memory.read(bias.to_run(FileAddr(text.start)), &mut there) && there == text.bytes
     })
 }
 

@@ -51,7 +51,7 @@ impl Spinning {
         let mapping = mapped.iter().find(|one| one.executable && one.path == self.program);
         let text = &image.text[0];
         let page = text.offset / 4096 * 4096;
-        let bias = mapping.unwrap().start - (text.start - (text.offset - page));
+        let bias = mapping.unwrap().start.0 - (text.start - (text.offset - page));
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
         let jump = |start: u64| {
             let mut bytes = [0; 5];

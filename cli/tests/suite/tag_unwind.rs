@@ -122,7 +122,7 @@ impl Waiting {
         let text = &self.image.text[0];
         let mapping = mapped.iter().find(|one| one.executable && one.path == self.image.path);
         let page = text.offset / 4096 * 4096;
-        let bias = mapping.unwrap().start - (text.start - (text.offset - page));
+        let bias = mapping.unwrap().start.0 - (text.start - (text.offset - page));
         let function = self.image.functions.iter().find(|one| one.name == function).unwrap();
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
         let mut byte = [0];

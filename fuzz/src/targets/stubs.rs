@@ -11,6 +11,7 @@ mod text;
 mod unwound;
 mod walk;
 
+use hmtt_probe::address::FileAddr;
 use hmtt_probe::disassembly::{Disassembly, FileIndex, Rewrite};
 use hmtt_probe::elf::Function;
 use hmtt_probe::stubs::{Changes, Stubs};
@@ -64,7 +65,7 @@ fn add<'a>(
     functions: &mut Vec<&'a Function>,
 ) -> Option<(Stubs, Vec<Tagged<'a>>)> {
     let tags = accepted.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
-    let start = program.stubs_at.wrapping_add(program.bias);
+    let start = program.bias.to_run(FileAddr(program.stubs_at));
     let mut stubs = Stubs::new(start, program.bias, program.sink, tags).expect("they are made");
     let mut tagged: Vec<Tagged> = Vec::new();
     let mut next = 1;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 use hmtt_probe::stubs::unfinished_tag::{
     TagRegisters, ThreadMemory, UNFINISHED_BYTES, UnfinishedTag,
@@ -23,12 +24,12 @@ const TIME: u64 = 0x1122_3344_5566_7788;
 struct Bytes(BTreeMap<u64, u8>);
 
 impl ThreadMemory for Bytes {
-    fn read(&self, address: u64) -> Option<u64> {
+    fn read(&self, RunAddr(address): RunAddr) -> Option<u64> {
         let byte = |at: u64| self.0.get(&address.wrapping_add(at)).copied().unwrap_or_default();
         Some(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(byte)))
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+    fn write(&mut self, RunAddr(address): RunAddr, bytes: &[u8]) -> Option<()> {
         let places = (0..).map(|at: u64| address.wrapping_add(at));
         self.0.extend(places.zip(bytes.iter().copied()));
         Some(())
@@ -96,8 +97,8 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
         gs: SLOT,
     };
     let mut memory = Bytes::default();
-    memory.write(SLOT, &r11.to_le_bytes());
-    memory.write(start.rsp - 8, &3u64.to_le_bytes());
+    memory.write(RunAddr(SLOT), &r11.to_le_bytes());
+    memory.write(RunAddr(start.rsp - 8), &3u64.to_le_bytes());
     let rest = |state: &TagRegisters| {
         let code = &code[(state.rip - AT) as usize..];
         UnfinishedTag::decode(&code[..code.len().min(UNFINISHED_BYTES)], state, shape)
@@ -116,7 +117,8 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
         assert_eq!((partly, there), (state, expected));
     } else {
         // The record is written; nothing is left but to give registers back.
-        let word = |memory: &Bytes| memory.read(r11 + shape.word_at()).map(|word| word as u32);
+        let word =
+            |memory: &Bytes| memory.read(RunAddr(r11 + shape.word_at())).map(|word| word as u32);
         assert_eq!([word(&there), word(&expected)], [Some(place.word()); 2]);
     }
 }

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use super::TagError;
 use super::removal::{self, RemainingMemory};
 use super::shared::backing::is_tag_memory;
+use crate::address::RunAddr;
 use crate::ptrace::{Mapping, Process, PtraceError, mappings, tracer};
 use crate::stubs::layout::header;
 use records::{Place, Records};
@@ -41,9 +42,9 @@ pub struct AbandonedTags {
     /// Places that are still overwritten, in the order in which they were overwritten.
     places: Vec<Place>,
     /// Memory areas that hold stubs.
-    areas: Vec<Range<u64>>,
+    areas: Vec<Range<RunAddr>>,
     /// Memory that was shared with the controller.
-    shared: Vec<Range<u64>>,
+    shared: Vec<Range<RunAddr>>,
     /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
 }

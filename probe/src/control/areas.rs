@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::TagError;
 use super::loaded::{self, LoadedFile};
 use super::shared::Shared;
+use crate::address::RunAddr;
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::{MAGIC, PAGE_BYTES};
 
@@ -33,7 +34,7 @@ pub(super) fn reserve(
     shared: &Shared,
     loaded: &LoadedFile,
     bytes: u64,
-) -> Result<Range<u64>, TagError> {
+) -> Result<Range<RunAddr>, TagError> {
     reserve_in(process, shared, |mapped, bytes| loaded.gap(mapped, bytes), bytes)
 }
 
@@ -44,18 +45,18 @@ pub(super) fn reserve(
 pub(super) fn reserve_near(
     process: &mut Process,
     shared: &Shared,
-    near: u64,
+    near: RunAddr,
     bytes: u64,
-) -> Result<Range<u64>, TagError> {
+) -> Result<Range<RunAddr>, TagError> {
     reserve_in(process, shared, |mapped, bytes| loaded::gap(mapped, near, bytes), bytes)
 }
 
 fn reserve_in(
     process: &mut Process,
     shared: &Shared,
-    gap: impl Fn(&[Mapping], u64) -> Option<u64>,
+    gap: impl Fn(&[Mapping], u64) -> Option<RunAddr>,
     bytes: u64,
-) -> Result<Range<u64>, TagError> {
+) -> Result<Range<RunAddr>, TagError> {
     let pid = process.pid;
     let bytes = (bytes + COOKIE_BYTES).next_multiple_of(PAGE_BYTES);
     let no_free_range = TagError::NoFreeRange(pid, bytes);
@@ -65,9 +66,9 @@ fn reserve_in(
     let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
     let operation = "map memory for stubs";
-    let arguments = [start, bytes, protection, flags, u64::MAX, 0];
+    let arguments = [start.0, bytes, protection, flags, u64::MAX, 0];
     let mapped = process.call((libc::SYS_mmap, operation), arguments);
-    let mapped = mapped.inspect_err(|_| shared.forget_area(number))?;
+    let mapped = RunAddr(mapped.inspect_err(|_| shared.forget_area(number))?);
     if mapped != start || !mappings(pid)?.iter().any(|one| can_be(one, &area)) {
         shared.forget_area(number);
         let found = format!("{mapped:x}, where it is not mapped");
@@ -78,7 +79,7 @@ fn reserve_in(
 }
 
 /// Whether an area may be within a mapping: anonymous, private, and not writable for the process.
-pub(super) fn can_be(mapping: &Mapping, area: &Range<u64>) -> bool {
+pub(super) fn can_be(mapping: &Mapping, area: &Range<RunAddr>) -> bool {
     mapping.executable
         && !mapping.writable
         && !mapping.shared

@@ -10,6 +10,7 @@ use libc::user_regs_struct;
 
 use super::patch::PatchedFunction;
 use super::{TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::boundary::{Effects, restore_registers};
 use crate::stubs::unfinished_tag::ThreadMemory;
@@ -35,19 +36,19 @@ pub(super) struct Boundary {
     /// The original registers, except `rip`, which is the address of the boundary in the stub.
     pub registers: user_regs_struct,
     /// The original address.
-    pub original: u64,
+    pub original: RunAddr,
 }
 
 /// Memory of a process; the part around a stack pointer is read in advance.
 pub(super) struct Stack<'p> {
     process: &'p Process,
-    start: u64,
+    start: RunAddr,
     bytes: Vec<u8>,
 }
 
 impl<'p> Stack<'p> {
     pub fn new(process: &'p Process, rsp: u64) -> Self {
-        let start = rsp.wrapping_sub(BELOW);
+        let start = RunAddr(rsp).wrapping_sub(BELOW);
         let mut bytes = vec![0; AROUND];
         // If a part is not mapped, words are read one by one.
         if process.read(start, &mut bytes).is_err() {
@@ -58,14 +59,14 @@ impl<'p> Stack<'p> {
 }
 
 impl ThreadMemory for Stack<'_> {
-    fn read(&self, address: u64) -> Option<u64> {
-        let at = usize::try_from(address.wrapping_sub(self.start)).ok();
+    fn read(&self, address: RunAddr) -> Option<u64> {
+        let at = usize::try_from(address.wrapping_offset_from(self.start)).ok();
         let word = at.and_then(|at| self.bytes.get(at..)?.first_chunk());
         word.map(|word| u64::from_le_bytes(*word))
             .or_else(|| ThreadMemory::read(&self.process, address))
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+    fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()> {
         let end = self.start.wrapping_add(self.bytes.len() as u64);
         if address < end && self.start < address.wrapping_add(bytes.len() as u64) {
             self.bytes.clear();
@@ -76,12 +77,12 @@ impl ThreadMemory for Stack<'_> {
 
 impl Tagged {
     /// Whether an address is in memory that was added for tags.
-    pub(super) fn is_tag_memory(&self, address: u64) -> bool {
+    pub(super) fn is_tag_memory(&self, address: RunAddr) -> bool {
         let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.stubs);
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
-    pub(super) fn stub_at(&self, address: u64) -> Option<&PatchedFunction> {
+    pub(super) fn stub_at(&self, address: RunAddr) -> Option<&PatchedFunction> {
         let all = self
             .patched
             .iter()
@@ -90,16 +91,16 @@ impl Tagged {
     }
 
     /// The original address of a boundary.
-    pub(super) fn original(&self, address: u64) -> Option<u64> {
+    pub(super) fn original(&self, address: RunAddr) -> Option<RunAddr> {
         self.stub_at(address)?.original(address)
     }
 
     /// The next boundary of a thread in a stub, or the one before; `None` if none is known.
     pub(super) fn boundary(&self, mut registers: user_regs_struct) -> Option<Boundary> {
         for _ in 0..STEPS {
-            let rip = registers.rip;
+            let rip = RunAddr(registers.rip);
             if let Some(restorer) = self.restorers.around(rip) {
-                registers.rip = restorer.address;
+                registers.rip = restorer.address.0;
                 return Some(Boundary { registers, original: restorer.address });
             }
             if !self.is_tag_memory(rip) {
@@ -119,23 +120,23 @@ impl Tagged {
             let effects = Effects::from_code(&self.code(tag.start, rip)?);
             let stack = Stack::new(&self.process, registers.rsp);
             effects.undo(&mut registers, &stack)?;
-            registers.rip = if effects.is_done { tag.end } else { tag.start };
+            registers.rip = if effects.is_done { tag.end } else { tag.start }.0;
         }
         None
     }
 
-    fn code(&self, start: u64, end: u64) -> Option<Vec<u8>> {
-        let mut code = vec![0; end.checked_sub(start)? as usize];
+    fn code(&self, start: RunAddr, end: RunAddr) -> Option<Vec<u8>> {
+        let mut code = vec![0; end.offset_from(start)? as usize];
         self.process.read(start, &mut code).ok().map(|()| code)
     }
 
-    fn instruction(&self, address: u64, end: u64) -> Option<Instruction> {
+    fn instruction(&self, address: RunAddr, end: RunAddr) -> Option<Instruction> {
         let code = self.code(address, end.min(address + LONGEST as u64))?;
-        Some(Decoder::with_ip(64, &code, address, DecoderOptions::NONE).decode())
+        Some(Decoder::with_ip(64, &code, address.0, DecoderOptions::NONE).decode())
     }
 
     /// Whether the instruction at an address was ever changed by a tag.
-    pub(super) fn is_jump(&self, address: u64) -> bool {
+    pub(super) fn is_jump(&self, address: RunAddr) -> bool {
         self.jumps.binary_search(&address).is_ok()
     }
 
@@ -148,16 +149,16 @@ impl Tagged {
     }
 
     /// Target of the jump at an address.
-    pub(super) fn jump_target(&self, address: u64) -> Option<u64> {
+    pub(super) fn jump_target(&self, address: RunAddr) -> Option<RunAddr> {
         let one = self.instruction(address, address + 5)?;
         (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
-            .then(|| one.near_branch_target())
+            .then(|| RunAddr(one.near_branch_target()))
     }
 
     /// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
     /// moved back before the push.
     fn skip_jump(&self, patched: &PatchedFunction, registers: &mut user_regs_struct) -> Option<()> {
-        let rip = registers.rip;
+        let rip = RunAddr(registers.rip);
         let push = rip.wrapping_sub(PUSH_BYTES);
         if patched.stubs.contains(&push)
             && let [first, second, distance @ ..] = self.code(push, rip)?.as_slice()
@@ -166,7 +167,7 @@ impl Tagged {
             let distance = i32::from_le_bytes(distance.try_into().ok()?);
             // A push of the program itself reads memory of the program.
             if patched.stubs.contains(&rip.wrapping_add_signed(distance.into())) {
-                registers.rip = push;
+                registers.rip = push.0;
                 registers.rsp = registers.rsp.wrapping_add(ADDRESS_BYTES);
                 return Some(());
             }
@@ -181,9 +182,9 @@ impl Tagged {
     /// signals of the thread are blocked.
     fn leave_shared_code(&self, registers: &mut user_regs_struct) -> Option<()> {
         let Sink::Log(shape) = self.sink else { return None };
-        let rip = registers.rip;
+        let rip = RunAddr(registers.rip);
         let area = self.areas.iter().find(|area| area.contains(&rip))?;
-        let code = chunk_switch::code(&shape, area.start).ok()?;
+        let code = chunk_switch::code(&shape, area.start.0).ok()?;
         let at = (rip - area.start) as usize;
         if at >= code.len() {
             let one = self.instruction(rip, area.end)?;
@@ -210,18 +211,23 @@ impl Tagged {
 
     /// Moves threads from stubs to the original code after the jumps were removed; all threads are stopped. `is_left`:
     /// whether an address is in a stub that is to be left.
-    pub(super) fn move_out_of_stubs(&self, is_left: impl Fn(u64) -> bool) -> Result<(), TagError> {
+    pub(super) fn move_out_of_stubs(
+        &self,
+        is_left: impl Fn(RunAddr) -> bool,
+    ) -> Result<(), TagError> {
         for (thread, stop_state) in &self.process.threads {
             let registers = self.process.registers(*thread)?;
-            if !is_left(registers.rip) || !self.is_tag_memory(registers.rip) {
+            let rip = RunAddr(registers.rip);
+            if !is_left(rip) || !self.is_tag_memory(rip) {
                 continue;
             }
-            let Some(Boundary { registers: at, original: rip }) = self.boundary(registers) else {
+            let Some(Boundary { registers: at, original }) = self.boundary(registers) else {
                 continue;
             };
             if let Some(signal) = stop_state.signal() {
-                self.replace_fault_address(*thread, signal, &registers, rip)?;
+                self.replace_fault_address(*thread, signal, &registers, original)?;
             }
+            let rip = original.0;
             self.process.set_registers(*thread, user_regs_struct { rip, ..at })?;
         }
         Ok(())

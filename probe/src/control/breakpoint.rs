@@ -14,6 +14,7 @@ use super::patch::{self, PatchedFunction, Plan};
 use super::shared::Shared;
 use super::stub_rows::StubRows;
 use super::{TagError, Tagged, areas, linker};
+use crate::address::RunAddr;
 use crate::disassembly::{Granularity, Refusal};
 use crate::elf::Function;
 use crate::ptrace::Process;
@@ -35,10 +36,10 @@ pub(super) enum Purpose {
 pub(super) struct Breakpoint {
     pub purpose: Purpose,
     pub patched: PatchedFunction,
-    pub stubs: Range<u64>,
+    pub stubs: Range<RunAddr>,
     described: StubRows,
     /// Memory behind the stubs that is unused.
-    free: Range<u64>,
+    free: Range<RunAddr>,
 }
 
 impl Breakpoint {
@@ -139,9 +140,9 @@ impl Tagged {
         Ok(())
     }
 
-    fn is_any_thread_in(&self, stubs: &Range<u64>) -> Result<bool, TagError> {
+    fn is_any_thread_in(&self, stubs: &Range<RunAddr>) -> Result<bool, TagError> {
         for thread in self.process.threads.keys() {
-            if stubs.contains(&self.process.registers(*thread)?.rip) {
+            if stubs.contains(&RunAddr(self.process.registers(*thread)?.rip)) {
                 return Ok(true);
             }
         }

@@ -13,6 +13,7 @@ use super::conflicts::ConflictWatch;
 use super::patch;
 use super::shared::InheritedMemory;
 use super::{Collector, Output, TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::{Process, StopState};
 
 impl Tagged {
@@ -33,7 +34,7 @@ impl Tagged {
         let mut process = Process::from_traced(pid)?;
         process.threads.insert(pid, stop_state);
         process.restorers.clone_from(&self.process.restorers);
-        let gs = process.registers(pid)?.gs_base;
+        let gs = RunAddr(process.registers(pid)?.gs_base);
         process.risk_policy = self.process.risk_policy;
         let (start, cookie) = (self.collector.memory().start, self.collector.shared().cookie());
         let inherited = Some(InheritedMemory { start, gs, cookie });

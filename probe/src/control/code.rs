@@ -12,6 +12,7 @@ use std::path::Path;
 
 use rustix::fs::SeekFrom;
 
+use crate::address::RunAddr;
 use crate::ptrace::{FileId, Mapping, Process, open_mapped};
 
 /// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a second.
@@ -25,12 +26,12 @@ const HOLE: u64 = 1 << 20;
 pub(super) struct Part<'m> {
     pub mapping: &'m Mapping,
     /// Addresses of the part.
-    pub range: Range<u64>,
+    pub range: Range<RunAddr>,
 }
 
 impl Part<'_> {
     /// Offset in the file of an address of the part.
-    pub fn offset(&self, address: u64) -> u64 {
+    pub fn offset(&self, address: RunAddr) -> u64 {
         self.mapping.offset + (address - self.mapping.start)
     }
 }
@@ -165,7 +166,8 @@ mod tests {
     fn mapping(start: u64, bytes: u64, offset: u64, inode: u64) -> Mapping {
         let file = Some(FileId { device: (1, 1), inode });
         let (writable, executable, shared) = (false, true, false);
-        let (end, path) = (start + bytes, "/no/such/file".into());
+        let (start, path) = (RunAddr(start), "/no/such/file".into());
+        let end = start + bytes;
         Mapping { start, end, writable, executable, shared, offset, file, path }
     }
 

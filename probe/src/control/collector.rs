@@ -10,6 +10,7 @@ use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
 use super::shared::{InheritedMemory, Overwritten, Shared, SlotLayout};
+use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 
@@ -94,12 +95,12 @@ impl Collector {
     }
 
     /// Records an area that a child has inherited from its parent.
-    pub fn record_area(&self, area: &Range<u64>) -> Result<(), TagError> {
+    pub fn record_area(&self, area: &Range<RunAddr>) -> Result<(), TagError> {
         self.shared().record_area(area).map(drop)
     }
 
     /// Address range of the memory in the process that threads write to.
-    pub fn memory(&self) -> Range<u64> {
+    pub fn memory(&self) -> Range<RunAddr> {
         let shared = self.shared();
         shared.start..shared.start + shared.bytes
     }
@@ -141,7 +142,7 @@ impl Collector {
 
     /// Whether tags of a thread with this `gs` write to memory of this output. A new thread has the `gs` of the thread
     /// that started it.
-    pub fn owns(&self, gs: u64) -> bool {
+    pub fn owns(&self, gs: RunAddr) -> bool {
         match self {
             Collector::None(_) => true,
             Collector::Counts(counts) => counts.shared().contains(gs),
@@ -173,7 +174,7 @@ impl Collector {
     pub fn discard_output_of(&self, child: &Process) -> Result<(), TagError> {
         let Some(slots) = self.slots() else { return Ok(()) };
         let registers = child.registers(child.pid)?;
-        let gs_base = slots.discard_address();
+        let gs_base = slots.discard_address().0;
         Ok(child.set_registers(child.pid, libc::user_regs_struct { gs_base, ..registers })?)
     }
 

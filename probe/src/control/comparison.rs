@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::edits::Edit;
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::elf::{Image, Text};
 use crate::stubs::layout::PAGE_BYTES;
 
@@ -19,18 +20,18 @@ const MOST: usize = 1 << 16;
 
 /// Address ranges of a file's code that differ in memory or cannot be read, ascending, as addresses of the file.
 ///
-/// `bias`: added to addresses of the file to get those in memory. `within`: the address range in memory that is
+/// `within`: the address range in memory that is
 /// compared. `ours`: edits that tags have made. `read`: reads memory; returns whether all bytes could be read.
 pub(super) fn differences<'a>(
     image: &Image,
-    bias: u64,
-    within: &Range<u64>,
+    bias: LoadBias,
+    within: &Range<RunAddr>,
     ours: impl Iterator<Item = &'a Edit>,
-    read: impl Fn(u64, &mut [u8]) -> bool,
+    read: impl Fn(RunAddr, &mut [u8]) -> bool,
 ) -> Vec<Range<u64>> {
     let mut ours: Vec<&Edit> = ours.filter(|edit| within.contains(&edit.address)).collect();
     ours.sort_unstable_by_key(|edit| edit.address);
-    let without_ours = |there: u64, memory: &mut [u8]| {
+    let without_ours = |there: RunAddr, memory: &mut [u8]| {
         let first = ours.partition_point(|edit| edit.address < there.saturating_sub(PAGE_BYTES));
         let end = there.saturating_add(memory.len() as u64);
         let near = ours[first..].iter().take_while(|edit| edit.address < end);
@@ -41,7 +42,7 @@ pub(super) fn differences<'a>(
     for Text { start, bytes, .. } in &image.text {
         for (number, chunk) in bytes.chunks(CHUNK).enumerate() {
             let first = start + (number * CHUNK) as u64;
-            let there = first.wrapping_add(bias);
+            let there = bias.to_run(FileAddr(first));
             if there >= within.end || there + chunk.len() as u64 <= within.start {
                 continue;
             }
@@ -55,7 +56,7 @@ pub(super) fn differences<'a>(
                 chunk.chunks(PAGE_BYTES as usize).zip((first..).step_by(PAGE_BYTES as usize));
             for (page, first) in pages {
                 let memory = &mut memory[..page.len()];
-                let there = first.wrapping_add(bias);
+                let there = bias.to_run(FileAddr(first));
                 if read(there, memory) {
                     without_ours(there, memory);
                     found.add(first, page, memory);
@@ -103,10 +104,11 @@ impl DifferingRanges {
 mod tests {
     use std::path::Path;
 
+    use super::super::loaded::ALL;
     use super::*;
     use crate::stubs::InlineBytes;
 
-    const BIAS: u64 = 0x1000_0000;
+    const BIAS: LoadBias = LoadBias::new(0x1000_0000);
 
     /// An image with three pages and some bytes of code, and the same code as memory.
     fn image() -> (Image, Vec<u8>) {
@@ -118,8 +120,8 @@ mod tests {
     }
 
     fn find(image: &Image, memory: &[u8], ours: &[Edit], hole: Range<u64>) -> Vec<Range<u64>> {
-        let read = |address: u64, bytes: &mut [u8]| {
-            let at = (address - BIAS - 0x4000) as usize;
+        let read = |address: RunAddr, bytes: &mut [u8]| {
+            let at = (BIAS.to_file(address) - FileAddr(0x4000)) as usize;
             let end = at + bytes.len();
             let is_there = hole.is_empty() || end as u64 <= hole.start || hole.end <= at as u64;
             if is_there {
@@ -127,7 +129,7 @@ mod tests {
             }
             is_there
         };
-        differences(image, BIAS, &(0..u64::MAX), ours.iter(), read)
+        differences(image, BIAS, &ALL, ours.iter(), read)
     }
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
         let (image, mut memory) = image();
         assert_eq!(find(&image, &memory, &[], 0..0), []);
         let ours = Edit::new(
-            BIAS + 0x4010,
+            BIAS.to_run(FileAddr(0x4010)),
             InlineBytes::from_slice(&memory[0x10..0x15]).unwrap(),
             [9; 5].into(),
             true,

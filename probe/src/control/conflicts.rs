@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::removal::RemainingMemory;
 use super::{Ending, TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::seccomp::{self, Mode};
 use crate::stubs::Sink;
 
@@ -93,7 +94,7 @@ impl Tagged {
     pub(super) fn is_gs_taken(&self, thread: Pid, registers: &libc::user_regs_struct) -> bool {
         !self.is_untagged()
             && self.collector.has_thread(thread)
-            && !self.collector.owns(registers.gs_base)
+            && !self.collector.owns(RunAddr(registers.gs_base))
     }
 
     /// Whether any thread has set `gs`, including threads that have ended; all others are stopped.

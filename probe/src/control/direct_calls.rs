@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::changed_function::ChangedFunction;
+use crate::address::FileAddr;
 use crate::disassembly::Call;
 
 /// Bytes of the distance in a call instruction.
@@ -19,27 +20,28 @@ pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
     let numbers: HashMap<u64, usize> =
         changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
     for Call { next, target } in calls.iter().take(MOST) {
+        let next = FileAddr(*next);
         let place = next - DISTANCE_BYTES;
         let Some(number) = numbers.get(target) else { continue };
-        let behind = taken.partition_point(|range| range.start < *next);
+        let behind = taken.partition_point(|range| range.start < next);
         if behind.checked_sub(1).is_some_and(|before| taken[before].end >= place) {
             continue;
         }
         let changes = &mut changed[*number].changes;
-        let distance = changes.entry.wrapping_sub(*next) as u32;
+        let distance = changes.entry.wrapping_offset_from(next) as u32;
         changes.edits.push((place, distance.to_le_bytes().into()));
     }
 }
 
 /// Address ranges that are overwritten or no longer executed, ascending.
-fn overwritten_ranges(changed: &[ChangedFunction]) -> Vec<Range<u64>> {
+fn overwritten_ranges(changed: &[ChangedFunction]) -> Vec<Range<FileAddr>> {
     let changes = || changed.iter().map(|one| &one.changes);
     let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
     let edits = changes().flat_map(|one| &one.edits);
-    let edits = edits.map(|(start, bytes)| *start..start + bytes.len() as u64);
-    let mut all: Vec<Range<u64>> = regions.chain(edits).collect();
+    let edits = edits.map(|(start, bytes)| *start..*start + bytes.len() as u64);
+    let mut all: Vec<Range<FileAddr>> = regions.chain(edits).collect();
     all.sort_unstable_by_key(|range| range.start);
-    let mut taken: Vec<Range<u64>> = Vec::with_capacity(all.len());
+    let mut taken: Vec<Range<FileAddr>> = Vec::with_capacity(all.len());
     for range in all {
         match taken.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),

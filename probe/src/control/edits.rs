@@ -1,6 +1,7 @@
 //! Changes bytes of a process's code, in an order in which the program is correct after each step.
 
 use super::shared::Overwritten;
+use crate::address::RunAddr;
 use crate::disassembly::{JUMP_BYTES, SHORT_BYTES};
 use crate::ptrace::{Process, PtraceError};
 use crate::stubs::InlineBytes;
@@ -36,22 +37,25 @@ impl Rank {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     rank: Rank,
-    pub address: u64,
+    pub address: RunAddr,
     original: InlineBytes,
     new: InlineBytes,
 }
 
 impl Edit {
     /// An edit at an address. `is_start`: a region begins there.
-    pub fn new(address: u64, original: InlineBytes, new: InlineBytes, is_start: bool) -> Self {
+    pub fn new(address: RunAddr, original: InlineBytes, new: InlineBytes, is_start: bool) -> Self {
         Edit { rank: Rank::new(new.len(), is_start), address, original, new }
     }
 
     /// Undoes the edit in a copy of memory that begins at `start`, if the copy has the new bytes.
-    pub fn undo_in(&self, start: u64, memory: &mut [u8]) {
+    pub fn undo_in(&self, start: RunAddr, memory: &mut [u8]) {
         // The copy may begin or end within the edit.
-        let skipped = start.saturating_sub(self.address).min(self.new.len() as u64) as usize;
-        let Ok(first) = usize::try_from(self.address.saturating_sub(start)) else { return };
+        let skipped =
+            start.offset_from(self.address).unwrap_or(0).min(self.new.len() as u64) as usize;
+        let Ok(first) = usize::try_from(self.address.offset_from(start).unwrap_or(0)) else {
+            return;
+        };
         let Some(memory) = memory.get_mut(first..) else { return };
         let kept = (self.new.len() - skipped).min(memory.len());
         let (new, original) = (&self.new[skipped..], &self.original[skipped..]);
@@ -93,7 +97,7 @@ pub(super) fn insert<'a>(
 pub(super) fn remove<'a>(
     process: &Process,
     edits: impl Iterator<Item = &'a Edit>,
-) -> Result<Vec<u64>, PtraceError> {
+) -> Result<Vec<RunAddr>, PtraceError> {
     let mut others = Vec::new();
     change(process, edits, Direction::Remove, |there, edit| {
         if *there == *edit.new {

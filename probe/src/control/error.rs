@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
+use crate::address::RunAddr;
 use crate::elf::ElfError;
 use crate::ptrace::seccomp::Forbidden;
 use crate::ptrace::{MappedError, PtraceError};
@@ -80,7 +81,7 @@ pub enum TagError {
     /// A thread is at an instruction that is to be overwritten and has no single counterpart in the stub. The second
     /// field is the address.
     #[error("thread {0} is at {1:x}, which a jump must overwrite; try again")]
-    InTheWay(Pid, u64),
+    InTheWay(Pid, RunAddr),
     /// Tags that an earlier controller left are still in use.
     #[error(
         "process {0}: a signal handler has interrupted tags of an earlier run and has not returned; try again"

@@ -10,6 +10,7 @@
 
 use iced_x86::{Mnemonic, Register};
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{bytes_of, instructions, is_call};
 use crate::elf::Image;
 use crate::ptrace::{Mapping, Process, PtraceError, mappings};
@@ -22,7 +23,7 @@ const WORD: u64 = 8;
 const PIECE: usize = 1 << 20;
 
 /// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the resume address, in bytes.
-fn saved_context(image: &Image) -> Option<(u64, u64)> {
+fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
     let start = image.go.as_ref()?.start_of(SAVER)?;
     let bytes = bytes_of(image, start, image.function_at(start)?.size)?;
     let mut depth = WORD;
@@ -33,7 +34,7 @@ fn saved_context(image: &Image) -> Option<(u64, u64)> {
                 depth += instruction.try_immediate(1).ok()?;
             }
             Mnemonic::Lea if instruction.op0_register() == Register::RSP => return None,
-            _ if is_call(&instruction) => return Some((instruction.next_ip(), depth)),
+            _ if is_call(&instruction) => return Some((FileAddr(instruction.next_ip()), depth)),
             _ => {}
         }
     }
@@ -47,23 +48,23 @@ fn saved_context(image: &Image) -> Option<(u64, u64)> {
 pub(super) fn resume_addresses(
     process: &Process,
     image: &Image,
-    bias: u64,
-) -> Result<Vec<u64>, PtraceError> {
+    bias: LoadBias,
+) -> Result<Vec<FileAddr>, PtraceError> {
     let Some((address, distance)) = saved_context(image) else { return Ok(Vec::new()) };
-    let wanted = address.wrapping_add(bias).to_le_bytes();
+    let wanted = bias.to_run(address).0.to_le_bytes();
     let mut all = Vec::new();
     for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| is_own(one)) {
         let mut bytes = vec![0; PIECE];
-        for at in (*start..*end).step_by(PIECE) {
-            let piece = &mut bytes[..PIECE.min((end - at) as usize)];
-            if process.read(at, piece).is_err() {
+        for at in (start.0..end.0).step_by(PIECE) {
+            let piece = &mut bytes[..PIECE.min((end.0 - at) as usize)];
+            if process.read(RunAddr(at), piece).is_err() {
                 continue;
             }
             let words = (at..).step_by(WORD as usize).zip(piece.as_chunks().0);
             for (place, _) in words.filter(|(_, word)| **word == wanted) {
                 let mut resume_at = [0; WORD as usize];
-                if process.read(place.wrapping_add(distance), &mut resume_at).is_ok() {
-                    all.push(u64::from_le_bytes(resume_at).wrapping_sub(bias));
+                if process.read(RunAddr(place).wrapping_add(distance), &mut resume_at).is_ok() {
+                    all.push(bias.to_file(RunAddr(u64::from_le_bytes(resume_at))));
                 }
             }
         }

@@ -6,6 +6,7 @@
 use memchr::memmem;
 
 use super::{TagError, code};
+use crate::address::RunAddr;
 use crate::ptrace::{Process, mappings};
 use crate::stubs::Sink;
 
@@ -35,7 +36,8 @@ pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
     }
     let mut bytes = Vec::new();
     for part in parts {
-        for start in part.range.clone().step_by(BLOCK_BYTES as usize) {
+        for start in (part.range.start.0..part.range.end.0).step_by(BLOCK_BYTES as usize) {
+            let start = RunAddr(start);
             let end = part.range.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
             bytes.resize((end - start) as usize, 0);
             // Pages of the mapping behind the end of its file cannot be read.

@@ -8,6 +8,7 @@ use super::edits::Edit;
 use super::loaded::{ALL, LoadedFile};
 use super::patch::{self, PatchedFunction};
 use super::{TagError, Tagged, areas, gs, linker};
+use crate::address::RunAddr;
 use crate::elf::Function;
 use crate::ptrace::{Mapping, code_files};
 use crate::selection::Selection;
@@ -16,7 +17,7 @@ use crate::selection::Selection;
 const NEAR: u64 = 4096;
 
 /// The file that is mapped at an address.
-fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: u64) -> Option<&'a Mapping> {
+fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> Option<&'a Mapping> {
     let mapping = mapped.iter().find(|one| (one.start..one.end).contains(&address))?;
     files.iter().find(|file| file.is_same_file(mapping)).copied()
 }
@@ -29,7 +30,7 @@ impl Tagged {
             return Ok(false);
         };
         // Moving a function's instructions may change other functions close to it.
-        let here = main.start.wrapping_add(self.program.bias);
+        let here = self.program.bias.to_run(main.address());
         let near = here.saturating_sub(NEAR)..here.saturating_add(main.size + NEAR);
         let program = self.program.compare_again(&self.process, &near, std::iter::empty());
         let shared = self.collector.shared();
@@ -97,7 +98,7 @@ impl Tagged {
             let function = match address {
                 None => linker::notifier_in(&loaded.image),
                 Some(address) if loaded.contains(address) => {
-                    loaded.image.function_at(address.wrapping_sub(loaded.bias))
+                    loaded.image.function_at(loaded.bias.to_file(address).0)
                 }
                 Some(_) => None,
             };
@@ -119,7 +120,7 @@ impl Tagged {
     /// Writes stubs and inserts their jumps.
     pub(super) fn add(
         &mut self,
-        area: Range<u64>,
+        area: Range<RunAddr>,
         planned: patch::GeneratedStubs,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {

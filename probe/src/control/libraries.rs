@@ -13,11 +13,12 @@ use super::error::chain;
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan, Refused};
 use super::{TagError, Tagged, areas};
+use crate::address::RunAddr;
 use crate::elf::Function;
 use crate::ptrace::{FileId, Mapping, PtraceError, code_files};
 
 /// A file, and the address of its code.
-pub(super) type Key = (Option<FileId>, u64);
+pub(super) type Key = (Option<FileId>, RunAddr);
 
 /// A library that was processed.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Library {
     /// Indexes of its functions in [`Tagged::patched`].
     patched: Range<usize>,
     /// Address of its stubs.
-    stubs: u64,
+    stubs: RunAddr,
     /// Whether it is still loaded since it was tagged.
     is_loaded: bool,
 }
@@ -49,7 +50,7 @@ impl Tagged {
             }
             self.tag_library(&file, &mapped, key)?;
             // Libraries that cannot be tagged are recorded as well.
-            let none = Library { patched: 0..0, stubs: 0, is_loaded: true };
+            let none = Library { patched: 0..0, stubs: RunAddr(0), is_loaded: true };
             self.libraries.entry(key).or_insert(none).is_loaded = true;
         }
         Ok(())
@@ -95,7 +96,7 @@ impl Tagged {
         self.selection.record_matches(&loaded.image.functions, Some(&name));
         // A function with a breakpoint is not tagged.
         let has_breakpoint = |function: &Function| {
-            let there = function.start.wrapping_add(loaded.bias);
+            let there = loaded.bias.to_run(function.address());
             let mut stopping = self
                 .breakpoints
                 .iter()

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use iced_x86::{Code, Instruction};
 
 use super::loaded::LoadedFile;
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Call, bytes_of, instructions};
 use crate::ptrace::{Mapping, Process, PtraceError, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -24,7 +25,7 @@ pub(super) fn resolve(
     loaded: &LoadedFile,
     calls: &mut [Call],
 ) -> Result<(), PtraceError> {
-    let mut slots: HashMap<u64, Option<u64>> = HashMap::new();
+    let mut slots: HashMap<u64, Option<FileAddr>> = HashMap::new();
     for call in calls.iter() {
         slots.entry(call.target).or_insert_with(|| slot(loaded, call.target));
     }
@@ -36,13 +37,13 @@ pub(super) fn resolve(
     for call in calls.iter_mut() {
         let slot = slots.get(&call.target).copied().flatten();
         let function = slot.and_then(|slot| final_targets.get(&slot).copied());
-        call.target = function.unwrap_or(call.target);
+        call.target = function.map_or(call.target, |function| function.0);
     }
     Ok(())
 }
 
 /// Address of the slot that an entry of the table jumps through; `None` if there is no such entry.
-fn slot(loaded: &LoadedFile, entry: u64) -> Option<u64> {
+fn slot(loaded: &LoadedFile, entry: u64) -> Option<FileAddr> {
     let image = &loaded.image;
     let is_settled = image.memory_difference(&(entry..entry.saturating_add(ENTRY_BYTES))).is_none();
     if !is_settled || image.function_at(entry).is_some() {
@@ -52,32 +53,32 @@ fn slot(loaded: &LoadedFile, entry: u64) -> Option<u64> {
     let mut code = instructions(bytes, entry).skip_while(|one| one.code() == Code::Endbr64);
     let jump: Instruction = code.next()?;
     let is_jump = jump.code() == Code::Jmp_rm64 && jump.is_ip_rel_memory_operand();
-    is_jump.then(|| jump.ip_rel_memory_address())
+    is_jump.then(|| FileAddr(jump.ip_rel_memory_address()))
 }
 
 /// Contents of each slot that the process cannot write to, as addresses of the file. Slots that cannot be read are left
 /// out.
 fn final_targets(
     process: &Process,
-    slots: &HashMap<u64, Option<u64>>,
-    bias: u64,
-) -> Result<HashMap<u64, u64>, PtraceError> {
-    let slots = slots.values().flatten().map(|slot| slot.wrapping_add(bias));
-    let slots: BTreeSet<u64> = slots.collect();
+    slots: &HashMap<u64, Option<FileAddr>>,
+    bias: LoadBias,
+) -> Result<HashMap<FileAddr, FileAddr>, PtraceError> {
+    let slots = slots.values().flatten().map(|slot| bias.to_run(*slot));
+    let slots: BTreeSet<RunAddr> = slots.collect();
     let mut final_targets = HashMap::with_capacity(slots.len());
     for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| !one.writable) {
         let Some(last) = end.checked_sub(SLOT_BYTES) else { continue };
-        let own: Vec<u64> = slots.range(*start..=last.max(*start)).copied().collect();
-        for group in own.chunk_by(|one, next| next - one < PAGE_BYTES) {
+        let own: Vec<RunAddr> = slots.range(*start..=last.max(*start)).copied().collect();
+        for group in own.chunk_by(|one, next| *next - *one < PAGE_BYTES) {
             let (first, last) = (group[0], group[group.len() - 1]);
             let mut bytes = vec![0; (last + SLOT_BYTES - first) as usize];
             if process.read(first, &mut bytes).is_err() {
                 continue;
             }
             for slot in group {
-                let at = (slot - first) as usize;
+                let at = (*slot - first) as usize;
                 let value = bytes[at..].first_chunk().map_or(0, |value| u64::from_le_bytes(*value));
-                final_targets.insert(slot.wrapping_sub(bias), value.wrapping_sub(bias));
+                final_targets.insert(bias.to_file(*slot), bias.to_file(RunAddr(value)));
             }
         }
     }

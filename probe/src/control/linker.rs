@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR};
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::elf::{Function, Image};
 use crate::ptrace::{self, Process, PtraceError};
 
@@ -37,10 +38,10 @@ const ENTRIES: u64 = 1 << 10;
 
 /// Address of the function that is called when files are loaded or unloaded; `None` for static programs, and before the
 /// linker has run.
-pub(super) fn notifier(process: &Process) -> Result<Option<u64>, PtraceError> {
+pub(super) fn notifier(process: &Process) -> Result<Option<RunAddr>, PtraceError> {
     let Some(debug) = debug_record(process)? else { return Ok(None) };
     let address = read_word(process, debug + FUNCTION)?;
-    Ok(Some(address).filter(|address| *address != 0))
+    Ok(Some(RunAddr(address)).filter(|_| address != 0))
 }
 
 /// Whether the linker is loading or unloading files. It calls the function again when that is done.
@@ -53,28 +54,29 @@ pub(super) fn is_changing(process: &Process) -> Result<bool, PtraceError> {
 
 /// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias; `None` if there is
 /// none.
-pub(super) fn link_map(process: &Process, bias: u64) -> Option<u64> {
-    let mut map = read_word(process, debug_record(process).ok()?? + FIRST_MAP).ok()?;
+pub(super) fn link_map(process: &Process, bias: LoadBias) -> Option<RunAddr> {
+    let first = debug_record(process).ok()?? + FIRST_MAP;
+    let mut map = RunAddr(read_word(process, first).ok()?);
     for _ in 0..MAPS {
-        if map == 0 {
+        if map == RunAddr(0) {
             break;
         }
-        if read_word(process, map).ok()? == bias {
+        if LoadBias::new(read_word(process, map).ok()?) == bias {
             return Some(map);
         }
-        map = read_word(process, map.checked_add(NEXT_MAP)?).ok()?;
+        map = RunAddr(read_word(process, map.checked_add(NEXT_MAP)?).ok()?);
     }
     None
 }
 
-fn read_word(process: &Process, address: u64) -> Result<u64, PtraceError> {
+fn read_word(process: &Process, address: RunAddr) -> Result<u64, PtraceError> {
     let mut bytes = [0; 8];
     process.read(address, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Address of the linker's record for debuggers; `None` for static programs, and before the linker has run.
-fn debug_record(process: &Process) -> Result<Option<u64>, PtraceError> {
+fn debug_record(process: &Process) -> Result<Option<RunAddr>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
         operation: "read the address of its program headers",
@@ -86,13 +88,15 @@ fn debug_record(process: &Process) -> Result<Option<u64>, PtraceError> {
     let (Some(headers), Some(count)) = (pairs.get(&HEADERS), pairs.get(&COUNT)) else {
         return Ok(None);
     };
+    let headers = RunAddr(*headers);
     let (mut bias, mut dynamic) = (None, None);
     for number in 0..*count {
         let mut header = [0; HEADER_BYTES as usize];
         process.read(headers + number * HEADER_BYTES, &mut header)?;
+        let address = FileAddr(word(&header, ADDRESS));
         match word(&header, 0) as u32 {
-            PT_PHDR => bias = Some(headers.wrapping_sub(word(&header, ADDRESS))),
-            PT_DYNAMIC => dynamic = Some(word(&header, ADDRESS)),
+            PT_PHDR => bias = Some(LoadBias::between(address, headers)),
+            PT_DYNAMIC => dynamic = Some(address),
             _ => {}
         }
     }
@@ -100,10 +104,12 @@ fn debug_record(process: &Process) -> Result<Option<u64>, PtraceError> {
     let (Some(bias), Some(dynamic)) = (bias, dynamic) else { return Ok(None) };
     for number in 0..ENTRIES {
         let mut entry = [0; 16];
-        process.read(dynamic.wrapping_add(bias) + number * 16, &mut entry)?;
+        process.read(bias.to_run(dynamic) + number * 16, &mut entry)?;
         match (word(&entry, 0), word(&entry, 8)) {
             (0, _) => break,
-            (tag, debug) if tag == u64::from(DT_DEBUG) && debug != 0 => return Ok(Some(debug)),
+            (tag, debug) if tag == u64::from(DT_DEBUG) && debug != 0 => {
+                return Ok(Some(RunAddr(debug)));
+            }
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Disassembly, FileIndex};
 use crate::elf::{Image, Text};
 use crate::ptrace::{Mapping, Process, mappings, open_mapped, program_mapping};
@@ -24,22 +25,21 @@ const STEP: u64 = 64 << 10;
 const REACH: u64 = 1 << 30;
 
 /// All addresses.
-pub(super) const ALL: Range<u64> = 0..u64::MAX;
+pub(super) const ALL: Range<RunAddr> = RunAddr(0)..RunAddr(u64::MAX);
 
 /// A file that is loaded in the memory of a process.
 #[derive(Debug)]
 pub(super) struct LoadedFile {
     pub image: Image,
-    /// Added to all addresses of the image to get those in memory.
-    pub bias: u64,
+    /// Where the file is loaded.
+    pub bias: LoadBias,
     /// A mapping of the file.
     pub file: Mapping,
     known: OnceLock<FileIndex>,
 }
 
-/// Value that is added to the addresses of a file where it is loaded; `None` if it is not loaded. `file`: a mapping of
-/// the file, among `mapped`.
-pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<u64> {
+/// Load bias of a file; `None` if it is not loaded. `file`: a mapping of the file, among `mapped`.
+pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<LoadBias> {
     let text = image.text.first()?;
     let is_text = |one: &&Mapping| {
         let skipped = text.offset.checked_sub(one.offset);
@@ -48,7 +48,8 @@ pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<u64> {
         one.executable && !one.shared && one.is_same_file(file) && is_in
     };
     let mapping = mapped.iter().find(is_text)?;
-    Some(mapping.start.wrapping_add(text.offset - mapping.offset).wrapping_sub(text.start))
+    let there = mapping.start.wrapping_add(text.offset - mapping.offset);
+    Some(LoadBias::between(FileAddr(text.start), there))
 }
 
 impl LoadedFile {
@@ -104,7 +105,7 @@ impl LoadedFile {
     pub fn compare_again<'a>(
         self: &Arc<Self>,
         process: &Process,
-        within: &Range<u64>,
+        within: &Range<RunAddr>,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Arc<Self> {
         let differing = self.differences(process, within, ours);
@@ -121,7 +122,7 @@ impl LoadedFile {
     fn differences<'a>(
         &self,
         process: &Process,
-        within: &Range<u64>,
+        within: &Range<RunAddr>,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Vec<Range<u64>> {
         let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
@@ -139,7 +140,8 @@ impl LoadedFile {
             return Err(TagError::NotLoaded { pid: process.pid, path: image.path });
         };
         if image.go.is_some() {
-            image.indirect_targets.extend(goroutines::resume_addresses(process, &image, bias)?);
+            let resumed = goroutines::resume_addresses(process, &image, bias)?;
+            image.indirect_targets.extend(resumed.into_iter().map(|address| address.0));
             image.indirect_targets.sort_unstable();
         }
         Ok(LoadedFile { image, bias, file: file.clone(), known: OnceLock::new() })
@@ -151,23 +153,24 @@ impl LoadedFile {
     }
 
     /// Whether the file's code is at an address in memory.
-    pub fn contains(&self, address: u64) -> bool {
-        let address = address.wrapping_sub(self.bias);
+    pub fn contains(&self, address: RunAddr) -> bool {
+        let FileAddr(address) = self.bias.to_file(address);
         let range = |text: &Text| text.start..text.start + text.bytes.len() as u64;
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
     /// Address of a free range of so many bytes near the program.
-    pub fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<u64> {
-        gap(mappings, self.image.text.first()?.start.wrapping_add(self.bias), bytes)
+    pub fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<RunAddr> {
+        let first = FileAddr(self.image.text.first()?.start);
+        gap(mappings, self.bias.to_run(first), bytes)
     }
 }
 
 /// Address of a free range below an address, or else above it.
-pub(super) fn gap(mappings: &[Mapping], first: u64, bytes: u64) -> Option<u64> {
-    let is_free = |start: &u64| {
-        let end = start + bytes;
-        *start >= PAGE_BYTES * 16
+pub(super) fn gap(mappings: &[Mapping], first: RunAddr, bytes: u64) -> Option<RunAddr> {
+    let is_free = |start: &RunAddr| {
+        let end = *start + bytes;
+        *start >= RunAddr(PAGE_BYTES * 16)
             && !mappings.iter().any(|mapping| mapping.start < end && *start < mapping.end)
     };
     let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
@@ -177,7 +180,7 @@ pub(super) fn gap(mappings: &[Mapping], first: u64, bytes: u64) -> Option<u64> {
     let end = |mapping: &Mapping| mapping.end;
     let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
     let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));
-    let beside = beside.filter(|start| start.abs_diff(first) < REACH);
-    let coarse = below.chain(above).map(|start| start / PAGE_BYTES * PAGE_BYTES);
+    let beside = beside.filter(|start| start.0.abs_diff(first.0) < REACH);
+    let coarse = below.chain(above).map(|start| RunAddr(start.0 / PAGE_BYTES * PAGE_BYTES));
     coarse.chain(beside).find(is_free)
 }

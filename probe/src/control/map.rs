@@ -5,6 +5,7 @@ use hmtt_format::tag_map::{
 };
 
 use super::{Collector, Tagged};
+use crate::address::FileAddr;
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
@@ -25,7 +26,7 @@ impl Tagged {
             name: patched.function.name.clone(),
             symbols: patched.function.symbols.clone(),
             object: patched.object.clone(),
-            start: patched.address(),
+            start: patched.address().0,
             size: patched.function.size,
             exits: match (&self.collector, patched.hidden) {
                 (Collector::Counts(_), _) => Exits::None,
@@ -47,7 +48,7 @@ impl Tagged {
         let blocks = self.numbered_blocks().map(|(number, patched, block)| TaggedBlock {
             number,
             function: patched.number,
-            start: patched.in_memory(block.start),
+            start: patched.in_memory(FileAddr(block.start)).0,
             size: block.size,
         });
         TagMap {

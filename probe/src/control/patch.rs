@@ -15,6 +15,7 @@ use super::linkage;
 use super::loaded::LoadedFile;
 use super::shared::Overwritten;
 use super::stub_rows::StubRows;
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Block, Call, Granularity, Refusal, Rewrite, bytes_of};
 use crate::elf::Function;
 use crate::ptrace::{HandlerReturn, Process, PtraceError, mappings};
@@ -48,7 +49,7 @@ pub(super) struct PatchedFunction {
     pub blocks: Vec<Block>,
     /// Blocks that were chosen and are not tagged.
     pub refused_blocks: Vec<Block>,
-    address: u64,
+    bias: LoadBias,
     /// Number of exits that no tag sees.
     pub hidden: usize,
     /// Whether the function looks stubs up, for unwinders.
@@ -59,13 +60,13 @@ pub(super) struct PatchedFunction {
     /// Whether the jumps are gone because the library was unloaded.
     pub is_removed: bool,
     /// Address ranges of regions in memory, without their first byte.
-    regions: Vec<(u64, u64)>,
+    regions: Vec<(RunAddr, RunAddr)>,
     /// Original and new address of each moved instruction in memory, ascending.
-    moved: Vec<(u64, u64)>,
+    moved: Vec<(RunAddr, RunAddr)>,
     /// The code of its tags in memory.
-    tags: Vec<TagCode>,
+    tags: Vec<TagCode<RunAddr>>,
     /// Address range of its stubs in memory.
-    pub stubs: Range<u64>,
+    pub stubs: Range<RunAddr>,
 }
 
 /// Result of generating stubs: the changed functions, those that cannot be changed with the reason, the code of the
@@ -157,7 +158,7 @@ impl Plan {
     /// [`StubError`] if the code that tags share cannot be generated.
     pub fn stubs(
         mut self,
-        start: u64,
+        start: RunAddr,
         first: u32,
         loaded: &LoadedFile,
     ) -> Result<GeneratedStubs, StubError> {
@@ -208,18 +209,13 @@ impl PatchedFunction {
     fn new(changed: ChangedFunction, loaded: &LoadedFile) -> Self {
         let ChangedFunction { function, number, rewrite, changes } = changed;
         let LoadedFile { image, bias, .. } = loaded;
-        let in_memory = |address: u64| address.wrapping_add(*bias);
-        let edit = |(address, new): (u64, InlineBytes)| {
+        let in_memory = |address: FileAddr| bias.to_run(address);
+        let edit = |(address, new): (FileAddr, InlineBytes)| {
             let original =
-                bytes_of(image, address, new.len() as u64).and_then(InlineBytes::from_slice);
+                bytes_of(image, address.0, new.len() as u64).and_then(InlineBytes::from_slice);
             let original = original.unwrap_or_default();
             let is_start = changes.regions.iter().any(|(start, _)| *start == address);
             Edit::new(in_memory(address), original, new, is_start)
-        };
-        let tag = |one: TagCode| TagCode {
-            start: in_memory(one.start),
-            end: in_memory(one.end),
-            original: in_memory(one.original),
         };
         let (blocks, refused_blocks) =
             rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
@@ -228,7 +224,7 @@ impl PatchedFunction {
             number,
             blocks,
             refused_blocks,
-            address: in_memory(function.start),
+            bias: *bias,
             is_go: image.go.as_ref().is_some_and(|go| go.function_at(function.start).is_some()),
             function,
             hidden: rewrite.hidden.len(),
@@ -241,8 +237,8 @@ impl PatchedFunction {
                 .map(|(a, b)| (in_memory(a) + 1, in_memory(b)))
                 .collect(),
             moved: changes.moved.into_iter().map(|(a, b)| (in_memory(a), in_memory(b))).collect(),
-            tags: changes.tags.into_iter().map(tag).collect(),
-            stubs: in_memory(changes.stubs.start)..in_memory(changes.stubs.end),
+            tags: changes.tags.iter().map(|tag| tag.in_process(*bias)).collect(),
+            stubs: bias.range_to_run(&changes.stubs),
         }
     }
 
@@ -265,7 +261,8 @@ impl PatchedFunction {
 
     /// Whether jumps of another function are within the regions of this one.
     pub fn overlaps_jumps_of(&self, other: &PatchedFunction) -> bool {
-        let inside = |at: u64| self.regions.iter().any(|(start, end)| (*start..*end).contains(&at));
+        let inside =
+            |at: RunAddr| self.regions.iter().any(|(start, end)| (*start..*end).contains(&at));
         other.edits.iter().any(|edit| inside(edit.address))
     }
 
@@ -282,44 +279,44 @@ impl PatchedFunction {
     }
 
     /// Address in memory of an address of the file.
-    pub fn in_memory(&self, address: u64) -> u64 {
-        address.wrapping_sub(self.function.start).wrapping_add(self.address)
+    pub fn in_memory(&self, address: FileAddr) -> RunAddr {
+        self.bias.to_run(address)
     }
 
     /// Address of the function in memory.
-    pub fn address(&self) -> u64 {
-        self.address
+    pub fn address(&self) -> RunAddr {
+        self.in_memory(self.function.address())
     }
 
     /// Addresses in the stubs with the original address of each: of moved instructions, and of the start and end of
     /// tags, which stand for the instruction that follows.
-    pub fn original_addresses(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn original_addresses(&self) -> impl Iterator<Item = (RunAddr, RunAddr)> + '_ {
         let tags = self.tags.iter();
         let tags = tags.flat_map(|tag| [(tag.start, tag.original), (tag.end, tag.original)]);
         self.moved.iter().map(|(old, new)| (*new, *old)).chain(tags)
     }
 
     /// The original address of a boundary in the stubs.
-    pub fn original(&self, address: u64) -> Option<u64> {
+    pub fn original(&self, address: RunAddr) -> Option<RunAddr> {
         self.original_addresses()
             .find_map(|(place, original)| (place == address).then_some(original))
     }
 
     /// The tag whose code contains an address.
-    pub fn tag_around(&self, address: u64) -> Option<&TagCode> {
+    pub fn tag_around(&self, address: RunAddr) -> Option<&TagCode<RunAddr>> {
         self.tags.iter().find(|tag| tag.is_within(address))
     }
 
     /// Whether a region begins at an address.
-    pub fn is_start(&self, address: u64) -> bool {
+    pub fn is_start(&self, address: RunAddr) -> bool {
         self.regions.iter().any(|(behind, _)| behind.wrapping_sub(1) == address)
     }
 
     /// Instructions that jumps have overwritten, for signal handlers that return to them.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let jumps = self.edits.iter().map(|edit| (edit.address, edit.new_bytes()));
-        let jumps: HashMap<u64, &[u8]> = jumps.collect();
-        let of_region = move |(behind, end): (u64, u64)| {
+        let jumps: HashMap<RunAddr, &[u8]> = jumps.collect();
+        let of_region = move |(behind, end): (RunAddr, RunAddr)| {
             let start = behind.wrapping_sub(1);
             let jump = jumps.get(&start)?.first_chunk().copied()?;
             let first = self.moved.partition_point(|(old, _)| *old < behind);
@@ -336,7 +333,7 @@ impl PatchedFunction {
 
     /// Address in the stubs of an overwritten instruction: `None` if the address is not overwritten, `Some(None)` if it
     /// has no counterpart in the stubs.
-    fn counterpart(&self, rip: u64) -> Option<Option<u64>> {
+    fn counterpart(&self, rip: RunAddr) -> Option<Option<RunAddr>> {
         let inside = self.regions.iter().any(|(start, end)| (*start..*end).contains(&rip));
         let moved = || self.moved.binary_search_by_key(&rip, |(old, _)| *old).ok();
         inside.then(|| moved().map(|index| self.moved[index].1))
@@ -348,7 +345,7 @@ pub(super) fn overwritten(patched: &[PatchedFunction]) -> Vec<Overwritten> {
     edits::overwritten(patched.iter().flat_map(|patched| &patched.edits))
 }
 
-fn counterpart(patched: &[PatchedFunction], rip: u64) -> Option<Option<u64>> {
+fn counterpart(patched: &[PatchedFunction], rip: RunAddr) -> Option<Option<RunAddr>> {
     patched.iter().find_map(|patched| patched.counterpart(rip))
 }
 
@@ -362,8 +359,9 @@ pub(super) fn tag(process: &Process, patched: &[PatchedFunction]) -> Result<(), 
     for thread in process.threads.keys() {
         let registers = process.registers(*thread)?;
         let in_the_way = |rip| TagError::InTheWay(*thread, rip);
-        if let Some(rip) = counterpart(patched, registers.rip) {
-            let rip = rip.ok_or_else(|| in_the_way(registers.rip))?;
+        let at = RunAddr(registers.rip);
+        if let Some(new) = counterpart(patched, at) {
+            let rip = new.ok_or_else(|| in_the_way(at))?.0;
             moves.push((*thread, libc::user_regs_struct { rip, ..registers }));
         }
         for HandlerReturn { rip, place, restorer } in process.handler_returns(*thread, &mappings)? {
@@ -380,7 +378,7 @@ pub(super) fn tag(process: &Process, patched: &[PatchedFunction]) -> Result<(), 
         process.set_registers(thread, registers)?;
     }
     for (place, rip) in returns {
-        process.write(place, &rip.to_le_bytes())?;
+        process.write(place, &rip.0.to_le_bytes())?;
     }
     Ok(edits::insert(process, patched.iter().flat_map(|patched| &patched.edits))?)
 }
@@ -391,6 +389,6 @@ pub(super) fn tag(process: &Process, patched: &[PatchedFunction]) -> Result<(), 
 pub(super) fn restore(
     process: &Process,
     patched: &[PatchedFunction],
-) -> Result<Vec<u64>, PtraceError> {
+) -> Result<Vec<RunAddr>, PtraceError> {
     edits::remove(process, patched.iter().flat_map(PatchedFunction::edits))
 }

@@ -10,6 +10,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::{Ending, TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::{Mapping, Process, PtraceError, Status, detach, mappings, wait};
 
 /// How often a child is checked, and the pause before each check: a tenth of a second altogether.
@@ -51,8 +52,8 @@ impl std::fmt::Display for RemainingMemory {
 /// `areas`: memory of stubs. `shared`: memory that `gs` of threads may point to.
 pub(super) fn unmap(
     process: &mut Process,
-    areas: &[Range<u64>],
-    shared: &[Range<u64>],
+    areas: &[Range<RunAddr>],
+    shared: &[Range<RunAddr>],
 ) -> Result<RemainingMemory, TagError> {
     if !process.can_call() || !is_free_of(process, areas)? {
         return Ok(RemainingMemory::InUse);
@@ -60,7 +61,7 @@ pub(super) fn unmap(
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
     for thread in threads {
         let registers = process.registers(thread)?;
-        if shared.iter().any(|memory| memory.contains(&registers.gs_base)) {
+        if shared.iter().any(|memory| memory.contains(&RunAddr(registers.gs_base))) {
             process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
@@ -68,7 +69,7 @@ pub(super) fn unmap(
     // finds the areas.
     for area in areas.iter().chain(shared) {
         let call = (libc::SYS_munmap, "unmap the tags' memory");
-        match process.call(call, [area.start, area.end - area.start, 0, 0, 0, 0]) {
+        match process.call(call, [area.start.0, area.end - area.start, 0, 0, 0, 0]) {
             Err(error @ PtraceError::Forbidden { .. }) => {
                 return Ok(RemainingMemory::Forbidden(error));
             }
@@ -76,9 +77,9 @@ pub(super) fn unmap(
         }
     }
     let overlaps =
-        |one: &Range<u64>, other: &Mapping| one.start < other.end && other.start < one.end;
+        |one: &Range<RunAddr>, other: &Mapping| one.start < other.end && other.start < one.end;
     let left = mappings(process.pid)?;
-    let is_left = |area: &Range<u64>| left.iter().any(|mapping| overlaps(area, mapping));
+    let is_left = |area: &Range<RunAddr>| left.iter().any(|mapping| overlaps(area, mapping));
     Ok(if areas.iter().chain(shared).any(is_left) {
         RemainingMemory::InUse
     } else {
@@ -88,8 +89,11 @@ pub(super) fn unmap(
 
 /// Lets the stopped threads of a process run until they have left some memory. Returns whether no thread will return to
 /// it.
-pub(super) fn is_free_of(process: &mut Process, areas: &[Range<u64>]) -> Result<bool, TagError> {
-    let inside = |address: u64| areas.iter().any(|area| area.contains(&address));
+pub(super) fn is_free_of(
+    process: &mut Process,
+    areas: &[Range<RunAddr>],
+) -> Result<bool, TagError> {
+    let inside = |address: RunAddr| areas.iter().any(|area| area.contains(&address));
     if !process.run_until_outside(inside)? {
         return Ok(false);
     }

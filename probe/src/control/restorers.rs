@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::edits::{self, Edit};
 use super::shared::{Overwritten, tsc};
 use super::{TagError, Tagged, areas, code};
+use crate::address::{LoadBias, RunAddr};
 use crate::elf::{Function, has_unwind_information};
 use crate::ptrace::{FileId, Mapping, Process, PtraceError, mappings, open_mapped};
 use crate::stubs::restorer::{self, AREA_BYTES, Entry, FIRST_LIST, Kind};
@@ -26,11 +27,11 @@ const MOST_CANDIDATES: usize = 1 << 10;
 /// A restorer that was changed.
 #[derive(Clone, Debug)]
 pub(super) struct Restorer {
-    pub address: u64,
+    pub address: RunAddr,
     /// Address behind its system call.
-    end: u64,
+    end: RunAddr,
     /// Memory of the code that the restorer jumps to.
-    pub area: Range<u64>,
+    pub area: Range<RunAddr>,
     edit: Edit,
 }
 
@@ -39,13 +40,13 @@ pub(super) struct Restorer {
 pub(super) struct Restorers {
     all: Vec<Restorer>,
     /// Address of the first list of moved instructions; 0 if there is none.
-    first_list: u64,
+    first_list: RunAddr,
     /// Number that distinguishes signal frames changed by this controller from those of earlier ones.
     pub session: u64,
     /// Whether a signal frame was changed since the process was tagged.
     pub has_resumptions: bool,
     /// Return addresses of handlers that were searched for; some cannot be changed.
-    pub searched: BTreeSet<u64>,
+    pub searched: BTreeSet<RunAddr>,
     searched_mappings: SearchedMappings,
 }
 
@@ -55,7 +56,7 @@ impl Restorers {
         let session = tsc().rotate_left(32) | 1;
         Restorers {
             all: Vec::new(),
-            first_list: 0,
+            first_list: RunAddr(0),
             session,
             has_resumptions: false,
             searched: BTreeSet::new(),
@@ -64,20 +65,20 @@ impl Restorers {
     }
 
     /// Whether the restorer at an address is changed.
-    pub fn contains(&self, address: u64) -> bool {
+    pub fn contains(&self, address: RunAddr) -> bool {
         self.all.iter().any(|one| one.address == address)
     }
 
     /// The restorer through which a thread is returning.
-    pub fn around(&self, rip: u64) -> Option<&Restorer> {
+    pub fn around(&self, rip: RunAddr) -> Option<&Restorer> {
         let is_it =
             |one: &&Restorer| one.area.contains(&rip) || (one.address < rip && rip < one.end);
         self.all.iter().find(is_it)
     }
 
-    /// Whether a changed restorer is in a function. `bias`: added to the function's address.
-    pub fn is_in(&self, function: &Function, bias: u64) -> bool {
-        let start = function.start.wrapping_add(bias);
+    /// Whether a changed restorer is in a function of a file with this load bias.
+    pub fn is_in(&self, function: &Function, bias: LoadBias) -> bool {
+        let start = bias.to_run(function.address());
         let range = start..start.wrapping_add(function.size);
         self.all.iter().any(|one| range.contains(&one.address))
     }
@@ -89,7 +90,7 @@ impl Restorers {
 
     /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the program has written
     /// something else.
-    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<u64>, TagError> {
+    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<RunAddr>, TagError> {
         Ok(edits::remove(process, self.edits())?)
     }
 
@@ -104,8 +105,8 @@ impl Restorers {
 fn find(
     process: &Process,
     searched_mappings: &mut SearchedMappings,
-) -> Result<Vec<(u64, Kind)>, TagError> {
-    let mut found: Vec<(u64, Kind)> = Vec::new();
+) -> Result<Vec<(RunAddr, Kind)>, TagError> {
+    let mut found: Vec<(RunAddr, Kind)> = Vec::new();
     let all = mappings(process.pid)?;
     let is_code = |one: &&Mapping| one.executable && one.path.is_absolute() && !one.shared;
     let now: SearchedMappings = all.iter().filter(is_code).map(key).collect();
@@ -114,7 +115,8 @@ fn find(
     let mut candidates = 0;
     let mut piece = Vec::new();
     'all: for part in &parts {
-        for start in part.range.clone().step_by(PIECE as usize) {
+        for start in (part.range.start.0..part.range.end.0).step_by(PIECE as usize) {
+            let start = RunAddr(start);
             piece.resize((part.range.end - start).min(PIECE + OVERLAP) as usize, 0);
             if process.read(start, &mut piece).is_err() {
                 break;
@@ -137,9 +139,9 @@ fn find(
 }
 
 /// Mappings that were searched.
-type SearchedMappings = BTreeSet<(u64, u64, u64, Option<FileId>)>;
+type SearchedMappings = BTreeSet<(RunAddr, RunAddr, u64, Option<FileId>)>;
 
-fn key(mapping: &Mapping) -> (u64, u64, u64, Option<FileId>) {
+fn key(mapping: &Mapping) -> (RunAddr, RunAddr, u64, Option<FileId>) {
     (mapping.start, mapping.end, mapping.offset, mapping.file)
 }
 
@@ -148,7 +150,7 @@ fn can_change(
     process: &Process,
     mapping: &Mapping,
     mapped: &[Mapping],
-    address: u64,
+    address: RunAddr,
     kind: Kind,
 ) -> bool {
     let offset = address - mapping.start + mapping.offset;
@@ -175,7 +177,7 @@ impl Tagged {
         Ok(())
     }
 
-    fn change_restorer(&mut self, address: u64, kind: Kind) -> Result<(), TagError> {
+    fn change_restorer(&mut self, address: RunAddr, kind: Kind) -> Result<(), TagError> {
         // Some mappings cannot be written at all, for example sealed ones.
         let mut original = [0; 5];
         self.process.read(address, &mut original)?;
@@ -187,12 +189,12 @@ impl Tagged {
         let area = areas::reserve_near(&mut self.process, shared, address, AREA_BYTES)?;
         let call = address + kind.call_at();
         let code = restorer::code(area.start, self.restorers.session, call);
-        let at = area.start;
+        let at = area.start.0;
         let code = code.map_err(|error| StubError { at, reason: error.to_string() })?;
         self.process.write(area.start, &code)?;
         let first = self.restorers.first_list;
-        self.process.write(area.start + FIRST_LIST, &first.to_le_bytes())?;
-        let new = jump(address, area.start);
+        self.process.write(area.start + FIRST_LIST, &first.0.to_le_bytes())?;
+        let new = jump(address.0, area.start.0);
         let edit = Edit::new(address, original.into(), new.into(), true);
         self.collector.record(&edits::overwritten([&edit].into_iter()))?;
         self.areas.push(area.clone());
@@ -204,7 +206,7 @@ impl Tagged {
     /// Adds a list of moved instructions. `area`: memory for the list.
     pub(super) fn add_list(
         &mut self,
-        area: Range<u64>,
+        area: Range<RunAddr>,
         mut entries: Vec<Entry>,
     ) -> Result<(), TagError> {
         entries.sort_unstable();
@@ -217,7 +219,7 @@ impl Tagged {
         self.process.write(at, &list)?;
         self.restorers.first_list = at;
         for one in &self.restorers.all {
-            self.process.write(one.area.start + FIRST_LIST, &at.to_le_bytes())?;
+            self.process.write(one.area.start + FIRST_LIST, &at.0.to_le_bytes())?;
         }
         Ok(())
     }
@@ -228,8 +230,9 @@ impl Tagged {
         for thread in self.process.threads.keys() {
             let registers = self.process.registers(*thread)?;
             let is_in_call = registers.orig_rax.cast_signed() >= 0;
-            if let Some(one) = self.restorers.around(registers.rip).filter(|_| !is_in_call) {
-                let rip = one.address;
+            if let Some(one) = self.restorers.around(RunAddr(registers.rip)).filter(|_| !is_in_call)
+            {
+                let rip = one.address.0;
                 let registers = libc::user_regs_struct { rip, ..registers };
                 self.process.set_registers(*thread, registers)?;
             }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::breakpoint::Purpose;
 use super::{TagError, Tagged};
+use crate::address::{FileAddr, RunAddr};
 use crate::elf::Function;
 
 /// Time between two samples.
@@ -66,7 +67,7 @@ impl Sampler {
                 continue;
             }
             self.samples.all += 1;
-            let address = registers.rip.wrapping_sub(program.bias);
+            let FileAddr(address) = program.bias.to_file(RunAddr(registers.rip));
             if let Some(function) = program.image.function_at(address) {
                 *self.samples.hits.entry(function.start).or_default() += 1;
             }

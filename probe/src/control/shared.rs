@@ -37,6 +37,7 @@ use rustix::fs::Timespec;
 use rustix::thread::futex;
 
 use super::TagError;
+use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::InlineBytes;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
@@ -73,7 +74,7 @@ fn before_slots(patches: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
     /// Address in the process.
-    pub address: u64,
+    pub address: RunAddr,
     /// Original bytes.
     pub bytes: InlineBytes,
     /// New bytes, as many as the original ones.
@@ -98,9 +99,9 @@ impl SlotLayout {
 #[derive(Clone, Copy, Debug)]
 pub struct InheritedMemory {
     /// Address of the memory in the child.
-    pub start: u64,
+    pub start: RunAddr,
     /// Value of `gs` in the child.
-    pub gs: u64,
+    pub gs: RunAddr,
     /// Cookie at the end of the areas, which are copies of the parent's.
     pub cookie: u64,
 }
@@ -109,7 +110,7 @@ pub struct InheritedMemory {
 #[derive(Debug)]
 pub struct Shared {
     /// Address of the memory in the process.
-    pub start: u64,
+    pub start: RunAddr,
     memory: Memory,
     slots_at: u64,
     slot_bytes: u64,
@@ -173,7 +174,7 @@ impl Shared {
     ) -> io::Result<Self> {
         let memory = Memory::map(file, bytes)?;
         let (slot_bytes, patch_count) = (shape.slot_bytes, AtomicU64::new(0));
-        let (start, slots_at) = (0, 0);
+        let (start, slots_at) = (RunAddr(0), 0);
         let shared = Shared {
             start,
             memory,
@@ -191,7 +192,7 @@ impl Shared {
     }
 
     /// Sets the address at which the process has mapped the memory.
-    pub fn set_address(&mut self, start: u64, shape: SlotLayout) {
+    pub fn set_address(&mut self, start: RunAddr, shape: SlotLayout) {
         let before = start + before_slots(self.patches);
         self.start = start;
         self.slots_at = before.next_multiple_of(shape.alignment) - start;
@@ -206,7 +207,7 @@ impl Shared {
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes).unwrap();
         let mut shared = Shared::from_file(&file, bytes, Pid::this(), shape, (PATCHES, 7)).unwrap();
-        shared.set_address(1 << 40, shape);
+        shared.set_address(RunAddr(1 << 40), shape);
         shared
     }
 
@@ -214,14 +215,14 @@ impl Shared {
     pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         let word = |bytes: &InlineBytes| u64::from_le_bytes(bytes.padded());
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
-            [*address, bytes.len() as u64, word(bytes), word(new)]
+            [address.0, bytes.len() as u64, word(bytes), word(new)]
         });
         self.append(&all.collect::<Vec<_>>()).map(drop)
     }
 
     /// Records an area that is about to be added. Returns the number of the record.
-    pub fn record_area(&self, area: &Range<u64>) -> Result<u64, TagError> {
-        self.append(&[[area.start, 0, area.end - area.start, 0]])
+    pub fn record_area(&self, area: &Range<RunAddr>) -> Result<u64, TagError> {
+        self.append(&[[area.start.0, 0, area.end - area.start, 0]])
     }
 
     /// Invalidates the record of an area.
@@ -280,7 +281,7 @@ impl Shared {
     }
 
     /// Writes a text of at most a page for a system call of the process. Returns its address in the process.
-    pub fn write_text(&self, text: &[u8]) -> Result<u64, TagError> {
+    pub fn write_text(&self, text: &[u8]) -> Result<RunAddr, TagError> {
         if text.len() as u64 > PAGE_BYTES {
             return Err(self.failed("a path is too long"));
         }
@@ -319,19 +320,19 @@ impl Shared {
     }
 
     /// Address of a slot in the process.
-    fn slot_address(&self, slot: u64) -> u64 {
+    fn slot_address(&self, slot: u64) -> RunAddr {
         self.start + self.slot_at(slot)
     }
 
     /// Number of the slot that contains an address; 0 if there is none.
-    fn slot_of(&self, address: u64) -> u64 {
-        let at = address.saturating_sub(self.slot_address(0));
+    fn slot_of(&self, address: RunAddr) -> u64 {
+        let at = address.offset_from(self.slot_address(0)).unwrap_or(0);
         at.checked_div(self.slot_bytes).unwrap_or(0).min(SLOTS - 1)
     }
 
     /// Whether an address of the process is in the memory.
-    pub fn contains(&self, address: u64) -> bool {
-        address.checked_sub(self.start).is_some_and(|at| at < self.bytes)
+    pub fn contains(&self, address: RunAddr) -> bool {
+        address.offset_from(self.start).is_some_and(|at| at < self.bytes)
     }
 
     /// Increments a word, and wakes the threads that wait for it.

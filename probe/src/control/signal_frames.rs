@@ -20,6 +20,7 @@ use nix::unistd::Pid;
 
 use super::boundaries::Boundary;
 use super::{TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::{
     Delivery, Disposition, SignalNumber, Status, enter_handler, replace_fault_address, resume,
 };
@@ -71,8 +72,8 @@ impl Tagged {
             return Ok(Delivered::Complete);
         };
         let is_fault = self.replace_fault_address(thread, signal, &registers, original)?;
-        if disposition == Disposition::Fatal || original == at.rip {
-            self.process.set_registers(thread, user_regs_struct { rip: original, ..at })?;
+        if disposition == Disposition::Fatal || original == RunAddr(at.rip) {
+            self.process.set_registers(thread, user_regs_struct { rip: original.0, ..at })?;
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         }
@@ -90,18 +91,18 @@ impl Tagged {
     /// The registers of a thread in a stub. For a thread at a jump to a stub, the registers behind the jump if signal
     /// frames may say that the jump is not to be taken again. Otherwise `None`.
     fn registers_in_stub(&self, registers: user_regs_struct) -> Option<user_regs_struct> {
-        if self.is_tag_memory(registers.rip) {
+        if self.is_tag_memory(RunAddr(registers.rip)) {
             return Some(registers);
         }
-        if !self.restorers.has_resumptions || !self.is_jump(registers.rip) {
+        if !self.restorers.has_resumptions || !self.is_jump(RunAddr(registers.rip)) {
             return None;
         }
-        let mut rip = registers.rip;
+        let mut rip = RunAddr(registers.rip);
         // A short jump leads to a second jump.
         for _ in 0..2 {
             rip = self.jump_target(rip)?;
             if self.is_tag_memory(rip) {
-                return Some(user_regs_struct { rip, ..registers });
+                return Some(user_regs_struct { rip: rip.0, ..registers });
             }
         }
         None
@@ -124,10 +125,11 @@ impl Tagged {
     /// Writes the original address to the signal frame of a thread that is stopped before its handler. Returns `false`
     /// if the restorer is unknown and was not searched for yet.
     fn show_original(&mut self, thread: Pid, is_fault: bool) -> Result<bool, TagError> {
-        let at = self.process.registers(thread)?.rsp;
+        let at = RunAddr(self.process.registers(thread)?.rsp);
         let mut frame = [0; RESUMPTION_END];
         self.process.read(at, &mut frame)?;
-        let word = |at: usize| frame[at..].first_chunk().map(|word| u64::from_le_bytes(*word));
+        let word =
+            |at: usize| frame[at..].first_chunk().map(|word| RunAddr(u64::from_le_bytes(*word)));
         let (Some(returns_to), Some(rip)) = (word(0), word(RIP_AT)) else { return Ok(true) };
         let Some(original) = self.original(rip).filter(|original| *original != rip) else {
             return Ok(true);
@@ -138,12 +140,12 @@ impl Tagged {
             return Ok(true);
         }
         if self.restorers.contains(returns_to) {
-            let words = [self.restorers.session, original, rip].map(u64::to_le_bytes);
+            let words = [self.restorers.session, original.0, rip.0].map(u64::to_le_bytes);
             self.restorers.has_resumptions = true;
             frame[RESUMPTION_AT..].copy_from_slice(words.as_flattened());
             // A write to two pages may be done in part if the controller is killed: the resumption is written first.
             let (from, to) = (at + RIP_AT as u64, at + RESUMPTION_END as u64 - 1);
-            if from / PAGE_BYTES != to / PAGE_BYTES {
+            if from.0 / PAGE_BYTES != to.0 / PAGE_BYTES {
                 let resumption = &frame[RESUMPTION_AT..];
                 self.process.write(at + RESUMPTION_AT as u64, resumption)?;
             }
@@ -152,7 +154,7 @@ impl Tagged {
         } else if !is_fault || !self.stub_at(rip).is_some_and(|one| one.is_start(original)) {
             return Ok(true);
         }
-        frame[RIP_AT..][..size_of::<u64>()].copy_from_slice(&original.to_le_bytes());
+        frame[RIP_AT..][..size_of::<u64>()].copy_from_slice(&original.0.to_le_bytes());
         self.process.write(at + RIP_AT as u64, &frame[RIP_AT..])?;
         Ok(true)
     }
@@ -164,10 +166,10 @@ impl Tagged {
         thread: Pid,
         signal: SignalNumber,
         registers: &user_regs_struct,
-        original: u64,
+        original: RunAddr,
     ) -> Result<bool, TagError> {
         Ok(replace_fault_address(thread, signal, |address| {
-            if address == registers.rip { Some(original) } else { self.original(address) }
+            if address.0 == registers.rip { Some(original) } else { self.original(address) }
         })?)
     }
 }

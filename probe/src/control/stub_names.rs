@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Tagged;
 use super::patch::PatchedFunction;
+use crate::address::RunAddr;
 
 /// Suffix of the name of a function's stubs.
 pub(super) const SUFFIX: &str = "@tag";
@@ -12,19 +13,19 @@ pub(super) const SHARED: &str = "hmtt_tag_shared";
 
 impl Tagged {
     /// Address ranges of code that was added to the process, in the order of addition.
-    pub(super) fn added_code(&self) -> &[Range<u64>] {
+    pub(super) fn added_code(&self) -> &[Range<RunAddr>] {
         &self.described_code
     }
 
     /// Names for all parts of a range of added code, in ascending order and without gaps.
-    pub(super) fn names_in(&self, code: &Range<u64>) -> Vec<(Range<u64>, String)> {
+    pub(super) fn names_in(&self, code: &Range<RunAddr>) -> Vec<(Range<RunAddr>, String)> {
         let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
         let inside = |one: &&PatchedFunction| code.contains(&one.stubs.start);
         let mut functions: Vec<&PatchedFunction> =
             self.patched.iter().chain(breakpoints).filter(inside).collect();
         functions.sort_by_key(|one| one.stubs.start);
         let mut names = Vec::with_capacity(functions.len() + 1);
-        let mut add = |range: Range<u64>, name: String| {
+        let mut add = |range: Range<RunAddr>, name: String| {
             if range.start < range.end {
                 names.push((range, name));
             }

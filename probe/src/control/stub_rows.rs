@@ -1,5 +1,6 @@
 //! Unwind rows of the stubs in a process.
 
+use crate::address::FileAddr;
 use crate::unwind::Row;
 
 /// Unwind rows of stubs.
@@ -8,5 +9,5 @@ pub(super) struct StubRows {
     /// Rows in ascending order; addresses are those of the file.
     pub rows: Vec<Row>,
     /// Address behind the last stub.
-    pub end: u64,
+    pub end: FileAddr,
 }

@@ -18,6 +18,7 @@ use super::TagError;
 use super::abandoned::records::{Place, Records};
 use super::loaded::LoadedFile;
 use super::stub_names::{SHARED, SUFFIX};
+use crate::address::{FileAddr, RunAddr};
 use crate::disassembly::JUMP_BYTES;
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::selection::Selection;
@@ -33,9 +34,9 @@ const TABLE_BYTES: u64 = 1 << 28;
 #[derive(Debug, Default)]
 struct FoundStubs {
     /// Address range of code and its unwind table, by the first address.
-    code: BTreeMap<u64, (Range<u64>, Vec<u8>)>,
+    code: BTreeMap<RunAddr, (Range<RunAddr>, Vec<u8>)>,
     /// Address of a jump, by its target.
-    jumps: BTreeMap<u64, u64>,
+    jumps: BTreeMap<RunAddr, RunAddr>,
 }
 
 /// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if the process has no stubs.
@@ -60,10 +61,10 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
     let mut file = SymbolFile::default();
     for (code, table) in found.code.values() {
         let inside = names.range(code.clone());
-        let starts: Vec<(u64, &str)> = inside.map(|(at, name)| (*at, name.as_str())).collect();
+        let starts: Vec<(RunAddr, &str)> = inside.map(|(at, name)| (*at, name.as_str())).collect();
         let shared = starts.first().is_none_or(|(at, _)| *at != code.start);
         let shared = shared.then_some((code.start, SHARED));
-        let starts: Vec<(u64, &str)> = shared.into_iter().chain(starts).collect();
+        let starts: Vec<(RunAddr, &str)> = shared.into_iter().chain(starts).collect();
         let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([code.end]);
         let symbols = starts.iter().zip(ends).map(|((at, name), end)| (*at..end, *name));
         file.add(code.clone(), symbols, table);
@@ -73,7 +74,7 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
 
 impl FoundStubs {
     /// Adds the jump at an address, if there is one. `bytes`: size of the overwritten place.
-    fn add_jump(&mut self, process: &Process, address: u64, bytes: usize) {
+    fn add_jump(&mut self, process: &Process, address: RunAddr, bytes: usize) {
         let mut jump = [0; JUMP_BYTES];
         if bytes != JUMP_BYTES || process.read(address, &mut jump).is_err() || jump[0] != JUMP {
             return;
@@ -86,7 +87,7 @@ impl FoundStubs {
     }
 
     /// Adds the unwind table in an area, if there is one.
-    fn add_table(&mut self, process: &Process, area: Range<u64>) -> Option<()> {
+    fn add_table(&mut self, process: &Process, area: Range<RunAddr>) -> Option<()> {
         let mut node = [0; NODE_BYTES];
         process.read(area.start, &mut node).ok()?;
         let long = |at: u64| {
@@ -94,8 +95,8 @@ impl FoundStubs {
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         let is_table = long(lookup::node::MAGIC) == lookup::MAGIC
-            && long(lookup::node::TABLE) == area.start + NODE_BYTES as u64;
-        let code = long(lookup::node::START)..long(lookup::node::END);
+            && RunAddr(long(lookup::node::TABLE)) == area.start + NODE_BYTES as u64;
+        let code = RunAddr(long(lookup::node::START))..RunAddr(long(lookup::node::END));
         if !is_table || code.is_empty() || area.end - area.start > TABLE_BYTES {
             return None;
         }
@@ -107,7 +108,7 @@ impl FoundStubs {
     }
 
     /// Names of the jumps' targets, by address.
-    fn names(&self, process: &Process, mapped: &[Mapping]) -> BTreeMap<u64, String> {
+    fn names(&self, process: &Process, mapped: &[Mapping]) -> BTreeMap<RunAddr, String> {
         let mut files: HashMap<_, Option<LoadedFile>> = HashMap::new();
         let mut names = BTreeMap::new();
         for (stub, jump) in &self.jumps {
@@ -119,7 +120,7 @@ impl FoundStubs {
                 LoadedFile::open(process, mapping, mapped, &no_sources, std::iter::empty()).ok()
             });
             let Some(loaded) = loaded else { continue };
-            let address = jump.wrapping_sub(loaded.bias);
+            let FileAddr(address) = loaded.bias.to_file(*jump);
             let Some(function) = loaded.image.function_at(address) else { continue };
             let name = match address - function.start {
                 0 => format!("{}{SUFFIX}", function.name),

@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 
 use super::TagError;
 use super::patch::PatchedFunction;
+use crate::address::RunAddr;
 use crate::ptrace::{HandlerReturn, Process, mappings};
 
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
@@ -22,25 +23,25 @@ pub(super) fn return_threads(
 ) -> Result<(), TagError> {
     let mut stubs: Vec<_> = patched.iter().map(|one| one.stubs.clone()).collect();
     stubs.sort_unstable_by_key(|range| range.start);
-    let inside = |address: u64| {
+    let inside = |address: RunAddr| {
         let next = stubs.partition_point(|range| range.start <= address);
         next.checked_sub(1).is_some_and(|index| stubs[index].contains(&address))
     };
-    let original_addresses: HashMap<u64, u64> =
+    let original_addresses: HashMap<RunAddr, RunAddr> =
         patched.iter().flat_map(|one| one.original_addresses()).collect();
     // Threads run out of tags, to the next moved instruction.
-    let away = |address: u64| inside(address) && !original_addresses.contains_key(&address);
+    let away = |address: RunAddr| inside(address) && !original_addresses.contains_key(&address);
     process.run_until_outside(away)?;
     let threads: Vec<Pid> = process.threads.keys().copied().collect();
     let mapped = mappings(process.pid)?;
     for thread in threads {
         let registers = process.registers(thread)?;
-        if let Some(rip) = original_addresses.get(&registers.rip).copied() {
+        if let Some(RunAddr(rip)) = original_addresses.get(&RunAddr(registers.rip)).copied() {
             process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
         }
         for HandlerReturn { rip, place, .. } in process.handler_returns(thread, &mapped)? {
             if let Some(original) = original_addresses.get(&rip) {
-                process.write(place, &original.to_le_bytes())?;
+                process.write(place, &original.0.to_le_bytes())?;
             }
         }
     }

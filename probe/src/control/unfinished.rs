@@ -9,18 +9,19 @@ use super::boundaries::Stack;
 use super::collector::Collector;
 use super::shared::tsc;
 use super::{TagError, Tagged};
+use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
 use crate::stubs::unfinished_tag::{TagRegisters, ThreadMemory, UNFINISHED_BYTES, UnfinishedTag};
 
 impl ThreadMemory for &Process {
-    fn read(&self, address: u64) -> Option<u64> {
+    fn read(&self, address: RunAddr) -> Option<u64> {
         let mut bytes = [0; 8];
         Process::read(self, address, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+    fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()> {
         Process::write(self, address, bytes).ok()
     }
 }
@@ -38,19 +39,20 @@ impl Tagged {
         };
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
+        let here = RunAddr(rip);
         // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no memory is read.
-        if self.stub_at(rip).is_some_and(|stub| stub.tag_around(rip).is_none()) {
+        if self.stub_at(here).is_some_and(|stub| stub.tag_around(here).is_none()) {
             return Ok(None);
         }
-        let Some(area) = self.areas.iter().find(|area| area.contains(&rip)) else {
+        let Some(area) = self.areas.iter().find(|area| area.contains(&here)) else {
             return Ok(None);
         };
         let mut code = [0; UNFINISHED_BYTES];
-        let code = &mut code[..UNFINISHED_BYTES.min((area.end - rip) as usize)];
-        self.process.read(rip, code)?;
+        let code = &mut code[..UNFINISHED_BYTES.min((area.end - here) as usize)];
+        self.process.read(here, code)?;
         let mut state = TagRegisters { rip, rsp, rax, rdx, r11, rflags, gs };
-        let rest =
-            UnfinishedTag::decode(code, &state, &shape).filter(|_| log.shared().contains(r11));
+        let rest = UnfinishedTag::decode(code, &state, &shape)
+            .filter(|_| log.shared().contains(RunAddr(r11)));
         let Some(rest) = rest else { return Ok(None) };
         // If the tag cannot be finished here, the thread finishes it.
         let _ = rest.run(&mut state, tsc(), &mut Stack::new(&self.process, rsp));

@@ -20,6 +20,7 @@ use super::loaded::LoadedFile;
 use super::patch::{self, GeneratedStubs};
 use super::stub_rows::StubRows;
 use super::{TagError, Tagged, areas, linker};
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::Granularity;
 use crate::elf::Function;
 use crate::ptrace::{PtraceError, code_files, mappings};
@@ -49,7 +50,7 @@ impl Tagged {
     /// The stub lookup of a file, if the function that unwinders call is in it.
     pub(super) fn lookup_in(&self, loaded: &LoadedFile) -> Option<Lookup> {
         let breakpoint = self.breakpoints.iter().find(|breakpoint| is_lookup(breakpoint))?;
-        let function = breakpoint.patched.address().wrapping_sub(loaded.bias);
+        let function = loaded.bias.to_file(breakpoint.patched.address());
         let is_in = breakpoint.patched.object == loaded.image.path;
         is_in.then_some(Lookup { function, list: self.list })
     }
@@ -97,26 +98,26 @@ impl Tagged {
         for table in &self.tables {
             let at = table.start;
             if self.read_word(at + node::LINK_MAP)? == 0 {
-                let bias = self.read_word(at + node::BIAS)?;
-                let map = linker::link_map(&self.process, bias).unwrap_or(0);
-                self.process.write(at + node::LINK_MAP, &map.to_le_bytes())?;
+                let bias = LoadBias::new(self.read_word(at + node::BIAS)?);
+                let map = linker::link_map(&self.process, bias).unwrap_or_default();
+                self.process.write(at + node::LINK_MAP, &map.0.to_le_bytes())?;
             }
         }
         Ok(())
     }
 
     /// Updates the linker's record in the tables of a file that was loaded again.
-    pub(super) fn set_link_map(&self, bias: u64) -> Result<(), TagError> {
-        let map = linker::link_map(&self.process, bias).unwrap_or(0);
+    pub(super) fn set_link_map(&self, bias: LoadBias) -> Result<(), TagError> {
+        let map = linker::link_map(&self.process, bias).unwrap_or_default();
         for table in &self.tables {
-            if self.read_word(table.start + node::BIAS)? == bias {
-                self.process.write(table.start + node::LINK_MAP, &map.to_le_bytes())?;
+            if LoadBias::new(self.read_word(table.start + node::BIAS)?) == bias {
+                self.process.write(table.start + node::LINK_MAP, &map.0.to_le_bytes())?;
             }
         }
         Ok(())
     }
 
-    fn read_word(&self, address: u64) -> Result<u64, TagError> {
+    fn read_word(&self, address: RunAddr) -> Result<u64, TagError> {
         let mut word = [0; ADDRESS_BYTES as usize];
         self.process.read(address, &mut word)?;
         Ok(u64::from_le_bytes(word))
@@ -125,15 +126,17 @@ impl Tagged {
     /// Whether a signal handler may be reading a table, in a process whose threads are all stopped: its registers or
     /// its stack hold the address of a table. The stubs that the table describes may be unused already.
     pub(super) fn is_unwinding(&self) -> Result<bool, TagError> {
-        let is_of_table = |word: u64| self.tables.iter().any(|table| table.contains(&word));
+        let is_of_table =
+            |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
         let mapped = mappings(self.process.pid)?;
         for thread in self.process.threads.keys() {
             let interrupted = self.process.handler_returns(*thread, &mapped)?;
             let Some(last) = interrupted.iter().map(|one| one.place).max() else { continue };
             let registers = self.process.registers(*thread)?;
-            let bytes = last.saturating_sub(registers.rsp).min(HANDLER_BYTES) / ADDRESS_BYTES;
+            let rsp = RunAddr(registers.rsp);
+            let bytes = last.offset_from(rsp).unwrap_or(0).min(HANDLER_BYTES) / ADDRESS_BYTES;
             let mut stack = vec![0; (bytes * ADDRESS_BYTES) as usize];
-            self.process.read(registers.rsp, &mut stack)?;
+            self.process.read(rsp, &mut stack)?;
             let words = stack.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
             let kept = [registers.rax, registers.rbx, registers.rcx, registers.rdx, registers.rsi];
             let more = [registers.rdi, registers.rbp, registers.r8, registers.r9, registers.r10];
@@ -152,7 +155,7 @@ impl Tagged {
     }
 
     fn change_lookup(&mut self, loaded: &LoadedFile, function: &Function) -> Result<(), TagError> {
-        let lookup = Lookup { function: function.start, list: self.list };
+        let lookup = Lookup { function: function.address(), list: self.list };
         let chosen =
             |one: &Function| (one.start == function.start).then_some(Granularity::Function);
         let mut plan = patch::plan(loaded, chosen, Sink::Lookup);
@@ -202,11 +205,10 @@ impl Tagged {
         let at = area.start + NODE_BYTES as u64;
         let place = unwind::TablePlacement { at, end: *end, bias: loaded.bias };
         let table = unwind::table(rows, place).ok_or(TagError::NoFreeRange(pid, bytes))?;
-        let there = |address: u64| address.wrapping_add(loaded.bias);
-        let code = there(first.at)..there(*end);
+        let code = loaded.bias.range_to_run(&(FileAddr(first.at)..*end));
         let node = self.node(&code, at, loaded)?;
         self.process.write(area.start, &[node.as_slice(), table.as_slice()].concat())?;
-        self.process.write(self.list, &area.start.to_le_bytes())?;
+        self.process.write(self.list, &area.start.0.to_le_bytes())?;
         self.areas.push(area.clone());
         self.tables.push(area);
         self.described_code.push(code);
@@ -215,18 +217,18 @@ impl Tagged {
 
     fn node(
         &self,
-        code: &Range<u64>,
-        table: u64,
+        code: &Range<RunAddr>,
+        table: RunAddr,
         loaded: &LoadedFile,
     ) -> Result<[u8; NODE_BYTES], TagError> {
         let fields = [
             (node::MAGIC, MAGIC),
             (node::NEXT, self.read_word(self.list)?),
-            (node::START, code.start),
-            (node::END, code.end),
-            (node::LINK_MAP, linker::link_map(&self.process, loaded.bias).unwrap_or(0)),
-            (node::TABLE, table),
-            (node::BIAS, loaded.bias),
+            (node::START, code.start.0),
+            (node::END, code.end.0),
+            (node::LINK_MAP, linker::link_map(&self.process, loaded.bias).unwrap_or_default().0),
+            (node::TABLE, table.0),
+            (node::BIAS, loaded.bias.value()),
         ];
         let mut node = [0; NODE_BYTES];
         for (at, value) in fields {

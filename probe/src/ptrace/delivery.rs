@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use super::seccomp;
 use super::wait::{restart_thread, wait_unless_dead};
 use super::{Process, PtraceError, SignalNumber, Status};
+use crate::address::RunAddr;
 
 /// `si_code` of the stop after a written signal frame (Linux, `ptrace_notify`, `send_sigtrap`).
 const FRAME_WRITTEN: i32 = libc::SIGTRAP;
@@ -136,7 +137,7 @@ pub(crate) fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Deliver
 pub(crate) fn replace_fault_address(
     thread: Pid,
     signal: SignalNumber,
-    replacement: impl Fn(u64) -> Option<u64>,
+    replacement: impl Fn(RunAddr) -> Option<RunAddr>,
 ) -> Result<bool, PtraceError> {
     let faults =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
@@ -152,9 +153,10 @@ pub(crate) fn replace_fault_address(
     let place = (&raw mut info).cast::<u8>();
     // SAFETY: a siginfo_t has 128 bytes, and contains an address there for these signals.
     let address = unsafe { place.add(ADDRESS_AT).cast::<u64>().read_unaligned() };
+    let address = RunAddr(address);
     if let Some(new) = replacement(address) {
         // SAFETY: as above.
-        unsafe { place.add(ADDRESS_AT).cast::<u64>().write_unaligned(new) };
+        unsafe { place.add(ADDRESS_AT).cast::<u64>().write_unaligned(new.0) };
         ptrace::setsiginfo(thread, &info).map_err(&failed)?;
     }
     Ok(true)

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use nix::unistd::Pid;
 
 use super::{Mapping, Process, PtraceError};
+use crate::address::RunAddr;
 
 /// Ways to load the number of `rt_sigreturn` into `rax`: of C libraries, of Go and others, as a
 /// 64-bit number, and through the stack.
@@ -47,12 +48,12 @@ const MOST_RESTORERS: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandlerReturn {
     /// The saved instruction pointer.
-    pub rip: u64,
+    pub rip: RunAddr,
     /// Address of the saved instruction pointer.
-    pub place: u64,
+    pub place: RunAddr,
     /// Address of the restorer that the handler returns to; `None` if it has already returned to
     /// it.
-    pub restorer: Option<u64>,
+    pub restorer: Option<RunAddr>,
 }
 
 impl Process {
@@ -68,17 +69,18 @@ impl Process {
     ) -> Result<Vec<HandlerReturn>, PtraceError> {
         let registers = self.registers(thread)?;
         // Binary search by address: a process may have tens of thousands of mappings.
-        let holding = |address: u64| {
+        let holding = |address: RunAddr| {
             let next = mappings.partition_point(|one| one.start <= address);
             let found = mappings.get(next.checked_sub(1)?);
             found.filter(|one| address < one.end)
         };
-        let is_code = |address: u64| holding(address).is_some_and(|one| one.executable);
+        let is_code = |address: RunAddr| holding(address).is_some_and(|one| one.executable);
         let (mut all, mut known, mut left) = (Vec::new(), HashMap::new(), LONGEST);
         // A handler may run on an alternate stack, and be interrupted by a handler on another one.
         // Each stack is searched from its stack pointer at the switch.
-        let mut stacks = vec![registers.rsp];
-        let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+        let rsp_now = RunAddr(registers.rsp);
+        let mut stacks = vec![rsp_now];
+        let mut seen: BTreeMap<RunAddr, RunAddr> = BTreeMap::new();
         while let Some(rsp) = stacks.pop() {
             // An unmapped stack, such as one that is about to be replaced, has no handlers.
             let Some(stack) = holding(rsp) else { continue };
@@ -97,16 +99,17 @@ impl Process {
             }
             let words = bytes.as_chunks::<8>().0;
             let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
-            if rsp == registers.rsp
-                && let Some(rip) =
-                    word(IN_RESTORER / 8).filter(|_| self.is_returning(registers.rip))
+            let address_at = |index: usize| word(index).map(RunAddr);
+            if rsp == rsp_now
+                && let Some(rip) = address_at(IN_RESTORER / 8)
+                    .filter(|_| self.is_returning(RunAddr(registers.rip)))
             {
                 all.push(HandlerReturn { rip, place: start + IN_RESTORER as u64, restorer: None });
-                stacks.extend(word((IN_RESTORER - RSP_BEFORE) / 8));
+                stacks.extend(address_at((IN_RESTORER - RSP_BEFORE) / 8));
             }
             for index in 0..words.len().min((end - start) as usize / 8) {
-                let Some(address) = word(index) else { break };
-                let Some(rip) = word(index + RIP / 8).filter(|_| is_code(address)) else {
+                let Some(address) = address_at(index) else { break };
+                let Some(rip) = address_at(index + RIP / 8).filter(|_| is_code(address)) else {
                     continue;
                 };
                 let segments = word(index + (RIP + SEGMENTS_BEHIND) / 8).unwrap_or_default();
@@ -127,7 +130,7 @@ impl Process {
                 if returns {
                     let place = start + (index * 8 + RIP) as u64;
                     all.push(HandlerReturn { rip, place, restorer: Some(address) });
-                    let before = word(index + (RIP - RSP_BEFORE) / 8).unwrap_or_default();
+                    let before = address_at(index + (RIP - RSP_BEFORE) / 8).unwrap_or_default();
                     // If the interrupted stack pointer is on this stack, the search covers it.
                     if !(start..stack.end).contains(&before) {
                         stacks.push(before);
@@ -138,12 +141,12 @@ impl Process {
         Ok(all)
     }
 
-    fn is_restorer(&self, address: u64) -> bool {
+    fn is_restorer(&self, address: RunAddr) -> bool {
         self.return_at(address).is_some()
     }
 
     /// Number of bytes before the system call, if a restorer is at the address.
-    fn return_at(&self, address: u64) -> Option<u64> {
+    fn return_at(&self, address: RunAddr) -> Option<u64> {
         let mut code = [0; RETURN_BYTES];
         // The code may end at the end of a page.
         let length = (1..=RETURN_BYTES)
@@ -157,7 +160,7 @@ impl Process {
     }
 
     /// Whether a thread is within a restorer, before its system call.
-    fn is_returning(&self, rip: u64) -> bool {
+    fn is_returning(&self, rip: RunAddr) -> bool {
         let mut ways = RETURN.iter().map(|way| way.len() as u64);
         self.is_restorer(rip)
             || ways.any(|before| self.return_at(rip.wrapping_sub(before)) == Some(before))

@@ -19,6 +19,7 @@ use super::seccomp;
 use super::syscall_site::{Mask, ResumeCode, SyscallSite};
 use super::wait::{restart_thread, wait_unless_dead};
 use super::{Process, PtraceError, SignalNumber, Status, StopState};
+use crate::address::RunAddr;
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
@@ -56,7 +57,7 @@ impl Process {
         &mut self,
         (number, operation): (libc::c_long, &'static str),
         text: &[u8],
-        arguments: impl FnOnce(u64) -> [u64; 6],
+        arguments: impl FnOnce(RunAddr) -> [u64; 6],
     ) -> Result<u64, PtraceError> {
         let site = self.site()?;
         let arguments = arguments(site.text());
@@ -70,7 +71,7 @@ impl Process {
         let registers = libc::user_regs_struct {
             rax: number as u64,
             orig_rax: u64::MAX,
-            rip: site.address,
+            rip: site.address.0,
             rdi,
             rsi,
             rdx,

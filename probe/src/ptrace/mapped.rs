@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::Pid;
 
 use super::{FileId, Mapping, PtraceError, mappings};
+use crate::address::RunAddr;
 use crate::regular_file;
 
 /// Bytes at the beginning of a file that are compared with memory: the headers, usually with the
@@ -102,7 +103,7 @@ pub fn open(
     pid: Pid,
     mapping: &Mapping,
     mapped: &[Mapping],
-    read: impl Fn(u64, &mut [u8]) -> bool,
+    read: impl Fn(RunAddr, &mut [u8]) -> bool,
 ) -> Result<File, MappedError> {
     let link = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     match regular_file::open(Path::new(&link)) {
@@ -142,7 +143,7 @@ fn begins_as_memory(
     file: &File,
     mapping: &Mapping,
     mapped: &[Mapping],
-    read: &impl Fn(u64, &mut [u8]) -> bool,
+    read: &impl Fn(RunAddr, &mut [u8]) -> bool,
 ) -> bool {
     let is_first = |one: &&Mapping| one.is_same_file(mapping) && one.offset == 0 && !one.writable;
     let Some(first) = mapped.iter().find(is_first) else { return false };
@@ -164,8 +165,8 @@ impl Memory {
     }
 
     /// Reads memory. Returns whether all of it could be read.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        self.0.read_exact_at(bytes, address).is_ok()
+    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> bool {
+        self.0.read_exact_at(bytes, address.0).is_ok()
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use nix::unistd::Pid;
 
 use super::{PtraceError, proc};
+use crate::address::RunAddr;
 
 /// How the kernel writes a line feed in a path; it writes all other bytes unchanged.
 const LINE_FEED: &[u8] = b"\\012";
@@ -36,9 +37,9 @@ impl FileId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
-    pub start: u64,
+    pub start: RunAddr,
     /// Address after the last one.
-    pub end: u64,
+    pub end: RunAddr,
     /// Whether the process can write to it.
     pub writable: bool,
     /// Whether the process can execute it.
@@ -108,8 +109,8 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
     let inode = field()?.parse().ok()?;
     let path = fields.next().unwrap_or_default().trim_ascii_start();
     Some(Mapping {
-        start: number(start)?,
-        end: number(end)?,
+        start: RunAddr(number(start)?),
+        end: RunAddr(number(end)?),
         writable: permissions.get(1) == Some(&b'w'),
         executable: permissions.get(2) == Some(&b'x'),
         shared: permissions.get(3) == Some(&b's'),
@@ -147,8 +148,8 @@ mod tests {
     fn a_line_is_a_mapping() {
         let line = b"7f01-7f02 r-xp 00001000 fe:01 42                         /usr/lib/a b.so";
         let expected = Mapping {
-            start: 0x7f01,
-            end: 0x7f02,
+            start: RunAddr(0x7f01),
+            end: RunAddr(0x7f02),
             writable: false,
             executable: true,
             shared: false,
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn this_program_is_mapped() {
-        let here = a_line_is_a_mapping as *const () as u64;
+        let here = RunAddr(a_line_is_a_mapping as *const () as u64);
         let mappings = mappings(Pid::this()).unwrap();
         let found = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here));
         let found = found.unwrap();

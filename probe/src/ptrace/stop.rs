@@ -15,6 +15,7 @@ use super::proc::threads;
 use super::stop_thread::StopOutcome;
 use super::wait::{OPTIONS, is_running, restart_thread, resume};
 use super::{Process, PtraceError, SignalNumber, Status, StopState, obstacle, seccomp, wait};
+use crate::address::RunAddr;
 
 /// How often, and how long, an attachment waits for a process that is blocked by a child: one
 /// second in all.
@@ -257,11 +258,14 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::stop`].
-    pub fn run_until_outside(&mut self, inside: impl Fn(u64) -> bool) -> Result<bool, PtraceError> {
+    pub fn run_until_outside(
+        &mut self,
+        inside: impl Fn(RunAddr) -> bool,
+    ) -> Result<bool, PtraceError> {
         for pause in 0..PAUSES {
             let mut within = Vec::new();
             for (thread, state) in &self.threads {
-                if inside(self.registers(*thread)?.rip) {
+                if inside(RunAddr(self.registers(*thread)?.rip)) {
                     within.push((*thread, *state));
                 }
             }

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use super::proc::threads;
 use super::wait::{OPTIONS, is_at_exit, resume, wait_unless_dead_and};
 use super::{Child, Process, PtraceError, Status, StopState, wait};
+use crate::address::RunAddr;
 
 /// Result of stopping a thread.
 pub(super) enum StopOutcome {
@@ -103,7 +104,7 @@ impl Process {
 
     fn note_last_gs(&mut self, thread: Pid) {
         if let Ok(registers) = self.registers(thread) {
-            self.last_gs.push((thread, registers.gs_base));
+            self.last_gs.push((thread, RunAddr(registers.gs_base)));
         }
     }
 }

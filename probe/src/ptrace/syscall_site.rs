@@ -32,6 +32,7 @@ use nix::unistd::Pid;
 
 use super::seccomp::Call;
 use super::{FileId, Mapping, Process, PtraceError, mapped, mappings};
+use crate::address::RunAddr;
 
 /// A signal set, as the kernel defines it.
 pub(super) type Mask = u64;
@@ -58,7 +59,7 @@ const CODE: [u8; 15] = [0x0f, 0x05, 0xb8, 0x0e, 0, 0, 0, 0xbf, 0x02, 0, 0, 0, 0x
 /// A place where system calls are made.
 #[derive(Clone, Debug)]
 pub(super) struct SyscallSite {
-    pub address: u64,
+    pub address: RunAddr,
     /// Content of the file at this place; `None` if it cannot be read.
     original: Option<Vec<u8>>,
 }
@@ -69,11 +70,11 @@ impl SyscallSite {
     pub const BYTES: usize = CODE_BYTES + SyscallSite::TEXT_BYTES;
 
     /// Address of the text.
-    pub fn text(&self) -> u64 {
+    pub fn text(&self) -> RunAddr {
         self.address + CODE_BYTES as u64
     }
 
-    fn range(&self) -> std::ops::Range<u64> {
+    fn range(&self) -> std::ops::Range<RunAddr> {
         self.address..self.address + SyscallSite::BYTES as u64
     }
 
@@ -95,7 +96,7 @@ impl SyscallSite {
             Call {
                 number,
                 arguments: arguments.map(Some),
-                instruction_pointer: Some(self.address + SYSCALL_BYTES),
+                instruction_pointer: Some((self.address + SYSCALL_BYTES).0),
             },
             Call {
                 number: libc::SYS_rt_sigprocmask,
@@ -154,7 +155,7 @@ impl Process {
         self.run_until_outside(|rip| ranges.iter().any(|range| range.contains(&rip)))?;
         let mut places = Vec::new();
         for thread in self.threads.keys() {
-            places.push(self.registers(*thread)?.rip);
+            places.push(RunAddr(self.registers(*thread)?.rip));
             places.extend(self.handler_returns(*thread, &mappings)?.iter().map(|one| one.rip));
         }
         sites.retain(|site| !places.iter().any(|place| site.range().contains(place)));
@@ -215,13 +216,13 @@ impl Process {
 
     /// The program's entry point: it has been executed, and the bytes after it are needed only when
     /// the program ends.
-    fn entry(&self) -> Option<u64> {
+    fn entry(&self) -> Option<RunAddr> {
         let values = std::fs::read(format!("/proc/{}/auxv", self.pid)).ok()?;
         let (words, _) = values.as_chunks::<8>();
         let mut pairs = words
             .chunks_exact(2)
             .map(|pair| (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1])));
-        pairs.find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(value))
+        pairs.find_map(|(kind, value)| (kind == libc::AT_ENTRY).then_some(RunAddr(value)))
     }
 }
 
@@ -266,7 +267,7 @@ fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
     let size = (own.end - own.start) as usize;
     // SAFETY: the kernel has mapped that many readable bytes there, for the lifetime of this
     // process.
-    let bytes = unsafe { std::slice::from_raw_parts(own.start as *const u8, size) };
+    let bytes = unsafe { std::slice::from_raw_parts(own.start.0 as *const u8, size) };
     let present = inside as usize..(inside as usize).checked_add(SyscallSite::BYTES)?;
     bytes.starts_with(headers).then(|| bytes.get(present).map(<[u8]>::to_vec)).flatten()
 }

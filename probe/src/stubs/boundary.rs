@@ -15,24 +15,41 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 use libc::user_regs_struct;
 
 use super::unfinished_tag::ThreadMemory;
+use crate::address::{FileAddr, LoadBias, RunAddr};
 
 /// Bytes of a register on the stack.
 const WORD: i64 = 8;
 
-/// The address range of a tag's code in a stub.
+/// The address range of a tag's code in a stub, in the address space `A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TagCode {
+pub struct TagCode<A> {
     /// Address of the tag's first instruction.
-    pub start: u64,
+    pub start: A,
     /// Address after its last instruction.
-    pub end: u64,
+    pub end: A,
     /// Address of the original instruction that is executed next after the tag.
-    pub original: u64,
+    pub original: A,
 }
 
-impl TagCode {
+impl TagCode<FileAddr> {
+    /// A tag in a stub that is being generated, by addresses of the file.
+    pub(super) fn in_file(start: u64, end: u64, original: u64) -> Self {
+        TagCode { start: FileAddr(start), end: FileAddr(end), original: FileAddr(original) }
+    }
+
+    /// The tag in the memory of a process.
+    pub fn in_process(&self, bias: LoadBias) -> TagCode<RunAddr> {
+        TagCode {
+            start: bias.to_run(self.start),
+            end: bias.to_run(self.end),
+            original: bias.to_run(self.original),
+        }
+    }
+}
+
+impl TagCode<RunAddr> {
     /// Whether an address is within the tag, not at its start or end.
-    pub fn is_within(&self, address: u64) -> bool {
+    pub fn is_within(&self, address: RunAddr) -> bool {
         self.start < address && address < self.end
     }
 }
@@ -103,7 +120,7 @@ impl Effects {
     /// cannot be read.
     pub fn undo(&self, registers: &mut user_regs_struct, memory: &impl ThreadMemory) -> Option<()> {
         let start = registers.rsp.wrapping_sub(self.depth.cast_unsigned());
-        let value = |at: i64| memory.read(start.wrapping_add(at.cast_unsigned()));
+        let value = |at: i64| memory.read(RunAddr(start.wrapping_add(at.cast_unsigned())));
         if let Some(at) = self.flags {
             registers.eflags = value(at)?;
         }
@@ -129,7 +146,7 @@ pub fn restore_registers(
                 *register(registers, one.op0_register())? = to;
             }
             Mnemonic::Pop => {
-                *register(registers, one.op0_register())? = memory.read(registers.rsp)?;
+                *register(registers, one.op0_register())? = memory.read(RunAddr(registers.rsp))?;
                 registers.rsp = registers.rsp.wrapping_add(WORD.cast_unsigned());
             }
             Mnemonic::Jmp => {
@@ -181,11 +198,11 @@ mod tests {
     struct Stack(BTreeMap<u64, u64>);
 
     impl ThreadMemory for &Stack {
-        fn read(&self, address: u64) -> Option<u64> {
-            self.0.get(&address).copied()
+        fn read(&self, address: RunAddr) -> Option<u64> {
+            self.0.get(&address.0).copied()
         }
 
-        fn write(&mut self, _: u64, _: &[u8]) -> Option<()> {
+        fn write(&mut self, _: RunAddr, _: &[u8]) -> Option<()> {
             None
         }
     }
@@ -270,7 +287,7 @@ mod tests {
                 check(sink, TagPlace { event: 42, red_zone, flags });
             }
         }
-        check(Sink::Breakpoint { shared: 0x6000_0000 }, TagPlace::entry(0));
+        check(Sink::Breakpoint { shared: RunAddr(0x6000_0000) }, TagPlace::entry(0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use super::layout::header;
+use crate::address::RunAddr;
 
 /// Turns of the loop without a change of the liveness counter. They take 1.9 s on an AMD EPYC,
 /// nearly all of it in `pause`. The clock is not read, because a program can forbid itself that
@@ -23,14 +24,14 @@ pub(super) const BYTES: usize = 112;
 ///
 /// # Errors
 /// [`IcedError`] if an instruction cannot be encoded.
-pub(super) fn code(shared: u64, at: u64) -> Result<Vec<u8>, IcedError> {
+pub(super) fn code(shared: RunAddr, at: u64) -> Result<Vec<u8>, IcedError> {
     let saved = [rax, rdi, rsi, rdx, rcx];
     let mut asm = CodeAssembler::new(64)?;
     let (mut again, mut same, mut over) =
         (asm.create_label(), asm.create_label(), asm.create_label());
     let word = |place: u64| dword_ptr(rdi + place as i32);
     saved.iter().try_for_each(|register| asm.push(*register))?;
-    asm.mov(rdi, shared)?;
+    asm.mov(rdi, shared.0)?;
     asm.mov(esi, 1)?;
     asm.lock().xadd(word(header::ASKED), esi)?;
     asm.lea(esi, ptr(rsi + 1))?;

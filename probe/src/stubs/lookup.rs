@@ -16,6 +16,8 @@
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
+use crate::address::RunAddr;
+
 /// First word of a node.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmttunwd");
 /// Largest size of the code, in bytes.
@@ -39,17 +41,17 @@ const FLAGS: i32 = 0;
 const RESULTS: [(i32, u64); 4] =
     [(8, node::START), (16, node::END), (24, node::LINK_MAP), (32, node::TABLE)];
 
-/// Generates the code. `list`: address in memory of the pointer to the first node; `at` and
+/// Generates the code. `list`: address of the pointer to the first node; `at` and
 /// `otherwise`: addresses of the code, and of the stub that continues the function.
 ///
 /// # Errors
 /// [`IcedError`] if an instruction cannot be encoded.
-pub(super) fn code(list: u64, at: u64, otherwise: u64) -> Result<Vec<u8>, IcedError> {
+pub(super) fn code(list: RunAddr, at: u64, otherwise: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut look, mut skip) = (asm.create_label(), asm.create_label());
     let mut found = asm.create_label();
     let of_node = |offset: u64| qword_ptr(rax + offset as i32);
-    asm.mov(rax, list)?;
+    asm.mov(rax, list.0)?;
     asm.mov(rax, qword_ptr(rax))?;
     asm.set_label(&mut look)?;
     asm.test(rax, rax)?;

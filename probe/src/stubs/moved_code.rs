@@ -7,6 +7,7 @@ use iced_x86::{
 
 use super::rows::Origin;
 use super::{StubError, TagPlace, Tags};
+use crate::address::RunAddr;
 
 /// Most bytes that one placeholder instruction can declare.
 const DECLARED_BYTES: usize = 16;
@@ -31,7 +32,7 @@ pub(super) struct MovedCode {
     /// the stack pointer is lower there than in the original.
     pub origins: Vec<(usize, Origin, u32)>,
     /// A return address to be pushed, and the number of the pushing instruction.
-    pub constant: Option<(u64, usize)>,
+    pub constant: Option<(RunAddr, usize)>,
 }
 
 /// Space for a tag, filled with placeholder instructions.
@@ -76,7 +77,7 @@ impl MovedCode {
     }
 
     /// Adds a push and a jump in place of a call. `ip`: address by which branches find them.
-    pub fn push_call(&mut self, call: Instruction, return_address: u64, ip: u64) {
+    pub fn push_call(&mut self, call: Instruction, return_address: RunAddr, ip: u64) {
         self.constant = Some((return_address, self.instructions.len()));
         let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);
         let mut push = Instruction::with1(Code::Push_rm64, place).unwrap_or_default();

@@ -28,6 +28,8 @@
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
+use crate::address::RunAddr;
+
 /// Offset of `rip` from the frame's `ucontext`, in bytes.
 pub const RIP: u64 = 168;
 /// Offset of the resumption from the frame's `ucontext`, in bytes.
@@ -83,11 +85,11 @@ pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Original address of the instruction.
-    pub original: u64,
+    pub original: RunAddr,
     /// Address of the copy in a stub.
-    pub counterpart: u64,
+    pub counterpart: RunAddr,
     /// Address of the jump.
-    pub start: u64,
+    pub start: RunAddr,
     /// First two bytes of the jump.
     pub jump: [u8; 2],
 }
@@ -98,17 +100,17 @@ pub fn list_bytes(entries: u64) -> u64 {
 }
 
 /// Encodes a list of entries, which must be sorted.
-pub fn list(entries: &[Entry], next: u64) -> Vec<u8> {
-    let first = entries.first().map_or(0, |one| one.original);
-    let end = entries.last().map_or(0, |one| one.original + 1);
+pub fn list(entries: &[Entry], next: RunAddr) -> Vec<u8> {
+    let first = entries.first().map_or(0, |one| one.original.0);
+    let end = entries.last().map_or(0, |one| one.original.0 + 1);
     let mut bytes = Vec::with_capacity(list_bytes(entries.len() as u64) as usize);
-    for word in [next, first, end, entries.len() as u64] {
+    for word in [next.0, first, end, entries.len() as u64] {
         bytes.extend(word.to_le_bytes());
     }
     for one in entries {
-        bytes.extend(one.original.to_le_bytes());
-        bytes.extend(one.counterpart.to_le_bytes());
-        bytes.extend((one.original.wrapping_sub(one.start) as u32).to_le_bytes());
+        bytes.extend(one.original.0.to_le_bytes());
+        bytes.extend(one.counterpart.0.to_le_bytes());
+        bytes.extend((one.original.wrapping_offset_from(one.start) as u32).to_le_bytes());
         bytes.extend(u32::from(u16::from_le_bytes(one.jump)).to_le_bytes());
     }
     bytes
@@ -119,7 +121,7 @@ pub fn list(entries: &[Entry], next: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// [`IcedError`] if an instruction cannot be encoded.
-pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
+pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut lists, mut next, mut look) =
         (asm.create_label(), asm.create_label(), asm.create_label());
@@ -136,7 +138,7 @@ pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
     asm.cmp(qword_ptr(rsp + resumption + 8), rdi)?;
     asm.je(store)?;
     asm.set_label(&mut lists)?;
-    asm.mov(rsi, at + FIRST_LIST)?;
+    asm.mov(rsi, (at + FIRST_LIST).0)?;
     asm.set_label(&mut skip)?;
     asm.mov(rsi, qword_ptr(rsi))?;
     asm.set_label(&mut next)?;
@@ -176,8 +178,8 @@ pub fn code(at: u64, session: u64, call: u64) -> Result<Vec<u8>, IcedError> {
     asm.mov(qword_ptr(rsp + RIP as i32), rax)?;
     asm.set_label(&mut done)?;
     asm.mov(eax, libc::SYS_rt_sigreturn as u32)?;
-    asm.jmp(call)?;
-    asm.assemble(at)
+    asm.jmp(call.0)?;
+    asm.assemble(at.0)
 }
 
 #[cfg(test)]
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_code_fits_into_its_area() {
-        let code = code(0x7000_0000_0000, !0 >> 1, 0x7000_1000_0000).unwrap();
+        let code = code(RunAddr(0x7000_0000_0000), !0 >> 1, RunAddr(0x7000_1000_0000)).unwrap();
         assert!(code.len() as u64 <= FIRST_LIST, "{}", code.len());
     }
 
@@ -220,12 +222,12 @@ mod tests {
         // In place of the system call: code that returns to the previous stack.
         let call = at + AREA_BYTES;
         let back = [0x4c, 0x89, 0xcc, 0xc3];
-        let mut memory = code(at, SESSION, call).unwrap();
+        let mut memory = code(RunAddr(at), SESSION, RunAddr(call)).unwrap();
         memory.resize(bytes, 0);
         memory[AREA_BYTES as usize..][..back.len()].copy_from_slice(&back);
         let (mut place, mut next) = (AREA_BYTES + 16, 0);
         for entries in lists {
-            let list = list(entries, next);
+            let list = list(entries, RunAddr(next));
             memory[place as usize..][..list.len()].copy_from_slice(&list);
             next = at + place;
             place += list.len() as u64;
@@ -254,9 +256,9 @@ mod tests {
         let jumps = [[0xe9u8, 1], [0xeb, 2]];
         let starts = [jumps[0].as_ptr() as u64, jumps[1].as_ptr() as u64];
         let entry = |region: usize, distance: u64| Entry {
-            original: starts[region] + distance,
-            counterpart: 1000 * region as u64 + distance,
-            start: starts[region],
+            original: RunAddr(starts[region] + distance),
+            counterpart: RunAddr(1000 * region as u64 + distance),
+            start: RunAddr(starts[region]),
             jump: jumps[region],
         };
         let first: Vec<Entry> = (1..100).step_by(3).map(|distance| entry(0, distance)).collect();
@@ -264,18 +266,19 @@ mod tests {
         let lists = [&first[..], &unloaded[..]];
         let none = [7, 0, 0];
         for one in lists.concat() {
-            assert_eq!(run(one.original, none, &lists).0, one.counterpart);
-            assert_eq!(run(one.original + 1, none, &lists).0, one.original + 1);
-            let resumption = [0, one.original, 77];
-            assert_eq!(run(one.original, resumption, &lists), (77, 0), "once");
-            assert_eq!(run(one.original + 1, resumption, &lists), (one.original + 1, 0));
+            let original = one.original.0;
+            assert_eq!(run(original, none, &lists).0, one.counterpart.0);
+            assert_eq!(run(original + 1, none, &lists).0, original + 1);
+            let resumption = [0, original, 77];
+            assert_eq!(run(original, resumption, &lists), (77, 0), "once");
+            assert_eq!(run(original + 1, resumption, &lists), (original + 1, 0));
         }
         assert_eq!(run(5, [0, 5, 6], &[]), (6, 0));
         assert_eq!(run(5, none, &[]).0, 5);
         unloaded[0].jump = [0x55, 0x48];
         assert_eq!(
-            run(unloaded[0].original, none, &[&unloaded]).0,
-            unloaded[0].original,
+            run(unloaded[0].original.0, none, &[&unloaded]).0,
+            unloaded[0].original.0,
             "no jump there"
         );
     }

@@ -23,6 +23,7 @@ use iced_x86::code_asm::*;
 
 use super::layout::{LogShape, slot};
 use super::{StubError, breakpoint, chunk_switch, rows};
+use crate::address::RunAddr;
 
 /// Largest size of a tag's code together with its cold instructions: of a log, and of other sinks,
 /// in bytes.
@@ -50,7 +51,7 @@ pub enum Sink {
     /// Waits until the controller has seen the thread (module `breakpoint`).
     Breakpoint {
         /// Address of the shared memory in the process.
-        shared: u64,
+        shared: RunAddr,
     },
     /// Does nothing: the function is changed to search unwind tables ([`super::lookup`]).
     Lookup,

@@ -7,6 +7,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use super::layout::LogShape;
+use crate::address::RunAddr;
 
 /// Bytes of the longest remaining code, from where the place is found to where registers are
 /// restored.
@@ -36,9 +37,9 @@ pub struct TagRegisters {
 /// Access to the memory of a thread.
 pub trait ThreadMemory {
     /// Reads 8 bytes; `None` if they are not mapped.
-    fn read(&self, address: u64) -> Option<u64>;
+    fn read(&self, address: RunAddr) -> Option<u64>;
     /// Writes some bytes; `None` if that is not possible.
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()>;
+    fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()>;
 }
 
 /// The remaining instructions of a tag whose place is found.
@@ -107,7 +108,7 @@ impl UnfinishedTag {
                 Mnemonic::Mov => state.moves(instruction, memory)?,
                 Mnemonic::Lea => {
                     // A write to half of a register clears the other half.
-                    let address = state.address(instruction)? & 0xffff_ffff;
+                    let address = state.address(instruction)?.0 & 0xffff_ffff;
                     *state.register(instruction.op0_register())? = address;
                 }
                 Mnemonic::Rdtsc => (state.rax, state.rdx) = (tsc & 0xffff_ffff, tsc >> 32),
@@ -130,12 +131,12 @@ impl TagRegisters {
         }
     }
 
-    fn address(&mut self, instruction: &Instruction) -> Option<u64> {
+    fn address(&mut self, instruction: &Instruction) -> Option<RunAddr> {
         let base = match instruction.memory_segment() {
             Register::GS => self.gs,
             _ => *self.register(instruction.memory_base())?,
         };
-        Some(base.wrapping_add(instruction.memory_displacement64()))
+        Some(RunAddr(base.wrapping_add(instruction.memory_displacement64())))
     }
 
     fn moves(&mut self, instruction: &Instruction, memory: &mut impl ThreadMemory) -> Option<()> {
@@ -176,13 +177,13 @@ mod tests {
     struct Bytes(BTreeMap<u64, u8>);
 
     impl ThreadMemory for Bytes {
-        fn read(&self, address: u64) -> Option<u64> {
+        fn read(&self, RunAddr(address): RunAddr) -> Option<u64> {
             let byte = |at| self.0.get(&at).copied();
             let bytes: Option<Vec<u8>> = (address..address + 8).map(byte).collect();
             Some(u64::from_le_bytes(bytes?.try_into().ok()?))
         }
 
-        fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        fn write(&mut self, RunAddr(address): RunAddr, bytes: &[u8]) -> Option<()> {
             self.0.extend((address..).zip(bytes.iter().copied()));
             Some(())
         }
@@ -201,8 +202,8 @@ mod tests {
             gs: SLOT,
         };
         let mut memory = Bytes::default();
-        memory.write(SLOT, &PLACE.to_le_bytes());
-        memory.write(state.rsp - 8, &3u64.to_le_bytes());
+        memory.write(RunAddr(SLOT), &PLACE.to_le_bytes());
+        memory.write(RunAddr(state.rsp - 8), &3u64.to_le_bytes());
         (state, memory)
     }
 
@@ -232,14 +233,14 @@ mod tests {
             rest.run(&mut state, TIME, &mut memory).unwrap();
             let after = TagRegisters { rip: state.rip, r11: 3, ..start };
             assert_eq!(state, after, "{place:?} {done}");
-            assert_eq!(memory.read(SLOT), Some(PLACE + shape.record_bytes()));
+            assert_eq!(memory.read(RunAddr(SLOT)), Some(PLACE + shape.record_bytes()));
             let word = |offset: u64| {
                 u32::from_le_bytes([0, 1, 2, 3].map(|at| memory.0[&(PLACE + offset + at)]))
             };
             let (sp, event) = (word(shape.sp_at()), word(shape.word_at()));
             assert_eq!((sp, event), (STACK as u32, place.word()));
             if shape.is_timed {
-                assert_eq!(memory.read(PLACE), Some(TIME));
+                assert_eq!(memory.read(RunAddr(PLACE)), Some(TIME));
             }
         }
     }

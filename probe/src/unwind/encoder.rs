@@ -6,6 +6,7 @@
 //! ```
 
 use super::{Origin, Row};
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::stubs::SHARED_SAVED;
 
 /// Bytes of the `.eh_frame_hdr` without its table, the CIE and the terminator.
@@ -53,7 +54,7 @@ const CFA_ABOVE: u32 = 8;
 
 /// Encodes one table.
 pub(super) struct Encoder {
-    at: u64,
+    at: RunAddr,
     /// The header, then `.eh_frame`.
     bytes: Vec<u8>,
     cie: usize,
@@ -62,7 +63,7 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Begins a table. `at`: address of the header; `fdes`: number of FDEs.
-    pub fn new(at: u64, fdes: usize) -> Self {
+    pub fn new(at: RunAddr, fdes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES + ENTRY_BYTES * fdes];
         bytes[..4].copy_from_slice(&[1, PC_RELATIVE, UNSIGNED, HEADER_RELATIVE]);
         // Both fields begin at multiples of 4.
@@ -98,11 +99,11 @@ impl Encoder {
     }
 
     /// Adds the FDE of some rows, whose code ends at `end`.
-    pub fn fde(&mut self, rows: &[Row], end: u64, bias: u64) -> Option<()> {
-        let first = rows.first()?.at;
+    pub fn fde(&mut self, rows: &[Row], end: FileAddr, bias: LoadBias) -> Option<()> {
+        let first = FileAddr(rows.first()?.at);
         let place = self.at.wrapping_add(self.bytes.len() as u64);
         let entry = HEADER_BYTES + ENTRY_BYTES * self.fdes;
-        let to_code = distance(first.wrapping_add(bias), self.at)?;
+        let to_code = distance(bias.to_run(first), self.at)?;
         let to_fde = distance(place, self.at)?;
         let table = self.bytes.get_mut(entry..entry + ENTRY_BYTES)?;
         table[..4].copy_from_slice(&to_code);
@@ -110,8 +111,8 @@ impl Encoder {
         self.fdes += 1;
         let start = self.begin();
         self.bytes.extend(((start - self.cie) as u32).to_le_bytes());
-        self.bytes.extend(distance(first.wrapping_add(bias), place.wrapping_add(8))?);
-        self.bytes.extend(u32::try_from(end.checked_sub(first)?).ok()?.to_le_bytes());
+        self.bytes.extend(distance(bias.to_run(first), place.wrapping_add(8))?);
+        self.bytes.extend(u32::try_from(end.offset_from(first)?).ok()?.to_le_bytes());
         // No augmentation data.
         self.bytes.push(0);
         let mut before: Option<&Row> = None;
@@ -123,7 +124,7 @@ impl Encoder {
         Some(())
     }
 
-    fn row(&mut self, before: Option<&Row>, row: &Row, bias: u64) -> Option<()> {
+    fn row(&mut self, before: Option<&Row>, row: &Row, bias: LoadBias) -> Option<()> {
         if let Some(before) = before {
             self.advance(u32::try_from(row.at.checked_sub(before.at)?).ok()?);
         }
@@ -139,7 +140,7 @@ impl Encoder {
         match row.origin {
             Origin::At(address) => {
                 self.bytes.extend([VALUE_EXPRESSION, RETURN_ADDRESS, 9, ADDRESS]);
-                self.bytes.extend(address.wrapping_add(bias).to_le_bytes());
+                self.bytes.extend(bias.to_run(FileAddr(address)).0.to_le_bytes());
             }
             Origin::Copy(old) => {
                 let mut expression = Vec::with_capacity(8);
@@ -213,8 +214,8 @@ impl Encoder {
 }
 
 /// The distance between two addresses as a signed 32-bit number; `None` if it is greater.
-fn distance(to: u64, from: u64) -> Option<[u8; 4]> {
-    i32::try_from(to.wrapping_sub(from).cast_signed()).ok().map(i32::to_le_bytes)
+fn distance(to: RunAddr, from: RunAddr) -> Option<[u8; 4]> {
+    i32::try_from(to.wrapping_offset_from(from).cast_signed()).ok().map(i32::to_le_bytes)
 }
 
 /// Encodes a number as SLEB128.

@@ -20,6 +20,7 @@ use object::pod::bytes_of;
 use object::{U16, U32, U64};
 
 use super::encoder::{CIE_ENCODING_AT, FDE_ROWS_AT, TABLE_AT};
+use crate::address::RunAddr;
 
 const ENDIAN: LittleEndian = LittleEndian;
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
@@ -30,7 +31,7 @@ const ABSOLUTE: u8 = 0;
 /// Symbols and unwind tables of some code, to be written to an ELF file.
 #[derive(Debug, Default)]
 pub struct SymbolFile {
-    code: Vec<Range<u64>>,
+    code: Vec<Range<RunAddr>>,
     symbols: Vec<Sym64<LittleEndian>>,
     names: Vec<u8>,
     frames: Vec<u8>,
@@ -38,7 +39,7 @@ pub struct SymbolFile {
 
 /// Converts the `.eh_frame` after an `.eh_frame_hdr` at an address, both made by [`super::table`],
 /// to absolute addresses. `None` if it is damaged.
-pub fn frames(table: &[u8], at: u64) -> Option<Vec<u8>> {
+pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
     let word = |at: usize| table.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let mut next = TABLE_AT.checked_add(word(TABLE_AT)? as usize)?;
     let mut all = Vec::new();
@@ -62,7 +63,7 @@ pub fn frames(table: &[u8], at: u64) -> Option<Vec<u8>> {
         let code = at.wrapping_add(start as u64 + 4).wrapping_add_signed(distance);
         let rows = entry.get(FDE_ROWS_AT..)?;
         let mut fde = ((all.len() + 4) as u32).to_le_bytes().to_vec();
-        fde.extend(code.to_le_bytes());
+        fde.extend(code.0.to_le_bytes());
         fde.extend(u64::from(word(start + 8)?).to_le_bytes());
         fde.extend(rows);
         fde.resize(fde.len().next_multiple_of(4), 0);
@@ -75,8 +76,8 @@ impl SymbolFile {
     /// Adds a piece of code with its symbols, and its unwind table as converted by [`frames`].
     pub fn add<'a>(
         &mut self,
-        code: Range<u64>,
-        symbols: impl Iterator<Item = (Range<u64>, &'a str)>,
+        code: Range<RunAddr>,
+        symbols: impl Iterator<Item = (Range<RunAddr>, &'a str)>,
         frames: &[u8],
     ) {
         // Section 0 is the null section.
@@ -87,7 +88,7 @@ impl SymbolFile {
                 st_info: STB_LOCAL << 4 | STT_FUNC,
                 st_other: 0,
                 st_shndx: U16::new(ENDIAN, section),
-                st_value: U64::new(ENDIAN, range.start),
+                st_value: U64::new(ENDIAN, range.start.0),
                 st_size: U64::new(ENDIAN, range.end - range.start),
             };
             self.symbols.push(symbol);
@@ -111,7 +112,7 @@ impl SymbolFile {
             let title = if number == 0 { ".text".into() } else { format!(".text.{number}") };
             let mut header = section(SHT_NOBITS, title_at(&mut titles, &title));
             header.sh_flags = U64::new(ENDIAN, u64::from(SHF_ALLOC | SHF_EXECINSTR));
-            header.sh_addr = U64::new(ENDIAN, range.start);
+            header.sh_addr = U64::new(ENDIAN, range.start.0);
             header.sh_size = U64::new(ENDIAN, range.end - range.start);
             headers.push(header);
         }

@@ -10,6 +10,7 @@ use gimli::{
 };
 
 use super::{TablePlacement, frames, max_table_bytes, table};
+use crate::address::{FileAddr, LoadBias};
 use crate::elf::Image;
 use crate::stubs::{Changes, Stubs};
 use model::Model;
@@ -50,9 +51,9 @@ enum Pc {
 }
 
 impl Table {
-    fn of(stubs: &Stubs, bias: u64) -> Self {
+    fn of(stubs: &Stubs, bias: LoadBias) -> Self {
         let (rows, end) = stubs.rows();
-        let at = end.wrapping_add(bias) + DISTANCE;
+        let at = bias.to_run(end) + DISTANCE;
         let bytes = table(&rows, TablePlacement { at, end, bias }).unwrap();
         assert!(
             bytes.len() <= max_table_bytes(&rows),
@@ -62,12 +63,12 @@ impl Table {
         );
         let to_frame = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
         let frame_at = 4 + to_frame as usize;
-        let bases = BaseAddresses::default().set_eh_frame_hdr(at);
-        let bases = bases.set_eh_frame(at + frame_at as u64);
+        let bases = BaseAddresses::default().set_eh_frame_hdr(at.0);
+        let bases = bases.set_eh_frame((at + frame_at as u64).0);
         let apart = frames(&bytes, at).unwrap();
         let table = Table { bytes, bases, frame_at };
-        let start = rows.first().map_or(end, |row| row.at).wrapping_add(bias);
-        let end = end.wrapping_add(bias);
+        let start = bias.to_run(rows.first().map_or(end, |row| FileAddr(row.at))).0;
+        let end = bias.to_run(end).0;
         covers(&table.frame(), &table.bases, start, end);
         covers(&EhFrame::new(&apart, LittleEndian), &BaseAddresses::default(), start, end);
         table
@@ -132,19 +133,20 @@ fn covers(frame: &EhFrame<Reader<'_>>, bases: &BaseAddresses, start: u64, end: u
 
 /// Panics unless the table is right at each instruction of the stubs that can be reached. Returns
 /// the number of these instructions.
-pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: u64) -> usize {
+pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: LoadBias) -> usize {
     let table = Table::of(stubs, bias);
+    let there = |address: u64| bias.to_run(FileAddr(address)).0;
     let mut context = UnwindContext::new();
     let model = Model::new(image, stubs, changes);
     let reached = model.reached(changes);
     for address in &reached {
-        let found = table.find(&mut context, address.wrapping_add(bias));
+        let found = table.find(&mut context, there(*address));
         let Some((pc, rsp)) = model.leads(*address) else { continue };
-        let expected = Found { pc: Pc::Is(pc.wrapping_add(bias)), rsp, kept: Vec::new() };
+        let expected = Found { pc: Pc::Is(there(pc)), rsp, kept: Vec::new() };
         assert_eq!(found, expected, "{}", model.shown(*address));
     }
     for (address, pushed, rsp) in model.shared() {
-        let found = table.find(&mut context, address.wrapping_add(bias));
+        let found = table.find(&mut context, there(address));
         let place = |number| pushed.iter().find(|(one, _)| *one == number).map(|(_, at)| *at);
         let kept = KEPT.into_iter().filter_map(|number| Some((number, place(number)?)));
         let pc = place(11).map_or(Pc::InR11, Pc::At);

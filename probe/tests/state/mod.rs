@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{Mapping, mappings};
 use nix::unistd::Pid;
 
@@ -10,7 +11,7 @@ use nix::unistd::Pid;
 #[derive(PartialEq, Eq)]
 pub struct State {
     /// Executable mappings: first address, end, contents to the end of the last page.
-    code: Vec<(u64, u64, Vec<u8>)>,
+    code: Vec<(RunAddr, RunAddr, Vec<u8>)>,
     /// Number of mappings that are shared with controllers.
     shared: usize,
     /// Paths of the open descriptors.
@@ -27,7 +28,7 @@ impl State {
             mapped.iter().filter(|one| one.executable && one.path != Path::new("[vsyscall]"));
         let code = code.map(|one| {
             let mut bytes = vec![0; (one.end - one.start) as usize];
-            memory.read_exact_at(&mut bytes, one.start).unwrap();
+            memory.read_exact_at(&mut bytes, one.start.0).unwrap();
             (one.start, one.end, bytes)
         });
         let code = code.collect();

@@ -55,7 +55,7 @@ impl Workload {
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
         text.iter().all(|text| {
             let mut there = vec![0; text.bytes.len()];
-            memory.read_exact_at(&mut there, start + text.offset).unwrap();
+            memory.read_exact_at(&mut there, (start + text.offset).0).unwrap();
             there == text.bytes
         })
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::ThreadCounts;
 use hmtt_probe::fuzzing::Counts;
 use hmtt_probe::fuzzing::{InheritedMemory, SLOTS, SlotLayout};
@@ -33,7 +34,8 @@ pub(super) fn check(mut script: Bytes) {
     let (tracee, shared) = Tracee::new(shape, SLOTS);
     let Some(gs) = value(&mut script) else { return };
     // Whatever a child had in `gs`, it gets a slot that there is.
-    let inherited = InheritedMemory { start: tracee.address(0), gs, cookie: 0 };
+    let inherited =
+        InheritedMemory { start: RunAddr(tracee.address(0)), gs: RunAddr(gs), cookie: 0 };
     let counts = Counts::from_memory(Arc::new(shared), (gs & 1 == 0).then_some(inherited));
     let (slots, ended) = Default::default();
     let mut bench = Bench { counts, tracee, functions: 0, slots, ended };

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::fuzzing::Records;
 use hmtt_probe::ptrace::{FileId, Mapping, Process};
 use hmtt_probe::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
@@ -64,7 +65,8 @@ impl Pages {
     fn mapping(&self, path: &str, inode: u64, executable: bool) -> Mapping {
         let file = (inode != 0).then_some(FileId { device: (0, 0), inode });
         let (shared, writable, offset) = (!executable, !executable, 0);
-        let (start, end, path) = (self.start(), self.end(), PathBuf::from(path));
+        let (start, end) = (RunAddr(self.start()), RunAddr(self.end()));
+        let path = PathBuf::from(path);
         Mapping { start, end, writable, executable, shared, file, offset, path }
     }
 }
@@ -187,19 +189,19 @@ impl Bench {
         let places = notes.iter().filter(is_place).map(|[address, length, old, _]| {
             (*address, old.to_le_bytes()[..*length as usize].to_vec())
         });
-        let found_places = found.places.iter().map(|one| (one.address, one.original.clone()));
+        let found_places = found.places.iter().map(|one| (one.address.0, one.original.clone()));
         assert!(places.eq(found_places), "{:x?}", found.places);
-        let mut end = 0;
+        let mut end = RunAddr(0);
         for area in &found.areas {
             assert!(end <= area.start && area.start < area.end, "{:x?}", found.areas);
-            assert!(self.area.start() <= area.start && area.end <= self.area.end());
+            assert!(self.area.start() <= area.start.0 && area.end.0 <= self.area.end());
             let is_noted = |[start, length, bytes, _]: &[u64; WORDS]| {
-                (*start, *length, start.checked_add(*bytes)) == (area.start, 0, Some(area.end))
+                (*start, *length, start.checked_add(*bytes)) == (area.start.0, 0, Some(area.end.0))
             };
             assert!(notes.iter().any(is_noted), "{area:x?}");
             end = area.end;
         }
-        let is_ours = found.shared.iter().all(|one| one.start == self.memory.start());
+        let is_ours = found.shared.iter().all(|one| one.start.0 == self.memory.start());
         assert!(is_ours && found.shared.len() <= 2);
     }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::fuzzing::{Shared, SlotLayout};
 use hmtt_probe::stubs::layout::{PAGE_BYTES, PATCH_BYTES, header};
 use nix::unistd::Pid;
@@ -38,7 +39,7 @@ impl Tracee {
         file.set_len(bytes).expect("there is memory");
         let made = Shared::from_file(&file, bytes, Pid::this(), shape, (NOTES, COOKIE));
         let mut shared = made.expect("it can be mapped");
-        shared.set_address(START, shape);
+        shared.set_address(RunAddr(START), shape);
         let mut tracee = Tracee { file, bytes, slots_at: 0, slot_bytes: shape.slot_bytes };
         tracee.slots_at = tracee.long(header::SLOTS_AT);
         assert_eq!(tracee.slots_at, before);

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use hmtt_probe::address::{LoadBias, RunAddr};
 use hmtt_probe::disassembly::Granularity;
 use hmtt_probe::elf::{Function, Go, Image, Text};
 use hmtt_probe::fuzzing::GoFunction;
@@ -30,7 +31,7 @@ pub(crate) const DATA: u64 = 0x8000;
 /// From the code to stubs: near, and nearly as far as a jump reaches.
 const DISTANCES: [i64; 4] = [0x10_0000, 0x7ff0_0000, -0x10_0000, -0x7ff0_0000];
 /// By how much a program that can be loaded anywhere is.
-const BIAS: u64 = 0x5555_5555_4000;
+const BIAS: LoadBias = LoadBias::new(0x5555_5555_4000);
 /// Where the memory is that the process shares with its controller.
 const SHARED: u64 = 0x7fff_f000_0000;
 
@@ -43,7 +44,7 @@ pub(super) struct Program {
     pub sink: Sink,
     /// Where stubs are, as an address of the file.
     pub stubs_at: u64,
-    pub bias: u64,
+    pub bias: LoadBias,
     /// Where the code is.
     pub start: u64,
     pub code: Vec<u8>,
@@ -83,7 +84,7 @@ impl Program {
         let (instructions, unreadable) = instructions(&image);
         let distance = DISTANCES[usize::from(options >> 4 & 3)];
         let stubs_at = start.wrapping_add_signed(distance);
-        let bias = if image.relocatable { BIAS } else { 0 };
+        let bias = if image.relocatable { BIAS } else { LoadBias::NONE };
         let code = code.to_vec();
         Some(Program {
             image,
@@ -125,7 +126,7 @@ fn sink(code: u8) -> Sink {
         1 => Sink::Log(ORDERED),
         2 => Sink::Log(LogShape { is_timed: true, ..ORDERED }),
         3 => Sink::Card,
-        4 => Sink::Breakpoint { shared: SHARED },
+        4 => Sink::Breakpoint { shared: RunAddr(SHARED) },
         _ => Sink::None,
     }
 }

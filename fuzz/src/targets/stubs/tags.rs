@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use hmtt_probe::address::FileAddr;
 use hmtt_probe::stubs::{Sink, TagCode};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -36,6 +37,7 @@ impl Tags {
             let stubs = &one.changes.stubs;
             for TagCode { start, end, original } in &one.changes.tags {
                 assert!(stubs.start <= *start && start <= end && *end <= stubs.end, "{start:x}");
+                let (FileAddr(start), FileAddr(end), FileAddr(original)) = (start, end, original);
                 // A sink may have none.
                 if start == end {
                     continue;

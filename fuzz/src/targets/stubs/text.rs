@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use hmtt_probe::address::FileAddr;
 use hmtt_probe::disassembly::{Call, JUMP_BYTES, Jump, Region};
 use iced_x86::{Instruction, Mnemonic};
 
@@ -35,7 +36,8 @@ impl Text {
         for one in tagged {
             let all = one.rewrite.regions.iter();
             let listed = all.clone().map(|region| (region.start(), region.limit));
-            let mut changed = one.changes.regions.clone();
+            let changed = one.changes.regions.iter();
+            let mut changed: Vec<(u64, u64)> = changed.map(|(at, end)| (at.0, end.0)).collect();
             changed.sort_unstable();
             let mut listed: Vec<(u64, u64)> = listed.collect();
             listed.sort_unstable();
@@ -45,7 +47,7 @@ impl Text {
         let ends = text.regions.values();
         let next = text.regions.keys().skip(1);
         assert!(ends.zip(next).all(|(end, next)| end <= next), "{:x?}", text.regions);
-        for (at, bytes) in tagged.iter().flat_map(|one| &one.changes.edits) {
+        for (FileAddr(at), bytes) in tagged.iter().flat_map(|one| &one.changes.edits) {
             let end = at + bytes.len() as u64;
             text.may_be_written(program, tagged, *at..end);
             assert_eq!(text.written.insert(*at, end), None, "{at:x} is written twice");

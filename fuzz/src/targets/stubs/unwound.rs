@@ -1,6 +1,7 @@
 //! Unwind rows of stubs, and their table as gimli reads it.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
+use hmtt_probe::address::FileAddr;
 use hmtt_probe::stubs::Stubs;
 use hmtt_probe::unwind::{Origin, Row, TablePlacement, max_table_bytes, table};
 
@@ -35,28 +36,28 @@ impl Rows {
 /// Panics unless each byte from the first stub on has a row, and an entry of a table that can be read.
 pub(super) fn check(program: &Program, stubs: &Stubs) {
     let (rows, end) = stubs.rows();
-    assert_eq!(end, program.stubs_at + stubs.code().len() as u64);
+    assert_eq!(end.0, program.stubs_at + stubs.code().len() as u64);
     let Some(first) = rows.first() else {
         return;
     };
     assert_eq!(first.at, program.stubs_at, "bytes before the first row");
     assert!(rows.windows(2).all(|pair| pair[0].at < pair[1].at), "{rows:x?}");
-    assert!(rows.last().is_some_and(|last| last.at < end), "{rows:x?}");
-    let (bias, at) = (program.bias, end.wrapping_add(program.bias).wrapping_add(DISTANCE));
+    assert!(rows.last().is_some_and(|last| last.at < end.0), "{rows:x?}");
+    let (bias, at) = (program.bias, program.bias.to_run(end).wrapping_add(DISTANCE));
     let bytes = table(&rows, TablePlacement { at, end, bias }).expect("it is near");
     assert!(bytes.len() <= max_table_bytes(&rows), "{} bytes for {} rows", bytes.len(), rows.len());
     let header = EhFrameHdr::new(&bytes, LittleEndian);
-    let bases = BaseAddresses::default().set_eh_frame_hdr(at);
+    let bases = BaseAddresses::default().set_eh_frame_hdr(at.0);
     let header = header.parse(&bases, 8).expect("it is a header");
     let gimli::Pointer::Direct(frame_at) = header.eh_frame_ptr() else { panic!("it is direct") };
-    let frame = EhFrame::new(&bytes[(frame_at - at) as usize..], LittleEndian);
+    let frame = EhFrame::new(&bytes[(frame_at - at.0) as usize..], LittleEndian);
     let bases = bases.set_eh_frame(frame_at);
-    let (mut entries, mut next) = (frame.entries(&bases), first.at.wrapping_add(bias));
+    let (mut entries, mut next) = (frame.entries(&bases), bias.to_run(FileAddr(first.at)).0);
     while let Some(entry) = entries.next().expect("it is an entry") {
         let CieOrFde::Fde(partial) = entry else { continue };
         let entry = partial.parse(EhFrame::cie_from_offset).expect("its CIE is there");
         assert_eq!(entry.initial_address(), next);
         next = entry.initial_address() + entry.len();
     }
-    assert_eq!(next, end.wrapping_add(bias));
+    assert_eq!(next, bias.to_run(end).0);
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use hmtt_probe::address::RunAddr;
 use hmtt_probe::fuzzing::is_call;
 use hmtt_probe::stubs::Stubs;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
@@ -66,8 +67,8 @@ impl<'a> Walk<'a> {
         self.open.extend(stay.map(|address| (address, address, false)));
         // Threads that stand in what is changed go on in the stub, and back.
         for changes in tagged.iter().map(|one| &one.changes) {
-            self.open.extend(changes.moved.iter().map(|(old, new)| (*old, *new, false)));
-            let behind = changes.tags.iter().map(|tag| (tag.original, tag.end, false));
+            self.open.extend(changes.moved.iter().map(|(old, new)| (old.0, new.0, false)));
+            let behind = changes.tags.iter().map(|tag| (tag.original.0, tag.end.0, false));
             self.open.extend(behind);
         }
     }
@@ -162,7 +163,7 @@ impl<'a> Walk<'a> {
     fn constant(&self, one: &Instruction) -> u64 {
         let at = one.ip_rel_memory_address().wrapping_sub(self.stubs_at) as usize;
         let value = self.stubs[at..at + 8].try_into().expect("they are eight");
-        u64::from_le_bytes(value).wrapping_sub(self.program.bias)
+        self.program.bias.to_file(RunAddr(u64::from_le_bytes(value))).0
     }
 
     fn compare(&mut self, (old, new, is_known): Pair) {

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::super::TagError;
 use super::super::areas::{COOKIE_BYTES, can_be, ending};
 use super::super::shared::backing::is_tag_memory;
+use crate::address::RunAddr;
 use crate::ptrace::{FileId, Mapping, Process};
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
@@ -29,13 +30,13 @@ const RECORDS: u64 = 1 << 12;
 /// A place that was overwritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub address: u64,
+    pub address: RunAddr,
     pub original: Vec<u8>,
 }
 
 /// A record of a place, which may be false.
 struct Claim {
-    address: u64,
+    address: RunAddr,
     length: usize,
     original: [u8; OVERWRITTEN_BYTES],
     new: [u8; OVERWRITTEN_BYTES],
@@ -46,9 +47,9 @@ pub struct Records {
     /// Places that are still overwritten, in the order in which they were overwritten.
     pub places: Vec<Place>,
     /// Memory areas that hold stubs.
-    pub areas: Vec<Range<u64>>,
+    pub areas: Vec<Range<RunAddr>>,
     /// Memory that was shared with the controller.
-    pub shared: Vec<Range<u64>>,
+    pub shared: Vec<Range<RunAddr>>,
 }
 
 /// Reads the records of a process.
@@ -56,15 +57,15 @@ struct Reader<'a> {
     process: &'a Process,
     mapped: &'a [Mapping],
     /// Addresses of files' code, ascending.
-    text: Vec<Range<u64>>,
+    text: Vec<Range<RunAddr>>,
     /// Number of records that may still be read.
     remaining: u64,
     /// Records whose places are not checked yet.
     claims: Vec<Claim>,
     places: Vec<Place>,
     /// Addresses of `places`.
-    found: HashSet<u64>,
-    areas: Vec<Range<u64>>,
+    found: HashSet<RunAddr>,
+    areas: Vec<Range<RunAddr>>,
 }
 
 impl Records {
@@ -72,7 +73,7 @@ impl Records {
     pub fn read(process: &Process, mapped: &[Mapping]) -> Result<Self, TagError> {
         // Tags are only put into private mappings of files.
         let text = mapped.iter().filter(|one| one.executable && !one.shared && one.file.is_some());
-        let text: Vec<Range<u64>> = text.map(|one| one.start..one.end).collect();
+        let text: Vec<Range<RunAddr>> = text.map(|one| one.start..one.end).collect();
         let bytes: u64 = text.iter().map(|one| one.end - one.start).sum();
         let remaining = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
         let (claims, places, found, areas) = Default::default();
@@ -110,7 +111,7 @@ impl Reader<'_> {
         }
         if is_new && !is_empty {
             let first = mapping.start.saturating_add(long(header::PATCHES_AT));
-            let room = mapping.end.saturating_sub(first) / PATCH_BYTES;
+            let room = mapping.end.offset_from(first).unwrap_or(0) / PATCH_BYTES;
             let count = long(header::PATCHES).min(room);
             self.records(first, count, long(header::COOKIE))?;
         }
@@ -118,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// Reads so many records.
-    fn records(&mut self, first: u64, count: u64, cookie: u64) -> Result<(), TagError> {
+    fn records(&mut self, first: RunAddr, count: u64, cookie: u64) -> Result<(), TagError> {
         let count = count.min(self.remaining);
         let per_block = BLOCK_BYTES / PATCH_BYTES;
         for block in (0..count).step_by(per_block as usize) {
@@ -146,7 +147,7 @@ impl Reader<'_> {
     fn record(&mut self, record: &[u8; PATCH_BYTES as usize], cookie: u64) -> Result<(), TagError> {
         let (words, _) = record.as_chunks::<8>();
         let [address, length, ..] = [0, 1].map(|at| u64::from_le_bytes(words[at]));
-        let (original, new) = (words[2], words[3]);
+        let (address, original, new) = (RunAddr(address), words[2], words[3]);
         match length as usize {
             0 if length == 0 => self.area(address, u64::from_le_bytes(original), cookie),
             length @ 1..=OVERWRITTEN_BYTES if self.is_text(address, length) => {
@@ -158,7 +159,7 @@ impl Reader<'_> {
     }
 
     /// Whether code of a file is at an address.
-    fn is_text(&self, address: u64, length: usize) -> bool {
+    fn is_text(&self, address: RunAddr, length: usize) -> bool {
         let next = self.text.partition_point(|one| one.start <= address);
         let Some(end) = address.checked_add(length as u64) else { return false };
         next.checked_sub(1).is_some_and(|at| end <= self.text[at].end)
@@ -166,8 +167,8 @@ impl Reader<'_> {
 
     /// Keeps an area that was added, if it really is one: anonymous memory with the cookie at its end, or with zeros in
     /// its first and last page.
-    fn area(&mut self, start: u64, bytes: u64, cookie: u64) -> Result<(), TagError> {
-        let is_whole = [start, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
+    fn area(&mut self, start: RunAddr, bytes: u64, cookie: u64) -> Result<(), TagError> {
+        let is_whole = [start.0, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
         let end = start.checked_add(bytes).filter(|_| is_whole && bytes != 0);
         let Some(area) = end.map(|end| start..end) else { return Ok(()) };
         let next = self.mapped.partition_point(|one| one.start <= start);
@@ -190,9 +191,9 @@ impl Reader<'_> {
     }
 
     /// The areas, without those that overlap another.
-    fn areas(mut self) -> Vec<Range<u64>> {
+    fn areas(mut self) -> Vec<Range<RunAddr>> {
         self.areas.sort_by_key(|area| (area.start, area.end));
-        let mut end = 0;
+        let mut end = RunAddr(0);
         self.areas.retain(|area| {
             let is_apart = area.start >= end;
             end = end.max(area.end);
@@ -207,7 +208,7 @@ impl Reader<'_> {
         let mut order: Vec<usize> = (0..claims.len()).collect();
         order.sort_by_key(|at| claims[*at].address);
         let mut there = Vec::new();
-        let mut block = Block { start: 0, bytes: Vec::new() };
+        let mut block = Block { start: RunAddr(0), bytes: Vec::new() };
         for at in order {
             let claim = &claims[at];
             if block.get(claim).is_none() {
@@ -227,10 +228,10 @@ impl Reader<'_> {
     }
 
     /// Code from an address on, up to a page, within one mapping.
-    fn block(&self, start: u64) -> Block {
+    fn block(&self, start: RunAddr) -> Block {
         let next = self.text.partition_point(|one| one.start <= start);
         let end = next.checked_sub(1).map_or(start, |at| self.text[at].end);
-        let mut bytes = vec![0; end.saturating_sub(start).min(PAGE_BYTES) as usize];
+        let mut bytes = vec![0; end.offset_from(start).unwrap_or(0).min(PAGE_BYTES) as usize];
         // A file that was truncated has no contents there.
         if self.process.read(start, &mut bytes).is_err() {
             bytes.fill(0);
@@ -241,13 +242,13 @@ impl Reader<'_> {
 
 /// A piece of the process's code.
 struct Block {
-    start: u64,
+    start: RunAddr,
     bytes: Vec<u8>,
 }
 
 impl Block {
     fn get(&self, claim: &Claim) -> Option<&[u8]> {
-        let at = claim.address.checked_sub(self.start)? as usize;
+        let at = claim.address.offset_from(self.start)? as usize;
         self.bytes.get(at..at.checked_add(claim.length)?)
     }
 }

@@ -18,6 +18,7 @@ use hmtt_format::tag_map::new_id;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use crate::address::RunAddr;
 use crate::control::TagError;
 use crate::ptrace::{FileId, Process, PtraceError, mappings};
 
@@ -60,7 +61,7 @@ impl Backing {
         let text = format!("{name}\0").into_bytes();
         let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let call = (libc::SYS_memfd_create, operation);
-        let descriptor = process.call_with_text(call, &text, |text| [text, flags, 0, 0, 0, 0])?;
+        let descriptor = process.call_with_text(call, &text, |text| [text.0, flags, 0, 0, 0, 0])?;
         let taken = copy_descriptor(pid, descriptor)
             .map_err(|source| TagError::Shared { pid, source })
             .and_then(|file| match check(&file, &name) {
@@ -94,13 +95,14 @@ impl Backing {
     ///
     /// # Errors
     /// [`TagError::Answer`] if the file is not mapped there.
-    pub fn map(&self, process: &mut Process, over: Option<u64>) -> Result<u64, TagError> {
+    pub fn map(&self, process: &mut Process, over: Option<RunAddr>) -> Result<RunAddr, TagError> {
         let operation = "map memory to share";
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let fixed = if over.is_some() { libc::MAP_FIXED } else { 0 };
         let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | fixed) as u64;
-        let arguments = [over.unwrap_or(0), self.bytes, protection, flags, self.descriptor, 0];
-        let start = process.call((libc::SYS_mmap, operation), arguments)?;
+        let arguments =
+            [over.unwrap_or_default().0, self.bytes, protection, flags, self.descriptor, 0];
+        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
         let pid = self.pid;
         let status = self.file.metadata().map_err(|source| TagError::Shared { pid, source })?;
         let file = Some(FileId::from_status(&status));
@@ -120,7 +122,7 @@ impl Backing {
         }
         // The mapping is large and mostly empty. It is in core files if the process must not exclude it.
         let keep_out = (libc::SYS_madvise, "keep shared memory out of core files");
-        match process.call(keep_out, [start, self.bytes, libc::MADV_DONTDUMP as u64, 0, 0, 0]) {
+        match process.call(keep_out, [start.0, self.bytes, libc::MADV_DONTDUMP as u64, 0, 0, 0]) {
             Err(PtraceError::Forbidden { .. }) => {}
             kept => drop(kept?),
         }

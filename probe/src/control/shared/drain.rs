@@ -24,6 +24,7 @@ use hmtt_format::tag_log::{Content, LossReason};
 use super::untrusted::Untrusted;
 use super::writer::Writer;
 use super::{Shared, plausible};
+use crate::address::RunAddr;
 use crate::stubs::layout::{LogShape, chunk, slot};
 
 /// Reader of a thread's slot.
@@ -55,11 +56,11 @@ impl Drain {
         shared.set(at + slot::DROPPED, 0);
         memory.write(at + slot::DROPPING, 0);
         memory.write(at + slot::ABANDONED, 0);
-        shared.set(at + slot::HEADER, shared.start);
-        shared.set(at + slot::SELF, shared.start + at);
+        shared.set(at + slot::HEADER, shared.start.0);
+        shared.set(at + slot::SELF, (shared.start + at).0);
         memory.write(first + chunk::STATE, chunk::FILLING);
         shared.set(first + chunk::LOST, 0);
-        shared.set(at + slot::POINTER, shared.start + first + chunk::GUARD_BYTES);
+        shared.set(at + slot::POINTER, (shared.start + first + chunk::GUARD_BYTES).0);
         let began = Instant::now();
         Drain { thread, slot, at, number: 0, dropped: 0, began, records: Vec::new() }
     }
@@ -72,7 +73,7 @@ impl Drain {
         });
         shared.memory.write(at + slot::DROPPING, 1);
         shared.memory.write(at + slot::ABANDONED, 1);
-        shared.set(at + slot::POINTER, shared.start + at + chunk::GUARD_BYTES);
+        shared.set(at + slot::POINTER, (shared.start + at + chunk::GUARD_BYTES).0);
     }
 
     /// Writes the chunks that the thread has handed over, at most as many as the slot has. Returns whether there were
@@ -142,7 +143,7 @@ impl Drain {
     /// Number of records that are reserved in a chunk, if the thread is filling it; `None` if the slot's pointer is
     /// invalid.
     fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> Option<u64> {
-        let first = shared.start + at + chunk::GUARD_BYTES;
+        let RunAddr(first) = shared.start + at + chunk::GUARD_BYTES;
         // The pointer is slightly behind the last record if the chunk is full.
         let inside = first..=first + (shape.chunk_bytes - 1);
         let pointer = shared.get(self.at + slot::POINTER).within(inside)?;

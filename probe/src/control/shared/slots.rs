@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::unistd::Pid;
 
 use super::{InheritedMemory, SLOTS, Shared, backing};
+use crate::address::RunAddr;
 use crate::control::TagError;
 use crate::ptrace::{Process, mappings};
 
@@ -82,7 +83,7 @@ impl Slots {
     }
 
     /// Value of `gs` for threads of other processes.
-    pub fn discard_address(&self) -> u64 {
+    pub fn discard_address(&self) -> RunAddr {
         self.shared.slot_address(0)
     }
 }
@@ -91,22 +92,22 @@ impl Slots {
 pub fn set_gs(
     process: &Process,
     thread: Pid,
-    address: u64,
-    is_tag_memory: impl Fn(u64) -> bool,
+    address: RunAddr,
+    is_tag_memory: impl Fn(RunAddr) -> bool,
 ) -> Result<(), TagError> {
     let mut registers = process.registers(thread)?;
     // A new thread has the `gs` of the thread that started it.
-    let old = registers.gs_base;
-    if old != 0 && !is_tag_memory(old) && !is_of_earlier(process, old)? {
+    let old = RunAddr(registers.gs_base);
+    if old != RunAddr(0) && !is_tag_memory(old) && !is_of_earlier(process, old)? {
         return Err(TagError::GsInUse(process.pid));
     }
-    registers.gs_base = address;
+    registers.gs_base = address.0;
     Ok(process.set_registers(thread, registers)?)
 }
 
 /// Whether an address is in memory of tags that were removed. That memory stays mapped where a signal may have
 /// interrupted a tag just before it wrote there.
-fn is_of_earlier(process: &Process, address: u64) -> Result<bool, TagError> {
+fn is_of_earlier(process: &Process, address: RunAddr) -> Result<bool, TagError> {
     Ok(mappings(process.pid)?.iter().any(|mapping| {
         (mapping.start..mapping.end).contains(&address) && backing::is_tag_memory(&mapping.path)
     }))

@@ -10,13 +10,13 @@ fn overwritten_places_can_be_found() {
         2,
     );
     let patch = |address, bytes: &[u8], new: &[u8]| Overwritten {
-        address,
+        address: RunAddr(address),
         bytes: InlineBytes::from_slice(bytes).unwrap(),
         new: InlineBytes::from_slice(new).unwrap(),
     };
     let long = patch(0x40_1000, &[1, 2, 3, 4, 5], &[0xe9, 6, 7, 8, 9]);
     let short = patch(0x40_2000, &[0x90, 0xc3], &[0xeb, 0x10]);
-    shared.record_area(&(0x10_0000..0x10_3000)).unwrap();
+    shared.record_area(&(RunAddr(0x10_0000)..RunAddr(0x10_3000))).unwrap();
     shared.record(&[long, short]).unwrap();
     assert!(shared.get(header::MAGIC).is(MAGIC) && shared.memory.read(header::VERSION).is(VERSION));
     assert!(shared.memory.read(header::CONTROLLER).is(std::process::id()));
@@ -36,10 +36,10 @@ fn overwritten_places_can_be_found() {
 fn the_number_of_patches_is_not_read_from_the_memory() {
     let shared =
         Shared::without_process(SlotLayout { slot_bytes: PAGE_BYTES, alignment: PAGE_BYTES }, 2);
-    shared.record_area(&(0x1000..0x2000)).unwrap();
+    shared.record_area(&(RunAddr(0x1000)..RunAddr(0x2000))).unwrap();
     for lie in [u64::MAX, 1 << 40, 0] {
         shared.set(header::PATCHES, lie);
-        shared.record_area(&(0x3000..0x4000)).unwrap();
+        shared.record_area(&(RunAddr(0x3000)..RunAddr(0x4000))).unwrap();
     }
     assert!(shared.get(header::PATCHES).is(4));
 }

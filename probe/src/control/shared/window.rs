@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 
 use super::backing::copy_descriptor;
 use super::{Shared, slots::set_gs};
+use crate::address::RunAddr;
 use crate::control::{TagError, WindowError};
 use crate::ptrace::{Mapping, Process, mappings};
 use crate::stubs::layout::PAGE_BYTES;
@@ -45,7 +46,7 @@ impl CardWindow {
 /// A window that a process has mapped.
 #[derive(Debug)]
 pub struct Window {
-    start: u64,
+    start: RunAddr,
     path: PathBuf,
     threads: BTreeSet<Pid>,
     /// Bytes that events use.
@@ -100,7 +101,7 @@ impl Window {
     }
 
     /// Whether a value of `gs` is the address of the window.
-    pub fn is_at(&self, gs: u64) -> bool {
+    pub fn is_at(&self, gs: RunAddr) -> bool {
         self.start == gs
     }
 
@@ -154,7 +155,7 @@ fn open_in(
     let text = CString::new(path).unwrap_or_default();
     let place = shared.write_text(text.as_bytes_with_nul())?;
     let flags = (libc::O_RDWR | libc::O_SYNC | libc::O_CLOEXEC) as u64;
-    let arguments = [libc::AT_FDCWD as u64, place, flags, 0, 0, 0];
+    let arguments = [libc::AT_FDCWD as u64, place.0, flags, 0, 0, 0];
     let descriptor = process.call((libc::SYS_openat, operation), arguments);
     shared.clear_text(text.as_bytes_with_nul().len());
     let descriptor = descriptor?;
@@ -180,13 +181,13 @@ fn map(
     bytes: u64,
     offset: u64,
     file: &File,
-) -> Result<u64, TagError> {
+) -> Result<RunAddr, TagError> {
     let (pid, operation) = (process.pid, "map the card's window");
     let opened = copy_descriptor(pid, descriptor).and_then(|file| file.metadata());
     let inode = opened.map_err(|source| TagError::Shared { pid, source })?.ino();
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, offset];
-    let start = process.call((libc::SYS_mmap, operation), arguments)?;
+    let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
     let end = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
     // Some file systems report another device in mappings than in `stat`.
     let is_it = |one: &Mapping| {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::overlapping_code::{START, program};
 use super::*;
+use crate::address::{LoadBias, RunAddr};
 use crate::stubs::layout::{LogShape, WhenFull};
 use crate::stubs::{Sink, Stubs};
 
@@ -54,8 +55,8 @@ fn planning_times_of_repetitive_code() {
                     .filter_map(|(r, f)| Some((r.as_ref().ok()?, f)))
                     .collect();
                 let mut stubs = Stubs::new(
-                    START + (1 << 20),
-                    0,
+                    RunAddr(START + (1 << 20)),
+                    LoadBias::NONE,
                     Sink::Log(shape),
                     tagged.iter().map(|(r, _)| Stubs::tags(r)).sum(),
                 )

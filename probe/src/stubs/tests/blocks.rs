@@ -12,6 +12,7 @@ use proptest::strategy::ValueTree;
 
 use super::random::{Built, DATA, Source, build, interpret, source};
 use super::{BUFFER, Bench, CODE_BYTES};
+use crate::address::{LoadBias, RunAddr};
 use crate::disassembly::{Disassembly, FileIndex, Granularity, Rewrite};
 use crate::elf::{Function, Image, Text};
 use crate::stubs::layout::LogShape;
@@ -74,9 +75,10 @@ fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<
     let at = bench.code();
     let max_bytes = Stubs::max_bytes(rewrite, sink) + 4096;
     assert!(STUBS + max_bytes <= CODE_BYTES as u64, "{max_bytes} bytes");
-    let mut stubs = Stubs::new(at + STUBS, 0, sink, Stubs::tags(rewrite)).unwrap();
+    let mut stubs =
+        Stubs::new(RunAddr(at + STUBS), LoadBias::NONE, sink, Stubs::tags(rewrite)).unwrap();
     let changes = stubs.add(rewrite, at, NUMBER).unwrap();
-    assert!(check_unwinding(image, &stubs, &[&changes], 0) > 0);
+    assert!(check_unwinding(image, &stubs, &[&changes], LoadBias::NONE) > 0);
     let write = |address: u64, bytes: &[u8]| {
         // SAFETY: within the memory for code; nothing of it runs now.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
@@ -84,7 +86,7 @@ fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<
     let code = stubs.code();
     assert!(code.len() as u64 <= max_bytes);
     write(at + STUBS, &code);
-    changes.edits.iter().for_each(|(address, bytes)| write(*address, bytes));
+    changes.edits.iter().for_each(|(address, bytes)| write(address.0, bytes));
     let blocks = rewrite.tagged_blocks().zip(NUMBER + 1..);
     blocks.map(|(block, number)| (block.start, number)).collect()
 }

@@ -1,5 +1,6 @@
 //! Checks the stubs of single functions that are written by hand.
 
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::tests::overlapping_code::{START, program};
 use crate::disassembly::{Disassembly, FileIndex};
 use crate::elf::Go;
@@ -25,10 +26,10 @@ fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
     let rewrite = rewrites.into_iter().next().unwrap().unwrap();
     let moved = &rewrite.regions[0].instructions;
     assert_eq!((rewrite.check, moved.len()), (2, 2));
-    let mut stubs = Stubs::new(START + (1 << 20), 0, Sink::Count, 1).unwrap();
+    let mut stubs = Stubs::new(RunAddr(START + (1 << 20)), LoadBias::NONE, Sink::Count, 1).unwrap();
     let changes = stubs.add(&rewrite, START, 1).unwrap();
-    let preceded: Vec<u64> = changes.tags.iter().map(|tag| tag.original).collect();
-    assert_eq!(preceded, [START + 6]);
+    let preceded: Vec<FileAddr> = changes.tags.iter().map(|tag| tag.original).collect();
+    assert_eq!(preceded, [FileAddr(START + 6)]);
 }
 
 #[test]
@@ -42,7 +43,10 @@ fn an_exit_that_a_stub_does_not_reach_is_refused() {
     let rewrites = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], true);
     let rewrite = rewrites.into_iter().next().unwrap().unwrap();
     assert_eq!(rewrite.redirects.len(), 1);
-    let added = |start| Stubs::new(start, 0, Sink::Card, 4).unwrap().add(&rewrite, START, 1);
+    let added = |start| {
+        let stubs = Stubs::new(RunAddr(start), LoadBias::NONE, Sink::Card, 4);
+        stubs.unwrap().add(&rewrite, START, 1)
+    };
     assert!(added(START + FAR).is_ok());
     assert!(added(START.wrapping_sub(FAR)).is_err());
 }

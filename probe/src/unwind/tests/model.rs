@@ -39,22 +39,23 @@ impl Model {
         let (lookups, copies) = (Vec::new(), HashMap::new());
         let mut model = Model { code, start, shared, lookups, copies };
         for (old, new) in changes.iter().flat_map(|one| &one.moved) {
-            let bytes = bytes_of(image, *old, 1).map(|_| original(image, *old)).unwrap();
-            let copy = model.copy_of(&bytes, *new);
-            let copy =
-                copy.unwrap_or_else(|| panic!("{bytes:?}: no copy at {}", model.shown(*new)));
-            model.copies.insert(copy, *old);
+            let (old, new) = (old.0, new.0);
+            let bytes = bytes_of(image, old, 1).map(|_| original(image, old)).unwrap();
+            let copy = model.copy_of(&bytes, new);
+            let copy = copy.unwrap_or_else(|| panic!("{bytes:?}: no copy at {}", model.shown(new)));
+            model.copies.insert(copy, old);
         }
         for one in changes.iter().filter(|one| one.looks_up) {
             let function =
                 one.regions.iter().map(|(start, _)| *start).find(|start| {
                     one.edits.iter().any(|(at, bytes)| at == start && bytes[0] == 0xe9)
                 });
-            let mut end = one.entry;
+            let entry = one.entry.0;
+            let mut end = entry;
             while model.at(end).mnemonic() != Mnemonic::Ret {
                 end = model.at(end).next_ip();
             }
-            model.lookups.push((one.entry..end + 1, function.unwrap()));
+            model.lookups.push((entry..end + 1, function.unwrap().0));
         }
         model
     }
@@ -115,8 +116,8 @@ impl Model {
 
     /// All instructions that can be reached from jumps and copies.
     pub fn reached(&self, changes: &[&Changes]) -> BTreeSet<u64> {
-        let starts = changes.iter().flat_map(|one| one.moved.iter().map(|(_, new)| *new));
-        let mut open: Vec<u64> = starts.chain(changes.iter().map(|one| one.entry)).collect();
+        let starts = changes.iter().flat_map(|one| one.moved.iter().map(|(_, new)| new.0));
+        let mut open: Vec<u64> = starts.chain(changes.iter().map(|one| one.entry.0)).collect();
         let mut reached = BTreeSet::new();
         while let Some(at) = open.pop() {
             if !self.holds(at) || self.shared.contains(&at) || !reached.insert(at) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::check;
+use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Disassembly, FileIndex, Granularity};
 use crate::elf::Image;
 use crate::stubs::layout::{LogShape, WhenFull};
@@ -11,14 +12,14 @@ use crate::stubs::{Changes, Lookup, Sink, Stubs};
 /// Distance of the stubs from the program, in bytes.
 const DISTANCE: u64 = 1 << 26;
 /// Load bias of position-independent programs.
-const BIAS: u64 = 0x5555_5555_4000;
+const BIAS: LoadBias = LoadBias::new(0x5555_5555_4000);
 
 fn check_program(path: &str, sink: Sink, granularity: Granularity) {
     let Ok(image) = Image::read(Path::new(path)) else {
         eprintln!("skipped: there is no {path}");
         return;
     };
-    let bias = if image.relocatable { BIAS } else { 0 };
+    let bias = if image.relocatable { BIAS } else { LoadBias::NONE };
     let chosen: Vec<_> = image.functions.iter().map(|one| (one, granularity)).collect();
     let index = FileIndex::new(&image);
     let rewrites =
@@ -30,9 +31,12 @@ fn check_program(path: &str, sink: Sink, granularity: Granularity) {
         .filter_map(|(one, it)| Some((one, it.ok()?)))
         .collect();
     let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
-    let mut stubs = Stubs::new(bias + DISTANCE, bias, sink, tags).unwrap();
+    let mut stubs = Stubs::new(bias.to_run(FileAddr(DISTANCE)), bias, sink, tags).unwrap();
     let looks_up = image.functions.iter().find(|one| one.name == "_dl_find_object");
-    stubs.look_up(looks_up.map(|one| Lookup { function: one.start, list: 0x1234_5678_9abc }));
+    stubs.look_up(
+        looks_up
+            .map(|one| Lookup { function: FileAddr(one.start), list: RunAddr(0x1234_5678_9abc) }),
+    );
     let mut changes: Vec<Changes> = Vec::new();
     for (number, (function, rewrite)) in rewrites.iter().enumerate() {
         changes.extend(stubs.add(rewrite, function.start, number as u32).ok());
@@ -61,7 +65,7 @@ fn tables_of_programs_with_blocks_are_right_at_each_instruction() {
     check_program("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", log(false), Granularity::Blocks);
     check_program(
         "/lib64/ld-linux-x86-64.so.2",
-        Sink::Breakpoint { shared: 0x6000_0000_0000 },
+        Sink::Breakpoint { shared: RunAddr(0x6000_0000_0000) },
         Granularity::Function,
     );
 }

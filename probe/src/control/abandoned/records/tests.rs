@@ -39,7 +39,7 @@ impl Pages {
     }
 
     fn mapping(&self, path: &str, inode: u64, executable: bool, shared: bool) -> Mapping {
-        let (start, end) = (self.start(), self.end());
+        let (start, end) = (RunAddr(self.start()), RunAddr(self.end()));
         let file = (inode != 0).then_some(FileId { device: (0, 0), inode });
         let path = Path::new(path).to_owned();
         let (writable, offset) = (shared, 0);
@@ -111,9 +111,9 @@ fn places_that_are_as_recorded_are_found_in_order() {
     );
     bench.area.set(2 * PAGE_BYTES - COOKIE_BYTES, &ending(COOKIE));
     let Records { places, areas, shared } = bench.find();
-    let places: Vec<u64> = places.iter().map(|place| place.address - text).collect();
+    let places: Vec<u64> = places.iter().map(|place| place.address - RunAddr(text)).collect();
     assert_eq!(places, [64, 16]);
-    assert_eq!(areas, vec![Range { start: area, end: area + 2 * PAGE_BYTES }]);
+    assert_eq!(areas, vec![Range { start: RunAddr(area), end: RunAddr(area + 2 * PAGE_BYTES) }]);
     assert_eq!(shared.len(), 2);
 }
 
@@ -125,7 +125,10 @@ fn memory_of_the_program_is_no_area() {
     assert!(bench.find().areas.is_empty());
     // Nothing was written to the area yet.
     bench.area.set(0, &[0]);
-    assert_eq!(bench.find().areas, vec![Range { start: area, end: area + PAGE_BYTES }]);
+    assert_eq!(
+        bench.find().areas,
+        vec![Range { start: RunAddr(area), end: RunAddr(area + PAGE_BYTES) }]
+    );
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn a_record_that_was_never_written_ends_the_list() {
     let mut bench = Bench::new();
     let text = bench.text.start();
     bench.records(&[[text, 1, 9, 0], [0; 4], [text + 1, 1, 9, 1]], u64::MAX);
-    assert_eq!(bench.find().places, [Place { address: text, original: vec![9] }]);
+    assert_eq!(bench.find().places, [Place { address: RunAddr(text), original: vec![9] }]);
 }
 
 proptest! {
@@ -151,12 +154,12 @@ proptest! {
         }).collect();
         bench.records(&records, count);
         let Records { places, areas, .. } = bench.find();
-        let text = bench.text.start()..bench.text.end();
+        let text = RunAddr(bench.text.start())..RunAddr(bench.text.end());
         for place in &places {
             prop_assert!((1..=8).contains(&place.original.len()));
             prop_assert!(text.contains(&place.address));
             prop_assert!(place.address + place.original.len() as u64 <= text.end);
         }
-        prop_assert!(areas.iter().all(|area| (bench.area.start()..bench.area.end()).contains(&area.start)));
+        prop_assert!(areas.iter().all(|area| (bench.area.start()..bench.area.end()).contains(&area.start.0)));
     }
 }

@@ -57,7 +57,7 @@ impl Bench {
     fn take(&self, number: u64, dropped: u64, pointer: u64) {
         self.shared.memory.write(self.chunk(number) + chunk::STATE, chunk::FILLING);
         self.shared.set(self.chunk(number) + chunk::LOST, dropped);
-        let first = self.shared.start + self.chunk(number) + chunk::GUARD_BYTES;
+        let first = (self.shared.start + self.chunk(number) + chunk::GUARD_BYTES).0;
         self.shared.set(self.drain.at + slot::POINTER, first + pointer * 8);
     }
 
@@ -161,7 +161,7 @@ fn records_in_a_partly_filled_spare_chunk_count_as_dropped() {
     bench.hand_over(0);
     bench.shared.memory.write(bench.drain.at + slot::DROPPING, 1);
     bench.shared.set(bench.drain.at + slot::DROPPED, 1024);
-    let spare = bench.shared.start + bench.drain.at + chunk::GUARD_BYTES;
+    let spare = (bench.shared.start + bench.drain.at + chunk::GUARD_BYTES).0;
     bench.shared.set(bench.drain.at + slot::POINTER, spare + 3 * 8);
     assert_eq!(bench.finish(), [('e', SHAPE.capacity()), ('d', 1027)]);
 }
