@@ -315,7 +315,8 @@ const NAMED: usize = 8;
 /// `whose`: prefix of the messages.
 fn tell_refused(tagged: &Tagged, whose: &str) {
     for (library, reason) in &tagged.unread {
-        let (library, reason) = (shown(library), escape::message(reason));
+        let (library, reason) = (shown(library), output::chain(reason));
+        let reason = escape::message(&reason);
         eprintln!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
     }
     if !tagged.refused.is_empty() {
@@ -324,8 +325,8 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
         eprintln!(
             "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
-        let differing = tagged.refused.iter().filter(|one| one.is_of_process);
-        for Refused { function, reason, .. } in differing.take(NAMED) {
+        let differing = tagged.refused.iter().filter(|one| one.reason.is_of_process());
+        for Refused { function, reason } in differing.take(NAMED) {
             eprintln!(
                 "hmtt: warning: {whose}{} is not tagged: {reason}",
                 escape::name(&function.name)
@@ -355,7 +356,7 @@ fn tell_restored(restored: &Restored, whose: &str) {
 /// Prints what failed after tagging began, and why.
 fn tell_notices(tagged: &Tagged) {
     for notice in &tagged.notices {
-        eprintln!("hmtt: warning: {}", escape::message(notice));
+        eprintln!("hmtt: warning: {}", escape::message(&notice.to_string()));
     }
 }
 

@@ -35,9 +35,11 @@ mod linkage;
 mod linker;
 mod loaded;
 mod map;
+mod notice;
 mod patch;
 mod perf_map;
 mod process_tree;
+mod refused;
 mod removal;
 mod restorers;
 mod sample;
@@ -78,10 +80,11 @@ pub use event_loop::{follow, follow_all};
 use libraries::Library;
 use loaded::LoadedFile;
 pub use loaded::bias;
+pub use notice::Notice;
 use patch::PatchedFunction;
-pub use patch::Refused;
 pub use perf_map::{PerfMap, PerfMapError};
 pub use process_tree::TraceObserver;
+pub use refused::{RefusalReason, Refused};
 pub use removal::RemainingMemory;
 use restorers::Restorers;
 pub use sample::{Sampled, sample};
@@ -159,7 +162,7 @@ pub struct Tagged {
     /// Addresses of instructions that were changed since the process was tagged, ascending.
     jumps: Vec<RunAddr>,
     /// Libraries with chosen functions that could not be read, with the reason.
-    pub unread: Vec<(PathBuf, String)>,
+    pub unread: Vec<(PathBuf, TagError)>,
     libraries: BTreeMap<libraries::Key, Library>,
     /// Memory areas that hold stubs.
     areas: Vec<Range<RunAddr>>,
@@ -181,7 +184,7 @@ pub struct Tagged {
     memory_sharers: BTreeMap<Pid, Option<Pid>>,
     watch: ConflictWatch,
     /// Messages for the user: what could not be done while the process ran, and why.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 /// State of a process that was detached.

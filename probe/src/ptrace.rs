@@ -35,7 +35,7 @@ pub use inherited::ignore_file_size_signal;
 pub use launch::launch;
 pub use mapped::{MappedError, Memory, code_files, open as open_mapped, program, program_mapping};
 pub use maps::{FileId, Mapping, mappings};
-pub use obstacle::{Obstacle, command, obstacle};
+pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub(crate) use stop::{detach, interrupt, listen};
 pub use wait::{SignalNumber, wait_for_end};
 pub(crate) use wait::{Status, is_waitable, resume, wait};

@@ -18,6 +18,7 @@
 pub(crate) mod boundary;
 mod breakpoint;
 pub(crate) mod chunk_switch;
+mod error;
 mod inline_bytes;
 pub mod layout;
 pub mod lookup;
@@ -38,6 +39,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{ExitKind, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES, is_call};
+pub use error::{StubError, StubErrorReason};
 pub use inline_bytes::InlineBytes;
 use moved_code::{MovedCode, TagSpace, encode};
 use order::{continuation, in_order, jumps};
@@ -58,16 +60,6 @@ const PUSH_BYTES: usize = 6;
 const SLACK_BYTES: u64 = 2;
 const BRANCH_BYTES: u64 = 32;
 const STUB_BYTES: u64 = 48;
-
-/// Why a stub cannot be generated.
-#[derive(Debug, thiserror::Error)]
-#[error("its instructions cannot be moved to {at:x}: {reason}")]
-pub struct StubError {
-    /// Address of the stub.
-    pub at: u64,
-    /// What is wrong.
-    pub reason: String,
-}
 
 /// The changes of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -320,8 +312,7 @@ impl Stubs {
         self.rows.push(Row { at: from, origin: Origin::At(target), lowered: 0 });
         let distance = target.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
         if i32::try_from(distance).is_err() {
-            let reason = format!("the jump target {target:x} is too far away");
-            return Err(StubError { at: start, reason });
+            return Err(StubError { at: start, reason: StubErrorReason::TargetTooFar(target) });
         }
         self.code.extend(code);
         self.code.extend(jump(from, target));
@@ -357,7 +348,7 @@ impl Stubs {
         self.align();
         let at = self.end();
         let code = lookup::code(lookup.list, at, stub);
-        self.code.extend(code.map_err(|error| StubError { at, reason: error.to_string() })?);
+        self.code.extend(code.map_err(StubError::encoding(at))?);
         self.rows.push(Row { at, origin: Origin::At(context.start), lowered: 0 });
         Ok(Some(at))
     }

@@ -13,7 +13,7 @@ use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
 use super::shared::Shared;
 use super::stub_rows::StubRows;
-use super::{TagError, Tagged, areas, linker};
+use super::{Notice, RefusalReason, TagError, Tagged, areas, linker};
 use crate::address::RunAddr;
 use crate::disassembly::{Granularity, Refusal};
 use crate::elf::Function;
@@ -74,7 +74,7 @@ impl Breakpoint {
             plan.stubs(stubs.start, 0, loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|one| one.reason);
-            let reason = reason.unwrap_or_else(|| Refusal::NoInstructions.to_string());
+            let reason = reason.unwrap_or(RefusalReason::Code(Refusal::NoInstructions));
             return Err(TagError::NoBreakpoint { name: function.name.clone(), reason });
         };
         process.write(stubs.start, &code)?;
@@ -134,8 +134,7 @@ impl Tagged {
             self.tag_libraries()?;
         }
         if self.collector.shared().answer(number) {
-            let text = "a thread has stopped waiting for its libraries to be tagged: functions that it called since then have no tags";
-            self.notices.push(format!("process {}: {text}", self.process.pid));
+            self.notices.push(Notice::WaitGivenUp(self.process.pid));
         }
         Ok(())
     }

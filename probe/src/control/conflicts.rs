@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::removal::RemainingMemory;
-use super::{Ending, TagError, Tagged};
+use super::{Ending, Notice, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::seccomp::{self, Mode};
 use crate::stubs::Sink;
@@ -67,9 +67,7 @@ impl Tagged {
         let checked = self.process.may_call(&seccomp::log_calls())?;
         self.collector.allow_calls(checked.is_ok());
         if let Err(why) = checked {
-            let text =
-                "its tags make no more system calls, and drop records that do not fit into buffers";
-            self.notices.push(format!("process {}: {text}: {why}", self.process.pid));
+            self.notices.push(Notice::CallsForbidden(self.process.pid, why));
         }
         Ok(())
     }
@@ -129,10 +127,7 @@ impl Tagged {
             return;
         }
         self.watch.is_taken = true;
-        self.notices.push(format!(
-            "process {} has taken the register gs for itself: since then its tags have written to memory of the program",
-            self.process.pid
-        ));
+        self.notices.push(Notice::GsTakenAtEnd(self.process.pid));
     }
 
     /// Whether a thread has set `gs`: what its tags wrote after that is unreliable.
@@ -147,15 +142,10 @@ impl Tagged {
 
     /// Removes the tags from a process that has set `gs`; all threads are stopped. Collected data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
-        let pid = self.process.pid;
         self.finish_tags();
         let others = self.restore_code()?;
-        let why = format!(
-            "process {pid} has taken the register gs for itself: its tags were removed; before that they may have written \
-             to memory of the program"
-        );
         (self.watch.is_taken, self.watch.is_untagged) = (true, true);
-        self.notices.push(why);
+        self.notices.push(Notice::GsTaken(self.process.pid));
         if !others.is_empty() {
             // The program may have copied a jump to somewhere else: stubs stay.
             self.record_overwritten(others);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
+use super::refused::RefusalReason;
 use crate::address::RunAddr;
 use crate::elf::ElfError;
 use crate::ptrace::seccomp::Forbidden;
@@ -76,7 +77,7 @@ pub enum TagError {
         /// Name of the function.
         name: String,
         /// The reason.
-        reason: String,
+        reason: RefusalReason,
     },
     /// A thread is at an instruction that is to be overwritten and has no single counterpart in the stub. The second
     /// field is the address.
@@ -122,12 +123,6 @@ pub enum TagError {
     /// The card's window cannot be used.
     #[error(transparent)]
     Window(#[from] WindowError),
-}
-
-/// An error with all its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Reason why a window cannot be used.

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::breakpoint::Purpose;
-use super::error::chain;
 use super::loaded::LoadedFile;
-use super::patch::{self, PatchedFunction, Plan, Refused};
-use super::{TagError, Tagged, areas};
+use super::patch::{self, PatchedFunction, Plan};
+use super::refused::{RefusalReason, Refused};
+use super::{Notice, TagError, Tagged, areas};
 use crate::address::RunAddr;
 use crate::elf::Function;
 use crate::ptrace::{FileId, Mapping, PtraceError, code_files};
@@ -88,7 +88,7 @@ impl Tagged {
             Err(TagError::Ptrace(error)) => return Err(error.into()),
             Err(error) => {
                 if before.is_none() {
-                    self.unread.push((file.original_path(), chain(&error)));
+                    self.unread.push((file.original_path(), error));
                 }
                 return Ok(());
             }
@@ -119,11 +119,7 @@ impl Tagged {
         let refused = loaded.image.functions.iter();
         let refused = refused
             .filter(|one| has_breakpoint(one) && self.selection.matches(one, Some(&name)))
-            .map(|one| Refused {
-                function: one.clone(),
-                reason: "the dynamic linker reports loaded files there".to_owned(),
-                is_of_process: false,
-            });
+            .map(|one| Refused { function: one.clone(), reason: RefusalReason::Breakpoint });
         let refused: Vec<Refused> = refused.collect();
         self.refused.extend(refused);
         self.tag_new(file, plan, &loaded, key)
@@ -140,12 +136,12 @@ impl Tagged {
         let shared = self.collector.shared();
         let path = file.original_path();
         if numbers as usize + plan.numbers() > self.max_functions {
-            self.notices.push(format!("{} is not tagged: too many functions", path.display()));
+            self.notices.push(Notice::TooManyFunctions(path));
             return Ok(());
         }
         let area = match areas::reserve(&mut self.process, shared, loaded, plan.stub_bytes()) {
             Err(TagError::Ptrace(error @ PtraceError::Forbidden { .. })) => {
-                self.notices.push(format!("{} is not tagged: {error}", path.display()));
+                self.notices.push(Notice::LibraryForbidden { path, error });
                 return Ok(());
             }
             area => area?,

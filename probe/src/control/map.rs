@@ -39,7 +39,7 @@ impl Tagged {
         });
         let refused = self.refused.iter().map(|one| RefusedFunction {
             name: one.function.name.clone(),
-            reason: one.reason.clone(),
+            reason: one.reason.to_string(),
         });
         let refused_blocks = self.refused_blocks().map(|(function, block)| RefusedFunction {
             name: block.name(function),

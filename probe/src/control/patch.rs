@@ -13,6 +13,7 @@ use super::direct_calls;
 use super::edits::{self, Edit};
 use super::linkage;
 use super::loaded::LoadedFile;
+use super::refused::{RefusalReason, Refused};
 use super::shared::Overwritten;
 use super::stub_rows::StubRows;
 use crate::address::{FileAddr, LoadBias, RunAddr};
@@ -25,17 +26,6 @@ use crate::stubs::{InlineBytes, Lookup, Sink, StubError, Stubs, TagCode};
 
 /// Bytes reserved for code that tags share.
 const SHARED_BYTES: u64 = 1024;
-
-/// A function that was chosen and is not tagged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The function.
-    pub function: Function,
-    /// The reason.
-    pub reason: String,
-    /// Whether the reason is the state of the process, not the file.
-    pub is_of_process: bool,
-}
 
 /// A function with jumps to stubs.
 #[derive(Clone, Debug)]
@@ -122,9 +112,8 @@ impl Plan {
             match rewrite {
                 Ok(rewrite) => self.rewrites.push((function, granularity, rewrite)),
                 Err(refusal) => {
-                    let is_of_process = matches!(refusal, Refusal::Differs(_));
-                    let reason = refusal.to_string();
-                    self.refused.push(Refused { function, reason, is_of_process });
+                    let reason = RefusalReason::Code(refusal);
+                    self.refused.push(Refused { function, reason });
                 }
             }
         }
@@ -179,8 +168,8 @@ impl Plan {
                         granularities.push(granularity);
                     }
                     Err(error) => {
-                        let reason = error.to_string();
-                        self.refused.push(Refused { function, reason, is_of_process: false });
+                        let reason = RefusalReason::Stub(error);
+                        self.refused.push(Refused { function, reason });
                     }
                 }
             }

@@ -189,8 +189,7 @@ impl Tagged {
         let area = areas::reserve_near(&mut self.process, shared, address, AREA_BYTES)?;
         let call = address + kind.call_at();
         let code = restorer::code(area.start, self.restorers.session, call);
-        let at = area.start.0;
-        let code = code.map_err(|error| StubError { at, reason: error.to_string() })?;
+        let code = code.map_err(StubError::encoding(area.start.0))?;
         self.process.write(area.start, &code)?;
         let first = self.restorers.first_list;
         self.process.write(area.start + FIRST_LIST, &first.0.to_le_bytes())?;

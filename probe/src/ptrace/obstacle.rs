@@ -35,8 +35,35 @@ pub enum Obstacle {
     Ourselves,
     /// This other process, with this name, traces it.
     Traced(Pid, String),
-    /// This process lacks the permission; the text states what would give it.
-    Rights(String),
+    /// This process lacks the permission.
+    Rights(MissingRight),
+}
+
+/// A permission to trace that this process lacks, and what would give it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MissingRight {
+    /// Nobody may trace until the next boot.
+    #[error("{YAMA} is 3, which forbids all tracing until the next boot")]
+    TracingOff,
+    /// The process belongs to another user, whose number is known if the process still exists.
+    #[error("it is another user's{}; run hmtt as that user or as root (CAP_SYS_PTRACE)",
+        .0.map_or_else(String::new, |uid| format!(" (uid {uid})")))]
+    OtherUser(Option<i32>),
+    /// Only root may trace.
+    #[error("{YAMA} is 2, so that only root (CAP_SYS_PTRACE) may trace; run hmtt as root")]
+    RootOnly,
+    /// Only parents may trace.
+    #[error(
+        "{YAMA} is 1, so that only parents may trace; run hmtt as root (CAP_SYS_PTRACE), write 0 there, or start \
+         the program by hmtt tag run"
+    )]
+    ParentsOnly,
+    /// The kernel does not show which permission is missing.
+    #[error(
+        "it has more rights than this hmtt, or does not let itself be dumped (PR_SET_DUMPABLE), or a security \
+         policy forbids it; run hmtt as root (CAP_SYS_PTRACE)"
+    )]
+    Unknown,
 }
 
 impl fmt::Display for Obstacle {
@@ -106,19 +133,11 @@ fn rights(pid: Pid) -> Obstacle {
     let (its, ours) = (uid(pid), uid(Pid::this()));
     let yama = fs::read_to_string(YAMA).ok().and_then(|text| text.trim().parse::<i32>().ok());
     Obstacle::Rights(match yama {
-        Some(3) => format!("{YAMA} is 3, which forbids all tracing until the next boot"),
-        _ if its != ours => {
-            let its = its.map_or_else(String::new, |uid| format!(" (uid {uid})"));
-            format!("it is another user's{its}; run hmtt as that user or as root (CAP_SYS_PTRACE)")
-        }
-        Some(2) => format!("{YAMA} is 2, so that only root (CAP_SYS_PTRACE) may trace; run hmtt as root"),
-        Some(1) => format!(
-            "{YAMA} is 1, so that only parents may trace; run hmtt as root (CAP_SYS_PTRACE), write 0 there, or start \
-             the program by hmtt tag run"
-        ),
-        _ => "it has more rights than this hmtt, or does not let itself be dumped (PR_SET_DUMPABLE), or a security \
-              policy forbids it; run hmtt as root (CAP_SYS_PTRACE)"
-            .into(),
+        Some(3) => MissingRight::TracingOff,
+        _ if its != ours => MissingRight::OtherUser(its),
+        Some(2) => MissingRight::RootOnly,
+        Some(1) => MissingRight::ParentsOnly,
+        _ => MissingRight::Unknown,
     })
 }
 

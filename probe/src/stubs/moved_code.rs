@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use super::rows::Origin;
-use super::{StubError, TagPlace, Tags};
+use super::{StubError, StubErrorReason, TagPlace, Tags};
 use crate::address::RunAddr;
 
 /// Most bytes that one placeholder instruction can declare.
@@ -169,20 +169,16 @@ pub(super) fn encode(
             return Ok(encoded);
         }
         if names_itself {
-            return Err(StubError { at, reason: "the moved code refers to itself".into() });
+            return Err(StubError { at, reason: StubErrorReason::RefersToItself });
         }
     }
     // The block encoder would load the target from memory, or compute it in 32 bits.
     if !instructions.iter().all(|one| reaches(one, at)) {
-        return Err(StubError {
-            at,
-            reason: "the moved code refers to a 32-bit address, or too far away".into(),
-        });
+        return Err(StubError { at, reason: StubErrorReason::ReferenceTooFar });
     }
     let block = InstructionBlock::new(instructions, at);
     let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-    let result = BlockEncoder::encode(64, block, options)
-        .map_err(|error| StubError { at, reason: error.to_string() })?;
+    let result = BlockEncoder::encode(64, block, options).map_err(StubError::encoding(at))?;
     let (code, mut offsets) = (result.code_buffer, result.new_instruction_offsets);
     fill(&mut offsets, instructions, &code);
     Ok((code, offsets))

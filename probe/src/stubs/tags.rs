@@ -155,12 +155,14 @@ impl Tags {
     /// [`StubError`] if the code cannot be encoded.
     pub fn new(sink: Sink, start: u64, at_most: usize) -> Result<Self, StubError> {
         let shared = match sink {
-            Sink::Log(shape) => chunk_switch::code(&shape, start).map_err(failed(start))?,
+            Sink::Log(shape) => {
+                chunk_switch::code(&shape, start).map_err(StubError::encoding(start))?
+            }
             _ => Vec::new(),
         };
         let at_most = if matches!(sink, Sink::Log(_)) { at_most } else { 0 };
         let forms = match sink {
-            Sink::Log(shape) => Form::all(&shape).map_err(failed(start))?,
+            Sink::Log(shape) => Form::all(&shape).map_err(StubError::encoding(start))?,
             _ => Vec::new(),
         };
         let lowered = Vec::new();
@@ -168,7 +170,7 @@ impl Tags {
         for place in TagPlace::all() {
             let lowered = match tags.forms.get(place.form()) {
                 Some(form) => rows::lowered(&form.bytes),
-                None => rows::lowered(&tags.small(&place, 0).map_err(failed(0))?),
+                None => rows::lowered(&tags.small(&place, 0).map_err(StubError::encoding(0))?),
             };
             tags.lowered.push(lowered);
         }
@@ -210,7 +212,7 @@ impl Tags {
     pub fn bytes(&self, place: &TagPlace) -> Result<usize, StubError> {
         match self.forms.get(place.form()) {
             Some(form) => Ok(form.bytes.len()),
-            None => self.small(place, 0).map(|code| code.len()).map_err(failed(0)),
+            None => self.small(place, 0).map(|code| code.len()).map_err(StubError::encoding(0)),
         }
     }
 
@@ -221,7 +223,7 @@ impl Tags {
     pub fn code(&mut self, place: &TagPlace, at: u64) -> Result<Vec<u8>, StubError> {
         match self.forms.get(place.form()).cloned() {
             Some(form) => Ok(self.log(form, place, at)),
-            None => self.small(place, at).map_err(failed(at)),
+            None => self.small(place, at).map_err(StubError::encoding(at)),
         }
     }
 
@@ -293,10 +295,6 @@ impl Form {
         let word = find(&WORD.to_le_bytes()).unwrap_or(0);
         Ok(Form { bytes, branch, word, retry })
     }
-}
-
-fn failed(at: u64) -> impl Fn(IcedError) -> StubError {
-    move |error| StubError { at, reason: error.to_string() }
 }
 
 /// Saves the red zone and flags where they may be live.

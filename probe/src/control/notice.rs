@@ -1,0 +1,46 @@
+//! Messages for the user about a process that is tagged while it runs.
+
+use std::path::PathBuf;
+
+use nix::unistd::Pid;
+
+use crate::ptrace::PtraceError;
+use crate::ptrace::seccomp::Forbidden;
+
+/// What could not be done while a process ran, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum Notice {
+    /// A thread has continued before the libraries that it has loaded were tagged.
+    #[error(
+        "process {0}: a thread has stopped waiting for its libraries to be tagged: functions that it called since then \
+         have no tags"
+    )]
+    WaitGivenUp(Pid),
+    /// Seccomp filters that were installed after the tags forbid the system calls of a log.
+    #[error(
+        "process {0}: its tags make no more system calls, and drop records that do not fit into buffers: {1}"
+    )]
+    CallsForbidden(Pid, Forbidden),
+    /// The process has set `gs`, and the tags were removed.
+    #[error(
+        "process {0} has taken the register gs for itself: its tags were removed; before that they may have written \
+         to memory of the program"
+    )]
+    GsTaken(Pid),
+    /// The process has set `gs`, which was found when the process was no longer followed.
+    #[error(
+        "process {0} has taken the register gs for itself: since then its tags have written to memory of the program"
+    )]
+    GsTakenAtEnd(Pid),
+    /// A library has more functions than the shared memory has space for.
+    #[error("{} is not tagged: too many functions", .0.display())]
+    TooManyFunctions(PathBuf),
+    /// No memory for the stubs of a library may be mapped.
+    #[error("{} is not tagged: {error}", .path.display())]
+    LibraryForbidden {
+        /// Path of the library.
+        path: PathBuf,
+        /// Why the memory is not mapped.
+        error: PtraceError,
+    },
+}
