@@ -314,18 +314,18 @@ const NAMED: usize = 8;
 /// Prints how many functions are not tagged and names some; those that were refused only in the process come first.
 /// `whose`: prefix of the messages.
 fn tell_refused(tagged: &Tagged, whose: &str) {
-    for (library, reason) in &tagged.unread {
+    for (library, reason) in tagged.unread() {
         let (library, reason) = (shown(library), output::chain(reason));
         let reason = escape::message(&reason);
         eprintln!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
     }
-    if !tagged.refused.is_empty() {
+    if !tagged.refused().is_empty() {
         let (refused, all) =
-            (tagged.refused.len(), tagged.refused.len() + tagged.functions().count());
+            (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
         eprintln!(
             "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
-        let differing = tagged.refused.iter().filter(|one| one.reason.is_of_process());
+        let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
         for Refused { function, reason } in differing.take(NAMED) {
             eprintln!(
                 "hmtt: warning: {whose}{} is not tagged: {reason}",
@@ -355,7 +355,7 @@ fn tell_restored(restored: &Restored, whose: &str) {
 
 /// Prints what failed after tagging began, and why.
 fn tell_notices(tagged: &Tagged) {
-    for notice in &tagged.notices {
+    for notice in tagged.notices() {
         eprintln!("hmtt: warning: {}", escape::message(&notice.to_string()));
     }
 }

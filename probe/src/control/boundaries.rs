@@ -9,7 +9,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use libc::user_regs_struct;
 
 use super::patch::PatchedFunction;
-use super::{TagError, Tagged};
+use super::{PatchedCode, TagError};
 use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::boundary::{Effects, restore_registers};
@@ -75,28 +75,13 @@ impl ThreadMemory for Stack<'_> {
     }
 }
 
-impl Tagged {
-    /// Whether an address is in memory that was added for tags.
-    pub(super) fn is_tag_memory(&self, address: RunAddr) -> bool {
-        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.stubs);
-        self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
-    }
-
-    pub(super) fn stub_at(&self, address: RunAddr) -> Option<&PatchedFunction> {
-        let all = self
-            .patched
-            .iter()
-            .chain(self.breakpoints.iter().map(|breakpoint| &breakpoint.patched));
-        all.into_iter().find(|one| one.stubs.contains(&address))
-    }
-
-    /// The original address of a boundary.
-    pub(super) fn original(&self, address: RunAddr) -> Option<RunAddr> {
-        self.stub_at(address)?.original(address)
-    }
-
+impl PatchedCode {
     /// The next boundary of a thread in a stub, or the one before; `None` if none is known.
-    pub(super) fn boundary(&self, mut registers: user_regs_struct) -> Option<Boundary> {
+    pub(super) fn boundary(
+        &self,
+        process: &Process,
+        mut registers: user_regs_struct,
+    ) -> Option<Boundary> {
         for _ in 0..STEPS {
             let rip = RunAddr(registers.rip);
             if let Some(restorer) = self.restorers.around(rip) {
@@ -107,87 +92,34 @@ impl Tagged {
                 return Some(Boundary { registers, original: rip });
             }
             let Some(patched) = self.stub_at(rip) else {
-                self.leave_shared_code(&mut registers)?;
+                self.leave_shared_code(process, &mut registers)?;
                 continue;
             };
             if let Some(original) = patched.original(rip) {
                 return Some(Boundary { registers, original });
             }
             let Some(tag) = patched.tag_around(rip) else {
-                self.skip_jump(patched, &mut registers)?;
+                skip_jump(process, patched, &mut registers)?;
                 continue;
             };
-            let effects = Effects::from_code(&self.code(tag.start, rip)?);
-            let stack = Stack::new(&self.process, registers.rsp);
+            let effects = Effects::from_code(&code(process, tag.start, rip)?);
+            let stack = Stack::new(process, registers.rsp);
             effects.undo(&mut registers, &stack)?;
             registers.rip = if effects.is_done { tag.end } else { tag.start }.0;
         }
         None
     }
 
-    fn code(&self, start: RunAddr, end: RunAddr) -> Option<Vec<u8>> {
-        let mut code = vec![0; end.offset_from(start)? as usize];
-        self.process.read(start, &mut code).ok().map(|()| code)
-    }
-
-    fn instruction(&self, address: RunAddr, end: RunAddr) -> Option<Instruction> {
-        let code = self.code(address, end.min(address + LONGEST as u64))?;
-        Some(Decoder::with_ip(64, &code, address.0, DecoderOptions::NONE).decode())
-    }
-
-    /// Whether the instruction at an address was ever changed by a tag.
-    pub(super) fn is_jump(&self, address: RunAddr) -> bool {
-        self.jumps.binary_search(&address).is_ok()
-    }
-
-    /// Records the addresses of changed instructions.
-    pub(super) fn record_jumps(&mut self, patched: &[PatchedFunction]) {
-        let edits = patched.iter().flat_map(PatchedFunction::edits);
-        self.jumps.extend(edits.map(|edit| edit.address));
-        self.jumps.sort_unstable();
-        self.jumps.dedup();
-    }
-
-    /// Target of the jump at an address.
-    pub(super) fn jump_target(&self, address: RunAddr) -> Option<RunAddr> {
-        let one = self.instruction(address, address + 5)?;
-        (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
-            .then(|| RunAddr(one.near_branch_target()))
-    }
-
-    /// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
-    /// moved back before the push.
-    fn skip_jump(&self, patched: &PatchedFunction, registers: &mut user_regs_struct) -> Option<()> {
-        let rip = RunAddr(registers.rip);
-        let push = rip.wrapping_sub(PUSH_BYTES);
-        if patched.stubs.contains(&push)
-            && let [first, second, distance @ ..] = self.code(push, rip)?.as_slice()
-            && [*first, *second] == PUSH
-        {
-            let distance = i32::from_le_bytes(distance.try_into().ok()?);
-            // A push of the program itself reads memory of the program.
-            if patched.stubs.contains(&rip.wrapping_add_signed(distance.into())) {
-                registers.rip = push.0;
-                registers.rsp = registers.rsp.wrapping_add(ADDRESS_BYTES);
-                return Some(());
-            }
-        }
-        let one = self.instruction(rip, patched.stubs.end)?;
-        let target = one.near_branch_target();
-        registers.rip = Some(target).filter(|_| one.mnemonic() == Mnemonic::Jmp && target != 0)?;
-        Some(())
-    }
-
     /// Moves a thread from code that the tags of a log share back to the tag that it came from. `None` while all
     /// signals of the thread are blocked.
-    fn leave_shared_code(&self, registers: &mut user_regs_struct) -> Option<()> {
+    fn leave_shared_code(&self, process: &Process, registers: &mut user_regs_struct) -> Option<()> {
         let Sink::Log(shape) = self.sink else { return None };
         let rip = RunAddr(registers.rip);
         let area = self.areas.iter().find(|area| area.contains(&rip))?;
         let code = chunk_switch::code(&shape, area.start.0).ok()?;
         let at = (rip - area.start) as usize;
         if at >= code.len() {
-            let one = self.instruction(rip, area.end)?;
+            let one = instruction(process, rip, area.end)?;
             let is_load = one.op0_register() == Register::R11;
             registers.rip = if is_load { one.memory_displacement64() } else { registers.r11 };
             return Some(());
@@ -196,11 +128,11 @@ impl Tagged {
         let calls = calls.filter(|one| one.mnemonic() == Mnemonic::Syscall);
         let calls: Vec<usize> = calls.map(|one| one.ip() as usize).collect();
         if at <= *calls.first()? {
-            let stack = Stack::new(&self.process, registers.rsp);
+            let stack = Stack::new(process, registers.rsp);
             Effects::from_code(&code[..at]).undo(registers, &stack)?;
             registers.rip = registers.r11;
         } else if at > *calls.last()? {
-            let stack = Stack::new(&self.process, registers.rsp);
+            let stack = Stack::new(process, registers.rsp);
             restore_registers(&code[at..], registers, &stack)?;
             registers.orig_rax = NO_CALL;
         } else {
@@ -213,23 +145,69 @@ impl Tagged {
     /// whether an address is in a stub that is to be left.
     pub(super) fn move_out_of_stubs(
         &self,
+        process: &Process,
         is_left: impl Fn(RunAddr) -> bool,
     ) -> Result<(), TagError> {
-        for (thread, stop_state) in &self.process.threads {
-            let registers = self.process.registers(*thread)?;
+        for (thread, stop_state) in &process.threads {
+            let registers = process.registers(*thread)?;
             let rip = RunAddr(registers.rip);
             if !is_left(rip) || !self.is_tag_memory(rip) {
                 continue;
             }
-            let Some(Boundary { registers: at, original }) = self.boundary(registers) else {
+            let Some(Boundary { registers: at, original }) = self.boundary(process, registers)
+            else {
                 continue;
             };
             if let Some(signal) = stop_state.signal() {
                 self.replace_fault_address(*thread, signal, &registers, original)?;
             }
             let rip = original.0;
-            self.process.set_registers(*thread, user_regs_struct { rip, ..at })?;
+            process.set_registers(*thread, user_regs_struct { rip, ..at })?;
         }
         Ok(())
     }
+}
+
+fn code(process: &Process, start: RunAddr, end: RunAddr) -> Option<Vec<u8>> {
+    let mut code = vec![0; end.offset_from(start)? as usize];
+    process.read(start, &mut code).ok().map(|()| code)
+}
+
+fn instruction(process: &Process, address: RunAddr, end: RunAddr) -> Option<Instruction> {
+    let code = code(process, address, end.min(address + LONGEST as u64))?;
+    Some(Decoder::with_ip(64, &code, address.0, DecoderOptions::NONE).decode())
+}
+
+/// Target of the jump at an address.
+pub(super) fn jump_target(process: &Process, address: RunAddr) -> Option<RunAddr> {
+    let one = instruction(process, address, address + 5)?;
+    (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
+        .then(|| RunAddr(one.near_branch_target()))
+}
+
+/// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
+/// moved back before the push.
+fn skip_jump(
+    process: &Process,
+    patched: &PatchedFunction,
+    registers: &mut user_regs_struct,
+) -> Option<()> {
+    let rip = RunAddr(registers.rip);
+    let push = rip.wrapping_sub(PUSH_BYTES);
+    if patched.stubs.contains(&push)
+        && let [first, second, distance @ ..] = code(process, push, rip)?.as_slice()
+        && [*first, *second] == PUSH
+    {
+        let distance = i32::from_le_bytes(distance.try_into().ok()?);
+        // A push of the program itself reads memory of the program.
+        if patched.stubs.contains(&rip.wrapping_add_signed(distance.into())) {
+            registers.rip = push.0;
+            registers.rsp = registers.rsp.wrapping_add(ADDRESS_BYTES);
+            return Some(());
+        }
+    }
+    let one = instruction(process, rip, patched.stubs.end)?;
+    let target = one.near_branch_target();
+    registers.rip = Some(target).filter(|_| one.mnemonic() == Mnemonic::Jmp && target != 0)?;
+    Some(())
 }

@@ -13,7 +13,7 @@ use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
 use super::shared::Shared;
 use super::stub_rows::StubRows;
-use super::{Notice, RefusalReason, TagError, Tagged, areas, linker};
+use super::{Notice, PatchedCode, RefusalReason, TagError, Tagged, Tags, areas, linker};
 use crate::address::RunAddr;
 use crate::disassembly::{Granularity, Refusal};
 use crate::elf::Function;
@@ -83,78 +83,84 @@ impl Breakpoint {
     }
 }
 
-impl Tagged {
+impl Tags {
     /// Inserts the jump of a breakpoint.
     pub(super) fn set_breakpoint(
         &mut self,
+        process: &mut Process,
         breakpoint: Breakpoint,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {
-        self.add_unwind_table(&breakpoint.described, loaded)?;
+        self.add_unwind_table(process, &breakpoint.described, loaded)?;
         let patched = std::slice::from_ref(&breakpoint.patched);
-        self.collector.record(&patch::overwritten(patched))?;
+        self.collector.shared().record(&patch::overwritten(patched))?;
         let patched = breakpoint.patched.clone();
-        self.add_list(breakpoint.free.clone(), patched.entries().collect())?;
-        self.restart_handler_returns()?;
-        self.record_jumps(std::slice::from_ref(&patched));
-        self.breakpoints.push(breakpoint);
-        patch::tag(&self.process, std::slice::from_ref(&patched))
+        let code = &mut self.code;
+        code.add_list(process, breakpoint.free.clone(), patched.entries().collect())?;
+        code.restart_handler_returns(process)?;
+        code.record_jumps(std::slice::from_ref(&patched));
+        code.breakpoints.push(breakpoint);
+        patch::tag(process, std::slice::from_ref(&patched))
     }
 
+    /// Handles the breakpoints at which threads wait; all threads are stopped.
+    pub(super) fn serve_breakpoints(&mut self, process: &mut Process) -> Result<(), TagError> {
+        let Some(number) = self.collector.shared().unanswered_wait() else { return Ok(()) };
+        let breakpoints = &self.code.breakpoints;
+        let main = breakpoints.iter().position(|breakpoint| breakpoint.purpose == Purpose::Main);
+        if let Some(main) = main {
+            // A signal handler that has interrupted the thread in the breakpoint must return first.
+            if !is_any_thread_in(process, &breakpoints[main].stubs)?
+                && !self.collector.shared().has_given_up()
+            {
+                return Ok(());
+            }
+            self.code.remove_main_breakpoint(process, main)?;
+            self.insert(process)?;
+        } else if !linker::is_changing(process)? {
+            self.tag_libraries(process)?;
+        }
+        if self.collector.shared().answer(number) {
+            self.notices.push(Notice::WaitGivenUp(process.pid));
+        }
+        Ok(())
+    }
+}
+
+impl Tagged {
     /// Whether threads may wait at a breakpoint. Raises the liveness counter that they watch.
     pub(super) fn watches_breakpoints(&self) -> bool {
         let stops = |breakpoint: &Breakpoint| breakpoint.purpose != Purpose::Unwinder;
-        let watches = !self.is_untagged() && self.breakpoints.iter().any(stops);
+        let watches = !self.is_untagged() && self.tags.code.breakpoints.iter().any(stops);
         if watches {
-            self.collector.shared().raise_liveness();
+            self.tags.collector.shared().raise_liveness();
         }
         watches
     }
 
     /// Whether a thread waits at a breakpoint, or has stopped waiting.
     pub(super) fn has_waiting_thread(&self) -> bool {
-        !self.is_untagged() && self.collector.shared().unanswered_wait().is_some()
+        !self.is_untagged() && self.tags.collector.shared().unanswered_wait().is_some()
     }
+}
 
-    /// Handles the breakpoints at which threads wait; all threads are stopped.
-    pub(super) fn serve_breakpoints(&mut self) -> Result<(), TagError> {
-        let Some(number) = self.collector.shared().unanswered_wait() else { return Ok(()) };
-        let main =
-            self.breakpoints.iter().position(|breakpoint| breakpoint.purpose == Purpose::Main);
-        if let Some(main) = main {
-            // A signal handler that has interrupted the thread in the breakpoint must return first.
-            if !self.is_any_thread_in(&self.breakpoints[main].stubs)?
-                && !self.collector.shared().has_given_up()
-            {
-                return Ok(());
-            }
-            self.remove_main_breakpoint(main)?;
-            self.insert_tags()?;
-        } else if !linker::is_changing(&self.process)? {
-            self.tag_libraries()?;
-        }
-        if self.collector.shared().answer(number) {
-            self.notices.push(Notice::WaitGivenUp(self.process.pid));
-        }
-        Ok(())
-    }
-
-    fn is_any_thread_in(&self, stubs: &Range<RunAddr>) -> Result<bool, TagError> {
-        for thread in self.process.threads.keys() {
-            if stubs.contains(&RunAddr(self.process.registers(*thread)?.rip)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
+impl PatchedCode {
     /// Removes the breakpoint at `main`: its thread is before the first instruction again.
-    fn remove_main_breakpoint(&mut self, main: usize) -> Result<(), TagError> {
+    fn remove_main_breakpoint(&mut self, process: &Process, main: usize) -> Result<(), TagError> {
         let Breakpoint { patched, stubs, .. } = self.breakpoints[main].clone();
-        patch::restore(&self.process, std::slice::from_ref(&patched))?;
-        self.move_out_of_stubs(|rip| stubs.contains(&rip))?;
+        patch::restore(process, std::slice::from_ref(&patched))?;
+        self.move_out_of_stubs(process, |rip| stubs.contains(&rip))?;
         self.breakpoints.remove(main);
         self.areas.push(stubs);
         Ok(())
     }
+}
+
+fn is_any_thread_in(process: &Process, stubs: &Range<RunAddr>) -> Result<bool, TagError> {
+    for thread in process.threads.keys() {
+        if stubs.contains(&RunAddr(process.registers(*thread)?.rip)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -6,8 +6,8 @@
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
-use super::{TagError, Tagged, patch, thread_return};
-use crate::ptrace::PtraceError;
+use super::{TagError, Tagged, Tags, patch, thread_return};
+use crate::ptrace::{Process, PtraceError};
 use crate::stubs::Sink;
 
 /// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above the measured ones,
@@ -84,7 +84,7 @@ impl Tagged {
     /// # Errors
     /// [`TagError::NoBudget`] if calls are not counted.
     pub fn set_budget(&mut self, share: f64) -> Result<(), TagError> {
-        let call_ns = match self.sink {
+        let call_ns = match self.tags.code.sink {
             Sink::Count => COUNT_NS,
             Sink::Log(shape) if shape.is_timed => TIME_NS,
             Sink::Log(_) => ORDER_NS,
@@ -109,35 +109,19 @@ impl Tagged {
     pub(super) fn functions_over_budget(&mut self) -> Vec<RemovedFunction> {
         let is_untagged = self.is_untagged();
         let Some(budget) = self.budget.as_mut().filter(|_| !is_untagged) else { return Vec::new() };
-        let calls = self.collector.calls();
-        let calls = self.patched.iter().map(|patched| patched.events(&calls)).collect();
+        let calls = self.tags.collector.calls();
+        let functions = &self.tags.code.functions;
+        let calls = functions.iter().map(|patched| patched.events(&calls)).collect();
         // A process that has just ended has no clock.
         let out = budget.over_budget(calls).unwrap_or_default();
         // The function that unwinders call must stay changed as long as any tag exists.
-        let stays = |number: usize| self.patched.get(number).is_some_and(|one| one.looks_up);
+        let stays = |number: usize| functions.get(number).is_some_and(|one| one.looks_up);
         let is_in = |out: &RemovedFunction| {
-            !stays(out.number) && self.removed.iter().all(|one| one.number != out.number)
+            !stays(out.number) && self.tags.removed.iter().all(|one| one.number != out.number)
         };
         let mut out: Vec<RemovedFunction> = out.into_iter().filter(is_in).collect();
         self.add_dependents(&mut out);
         out
-    }
-
-    /// Removes the tags of functions; all threads are stopped.
-    pub(super) fn remove_functions(&mut self, out: Vec<RemovedFunction>) -> Result<(), TagError> {
-        // A dependent function is added behind the one it depends on, and removed before it.
-        let leaving = out.iter().rev();
-        let leaving: Vec<_> = leaving.filter_map(|one| self.patched.get(one.number)).collect();
-        for one in &leaving {
-            // A jump that the program has overwritten is reported when all tags are removed.
-            patch::restore(&self.process, std::slice::from_ref(*one))?;
-        }
-        self.move_out_of_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
-        thread_return::return_threads(&mut self.process, &leaving)?;
-        self.move_out_of_stubs(|rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
-        self.removed.extend(out);
-        self.is_changed = true;
-        Ok(())
     }
 
     /// Adds the functions whose jumps are within instructions that will be restored.
@@ -145,14 +129,14 @@ impl Tagged {
         let mut checked = 0;
         while let Some(RemovedFunction { number: host, .. }) = out.get(checked).cloned() {
             checked += 1;
-            let Some(host) = self.patched.get(host) else { continue };
+            let Some(host) = self.tags.code.functions.get(host) else { continue };
             let rate = |number: usize| {
                 let budget = self.budget.as_ref()?;
                 Some(*budget.calls.get(number)? as f64 * 1e9 / budget.cpu_ns)
             };
-            for (number, dependent) in self.patched.iter().enumerate() {
+            for (number, dependent) in self.tags.code.functions.iter().enumerate() {
                 let is_removed = |one: &RemovedFunction| one.number == number;
-                let stays = !out.iter().chain(&self.removed).any(is_removed);
+                let stays = !out.iter().chain(&self.tags.removed).any(is_removed);
                 if stays && !std::ptr::eq(host, dependent) && host.overlaps_jumps_of(dependent) {
                     let calls_per_second = rate(number).unwrap_or_default();
                     out.push(RemovedFunction { number, calls_per_second });
@@ -165,8 +149,33 @@ impl Tagged {
     pub fn removed_functions(
         &self,
     ) -> impl Iterator<Item = (&RemovedFunction, &crate::elf::Function)> {
-        let function = |one: &RemovedFunction| self.patched.get(one.number).map(|it| &it.function);
-        self.removed.iter().filter_map(move |one| Some((one, function(one)?)))
+        let functions = &self.tags.code.functions;
+        let function = |one: &RemovedFunction| functions.get(one.number).map(|it| &it.function);
+        self.tags.removed.iter().filter_map(move |one| Some((one, function(one)?)))
+    }
+}
+
+impl Tags {
+    /// Removes the tags of functions; all threads are stopped.
+    pub(super) fn remove_functions(
+        &mut self,
+        process: &mut Process,
+        out: Vec<RemovedFunction>,
+    ) -> Result<(), TagError> {
+        let code = &self.code;
+        // A dependent function is added behind the one it depends on, and removed before it.
+        let leaving = out.iter().rev();
+        let leaving: Vec<_> = leaving.filter_map(|one| code.functions.get(one.number)).collect();
+        for one in &leaving {
+            // A jump that the program has overwritten is reported when all tags are removed.
+            patch::restore(process, std::slice::from_ref(*one))?;
+        }
+        code.move_out_of_stubs(process, |rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        thread_return::return_threads(process, &leaving)?;
+        code.move_out_of_stubs(process, |rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        self.removed.extend(out);
+        self.is_changed = true;
+        Ok(())
     }
 }
 

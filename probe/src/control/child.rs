@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use nix::unistd::Pid;
 
-use super::conflicts::ConflictWatch;
+use super::collector::Collector;
 use super::patch;
 use super::shared::InheritedMemory;
-use super::{Collector, Output, TagError, Tagged};
+use super::{Output, TagError, Tagged, Tags};
 use crate::address::RunAddr;
 use crate::ptrace::{Process, StopState};
 
@@ -36,51 +36,11 @@ impl Tagged {
         process.restorers.clone_from(&self.process.restorers);
         let gs = RunAddr(process.registers(pid)?.gs_base);
         process.risk_policy = self.process.risk_policy;
-        let (start, cookie) = (self.collector.memory().start, self.collector.shared().cookie());
-        let inherited = Some(InheritedMemory { start, gs, cookie });
-        let program = Arc::clone(&self.program);
-        let numbers = self.patched.iter().map(|one| one.numbers() as usize).sum();
-        let sizes = (numbers, self.max_functions);
-        let collector = Collector::new(&mut process, inherited, output, sizes)?;
-        let mut child = Tagged {
-            process,
-            patched: self.patched.clone(),
-            refused: self.refused.clone(),
-            collector,
-            program,
-            selection: self.selection.clone(),
-            sink: self.sink,
-            breakpoints: self.breakpoints.clone(),
-            jumps: self.jumps.clone(),
-            unread: Vec::new(),
-            libraries: self.libraries.clone(),
-            areas: self.areas.clone(),
-            list: self.list,
-            described_code: self.described_code.clone(),
-            tables: self.tables.clone(),
-            budget: None,
-            removed: self.removed.clone(),
-            overwritten: Vec::new(),
-            is_changed: true,
-            max_functions: self.max_functions,
-            restorers: self.restorers.clone(),
-            memory_sharers: BTreeMap::new(),
-            watch: ConflictWatch::default(),
-            notices: Vec::new(),
-        };
-        child.collector.add(numbers)?;
-        let breakpoints = child.breakpoints.iter();
-        let breakpoints = breakpoints
-            .map(|breakpoint| (&breakpoint.stubs, std::slice::from_ref(&breakpoint.patched)));
-        for (stubs, patched) in breakpoints {
-            child.collector.record_area(stubs)?;
-            child.collector.record(&patch::overwritten(patched))?;
-        }
-        for area in &child.areas {
-            child.collector.record_area(area)?;
-        }
-        child.collector.record(&child.restorers.overwritten())?;
-        child.collector.record(&patch::overwritten(&child.patched))?;
+        let shared = self.tags.collector.shared();
+        let inherited = InheritedMemory { start: shared.start, gs, cookie: shared.cookie() };
+        let tags = self.tags.child(&mut process, inherited, output)?;
+        let (budget, watch, memory_sharers) = Default::default();
+        let mut child = Tagged { process, tags, budget, watch, memory_sharers };
         child.check_log()?;
         child.add_thread(pid)?;
         if let Some(share) = self.share() {
@@ -95,8 +55,8 @@ impl Tagged {
             return Ok(());
         }
         let process = Process::from_traced(pid)?;
-        self.remove_jumps(&process)?;
-        self.collector.discard_output_of(&process)
+        self.tags.code.remove_jumps(&process)?;
+        self.tags.collector.discard_output_of(&process)
     }
 
     /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped already. `gone`:
@@ -116,8 +76,8 @@ impl Tagged {
         self.check_gs_of_ended();
         stopped?;
         let is_stopped = |thread: &Pid| self.process.threads.contains_key(thread);
-        for thread in self.collector.threads().iter().filter(|thread| !is_stopped(thread)) {
-            self.collector.remove_thread(*thread);
+        for thread in self.tags.collector.threads().iter().filter(|thread| !is_stopped(thread)) {
+            self.tags.collector.remove_thread(*thread);
         }
         if self.any_gs_taken() {
             return Ok(());
@@ -129,7 +89,8 @@ impl Tagged {
     pub(super) fn add_new_threads(&mut self, gone: &BTreeSet<Pid>) -> Result<(), TagError> {
         let is_memory_sharer =
             |thread: &Pid| self.memory_sharers.contains_key(thread) && !gone.contains(thread);
-        let new = |thread: &&Pid| !self.collector.has_thread(**thread) && !is_memory_sharer(thread);
+        let new =
+            |thread: &&Pid| !self.tags.collector.has_thread(**thread) && !is_memory_sharer(thread);
         let new: Vec<Pid> = self.process.threads.keys().filter(new).copied().collect();
         new.into_iter().try_for_each(|thread| self.add_thread(thread))
     }
@@ -144,12 +105,52 @@ impl Tagged {
 
     /// Handles a process that no longer shares the memory. Returns the thread that waits for this.
     pub(super) fn memory_sharer_left(&mut self, pid: Pid) -> Option<Pid> {
-        self.collector.remove_thread(pid);
+        self.tags.collector.remove_thread(pid);
         self.process.threads.remove(&pid);
         for waiting in self.memory_sharers.values_mut() {
             // The waiting thread may have ended.
             waiting.take_if(|thread| *thread == pid);
         }
         self.memory_sharers.remove(&pid).flatten()
+    }
+}
+
+impl Tags {
+    /// The same tags in a child that has a copy of the process's memory and is stopped, with memory of its own to write
+    /// to.
+    fn child(
+        &self,
+        process: &mut Process,
+        inherited: InheritedMemory,
+        output: Output,
+    ) -> Result<Tags, TagError> {
+        let numbers = self.code.numbers() as usize;
+        let sizes = (numbers, self.max_functions);
+        let mut child = Tags {
+            program: Arc::clone(&self.program),
+            selection: self.selection.clone(),
+            max_functions: self.max_functions,
+            collector: Collector::new(process, Some(inherited), output, sizes)?,
+            code: self.code.clone(),
+            unwinding: self.unwinding.clone(),
+            libraries: self.libraries.child(),
+            removed: self.removed.clone(),
+            refused: self.refused.clone(),
+            overwritten: Vec::new(),
+            notices: Vec::new(),
+            is_changed: true,
+        };
+        child.collector.add(numbers)?;
+        let shared = child.collector.shared();
+        for breakpoint in &child.code.breakpoints {
+            shared.record_area(&breakpoint.stubs)?;
+            shared.record(&patch::overwritten(std::slice::from_ref(&breakpoint.patched)))?;
+        }
+        for area in &child.code.areas {
+            shared.record_area(area)?;
+        }
+        shared.record(&child.code.restorers.overwritten())?;
+        shared.record(&patch::overwritten(&child.code.functions))?;
+        Ok(child)
     }
 }

@@ -9,7 +9,7 @@ use super::shared::counts::{Counts, ThreadCounts};
 use super::shared::log::{Log, LogOutput};
 use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
-use super::shared::{InheritedMemory, Overwritten, Shared, SlotLayout};
+use super::shared::{InheritedMemory, Shared, SlotLayout};
 use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
@@ -87,16 +87,6 @@ impl Collector {
             Collector::Counts(counts) => counts.add(functions),
             Collector::Card(window, _) => window.add(2 * functions as u64),
         }
-    }
-
-    /// Records bytes that will be overwritten, so that a later controller can restore them.
-    pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
-        self.shared().record(overwritten)
-    }
-
-    /// Records an area that a child has inherited from its parent.
-    pub fn record_area(&self, area: &Range<RunAddr>) -> Result<(), TagError> {
-        self.shared().record_area(area).map(drop)
     }
 
     /// Address range of the memory in the process that threads write to.

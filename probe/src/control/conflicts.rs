@@ -38,13 +38,13 @@ pub(super) struct ConflictWatch {
 impl Tagged {
     /// Whether a thread has filters that were not checked yet. Tags make no system calls until they are.
     pub(super) fn has_new_filters(&mut self) -> bool {
-        let Sink::Log(_) = self.sink else { return false };
+        let Sink::Log(_) = self.tags.code.sink else { return false };
         if self.is_untagged() || self.watch.last_check.is_some_and(|last| last.elapsed() < INTERVAL)
         {
             return false;
         }
         self.watch.last_check = Some(Instant::now());
-        let threads = self.collector.threads();
+        let threads = self.tags.collector.threads();
         let next = self.watch.next % threads.len().max(1);
         self.watch.next = next + THREADS;
         let some = threads.iter().cycle().skip(next).take(THREADS.min(threads.len()));
@@ -54,7 +54,7 @@ impl Tagged {
         };
         let has_new = std::iter::once(&self.process.pid).chain(some).any(is_new);
         if has_new {
-            self.collector.allow_calls(false);
+            self.tags.collector.allow_calls(false);
         }
         has_new
     }
@@ -65,16 +65,16 @@ impl Tagged {
             self.watch.checked.insert(seccomp::mode(*thread)?);
         }
         let checked = self.process.may_call(&seccomp::log_calls())?;
-        self.collector.allow_calls(checked.is_ok());
+        self.tags.collector.allow_calls(checked.is_ok());
         if let Err(why) = checked {
-            self.notices.push(Notice::CallsForbidden(self.process.pid, why));
+            self.tags.notices.push(Notice::CallsForbidden(self.process.pid, why));
         }
         Ok(())
     }
 
     /// Refuses a log of a process that must not make the system calls of tags; all threads are stopped.
     pub(super) fn check_log(&mut self) -> Result<(), TagError> {
-        let Sink::Log(_) = self.sink else { return Ok(()) };
+        let Sink::Log(_) = self.tags.code.sink else { return Ok(()) };
         for thread in self.process.threads.keys() {
             self.watch.checked.insert(seccomp::mode(*thread)?);
         }
@@ -91,8 +91,8 @@ impl Tagged {
     /// Whether a thread with these registers has set `gs`.
     pub(super) fn is_gs_taken(&self, thread: Pid, registers: &libc::user_regs_struct) -> bool {
         !self.is_untagged()
-            && self.collector.has_thread(thread)
-            && !self.collector.owns(RunAddr(registers.gs_base))
+            && self.tags.collector.has_thread(thread)
+            && !self.tags.collector.owns(RunAddr(registers.gs_base))
     }
 
     /// Whether any thread has set `gs`, including threads that have ended; all others are stopped.
@@ -110,7 +110,7 @@ impl Tagged {
     /// Checks `gs` of threads that ended while all threads were being stopped.
     pub(super) fn check_gs_of_ended(&mut self) {
         for (thread, gs) in std::mem::take(&mut self.process.last_gs) {
-            let gs_taken = self.collector.has_thread(thread) && !self.collector.owns(gs);
+            let gs_taken = self.tags.collector.has_thread(thread) && !self.tags.collector.owns(gs);
             self.watch.is_taken |= gs_taken && !self.is_untagged();
         }
     }
@@ -127,7 +127,7 @@ impl Tagged {
             return;
         }
         self.watch.is_taken = true;
-        self.notices.push(Notice::GsTakenAtEnd(self.process.pid));
+        self.tags.notices.push(Notice::GsTakenAtEnd(self.process.pid));
     }
 
     /// Whether a thread has set `gs`: what its tags wrote after that is unreliable.
@@ -142,15 +142,16 @@ impl Tagged {
 
     /// Removes the tags from a process that has set `gs`; all threads are stopped. Collected data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
-        self.finish_tags();
-        let others = self.restore_code()?;
-        (self.watch.is_taken, self.watch.is_untagged) = (true, true);
-        self.notices.push(Notice::GsTaken(self.process.pid));
+        let Tagged { process, tags, watch, .. } = self;
+        tags.finish_tags(process);
+        let others = tags.restore_code(process)?;
+        (watch.is_taken, watch.is_untagged) = (true, true);
+        tags.notices.push(Notice::GsTaken(process.pid));
         if !others.is_empty() {
             // The program may have copied a jump to somewhere else: stubs stay.
-            self.record_overwritten(others);
-        } else if let RemainingMemory::Nothing = self.unmap_memory()? {
-            self.areas.clear();
+            tags.record_overwritten(others);
+        } else if let RemainingMemory::Nothing = tags.unmap_memory(process)? {
+            tags.code.areas.clear();
         }
         Ok(())
     }

@@ -12,10 +12,10 @@ use super::breakpoint::Purpose;
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
 use super::refused::{RefusalReason, Refused};
-use super::{Notice, TagError, Tagged, areas};
+use super::{Libraries, Notice, TagError, Tags, areas};
 use crate::address::RunAddr;
 use crate::elf::Function;
-use crate::ptrace::{FileId, Mapping, PtraceError, code_files};
+use crate::ptrace::{FileId, Mapping, Process, PtraceError, code_files};
 
 /// A file, and the address of its code.
 pub(super) type Key = (Option<FileId>, RunAddr);
@@ -23,7 +23,9 @@ pub(super) type Key = (Option<FileId>, RunAddr);
 /// A library that was processed.
 #[derive(Clone, Debug)]
 pub(super) struct Library {
-    /// Indexes of its functions in [`Tagged::patched`].
+    /// Indexes of its functions in [`PatchedCode::functions`].
+    ///
+    /// [`PatchedCode::functions`]: super::patched_code::PatchedCode::functions
     patched: Range<usize>,
     /// Address of its stubs.
     stubs: RunAddr,
@@ -31,41 +33,48 @@ pub(super) struct Library {
     is_loaded: bool,
 }
 
-impl Tagged {
+impl Libraries {
+    /// The libraries of a child that has a copy of the process's memory.
+    pub fn child(&self) -> Self {
+        Libraries { known: self.known.clone(), unread: Vec::new() }
+    }
+}
+
+impl Tags {
     /// Tags functions of libraries that were loaded since the last call.
-    pub(super) fn tag_libraries(&mut self) -> Result<(), TagError> {
-        self.change_restorers()?;
-        self.hook_unwinder()?;
-        self.set_link_maps()?;
-        let (files, mapped) = code_files(self.process.pid)?;
-        self.record_unloaded(&files);
+    pub(super) fn tag_libraries(&mut self, process: &mut Process) -> Result<(), TagError> {
+        self.code.change_restorers(process, self.collector.shared())?;
+        self.hook_unwinder(process)?;
+        self.unwinding.set_link_maps(process)?;
+        let (files, mapped) = code_files(process.pid)?;
+        self.record_unloaded(process, &files);
         for file in files {
             let is_program = file.is_same_file(&self.program.file);
             if is_program || !self.selection.wants(&file.file_name()) {
                 continue;
             }
             let key = (file.file, file.start);
-            if self.libraries.get(&key).is_some_and(|one| one.is_loaded) {
+            if self.libraries.known.get(&key).is_some_and(|one| one.is_loaded) {
                 continue;
             }
-            self.tag_library(&file, &mapped, key)?;
+            self.tag_library(process, &file, &mapped, key)?;
             // Libraries that cannot be tagged are recorded as well.
             let none = Library { patched: 0..0, stubs: RunAddr(0), is_loaded: true };
-            self.libraries.entry(key).or_insert(none).is_loaded = true;
+            self.libraries.known.entry(key).or_insert(none).is_loaded = true;
         }
         Ok(())
     }
 
     /// Records which libraries were unloaded or mapped again, and have lost their jumps.
-    fn record_unloaded(&mut self, files: &[Mapping]) {
+    fn record_unloaded(&mut self, process: &Process, files: &[Mapping]) {
         let there: BTreeSet<Key> = files.iter().map(|file| (file.file, file.start)).collect();
-        for (key, library) in self.libraries.iter_mut().filter(|(_, one)| one.is_loaded) {
-            let patched = &mut self.patched[library.patched.clone()];
+        for (key, library) in self.libraries.known.iter_mut().filter(|(_, one)| one.is_loaded) {
+            let patched = &mut self.code.functions[library.patched.clone()];
             let is_there = there.contains(key)
                 && !patched
                     .iter()
                     .find(|one| !one.is_removed)
-                    .is_some_and(|one| one.is_original(&self.process));
+                    .is_some_and(|one| one.is_original(process));
             if !is_there {
                 library.is_loaded = false;
                 patched.iter_mut().for_each(|one| one.is_removed = true);
@@ -75,20 +84,21 @@ impl Tagged {
 
     fn tag_library(
         &mut self,
+        process: &mut Process,
         file: &Mapping,
         mapped: &[Mapping],
         key: Key,
     ) -> Result<(), TagError> {
         let name = file.file_name();
         let opened =
-            LoadedFile::open(&self.process, file, mapped, &self.selection, self.own_edits());
-        let before = self.libraries.get(&key).cloned();
+            LoadedFile::open(process, file, mapped, &self.selection, self.code.own_edits());
+        let before = self.libraries.known.get(&key).cloned();
         let loaded = match opened {
             Ok(loaded) => loaded,
             Err(TagError::Ptrace(error)) => return Err(error.into()),
             Err(error) => {
                 if before.is_none() {
-                    self.unread.push((file.original_path(), error));
+                    self.libraries.unread.push((file.original_path(), error));
                 }
                 return Ok(());
             }
@@ -98,6 +108,7 @@ impl Tagged {
         let has_breakpoint = |function: &Function| {
             let there = loaded.bias.to_run(function.address());
             let mut stopping = self
+                .code
                 .breakpoints
                 .iter()
                 .filter(|breakpoint| breakpoint.purpose != Purpose::Unwinder);
@@ -105,16 +116,17 @@ impl Tagged {
         };
         let chosen = |function: &Function| {
             let granularity = self.selection.granularity(function, Some(&name))?;
-            let is_left = has_breakpoint(function) || self.restorers.is_in(function, loaded.bias);
+            let is_left =
+                has_breakpoint(function) || self.code.restorers.is_in(function, loaded.bias);
             (!is_left).then_some(granularity)
         };
-        let mut plan = patch::plan(&loaded, chosen, self.sink);
-        plan.resolve_calls(&self.process, &loaded)?;
+        let mut plan = patch::plan(&loaded, chosen, self.code.sink);
+        plan.resolve_calls(process, &loaded)?;
         plan.lookup = self.lookup_in(&loaded);
         if let Some(before) = before.filter(|one| !one.patched.is_empty())
-            && self.is_as_before(&before, plan.clone(), &loaded)?
+            && self.is_as_before(process, &before, plan.clone(), &loaded)?
         {
-            return self.tag_again(before.patched, &loaded);
+            return self.tag_again(process, before.patched, &loaded);
         }
         let refused = loaded.image.functions.iter();
         let refused = refused
@@ -122,24 +134,25 @@ impl Tagged {
             .map(|one| Refused { function: one.clone(), reason: RefusalReason::Breakpoint });
         let refused: Vec<Refused> = refused.collect();
         self.refused.extend(refused);
-        self.tag_new(file, plan, &loaded, key)
+        self.tag_new(process, file, plan, &loaded, key)
     }
 
     fn tag_new(
         &mut self,
+        process: &mut Process,
         file: &Mapping,
         plan: Plan,
         loaded: &LoadedFile,
         key: Key,
     ) -> Result<(), TagError> {
-        let numbers: u32 = self.patched.iter().map(PatchedFunction::numbers).sum();
+        let numbers = self.code.numbers();
         let shared = self.collector.shared();
         let path = file.original_path();
         if numbers as usize + plan.numbers() > self.max_functions {
             self.notices.push(Notice::TooManyFunctions(path));
             return Ok(());
         }
-        let area = match areas::reserve(&mut self.process, shared, loaded, plan.stub_bytes()) {
+        let area = match areas::reserve(process, shared, loaded, plan.stub_bytes()) {
             Err(TagError::Ptrace(error @ PtraceError::Forbidden { .. })) => {
                 self.notices.push(Notice::LibraryForbidden { path, error });
                 return Ok(());
@@ -148,26 +161,27 @@ impl Tagged {
         };
         let stubs = area.start;
         let planned = plan.stubs(stubs, numbers, loaded)?;
-        let first = self.patched.len();
-        let added = self.add(area, planned, loaded);
-        let patched = first..self.patched.len();
-        self.libraries.insert(key, Library { patched, stubs, is_loaded: true });
+        let first = self.code.functions.len();
+        let added = self.add(process, area, planned, loaded);
+        let patched = first..self.code.functions.len();
+        self.libraries.known.insert(key, Library { patched, stubs, is_loaded: true });
         added
     }
 
     /// Whether a library that was loaded again would get the same stubs as before.
     fn is_as_before(
         &self,
+        process: &Process,
         before: &Library,
         plan: Plan,
         loaded: &LoadedFile,
     ) -> Result<bool, TagError> {
-        let first = self.patched[before.patched.start].number;
+        let first = self.code.functions[before.patched.start].number;
         let planned = plan.stubs(before.stubs, first, loaded)?;
         let mut there = vec![0; planned.code.len()];
-        let are_there = self.process.read(before.stubs, &mut there).is_ok();
+        let are_there = process.read(before.stubs, &mut there).is_ok();
         let is_same = |(old, new): (&PatchedFunction, &PatchedFunction)| old.has_edits_of(new);
-        let patched = &self.patched[before.patched.clone()];
+        let patched = &self.code.functions[before.patched.clone()];
         Ok(are_there
             && there == planned.code
             && patched.len() == planned.patched.len()
@@ -175,15 +189,20 @@ impl Tagged {
     }
 
     /// Inserts the jumps into a library that was loaded again, except those that were removed for the budget.
-    fn tag_again(&mut self, patched: Range<usize>, loaded: &LoadedFile) -> Result<(), TagError> {
+    fn tag_again(
+        &mut self,
+        process: &Process,
+        patched: Range<usize>,
+        loaded: &LoadedFile,
+    ) -> Result<(), TagError> {
         let out: BTreeSet<usize> = self.removed.iter().map(|one| one.number).collect();
-        self.set_link_map(loaded.bias)?;
-        self.restart_handler_returns()?;
+        self.unwinding.set_link_map(process, loaded.bias)?;
+        self.code.restart_handler_returns(process)?;
         let mut again = Vec::new();
         for number in patched.filter(|number| !out.contains(number)) {
-            self.patched[number].is_removed = false;
-            again.push(self.patched[number].clone());
+            self.code.functions[number].is_removed = false;
+            again.push(self.code.functions[number].clone());
         }
-        patch::tag(&self.process, &again)
+        patch::tag(process, &again)
     }
 }

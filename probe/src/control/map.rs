@@ -4,14 +4,15 @@ use hmtt_format::tag_map::{
     Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, VERSION, Window,
 };
 
-use super::{Collector, Tagged};
+use super::Tagged;
+use super::collector::Collector;
 use crate::address::FileAddr;
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
     /// The tag map. `sink`: name of the output. `window_base`: physical address of the card's window, if known.
     pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
-        let (tsc_hz, window) = match &self.collector {
+        let (tsc_hz, window) = match &self.tags.collector {
             Collector::Log(log) => (log.tsc_hz, None),
             Collector::Card(window, _) => (0, Some(window.bytes)),
             _ => (0, None),
@@ -21,23 +22,24 @@ impl Tagged {
             stride: CARD_STRIDE as u32,
             bytes,
         });
-        let functions = self.patched.iter().enumerate().map(|(at, patched)| TaggedFunction {
-            number: patched.number,
-            name: patched.function.name.clone(),
-            symbols: patched.function.symbols.clone(),
-            object: patched.object.clone(),
-            start: patched.address().0,
-            size: patched.function.size,
-            exits: match (&self.collector, patched.hidden) {
-                (Collector::Counts(_), _) => Exits::None,
-                (_, 0) => Exits::All,
-                _ => Exits::Some,
-            },
-            removed: self.removed.iter().find(|one| one.number == at).map(|one| {
-                format!("called {:.0} times a second of processor time", one.calls_per_second)
-            }),
-        });
-        let refused = self.refused.iter().map(|one| RefusedFunction {
+        let functions =
+            self.tags.code.functions.iter().enumerate().map(|(at, patched)| TaggedFunction {
+                number: patched.number,
+                name: patched.function.name.clone(),
+                symbols: patched.function.symbols.clone(),
+                object: patched.object.clone(),
+                start: patched.address().0,
+                size: patched.function.size,
+                exits: match (&self.tags.collector, patched.hidden) {
+                    (Collector::Counts(_), _) => Exits::None,
+                    (_, 0) => Exits::All,
+                    _ => Exits::Some,
+                },
+                removed: self.tags.removed.iter().find(|one| one.number == at).map(|one| {
+                    format!("called {:.0} times a second of processor time", one.calls_per_second)
+                }),
+            });
+        let refused = self.refused().iter().map(|one| RefusedFunction {
             name: one.function.name.clone(),
             reason: one.reason.to_string(),
         });
@@ -54,7 +56,7 @@ impl Tagged {
         TagMap {
             version: VERSION,
             id,
-            program: self.program.image.path.clone(),
+            program: self.program().to_owned(),
             pid: self.process.pid.as_raw() as u32,
             sink: sink.to_owned(),
             timed,

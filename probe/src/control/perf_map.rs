@@ -85,10 +85,10 @@ impl PerfMap {
     /// # Errors
     /// [`PerfMapError`] if the file cannot be written.
     pub fn add(&mut self, tagged: &Tagged) -> Result<(), PerfMapError> {
-        let code = tagged.added_code();
+        let code = tagged.tags.unwinding.described_code();
         let mut lines = String::new();
         for piece in code.get(self.pieces..).unwrap_or_default() {
-            for (range, name) in tagged.names_in(piece) {
+            for (range, name) in tagged.tags.code.names_in(piece) {
                 // A name extends to the end of its line.
                 let name = name.replace(['\n', '\r'], " ");
                 let size = range.end - range.start;

@@ -100,7 +100,7 @@ impl<'k> ProcessTree<'k> {
         ProcessTree {
             observer,
             start,
-            selection: tagged.selection.clone(),
+            selection: tagged.tags.selection.clone(),
             share: tagged.share(),
             risk_policy: tagged.process.risk_policy,
             tracees: BTreeMap::from([(first, Tracee::Tagged(Box::new(tagged)))]),
@@ -236,7 +236,7 @@ impl<'k> ProcessTree<'k> {
         let registers = tagged.process.registers(thread)?;
         tagged.process.avoid_restart_syscall(thread, signal, &registers)?;
         if tagged.is_gs_taken(thread, &registers) {
-            tagged.finish_tag(thread, registers)?;
+            tagged.tags.finish_tag(&tagged.process, thread, registers)?;
             // The signal is handled again once the process has no tags.
             self.pending.push_front(Status::Stopped(thread, signal));
             return self.while_stopped(pid, None, |_| Ok(()));
@@ -252,7 +252,7 @@ impl<'k> ProcessTree<'k> {
             }
             Delivered::UnknownRestorer { is_fault } => {
                 self.while_stopped(pid, Some(thread), |tagged| {
-                    tagged.find_restorer(thread, is_fault)
+                    tagged.tags.find_restorer(&mut tagged.process, thread, is_fault)
                 })
             }
         }
@@ -263,7 +263,7 @@ impl<'k> ProcessTree<'k> {
         match self.tracees.get_mut(&pid) {
             Some(Tracee::Executing) => return self.tag_again(pid),
             Some(Tracee::Tagged(tagged))
-                if !tagged.collector.has_thread(thread)
+                if !tagged.tags.collector.has_thread(thread)
                     && !tagged.memory_sharers.contains_key(&thread) =>
             {
                 tagged.add_thread(thread)?;
@@ -346,7 +346,7 @@ impl<'k> ProcessTree<'k> {
             true => tagged.untag(),
             false => change(tagged),
         };
-        if std::mem::take(&mut tagged.is_changed) {
+        if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(tagged);
         }
         // Threads may have run meanwhile to leave stubs or to finish a call, and may have started others.
@@ -398,7 +398,9 @@ impl<'k> ProcessTree<'k> {
         for pid in pids {
             let out = self.tagged(pid).map(Tagged::functions_over_budget).unwrap_or_default();
             if !out.is_empty() {
-                let done = self.while_stopped(pid, None, |tagged| tagged.remove_functions(out));
+                let done = self.while_stopped(pid, None, |tagged| {
+                    tagged.tags.remove_functions(&mut tagged.process, out)
+                });
                 done.or_else(|error| self.handle_failure(pid, None, error))?;
             }
         }
@@ -416,7 +418,9 @@ impl<'k> ProcessTree<'k> {
             };
             watches = true;
             if tagged.has_waiting_thread() {
-                let passed = self.while_stopped(pid, None, Tagged::serve_breakpoints);
+                let passed = self.while_stopped(pid, None, |tagged| {
+                    tagged.tags.serve_breakpoints(&mut tagged.process)
+                });
                 passed.or_else(|error| self.handle_failure(pid, None, error))?;
                 self.last_hit = Instant::now();
             }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::edits::{self, Edit};
-use super::shared::{Overwritten, tsc};
-use super::{TagError, Tagged, areas, code};
+use super::shared::{Overwritten, Shared, tsc};
+use super::{PatchedCode, TagError, areas, code};
 use crate::address::{LoadBias, RunAddr};
 use crate::elf::{Function, has_unwind_information};
 use crate::ptrace::{FileId, Mapping, Process, PtraceError, mappings, open_mapped};
@@ -159,14 +159,18 @@ fn can_change(
     kind == Kind::Short || file().is_ok_and(|file| has_unwind_information(&file, offset))
 }
 
-impl Tagged {
+impl PatchedCode {
     /// Changes all restorers that are not changed yet; all threads are stopped.
-    pub(super) fn change_restorers(&mut self) -> Result<(), TagError> {
-        for (address, kind) in find(&self.process, &mut self.restorers.searched_mappings)? {
+    pub(super) fn change_restorers(
+        &mut self,
+        process: &mut Process,
+        shared: &Shared,
+    ) -> Result<(), TagError> {
+        for (address, kind) in find(process, &mut self.restorers.searched_mappings)? {
             if self.restorers.contains(address) || self.restorers.all.len() >= MOST {
                 continue;
             }
-            match self.change_restorer(address, kind) {
+            match self.change_restorer(process, shared, address, kind) {
                 // Frames of handlers that return there stay as the kernel has made them.
                 Err(
                     TagError::NoFreeRange(..) | TagError::Ptrace(PtraceError::Forbidden { .. }),
@@ -177,34 +181,40 @@ impl Tagged {
         Ok(())
     }
 
-    fn change_restorer(&mut self, address: RunAddr, kind: Kind) -> Result<(), TagError> {
+    fn change_restorer(
+        &mut self,
+        process: &mut Process,
+        shared: &Shared,
+        address: RunAddr,
+        kind: Kind,
+    ) -> Result<(), TagError> {
         // Some mappings cannot be written at all, for example sealed ones.
         let mut original = [0; 5];
-        self.process.read(address, &mut original)?;
-        match self.process.write(address, &original) {
+        process.read(address, &mut original)?;
+        match process.write(address, &original) {
             Err(PtraceError::System { .. }) => return Ok(()),
             written => written?,
         }
-        let shared = self.collector.shared();
-        let area = areas::reserve_near(&mut self.process, shared, address, AREA_BYTES)?;
+        let area = areas::reserve_near(process, shared, address, AREA_BYTES)?;
         let call = address + kind.call_at();
         let code = restorer::code(area.start, self.restorers.session, call);
         let code = code.map_err(StubError::encoding(area.start.0))?;
-        self.process.write(area.start, &code)?;
+        process.write(area.start, &code)?;
         let first = self.restorers.first_list;
-        self.process.write(area.start + FIRST_LIST, &first.0.to_le_bytes())?;
+        process.write(area.start + FIRST_LIST, &first.0.to_le_bytes())?;
         let new = jump(address.0, area.start.0);
         let edit = Edit::new(address, original.into(), new.into(), true);
-        self.collector.record(&edits::overwritten([&edit].into_iter()))?;
+        shared.record(&edits::overwritten([&edit].into_iter()))?;
         self.areas.push(area.clone());
-        self.process.restorers.push(address);
+        process.restorers.push(address);
         self.restorers.all.push(Restorer { address, end: call + 2, area, edit: edit.clone() });
-        Ok(edits::insert(&self.process, [&edit].into_iter())?)
+        Ok(edits::insert(process, [&edit].into_iter())?)
     }
 
     /// Adds a list of moved instructions. `area`: memory for the list.
     pub(super) fn add_list(
         &mut self,
+        process: &Process,
         area: Range<RunAddr>,
         mut entries: Vec<Entry>,
     ) -> Result<(), TagError> {
@@ -213,27 +223,27 @@ impl Tagged {
         let at = area.start.next_multiple_of(8);
         let list = restorer::list(&entries, self.restorers.first_list);
         if at + list.len() as u64 > area.end {
-            return Err(TagError::NoFreeRange(self.process.pid, list.len() as u64));
+            return Err(TagError::NoFreeRange(process.pid, list.len() as u64));
         }
-        self.process.write(at, &list)?;
+        process.write(at, &list)?;
         self.restorers.first_list = at;
         for one in &self.restorers.all {
-            self.process.write(one.area.start + FIRST_LIST, &at.0.to_le_bytes())?;
+            process.write(one.area.start + FIRST_LIST, &at.0.to_le_bytes())?;
         }
         Ok(())
     }
 
     /// Lets threads that are returning from handlers execute the restorer again: the lists that they have read may have
     /// changed.
-    pub(super) fn restart_handler_returns(&self) -> Result<(), TagError> {
-        for thread in self.process.threads.keys() {
-            let registers = self.process.registers(*thread)?;
+    pub(super) fn restart_handler_returns(&self, process: &Process) -> Result<(), TagError> {
+        for thread in process.threads.keys() {
+            let registers = process.registers(*thread)?;
             let is_in_call = registers.orig_rax.cast_signed() >= 0;
             if let Some(one) = self.restorers.around(RunAddr(registers.rip)).filter(|_| !is_in_call)
             {
                 let rip = one.address.0;
                 let registers = libc::user_regs_struct { rip, ..registers };
-                self.process.set_registers(*thread, registers)?;
+                process.set_registers(*thread, registers)?;
             }
         }
         Ok(())

@@ -57,11 +57,12 @@ impl Sampler {
     /// threads that wait are not disturbed.
     pub fn take(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
         self.last = Instant::now();
-        if tagged.breakpoints.iter().any(|breakpoint| breakpoint.purpose == Purpose::Main) {
+        let code = &tagged.tags.code;
+        if code.breakpoints.iter().any(|breakpoint| breakpoint.purpose == Purpose::Main) {
             return Ok(());
         }
         self.begun.get_or_insert(self.last);
-        let program = &tagged.program;
+        let program = &tagged.tags.program;
         for registers in tagged.process.sample_registers()? {
             if registers.orig_rax.cast_signed() >= 0 {
                 continue;

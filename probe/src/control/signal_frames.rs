@@ -18,11 +18,12 @@
 use libc::user_regs_struct;
 use nix::unistd::Pid;
 
-use super::boundaries::Boundary;
-use super::{TagError, Tagged};
+use super::boundaries::{Boundary, jump_target};
+use super::{PatchedCode, TagError, Tagged, Tags};
 use crate::address::RunAddr;
 use crate::ptrace::{
-    Delivery, Disposition, SignalNumber, Status, enter_handler, replace_fault_address, resume,
+    Delivery, Disposition, Process, SignalNumber, Status, enter_handler, replace_fault_address,
+    resume,
 };
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::restorer;
@@ -57,29 +58,31 @@ impl Tagged {
         signal: SignalNumber,
         registers: user_regs_struct,
     ) -> Result<Delivered, TagError> {
-        let Some(registers) = self.registers_in_stub(registers) else {
+        let Tagged { process, tags, .. } = self;
+        let Some(registers) = tags.code.registers_in_stub(process, registers) else {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         };
-        let disposition = self.process.disposition(thread, signal);
+        let disposition = process.disposition(thread, signal);
         if disposition == Disposition::Harmless {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         }
-        let finished = self.finish_tag(thread, registers)?.unwrap_or(registers);
-        let Some(Boundary { registers: at, original }) = self.boundary(finished) else {
+        let finished = tags.finish_tag(process, thread, registers)?.unwrap_or(registers);
+        let Some(Boundary { registers: at, original }) = tags.code.boundary(process, finished)
+        else {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         };
-        let is_fault = self.replace_fault_address(thread, signal, &registers, original)?;
+        let is_fault = tags.code.replace_fault_address(thread, signal, &registers, original)?;
         if disposition == Disposition::Fatal || original == RunAddr(at.rip) {
-            self.process.set_registers(thread, user_regs_struct { rip: original.0, ..at })?;
+            process.set_registers(thread, user_regs_struct { rip: original.0, ..at })?;
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         }
-        self.process.set_registers(thread, at)?;
+        process.set_registers(thread, at)?;
         match enter_handler(thread, signal)? {
-            Delivery::Entered => self.handle_entry(thread, is_fault),
+            Delivery::Entered => tags.code.handle_entry(process, thread, is_fault),
             Delivery::NotEntered => {
                 resume(thread, None).map(|()| Delivered::Complete).map_err(Into::into)
             }
@@ -87,10 +90,29 @@ impl Tagged {
             Delivery::Ended => Ok(Delivered::Complete),
         }
     }
+}
 
+impl Tags {
+    /// Searches for the restorer of a thread that is stopped before its handler; all threads are stopped.
+    pub(super) fn find_restorer(
+        &mut self,
+        process: &mut Process,
+        thread: Pid,
+        is_fault: bool,
+    ) -> Result<(), TagError> {
+        self.code.change_restorers(process, self.collector.shared())?;
+        self.code.show_original(process, thread, is_fault).map(drop)
+    }
+}
+
+impl PatchedCode {
     /// The registers of a thread in a stub. For a thread at a jump to a stub, the registers behind the jump if signal
     /// frames may say that the jump is not to be taken again. Otherwise `None`.
-    fn registers_in_stub(&self, registers: user_regs_struct) -> Option<user_regs_struct> {
+    fn registers_in_stub(
+        &self,
+        process: &Process,
+        registers: user_regs_struct,
+    ) -> Option<user_regs_struct> {
         if self.is_tag_memory(RunAddr(registers.rip)) {
             return Some(registers);
         }
@@ -100,7 +122,7 @@ impl Tagged {
         let mut rip = RunAddr(registers.rip);
         // A short jump leads to a second jump.
         for _ in 0..2 {
-            rip = self.jump_target(rip)?;
+            rip = jump_target(process, rip)?;
             if self.is_tag_memory(rip) {
                 return Some(user_regs_struct { rip: rip.0, ..registers });
             }
@@ -108,26 +130,30 @@ impl Tagged {
         None
     }
 
-    fn handle_entry(&mut self, thread: Pid, is_fault: bool) -> Result<Delivered, TagError> {
-        if self.show_original(thread, is_fault)? {
+    fn handle_entry(
+        &mut self,
+        process: &Process,
+        thread: Pid,
+        is_fault: bool,
+    ) -> Result<Delivered, TagError> {
+        if self.show_original(process, thread, is_fault)? {
             resume(thread, None)?;
             return Ok(Delivered::Complete);
         }
         Ok(Delivered::UnknownRestorer { is_fault })
     }
 
-    /// Searches for the restorer of a thread that is stopped before its handler; all threads are stopped.
-    pub(super) fn find_restorer(&mut self, thread: Pid, is_fault: bool) -> Result<(), TagError> {
-        self.change_restorers()?;
-        self.show_original(thread, is_fault).map(drop)
-    }
-
     /// Writes the original address to the signal frame of a thread that is stopped before its handler. Returns `false`
     /// if the restorer is unknown and was not searched for yet.
-    fn show_original(&mut self, thread: Pid, is_fault: bool) -> Result<bool, TagError> {
-        let at = RunAddr(self.process.registers(thread)?.rsp);
+    fn show_original(
+        &mut self,
+        process: &Process,
+        thread: Pid,
+        is_fault: bool,
+    ) -> Result<bool, TagError> {
+        let at = RunAddr(process.registers(thread)?.rsp);
         let mut frame = [0; RESUMPTION_END];
-        self.process.read(at, &mut frame)?;
+        process.read(at, &mut frame)?;
         let word =
             |at: usize| frame[at..].first_chunk().map(|word| RunAddr(u64::from_le_bytes(*word)));
         let (Some(returns_to), Some(rip)) = (word(0), word(RIP_AT)) else { return Ok(true) };
@@ -147,7 +173,7 @@ impl Tagged {
             let (from, to) = (at + RIP_AT as u64, at + RESUMPTION_END as u64 - 1);
             if from.0 / PAGE_BYTES != to.0 / PAGE_BYTES {
                 let resumption = &frame[RESUMPTION_AT..];
-                self.process.write(at + RESUMPTION_AT as u64, resumption)?;
+                process.write(at + RESUMPTION_AT as u64, resumption)?;
             }
         } else if self.restorers.searched.insert(returns_to) {
             return Ok(false);
@@ -155,7 +181,7 @@ impl Tagged {
             return Ok(true);
         }
         frame[RIP_AT..][..size_of::<u64>()].copy_from_slice(&original.0.to_le_bytes());
-        self.process.write(at + RIP_AT as u64, &frame[RIP_AT..])?;
+        process.write(at + RIP_AT as u64, &frame[RIP_AT..])?;
         Ok(true)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Tagged;
+use super::PatchedCode;
 use super::patch::PatchedFunction;
 use crate::address::RunAddr;
 
@@ -11,18 +11,11 @@ pub(super) const SUFFIX: &str = "@tag";
 /// Name of code that tags share, and of space between stubs.
 pub(super) const SHARED: &str = "hmtt_tag_shared";
 
-impl Tagged {
-    /// Address ranges of code that was added to the process, in the order of addition.
-    pub(super) fn added_code(&self) -> &[Range<RunAddr>] {
-        &self.described_code
-    }
-
+impl PatchedCode {
     /// Names for all parts of a range of added code, in ascending order and without gaps.
     pub(super) fn names_in(&self, code: &Range<RunAddr>) -> Vec<(Range<RunAddr>, String)> {
-        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
         let inside = |one: &&PatchedFunction| code.contains(&one.stubs.start);
-        let mut functions: Vec<&PatchedFunction> =
-            self.patched.iter().chain(breakpoints).filter(inside).collect();
+        let mut functions: Vec<&PatchedFunction> = self.all_functions().filter(inside).collect();
         functions.sort_by_key(|one| one.stubs.start);
         let mut names = Vec::with_capacity(functions.len() + 1);
         let mut add = |range: Range<RunAddr>, name: String| {

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use super::boundaries::Stack;
 use super::collector::Collector;
 use super::shared::tsc;
-use super::{TagError, Tagged};
+use super::{TagError, Tags};
 use crate::address::RunAddr;
 use crate::ptrace::Process;
 use crate::stubs::Sink;
@@ -26,47 +26,48 @@ impl ThreadMemory for &Process {
     }
 }
 
-impl Tagged {
+impl Tags {
     /// Finishes the tag of a stopped thread if the thread has reserved space for its record. `registers`: registers of
     /// the thread. Returns the registers after the tag; `None` if there was nothing to finish.
     pub(super) fn finish_tag(
         &self,
+        process: &Process,
         thread: Pid,
         registers: libc::user_regs_struct,
     ) -> Result<Option<libc::user_regs_struct>, TagError> {
-        let (Sink::Log(shape), Collector::Log(log)) = (self.sink, &self.collector) else {
+        let (Sink::Log(shape), Collector::Log(log)) = (self.code.sink, &self.collector) else {
             return Ok(None);
         };
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
         let here = RunAddr(rip);
         // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no memory is read.
-        if self.stub_at(here).is_some_and(|stub| stub.tag_around(here).is_none()) {
+        if self.code.stub_at(here).is_some_and(|stub| stub.tag_around(here).is_none()) {
             return Ok(None);
         }
-        let Some(area) = self.areas.iter().find(|area| area.contains(&here)) else {
+        let Some(area) = self.code.areas.iter().find(|area| area.contains(&here)) else {
             return Ok(None);
         };
         let mut code = [0; UNFINISHED_BYTES];
         let code = &mut code[..UNFINISHED_BYTES.min((area.end - here) as usize)];
-        self.process.read(here, code)?;
+        process.read(here, code)?;
         let mut state = TagRegisters { rip, rsp, rax, rdx, r11, rflags, gs };
         let rest = UnfinishedTag::decode(code, &state, &shape)
             .filter(|_| log.shared().contains(RunAddr(r11)));
         let Some(rest) = rest else { return Ok(None) };
         // If the tag cannot be finished here, the thread finishes it.
-        let _ = rest.run(&mut state, tsc(), &mut Stack::new(&self.process, rsp));
+        let _ = rest.run(&mut state, tsc(), &mut Stack::new(process, rsp));
         let TagRegisters { rip, rax, rdx, r11, .. } = state;
         let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
-        self.process.set_registers(thread, registers)?;
+        process.set_registers(thread, registers)?;
         Ok(Some(registers))
     }
 
     /// Finishes the tags of all threads, which are stopped.
-    pub(super) fn finish_tags(&self) {
-        for thread in self.process.threads.keys() {
+    pub(super) fn finish_tags(&self, process: &Process) {
+        for thread in process.threads.keys() {
             // A thread that was killed meanwhile writes nothing.
-            let _ = self.process.registers(*thread).map(|now| self.finish_tag(*thread, now));
+            let _ = process.registers(*thread).map(|now| self.finish_tag(process, *thread, now));
         }
     }
 }

@@ -18,12 +18,13 @@ use std::ops::Range;
 use super::breakpoint::{Breakpoint, Purpose};
 use super::loaded::LoadedFile;
 use super::patch::{self, GeneratedStubs};
+use super::shared::Shared;
 use super::stub_rows::StubRows;
-use super::{TagError, Tagged, areas, linker};
+use super::{PatchedCode, TagError, Tags, UnwindTables, areas, linker};
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::Granularity;
 use crate::elf::Function;
-use crate::ptrace::{PtraceError, code_files, mappings};
+use crate::ptrace::{Process, PtraceError, code_files, mappings};
 use crate::stubs::lookup::{MAGIC, node};
 use crate::stubs::{Lookup, Sink};
 use crate::unwind::{self, NODE_BYTES};
@@ -37,106 +38,50 @@ const HANDLER_BYTES: u64 = 1 << 20;
 /// Bytes of an address.
 const ADDRESS_BYTES: u64 = 8;
 
-impl Tagged {
-    /// Makes an empty list of tables.
-    pub(super) fn make_table_list(&mut self) -> Result<(), TagError> {
-        let shared = self.collector.shared();
-        let area = areas::reserve(&mut self.process, shared, &self.program, ADDRESS_BYTES)?;
-        self.list = area.start;
-        self.areas.push(area);
-        Ok(())
-    }
-
-    /// The stub lookup of a file, if the function that unwinders call is in it.
-    pub(super) fn lookup_in(&self, loaded: &LoadedFile) -> Option<Lookup> {
-        let breakpoint = self.breakpoints.iter().find(|breakpoint| is_lookup(breakpoint))?;
-        let function = loaded.bias.to_file(breakpoint.patched.address());
-        let is_in = breakpoint.patched.object == loaded.image.path;
-        is_in.then_some(Lookup { function, list: self.list })
-    }
-
-    /// Changes the function that unwinders call, if the process has it and it is not changed yet.
-    pub(super) fn hook_unwinder(&mut self) -> Result<(), TagError> {
-        if self.breakpoints.iter().any(is_lookup) || self.looks_up() {
-            return Ok(());
-        }
-        let has = |one: &&Function| one.symbols.iter().any(|symbol| symbol == FUNCTION);
-        let program = std::sync::Arc::clone(&self.program);
-        if let Some(function) = program.image.functions.iter().find(has) {
-            return self.change_lookup(&program, function);
-        }
-        let (files, mapped) = code_files(self.process.pid)?;
-        for file in files {
-            if !file.file_name().starts_with(C_LIBRARY) {
-                continue;
-            }
-            // A file that does not export the function, or that cannot be read, is skipped.
-            let exporting = LoadedFile::open_exporting(
-                &self.process,
-                &file,
-                &mapped,
-                FUNCTION,
-                self.own_edits(),
-            );
-            let Ok(Some(loaded)) = exporting else { continue };
-            return self.change_lookup(&loaded, &loaded.image.functions[0]);
-        }
-        Ok(())
-    }
-
-    /// Whether the C library may still be loaded.
-    pub(super) fn awaits_unwinder(&self) -> Result<bool, TagError> {
-        let is_known = self.looks_up() || self.breakpoints.iter().any(is_lookup);
-        if is_known || !self.program.image.dynamic {
-            return Ok(false);
-        }
-        Ok(linker::notifier(&self.process)?.is_none())
+impl UnwindTables {
+    /// Address ranges of code that was added to the process, in the order of addition.
+    pub fn described_code(&self) -> &[Range<RunAddr>] {
+        &self.described_code
     }
 
     /// Sets the linker's record in tables that were made before the dynamic linker had run.
-    pub(super) fn set_link_maps(&self) -> Result<(), TagError> {
+    pub fn set_link_maps(&self, process: &Process) -> Result<(), TagError> {
         for table in &self.tables {
             let at = table.start;
-            if self.read_word(at + node::LINK_MAP)? == 0 {
-                let bias = LoadBias::new(self.read_word(at + node::BIAS)?);
-                let map = linker::link_map(&self.process, bias).unwrap_or_default();
-                self.process.write(at + node::LINK_MAP, &map.0.to_le_bytes())?;
+            if read_word(process, at + node::LINK_MAP)? == 0 {
+                let bias = LoadBias::new(read_word(process, at + node::BIAS)?);
+                let map = linker::link_map(process, bias).unwrap_or_default();
+                process.write(at + node::LINK_MAP, &map.0.to_le_bytes())?;
             }
         }
         Ok(())
     }
 
     /// Updates the linker's record in the tables of a file that was loaded again.
-    pub(super) fn set_link_map(&self, bias: LoadBias) -> Result<(), TagError> {
-        let map = linker::link_map(&self.process, bias).unwrap_or_default();
+    pub fn set_link_map(&self, process: &Process, bias: LoadBias) -> Result<(), TagError> {
+        let map = linker::link_map(process, bias).unwrap_or_default();
         for table in &self.tables {
-            if LoadBias::new(self.read_word(table.start + node::BIAS)?) == bias {
-                self.process.write(table.start + node::LINK_MAP, &map.0.to_le_bytes())?;
+            if LoadBias::new(read_word(process, table.start + node::BIAS)?) == bias {
+                process.write(table.start + node::LINK_MAP, &map.0.to_le_bytes())?;
             }
         }
         Ok(())
     }
 
-    fn read_word(&self, address: RunAddr) -> Result<u64, TagError> {
-        let mut word = [0; ADDRESS_BYTES as usize];
-        self.process.read(address, &mut word)?;
-        Ok(u64::from_le_bytes(word))
-    }
-
     /// Whether a signal handler may be reading a table, in a process whose threads are all stopped: its registers or
     /// its stack hold the address of a table. The stubs that the table describes may be unused already.
-    pub(super) fn is_unwinding(&self) -> Result<bool, TagError> {
+    pub fn is_in_use(&self, process: &Process) -> Result<bool, TagError> {
         let is_of_table =
             |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
-        let mapped = mappings(self.process.pid)?;
-        for thread in self.process.threads.keys() {
-            let interrupted = self.process.handler_returns(*thread, &mapped)?;
+        let mapped = mappings(process.pid)?;
+        for thread in process.threads.keys() {
+            let interrupted = process.handler_returns(*thread, &mapped)?;
             let Some(last) = interrupted.iter().map(|one| one.place).max() else { continue };
-            let registers = self.process.registers(*thread)?;
+            let registers = process.registers(*thread)?;
             let rsp = RunAddr(registers.rsp);
             let bytes = last.offset_from(rsp).unwrap_or(0).min(HANDLER_BYTES) / ADDRESS_BYTES;
             let mut stack = vec![0; (bytes * ADDRESS_BYTES) as usize];
-            self.process.read(rsp, &mut stack)?;
+            process.read(rsp, &mut stack)?;
             let words = stack.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
             let kept = [registers.rax, registers.rbx, registers.rcx, registers.rdx, registers.rsi];
             let more = [registers.rdi, registers.rbp, registers.r8, registers.r9, registers.r10];
@@ -149,84 +94,44 @@ impl Tagged {
         Ok(false)
     }
 
-    /// Whether the function that unwinders call is among the tagged functions.
-    fn looks_up(&self) -> bool {
-        self.patched.iter().any(|patched| patched.looks_up)
-    }
-
-    fn change_lookup(&mut self, loaded: &LoadedFile, function: &Function) -> Result<(), TagError> {
-        let lookup = Lookup { function: function.address(), list: self.list };
-        let chosen =
-            |one: &Function| (one.start == function.start).then_some(Granularity::Function);
-        let mut plan = patch::plan(loaded, chosen, Sink::Lookup);
-        plan.lookup = Some(lookup);
-        let shared = self.collector.shared();
-        match Breakpoint::with(&mut self.process, shared, loaded, function, plan, Purpose::Unwinder)
-        {
-            Ok(breakpoint) if breakpoint.patched.looks_up => {
-                self.set_breakpoint(breakpoint, loaded)
-            }
-            // The function cannot be changed: unwinders are not supported.
-            Ok(breakpoint) => {
-                self.areas.push(breakpoint.stubs);
-                Ok(())
-            }
-            Err(
-                TagError::NoBreakpoint { .. } | TagError::Ptrace(PtraceError::Forbidden { .. }),
-            ) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Removes the change of that function where the function is also to be tagged, which includes the change. All
-    /// threads are stopped since the change was inserted, so no thread has executed it.
-    pub(super) fn replace_lookup(&mut self, planned: &GeneratedStubs) -> Result<(), TagError> {
-        if !planned.patched.iter().any(|patched| patched.looks_up) {
-            return Ok(());
-        }
-        for breakpoint in self.breakpoints.extract_if(.., |breakpoint| is_lookup(breakpoint)) {
-            patch::restore(&self.process, std::slice::from_ref(&breakpoint.patched))?;
-            self.areas.push(breakpoint.stubs);
-        }
-        Ok(())
-    }
-
-    /// Adds an unwind table for stubs of a file.
-    pub(super) fn add_unwind_table(
+    /// Adds a table for stubs of a file. Returns its memory; `None` if the stubs have no rows.
+    fn add(
         &mut self,
+        process: &mut Process,
+        shared: &Shared,
         described: &StubRows,
         loaded: &LoadedFile,
-    ) -> Result<(), TagError> {
+    ) -> Result<Option<Range<RunAddr>>, TagError> {
         let StubRows { rows, end } = described;
-        let Some(first) = rows.first() else { return Ok(()) };
-        let pid = self.process.pid;
+        let Some(first) = rows.first() else { return Ok(None) };
+        let pid = process.pid;
         let bytes = (NODE_BYTES + unwind::max_table_bytes(rows)) as u64;
-        let area = areas::reserve(&mut self.process, self.collector.shared(), loaded, bytes)?;
+        let area = areas::reserve(process, shared, loaded, bytes)?;
         let at = area.start + NODE_BYTES as u64;
         let place = unwind::TablePlacement { at, end: *end, bias: loaded.bias };
         let table = unwind::table(rows, place).ok_or(TagError::NoFreeRange(pid, bytes))?;
         let code = loaded.bias.range_to_run(&(FileAddr(first.at)..*end));
-        let node = self.node(&code, at, loaded)?;
-        self.process.write(area.start, &[node.as_slice(), table.as_slice()].concat())?;
-        self.process.write(self.list, &area.start.0.to_le_bytes())?;
-        self.areas.push(area.clone());
-        self.tables.push(area);
+        let node = self.node(process, &code, at, loaded)?;
+        process.write(area.start, &[node.as_slice(), table.as_slice()].concat())?;
+        process.write(self.list, &area.start.0.to_le_bytes())?;
+        self.tables.push(area.clone());
         self.described_code.push(code);
-        Ok(())
+        Ok(Some(area))
     }
 
     fn node(
         &self,
+        process: &Process,
         code: &Range<RunAddr>,
         table: RunAddr,
         loaded: &LoadedFile,
     ) -> Result<[u8; NODE_BYTES], TagError> {
         let fields = [
             (node::MAGIC, MAGIC),
-            (node::NEXT, self.read_word(self.list)?),
+            (node::NEXT, read_word(process, self.list)?),
             (node::START, code.start.0),
             (node::END, code.end.0),
-            (node::LINK_MAP, linker::link_map(&self.process, loaded.bias).unwrap_or_default().0),
+            (node::LINK_MAP, linker::link_map(process, loaded.bias).unwrap_or_default().0),
             (node::TABLE, table.0),
             (node::BIAS, loaded.bias.value()),
         ];
@@ -237,6 +142,128 @@ impl Tagged {
         }
         Ok(node)
     }
+}
+
+impl Tags {
+    /// Makes an empty list of tables.
+    pub(super) fn make_table_list(&mut self, process: &mut Process) -> Result<(), TagError> {
+        let shared = self.collector.shared();
+        let area = areas::reserve(process, shared, &self.program, ADDRESS_BYTES)?;
+        self.unwinding.list = area.start;
+        self.code.areas.push(area);
+        Ok(())
+    }
+
+    /// The stub lookup of a file, if the function that unwinders call is in it.
+    pub(super) fn lookup_in(&self, loaded: &LoadedFile) -> Option<Lookup> {
+        let breakpoint = self.code.breakpoints.iter().find(|breakpoint| is_lookup(breakpoint))?;
+        let function = loaded.bias.to_file(breakpoint.patched.address());
+        let is_in = breakpoint.patched.object == loaded.image.path;
+        is_in.then_some(Lookup { function, list: self.unwinding.list })
+    }
+
+    /// Changes the function that unwinders call, if the process has it and it is not changed yet.
+    pub(super) fn hook_unwinder(&mut self, process: &mut Process) -> Result<(), TagError> {
+        if self.code.breakpoints.iter().any(is_lookup) || self.code.looks_up() {
+            return Ok(());
+        }
+        let has = |one: &&Function| one.symbols.iter().any(|symbol| symbol == FUNCTION);
+        let program = std::sync::Arc::clone(&self.program);
+        if let Some(function) = program.image.functions.iter().find(has) {
+            return self.change_lookup(process, &program, function);
+        }
+        let (files, mapped) = code_files(process.pid)?;
+        for file in files {
+            if !file.file_name().starts_with(C_LIBRARY) {
+                continue;
+            }
+            // A file that does not export the function, or that cannot be read, is skipped.
+            let exporting = LoadedFile::open_exporting(
+                process,
+                &file,
+                &mapped,
+                FUNCTION,
+                self.code.own_edits(),
+            );
+            let Ok(Some(loaded)) = exporting else { continue };
+            return self.change_lookup(process, &loaded, &loaded.image.functions[0]);
+        }
+        Ok(())
+    }
+
+    /// Whether the C library may still be loaded.
+    pub(super) fn awaits_unwinder(&self, process: &Process) -> Result<bool, TagError> {
+        let is_known = self.code.looks_up() || self.code.breakpoints.iter().any(is_lookup);
+        if is_known || !self.program.image.dynamic {
+            return Ok(false);
+        }
+        Ok(linker::notifier(process)?.is_none())
+    }
+
+    fn change_lookup(
+        &mut self,
+        process: &mut Process,
+        loaded: &LoadedFile,
+        function: &Function,
+    ) -> Result<(), TagError> {
+        let lookup = Lookup { function: function.address(), list: self.unwinding.list };
+        let chosen =
+            |one: &Function| (one.start == function.start).then_some(Granularity::Function);
+        let mut plan = patch::plan(loaded, chosen, Sink::Lookup);
+        plan.lookup = Some(lookup);
+        let shared = self.collector.shared();
+        match Breakpoint::with(process, shared, loaded, function, plan, Purpose::Unwinder) {
+            Ok(breakpoint) if breakpoint.patched.looks_up => {
+                self.set_breakpoint(process, breakpoint, loaded)
+            }
+            // The function cannot be changed: unwinders are not supported.
+            Ok(breakpoint) => {
+                self.code.areas.push(breakpoint.stubs);
+                Ok(())
+            }
+            Err(
+                TagError::NoBreakpoint { .. } | TagError::Ptrace(PtraceError::Forbidden { .. }),
+            ) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds an unwind table for stubs of a file.
+    pub(super) fn add_unwind_table(
+        &mut self,
+        process: &mut Process,
+        described: &StubRows,
+        loaded: &LoadedFile,
+    ) -> Result<(), TagError> {
+        let shared = self.collector.shared();
+        self.code.areas.extend(self.unwinding.add(process, shared, described, loaded)?);
+        Ok(())
+    }
+}
+
+impl PatchedCode {
+    /// Removes the change of that function where the function is also to be tagged, which includes the change. All
+    /// threads are stopped since the change was inserted, so no thread has executed it.
+    pub(super) fn replace_lookup(
+        &mut self,
+        process: &Process,
+        planned: &GeneratedStubs,
+    ) -> Result<(), TagError> {
+        if !planned.patched.iter().any(|patched| patched.looks_up) {
+            return Ok(());
+        }
+        for breakpoint in self.breakpoints.extract_if(.., |breakpoint| is_lookup(breakpoint)) {
+            patch::restore(process, std::slice::from_ref(&breakpoint.patched))?;
+            self.areas.push(breakpoint.stubs);
+        }
+        Ok(())
+    }
+}
+
+fn read_word(process: &Process, address: RunAddr) -> Result<u64, TagError> {
+    let mut word = [0; ADDRESS_BYTES as usize];
+    process.read(address, &mut word)?;
+    Ok(u64::from_le_bytes(word))
 }
 
 /// Whether a breakpoint is the change of the function that unwinders call.

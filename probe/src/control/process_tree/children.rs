@@ -16,7 +16,7 @@ impl ProcessTree<'_> {
         let first = self.first;
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&first) else { return Ok(()) };
         self.threads.extend(tagged.process.threads.keys().map(|thread| (*thread, first)));
-        if std::mem::take(&mut tagged.is_changed) {
+        if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(tagged);
         }
         for child in std::mem::take(&mut tagged.process.forked) {
@@ -110,7 +110,7 @@ impl ProcessTree<'_> {
     }
 
     fn tagged_now(&mut self, mut tagged: Tagged) -> Result<(), TagError> {
-        if std::mem::take(&mut tagged.is_changed) {
+        if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(&tagged);
         }
         let pid = tagged.pid();

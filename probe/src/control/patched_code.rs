@@ -1,0 +1,111 @@
+//! The code of a process that is changed for tags, and the memory that holds the stubs.
+
+use super::edits::Edit;
+use super::patch::{self, PatchedFunction};
+use super::restorers::Restorers;
+use super::shared::Shared;
+use super::thread_return;
+use super::{PatchedCode, TagError};
+use crate::address::RunAddr;
+use crate::elf::Function;
+use crate::ptrace::Process;
+use crate::stubs::Sink;
+
+impl PatchedCode {
+    /// No code is changed yet.
+    pub fn new(sink: Sink) -> Self {
+        let (functions, breakpoints, areas, jumps) = Default::default();
+        PatchedCode { sink, functions, breakpoints, restorers: Restorers::new(), areas, jumps }
+    }
+
+    /// The tagged functions and those with breakpoints.
+    pub fn all_functions(&self) -> impl Iterator<Item = &PatchedFunction> {
+        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
+        self.functions.iter().chain(breakpoints)
+    }
+
+    /// All edits of the process's code that tags have made.
+    pub fn own_edits(&self) -> impl Iterator<Item = &Edit> {
+        let jumps = self.all_functions().flat_map(PatchedFunction::edits);
+        jumps.chain(self.restorers.edits())
+    }
+
+    /// Whether the function that unwinders call is among the tagged functions.
+    pub fn looks_up(&self) -> bool {
+        self.functions.iter().any(|patched| patched.looks_up)
+    }
+
+    /// Numbers that the functions and their blocks take.
+    pub fn numbers(&self) -> u32 {
+        self.functions.iter().map(PatchedFunction::numbers).sum()
+    }
+
+    /// Whether an address is in memory that was added for tags.
+    pub fn is_tag_memory(&self, address: RunAddr) -> bool {
+        let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.stubs);
+        self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
+    }
+
+    /// The function whose stubs contain an address.
+    pub fn stub_at(&self, address: RunAddr) -> Option<&PatchedFunction> {
+        self.all_functions().find(|one| one.stubs.contains(&address))
+    }
+
+    /// The original address of a boundary.
+    pub fn original(&self, address: RunAddr) -> Option<RunAddr> {
+        self.stub_at(address)?.original(address)
+    }
+
+    /// Whether the instruction at an address was ever changed by a tag.
+    pub fn is_jump(&self, address: RunAddr) -> bool {
+        self.jumps.binary_search(&address).is_ok()
+    }
+
+    /// Records the addresses of changed instructions.
+    pub fn record_jumps(&mut self, patched: &[PatchedFunction]) {
+        let edits = patched.iter().flat_map(PatchedFunction::edits);
+        self.jumps.extend(edits.map(|edit| edit.address));
+        self.jumps.sort_unstable();
+        self.jumps.dedup();
+    }
+
+    /// Name of the function that a tag has changed at an address; empty if it is none.
+    pub fn name_of_edit(&self, address: RunAddr) -> String {
+        let has = |one: &&PatchedFunction| one.edits().iter().any(|edit| edit.address == address);
+        let found: Option<&Function> = self.all_functions().find(has).map(|one| &one.function);
+        found.map_or_else(String::new, |function| function.name.clone())
+    }
+
+    /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at which the program
+    /// has written something else.
+    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<RunAddr>, TagError> {
+        let mut others = patch::restore(process, &self.functions)?;
+        for breakpoint in &self.breakpoints {
+            others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
+        }
+        // The restorers are last: signal frames may return to instructions that the jumps overwrite.
+        others.extend(self.restorers.remove_jumps(process)?);
+        Ok(others)
+    }
+
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. All threads must be stopped. Returns
+    /// the addresses at which the program has written something else.
+    pub fn restore(
+        &mut self,
+        process: &mut Process,
+        shared: &Shared,
+    ) -> Result<Vec<RunAddr>, TagError> {
+        let others = self.remove_jumps(process)?;
+        // A copy of a breakpoint that the program has made must not wait for this controller.
+        shared.release_breakpoints();
+        process.restorers.clear();
+        self.move_out_of_stubs(process, |_| true)?;
+        if others.is_empty() {
+            self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));
+        }
+        thread_return::return_threads(process, &self.functions.iter().collect::<Vec<_>>())?;
+        // A thread that has left code in which it receives no signals can receive one now.
+        self.move_out_of_stubs(process, |_| true)?;
+        Ok(others)
+    }
+}

@@ -1,0 +1,234 @@
+//! Puts tags into a process at the start, and removes them at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::Pid;
+
+use super::collector::Collector;
+use super::loaded::LoadedFile;
+use super::patch::PatchedFunction;
+use super::{
+    AbandonedTags, Ending, Libraries, LogSummary, Notice, Output, PatchedCode, Refused,
+    RemainingMemory, Restored, Start, TagError, Tagged, Tags, ThreadCounts, UnwindTables, gs,
+};
+use crate::disassembly::{Block, Granularity};
+use crate::elf::{Function, Image};
+use crate::ptrace::Process;
+use crate::selection::Selection;
+
+/// Most functions of libraries that may be tagged.
+const LIBRARY_FUNCTIONS: usize = 1 << 17;
+/// Most blocks of library functions that may be tagged.
+const LIBRARY_BLOCKS: usize = 1 << 20;
+
+impl Tagged {
+    /// Tags the chosen functions of a process. All its threads must be stopped, and remain stopped.
+    ///
+    /// # Errors
+    /// [`TagError`]; the functions of the process are unchanged then.
+    pub fn new(
+        process: Process,
+        image: Image,
+        selection: Selection,
+        output: Output,
+        start: Start,
+    ) -> Result<Self, TagError> {
+        let mut process = AbandonedTags::find(process)?.take_over()?;
+        let program = Arc::new(LoadedFile::find_program(&process, image)?);
+        let sink = output.sink();
+        selection.record_matches(&program.image.functions, None);
+        let functions = program.image.functions.iter();
+        let chosen = functions.filter(|function| selection.matches(function, None)).count();
+        let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
+        let max_functions = chosen + more + max_blocks(&program.image, &selection);
+        process.check_filters()?;
+        // The libraries of a launched program are not loaded yet: it is still at its first instruction.
+        gs::check(&process, sink)?;
+        let sizes = (chosen, max_functions);
+        let collector = match Collector::new(&mut process, None, output, sizes) {
+            Ok(collector) => collector,
+            Err(error) => {
+                // The name of the shared memory identifies what was already added.
+                let _ = AbandonedTags::find(process).and_then(AbandonedTags::restore);
+                return Err(error);
+            }
+        };
+        let tags = Tags {
+            program,
+            selection,
+            max_functions,
+            collector,
+            code: PatchedCode::new(sink),
+            unwinding: UnwindTables::default(),
+            libraries: Libraries::default(),
+            removed: Vec::new(),
+            refused: Vec::new(),
+            overwritten: Vec::new(),
+            notices: Vec::new(),
+            is_changed: false,
+        };
+        let (budget, watch, memory_sharers) = Default::default();
+        let mut tagged = Tagged { process, tags, budget, watch, memory_sharers };
+        match tagged.start(start) {
+            Ok(()) => Ok(tagged),
+            Err(error) => {
+                // What cannot be undone was not done either, so this error is not reported.
+                let _ = tagged.undo();
+                Err(error)
+            }
+        }
+    }
+
+    fn start(&mut self, start: Start) -> Result<(), TagError> {
+        self.check_log()?;
+        let Tagged { process, tags, .. } = self;
+        tags.make_table_list(process)?;
+        let threads: Vec<Pid> = process.threads.keys().copied().collect();
+        threads.into_iter().try_for_each(|thread| tags.add_thread(process, thread))?;
+        if start == Start::Now || !tags.wait_for_main(process)? {
+            tags.insert(process)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all tags and their memory. Returns the memory that remains.
+    pub(super) fn undo(&mut self) -> Result<RemainingMemory, TagError> {
+        if self.is_untagged() && self.tags.code.areas.is_empty() {
+            return Ok(RemainingMemory::Nothing);
+        }
+        let Tagged { process, tags, .. } = self;
+        let others = tags.restore_code(process)?;
+        if !others.is_empty() {
+            tags.record_overwritten(others);
+            // The program may have copied a jump to somewhere else: stubs stay.
+            return Ok(RemainingMemory::InUse);
+        }
+        tags.unmap_memory(process)
+    }
+
+    /// Gives a stopped thread the registers that its tags need.
+    pub(super) fn add_thread(&mut self, thread: Pid) -> Result<(), TagError> {
+        if self.is_untagged() {
+            return Ok(());
+        }
+        self.tags.add_thread(&self.process, thread)
+    }
+
+    /// Ends the log, if there is one. The process has ended, or all its threads are stopped.
+    ///
+    /// # Errors
+    /// [`TagError::Log`] if the log cannot be written.
+    pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
+        if ending == Ending::Detached {
+            self.tags.finish_tags(&self.process);
+        }
+        match &mut self.tags.collector {
+            Collector::Log(log) => log.finish(ending.into()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Removes all tags from a process whose threads are all stopped, and detaches from it.
+    ///
+    /// # Errors
+    /// [`TagError`] if the tags cannot be removed or the process cannot be detached.
+    pub fn restore(mut self) -> Result<Restored, TagError> {
+        let undone = self.undo();
+        self.detach_children();
+        let remaining = undone?;
+        self.process.detach()?;
+        Ok(Restored { remaining, overwritten: self.tags.overwritten })
+    }
+
+    /// Detaches from a process that has executed another program, and returns its ID.
+    ///
+    /// # Errors
+    /// [`TagError::Ptrace`] if the process cannot be detached.
+    pub fn release(self) -> Result<Pid, TagError> {
+        let pid = self.process.pid;
+        self.process.detach()?;
+        Ok(pid)
+    }
+
+    /// Process ID.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// Path of the program file.
+    pub fn program(&self) -> &Path {
+        &self.tags.program.image.path
+    }
+
+    /// Functions that are tagged.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.tags.code.functions.iter().map(|patched| &patched.function)
+    }
+
+    /// Functions that are tagged: number (index in [`ThreadCounts::entries`]), file, function.
+    pub fn objects(&self) -> impl Iterator<Item = (u32, &Path, &Function)> {
+        let functions = self.tags.code.functions.iter();
+        functions.map(|patched| (patched.number, patched.object.as_path(), &patched.function))
+    }
+
+    /// Blocks that are tagged: number (index in [`ThreadCounts::entries`]), file, function, block.
+    pub fn blocks(&self) -> impl Iterator<Item = (u32, &Path, &Function, &Block)> {
+        self.numbered_blocks().map(|(number, patched, block)| {
+            (number, patched.object.as_path(), &patched.function, block)
+        })
+    }
+
+    pub(super) fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &PatchedFunction, &Block)> {
+        self.tags.code.functions.iter().flat_map(|patched| {
+            let numbers = patched.number + 1..;
+            numbers.zip(&patched.blocks).map(move |(number, block)| (number, patched, block))
+        })
+    }
+
+    /// Whether loops or blocks of some functions were chosen, not only calls.
+    pub fn is_finer(&self) -> bool {
+        self.tags.selection.has_granularity_rules(false)
+    }
+
+    /// Blocks of tagged functions that were chosen and are not tagged.
+    pub fn refused_blocks(&self) -> impl Iterator<Item = (&Function, &Block)> {
+        let functions = self.tags.code.functions.iter();
+        functions.flat_map(|one| one.refused_blocks.iter().map(move |block| (&one.function, block)))
+    }
+
+    /// Functions that were chosen and are not tagged, with the reason.
+    pub fn refused(&self) -> &[Refused] {
+        &self.tags.refused
+    }
+
+    /// Libraries with chosen functions that could not be read, with the reason.
+    pub fn unread(&self) -> &[(PathBuf, TagError)] {
+        &self.tags.libraries.unread
+    }
+
+    /// What could not be done while the process ran, and why.
+    pub fn notices(&self) -> &[Notice] {
+        &self.tags.notices
+    }
+
+    /// Counters of each thread.
+    pub fn counts(&self) -> Vec<ThreadCounts> {
+        self.tags.collector.counts()
+    }
+}
+
+/// Most blocks that may be tagged: every byte of code may begin a block. Memory is allocated only for blocks that
+/// exist.
+fn max_blocks(image: &Image, selection: &Selection) -> usize {
+    let is_finer = |one: &&Function| {
+        selection
+            .granularity(one, None)
+            .is_some_and(|granularity| granularity != Granularity::Function)
+    };
+    let finer = image.functions.iter().filter(is_finer);
+    let apart = image.fragments.iter().map(|part| (part.end - part.start) as usize).sum::<usize>();
+    let own = finer.map(|one| one.size as usize).sum::<usize>();
+    let own = if own == 0 { 0 } else { own + apart };
+    own + if selection.has_granularity_rules(true) { LIBRARY_BLOCKS } else { 0 }
+}
