@@ -4,7 +4,6 @@
 //! Only with the feature `fuzzing`; it may change at any time.
 
 use iced_x86::Instruction;
-use nix::unistd::Pid;
 
 pub use crate::control::abandoned::records::Records;
 pub use crate::control::shared::counts::Counts;
@@ -14,7 +13,6 @@ pub use crate::control::shared::{InheritedMemory, SLOTS, Shared, SlotLayout};
 use crate::disassembly;
 pub use crate::elf::go::GoFunction;
 use crate::elf::{Go, Image, Text};
-use crate::ptrace::{Process, PtraceError};
 
 /// An image with this code and these data, whose entry point is `entry`. It has no functions yet.
 pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
@@ -40,14 +38,6 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
 /// The function table of a Go program.
 pub fn go(functions: Vec<GoFunction>) -> Go {
     Go { functions, recovery_points: Vec::new() }
-}
-
-/// Represents a process as if it were traced; only its memory can be accessed.
-///
-/// # Errors
-/// [`PtraceError::System`] if its memory cannot be opened.
-pub fn process(pid: Pid) -> Result<Process, PtraceError> {
-    Process::from_traced(pid)
 }
 
 /// Whether an instruction is a call.

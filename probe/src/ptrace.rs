@@ -15,6 +15,7 @@ pub(crate) mod proc;
 pub mod seccomp;
 mod stop;
 mod stop_thread;
+mod stopped;
 mod syscall_site;
 mod wait;
 
@@ -33,10 +34,13 @@ pub(crate) use delivery::{Delivery, Disposition, enter_handler, replace_fault_ad
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use launch::launch;
-pub use mapped::{MappedError, Memory, code_files, open as open_mapped, program, program_mapping};
+pub use mapped::{
+    MappedError, RunningMemory, code_files, open as open_mapped, program, program_mapping,
+};
 pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub(crate) use stop::{detach, interrupt, listen};
+pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub use wait::{SignalNumber, wait_for_end};
 pub(crate) use wait::{Status, is_waitable, resume, wait};
 
@@ -110,6 +114,15 @@ impl PtraceError {
 }
 
 impl PtraceError {
+    /// Makes the error for a failed access to the memory of a process.
+    fn memory(pid: Pid, operation: &'static str, source: io::Error) -> PtraceError {
+        match source.kind() {
+            // The memory of an ended process is empty.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => PtraceError::Ended(pid),
+            _ => PtraceError::System { pid, operation, source },
+        }
+    }
+
     /// Makes the error for a failed attempt to trace a process.
     pub(crate) fn refused(pid: Pid, error: Errno) -> PtraceError {
         match obstacle::refused(pid, error) {
@@ -228,7 +241,7 @@ pub struct RiskPolicy {
 }
 
 /// A traced process. Each of its threads is stopped, or its events are waited for by the user of
-/// this type.
+/// this type. What a stop allows is in [`Stopped`] and [`StoppedThread`].
 #[derive(Debug)]
 pub struct Process {
     /// Process number.
@@ -327,50 +340,14 @@ impl Process {
     }
 
     /// Reads memory.
-    ///
-    /// # Errors
-    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
-    /// are mapped.
-    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+    fn read_memory(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
         let read = self.memory.read_exact_at(bytes, address.0);
-        read.map_err(|source| self.failed("read its memory", source))
+        read.map_err(|source| PtraceError::memory(self.pid, "read its memory", source))
     }
 
     /// Writes memory, regardless of its protection.
-    ///
-    /// # Errors
-    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
-    /// are mapped.
-    pub fn write(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
+    fn write_memory(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
         let written = self.memory.write_all_at(bytes, address.0);
-        written.map_err(|source| self.failed("write its memory", source))
-    }
-
-    fn failed(&self, operation: &'static str, source: io::Error) -> PtraceError {
-        match source.kind() {
-            // The memory of an ended process is empty.
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => PtraceError::Ended(self.pid),
-            _ => PtraceError::System { pid: self.pid, operation, source },
-        }
-    }
-
-    /// Reads the registers of a stopped thread.
-    ///
-    /// # Errors
-    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-    pub fn registers(&self, thread: Pid) -> Result<libc::user_regs_struct, PtraceError> {
-        ptrace::getregs(thread).map_err(PtraceError::new(thread, "read its registers"))
-    }
-
-    /// Sets the registers of a stopped thread.
-    ///
-    /// # Errors
-    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-    pub fn set_registers(
-        &self,
-        thread: Pid,
-        registers: libc::user_regs_struct,
-    ) -> Result<(), PtraceError> {
-        ptrace::setregs(thread, registers).map_err(PtraceError::new(thread, "set its registers"))
+        written.map_err(|source| PtraceError::memory(self.pid, "write its memory", source))
     }
 }

@@ -137,12 +137,12 @@ fn a_program_survives_a_thousand_attaches_and_detaches() {
         seen += usize::from(calls > 0);
         left += usize::from(!is_out);
     }
-    let process = Process::attach(pid).unwrap();
+    let mut process = Process::attach(pid).unwrap();
     let mut there = vec![0; image.text[0].bytes.len()];
     // Stubs that had to stay are executable too.
     let is_text = |one: &Mapping| one.executable && one.path == image.path;
     let mapped = mappings(pid).unwrap().into_iter().find(is_text).unwrap();
-    process.read(mapped.start, &mut there).unwrap();
+    process.stopped().unwrap().read(mapped.start, &mut there).unwrap();
     process.detach().unwrap();
     assert!(there == image.text[0].bytes);
     let ours = mappings(pid).unwrap();

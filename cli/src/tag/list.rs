@@ -11,7 +11,9 @@ use hmtt_probe::address::{LoadBias, RunAddr};
 use hmtt_probe::control::{bias, compare};
 use hmtt_probe::disassembly::{Disassembly, FileIndex, Refusal, Rewrite, Site, SiteKind};
 use hmtt_probe::elf::{Function, Image};
-use hmtt_probe::ptrace::{Mapping, Memory, code_files, open_mapped, program_mapping};
+use hmtt_probe::ptrace::{
+    Mapping, ReadMemory, RunningMemory, code_files, open_mapped, program_mapping,
+};
 use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
@@ -80,7 +82,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     };
     let pid = Pid::from_raw(pid);
     let image = read_program(pid, selection)?;
-    let memory = Memory::open(pid);
+    let memory = RunningMemory::open(pid);
     if let Err(error) = &memory {
         eprintln!(
             "hmtt: warning: process {pid}: functions are not compared with its memory, which cannot be read: {error}"
@@ -107,7 +109,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
         }
     }
     let mut loaded = objects.iter_mut().skip(usize::from(at.is_none()));
-    let is_compared = |object: &mut Object, memory: &Memory| {
+    let is_compared = |object: &mut Object, memory: &RunningMemory| {
         compare(&mut object.image, object.bias, &mapped, memory)
     };
     if let Some(memory) = &memory
@@ -125,11 +127,11 @@ fn library(
     pid: Pid,
     file: &Mapping,
     mapped: &[Mapping],
-    memory: Option<&Memory>,
+    memory: Option<&RunningMemory>,
     selection: &Selection,
 ) -> Result<(Image, LoadBias)> {
     let read = |address: RunAddr, bytes: &mut [u8]| {
-        memory.is_some_and(|memory| memory.read(address, bytes))
+        memory.is_some_and(|memory| memory.read(address, bytes).is_ok())
     };
     let opened = open_mapped(pid, file, mapped, read)?;
     let mut image = Image::from_file(opened, &file.original_path())?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hmtt_probe::address::FileAddr;
 use hmtt_probe::elf::Image;
-use hmtt_probe::ptrace::mappings;
+use hmtt_probe::ptrace::{ReadMemory, RunningMemory, mappings};
 use nix::unistd::Pid;
 
 use crate::tag::{THREADS, build, hmtt_tag};
@@ -90,10 +90,10 @@ fn is_plain(pid: u32, program: &Path) -> bool {
     let mapped = mappings(Pid::from_raw(pid as i32)).unwrap();
     let first = mapped.iter().find(|one| one.executable && one.path == program).unwrap();
     let bias = hmtt_probe::control::bias(&image, first, &mapped).unwrap();
-    let memory = hmtt_probe::ptrace::Memory::open(Pid::from_raw(pid as i32)).unwrap();
+    let memory = RunningMemory::open(Pid::from_raw(pid as i32)).unwrap();
     image.text.iter().all(|text| {
         let mut there = vec![0; text.bytes.len()];
-        memory.read(bias.to_run(FileAddr(text.start)), &mut there) && there == text.bytes
+        memory.read(bias.to_run(FileAddr(text.start)), &mut there).is_ok() && there == text.bytes
     })
 }
 

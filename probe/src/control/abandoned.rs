@@ -54,10 +54,10 @@ impl AbandonedTags {
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
-    pub fn find(process: Process) -> Result<Self, TagError> {
+    pub fn find(mut process: Process) -> Result<Self, TagError> {
         let files = descriptors(process.pid);
         let mapped = mappings(process.pid)?;
-        let Records { places, areas, shared, .. } = Records::read(&process, &mapped)?;
+        let Records { places, areas, shared, .. } = Records::read(&process.stopped()?, &mapped)?;
         Ok(AbandonedTags { process, places, areas, shared, files })
     }
 
@@ -110,41 +110,43 @@ impl AbandonedTags {
 
     /// Removes the tags. Returns the memory that remains.
     fn remove_tags(&mut self) -> Result<RemainingMemory, TagError> {
-        if !self.places.is_empty() {
-            for memory in &self.shared {
+        let AbandonedTags { process, places, areas, shared, files } = self;
+        let mut process = process.stopped()?;
+        if !places.is_empty() {
+            for memory in &*shared {
                 // From now on no thread waits for a controller. Writing may fail in damaged memory; the tags are
                 // removed even so.
                 for word in [header::DEAD, header::GIVEN_UP] {
-                    let _ = self.process.write(memory.start + word, &1u32.to_le_bytes());
+                    let _ = process.write(memory.start + word, &1u32.to_le_bytes());
                 }
             }
         }
         // Places are restored in reverse order.
-        while let Some(Place { address, original }) = self.places.last() {
-            self.process.write(*address, original)?;
-            self.places.pop();
+        while let Some(Place { address, original }) = places.last() {
+            process.write(*address, original)?;
+            places.pop();
         }
-        let can_call = self.process.can_call();
+        let can_call = process.can_call();
         if can_call {
-            self.process.clear_sites()?;
+            process.clear_sites()?;
         }
-        if self.is_nothing() {
+        if places.is_empty() && areas.is_empty() && shared.is_empty() && files.is_empty() {
             return Ok(RemainingMemory::Nothing);
         }
         if !can_call {
             return Ok(RemainingMemory::InUse);
         }
-        for file in &self.files {
+        for file in &*files {
             let close = (libc::SYS_close, "close the shared memory's file");
-            match self.process.call(close, [*file, 0, 0, 0, 0, 0]) {
+            match process.call(close, [*file, 0, 0, 0, 0, 0]) {
                 Err(error @ PtraceError::Forbidden { .. }) => {
                     return Ok(RemainingMemory::Forbidden(error));
                 }
                 closed => drop(closed?),
             }
         }
-        self.files.clear();
-        removal::unmap(&mut self.process, &self.areas, &self.shared)
+        files.clear();
+        removal::unmap(&mut process, areas, shared)
     }
 }
 

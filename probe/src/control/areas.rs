@@ -10,7 +10,7 @@ use super::TagError;
 use super::loaded::{self, LoadedFile};
 use super::shared::Shared;
 use crate::address::RunAddr;
-use crate::ptrace::{Mapping, Process, mappings};
+use crate::ptrace::{Mapping, Stopped, mappings};
 use crate::stubs::layout::{MAGIC, PAGE_BYTES};
 
 /// Bytes at the end of an area that hold the cookie.
@@ -30,7 +30,7 @@ pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
 /// [`TagError::NoFreeRange`] if there is no free memory near the program; [`TagError::Answer`] if the area is not where
 /// the process reports it, nothing was written then.
 pub(super) fn reserve(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     shared: &Shared,
     loaded: &LoadedFile,
     bytes: u64,
@@ -43,7 +43,7 @@ pub(super) fn reserve(
 /// # Errors
 /// As of [`reserve`].
 pub(super) fn reserve_near(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     shared: &Shared,
     near: RunAddr,
     bytes: u64,
@@ -52,7 +52,7 @@ pub(super) fn reserve_near(
 }
 
 fn reserve_in(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     shared: &Shared,
     gap: impl Fn(&[Mapping], u64) -> Option<RunAddr>,
     bytes: u64,

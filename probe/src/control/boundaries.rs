@@ -11,7 +11,7 @@ use libc::user_regs_struct;
 use super::patch::PatchedFunction;
 use super::{PatchedCode, TagError};
 use crate::address::RunAddr;
-use crate::ptrace::Process;
+use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::boundary::{Effects, restore_registers};
 use crate::stubs::unfinished_tag::ThreadMemory;
 use crate::stubs::{Sink, chunk_switch};
@@ -39,22 +39,22 @@ pub(super) struct Boundary {
     pub original: RunAddr,
 }
 
-/// Memory of a process; the part around a stack pointer is read in advance.
+/// Memory of a thread; the part around a stack pointer is read in advance.
 pub(super) struct Stack<'p> {
-    process: &'p Process,
+    thread: StoppedThread<'p>,
     start: RunAddr,
     bytes: Vec<u8>,
 }
 
 impl<'p> Stack<'p> {
-    pub fn new(process: &'p Process, rsp: u64) -> Self {
+    pub fn new(thread: StoppedThread<'p>, rsp: u64) -> Self {
         let start = RunAddr(rsp).wrapping_sub(BELOW);
         let mut bytes = vec![0; AROUND];
         // If a part is not mapped, words are read one by one.
-        if process.read(start, &mut bytes).is_err() {
+        if thread.read(start, &mut bytes).is_err() {
             bytes.clear();
         }
-        Stack { process, start, bytes }
+        Stack { thread, start, bytes }
     }
 }
 
@@ -63,7 +63,7 @@ impl ThreadMemory for Stack<'_> {
         let at = usize::try_from(address.wrapping_offset_from(self.start)).ok();
         let word = at.and_then(|at| self.bytes.get(at..)?.first_chunk());
         word.map(|word| u64::from_le_bytes(*word))
-            .or_else(|| ThreadMemory::read(&self.process, address))
+            .or_else(|| ThreadMemory::read(&self.thread, address))
     }
 
     fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()> {
@@ -71,7 +71,7 @@ impl ThreadMemory for Stack<'_> {
         if address < end && self.start < address.wrapping_add(bytes.len() as u64) {
             self.bytes.clear();
         }
-        ThreadMemory::write(&mut self.process, address, bytes)
+        ThreadMemory::write(&mut self.thread, address, bytes)
     }
 }
 
@@ -79,7 +79,7 @@ impl PatchedCode {
     /// The next boundary of a thread in a stub, or the one before; `None` if none is known.
     pub(super) fn boundary(
         &self,
-        process: &Process,
+        thread: StoppedThread<'_>,
         mut registers: user_regs_struct,
     ) -> Option<Boundary> {
         for _ in 0..STEPS {
@@ -92,18 +92,18 @@ impl PatchedCode {
                 return Some(Boundary { registers, original: rip });
             }
             let Some(patched) = self.stub_at(rip) else {
-                self.leave_shared_code(process, &mut registers)?;
+                self.leave_shared_code(thread, &mut registers)?;
                 continue;
             };
             if let Some(original) = patched.original(rip) {
                 return Some(Boundary { registers, original });
             }
             let Some(tag) = patched.tag_around(rip) else {
-                skip_jump(process, patched, &mut registers)?;
+                skip_jump(thread, patched, &mut registers)?;
                 continue;
             };
-            let effects = Effects::from_code(&code(process, tag.start, rip)?);
-            let stack = Stack::new(process, registers.rsp);
+            let effects = Effects::from_code(&code(thread, tag.start, rip)?);
+            let stack = Stack::new(thread, registers.rsp);
             effects.undo(&mut registers, &stack)?;
             registers.rip = if effects.is_done { tag.end } else { tag.start }.0;
         }
@@ -112,14 +112,18 @@ impl PatchedCode {
 
     /// Moves a thread from code that the tags of a log share back to the tag that it came from. `None` while all
     /// signals of the thread are blocked.
-    fn leave_shared_code(&self, process: &Process, registers: &mut user_regs_struct) -> Option<()> {
+    fn leave_shared_code(
+        &self,
+        thread: StoppedThread<'_>,
+        registers: &mut user_regs_struct,
+    ) -> Option<()> {
         let Sink::Log(shape) = self.sink else { return None };
         let rip = RunAddr(registers.rip);
         let area = self.areas.iter().find(|area| area.contains(&rip))?;
         let code = chunk_switch::code(&shape, area.start.0).ok()?;
         let at = (rip - area.start) as usize;
         if at >= code.len() {
-            let one = instruction(process, rip, area.end)?;
+            let one = instruction(thread, rip, area.end)?;
             let is_load = one.op0_register() == Register::R11;
             registers.rip = if is_load { one.memory_displacement64() } else { registers.r11 };
             return Some(());
@@ -128,11 +132,11 @@ impl PatchedCode {
         let calls = calls.filter(|one| one.mnemonic() == Mnemonic::Syscall);
         let calls: Vec<usize> = calls.map(|one| one.ip() as usize).collect();
         if at <= *calls.first()? {
-            let stack = Stack::new(process, registers.rsp);
+            let stack = Stack::new(thread, registers.rsp);
             Effects::from_code(&code[..at]).undo(registers, &stack)?;
             registers.rip = registers.r11;
         } else if at > *calls.last()? {
-            let stack = Stack::new(process, registers.rsp);
+            let stack = Stack::new(thread, registers.rsp);
             restore_registers(&code[at..], registers, &stack)?;
             registers.orig_rax = NO_CALL;
         } else {
@@ -141,46 +145,47 @@ impl PatchedCode {
         Some(())
     }
 
-    /// Moves threads from stubs to the original code after the jumps were removed; all threads are stopped. `is_left`:
+    /// Moves threads from stubs to the original code after the jumps were removed. `is_left`:
     /// whether an address is in a stub that is to be left.
     pub(super) fn move_out_of_stubs(
         &self,
-        process: &Process,
+        process: &Stopped<'_>,
         is_left: impl Fn(RunAddr) -> bool,
     ) -> Result<(), TagError> {
-        for (thread, stop_state) in &process.threads {
-            let registers = process.registers(*thread)?;
+        for (id, stop_state) in &process.threads {
+            let thread = process.thread(*id);
+            let registers = thread.registers()?;
             let rip = RunAddr(registers.rip);
             if !is_left(rip) || !self.is_tag_memory(rip) {
                 continue;
             }
-            let Some(Boundary { registers: at, original }) = self.boundary(process, registers)
+            let Some(Boundary { registers: at, original }) = self.boundary(thread, registers)
             else {
                 continue;
             };
             if let Some(signal) = stop_state.signal() {
-                self.replace_fault_address(*thread, signal, &registers, original)?;
+                self.replace_fault_address(thread, signal, &registers, original)?;
             }
             let rip = original.0;
-            process.set_registers(*thread, user_regs_struct { rip, ..at })?;
+            thread.set_registers(user_regs_struct { rip, ..at })?;
         }
         Ok(())
     }
 }
 
-fn code(process: &Process, start: RunAddr, end: RunAddr) -> Option<Vec<u8>> {
+fn code(thread: StoppedThread<'_>, start: RunAddr, end: RunAddr) -> Option<Vec<u8>> {
     let mut code = vec![0; end.offset_from(start)? as usize];
-    process.read(start, &mut code).ok().map(|()| code)
+    thread.read(start, &mut code).ok().map(|()| code)
 }
 
-fn instruction(process: &Process, address: RunAddr, end: RunAddr) -> Option<Instruction> {
-    let code = code(process, address, end.min(address + LONGEST as u64))?;
+fn instruction(thread: StoppedThread<'_>, address: RunAddr, end: RunAddr) -> Option<Instruction> {
+    let code = code(thread, address, end.min(address + LONGEST as u64))?;
     Some(Decoder::with_ip(64, &code, address.0, DecoderOptions::NONE).decode())
 }
 
 /// Target of the jump at an address.
-pub(super) fn jump_target(process: &Process, address: RunAddr) -> Option<RunAddr> {
-    let one = instruction(process, address, address + 5)?;
+pub(super) fn jump_target(thread: StoppedThread<'_>, address: RunAddr) -> Option<RunAddr> {
+    let one = instruction(thread, address, address + 5)?;
     (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
         .then(|| RunAddr(one.near_branch_target()))
 }
@@ -188,14 +193,14 @@ pub(super) fn jump_target(process: &Process, address: RunAddr) -> Option<RunAddr
 /// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
 /// moved back before the push.
 fn skip_jump(
-    process: &Process,
+    thread: StoppedThread<'_>,
     patched: &PatchedFunction,
     registers: &mut user_regs_struct,
 ) -> Option<()> {
     let rip = RunAddr(registers.rip);
     let push = rip.wrapping_sub(PUSH_BYTES);
     if patched.stubs.contains(&push)
-        && let [first, second, distance @ ..] = code(process, push, rip)?.as_slice()
+        && let [first, second, distance @ ..] = code(thread, push, rip)?.as_slice()
         && [*first, *second] == PUSH
     {
         let distance = i32::from_le_bytes(distance.try_into().ok()?);
@@ -206,7 +211,7 @@ fn skip_jump(
             return Some(());
         }
     }
-    let one = instruction(process, rip, patched.stubs.end)?;
+    let one = instruction(thread, rip, patched.stubs.end)?;
     let target = one.near_branch_target();
     registers.rip = Some(target).filter(|_| one.mnemonic() == Mnemonic::Jmp && target != 0)?;
     Some(())

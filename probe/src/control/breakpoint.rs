@@ -17,7 +17,7 @@ use super::{Notice, PatchedCode, RefusalReason, TagError, Tagged, Tags, areas, l
 use crate::address::RunAddr;
 use crate::disassembly::{Granularity, Refusal};
 use crate::elf::Function;
-use crate::ptrace::Process;
+use crate::ptrace::Stopped;
 use crate::stubs::Sink;
 
 /// Purpose of a breakpoint.
@@ -48,7 +48,7 @@ impl Breakpoint {
     /// # Errors
     /// [`TagError::NoBreakpoint`] if there is no space for a jump at its entry.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
         loaded: &LoadedFile,
         function: &Function,
@@ -62,7 +62,7 @@ impl Breakpoint {
 
     /// Generates the stub of a breakpoint from a plan that changes one function.
     pub fn with(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
         loaded: &LoadedFile,
         function: &Function,
@@ -87,7 +87,7 @@ impl Tags {
     /// Inserts the jump of a breakpoint.
     pub(super) fn set_breakpoint(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         breakpoint: Breakpoint,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {
@@ -104,7 +104,7 @@ impl Tags {
     }
 
     /// Handles the breakpoints at which threads wait; all threads are stopped.
-    pub(super) fn serve_breakpoints(&mut self, process: &mut Process) -> Result<(), TagError> {
+    pub(super) fn serve_breakpoints(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let Some(number) = self.collector.shared().unanswered_wait() else { return Ok(()) };
         let breakpoints = &self.code.breakpoints;
         let main = breakpoints.iter().position(|breakpoint| breakpoint.purpose == Purpose::Main);
@@ -146,7 +146,11 @@ impl Tagged {
 
 impl PatchedCode {
     /// Removes the breakpoint at `main`: its thread is before the first instruction again.
-    fn remove_main_breakpoint(&mut self, process: &Process, main: usize) -> Result<(), TagError> {
+    fn remove_main_breakpoint(
+        &mut self,
+        process: &Stopped<'_>,
+        main: usize,
+    ) -> Result<(), TagError> {
         let Breakpoint { patched, stubs, .. } = self.breakpoints[main].clone();
         patch::restore(process, std::slice::from_ref(&patched))?;
         self.move_out_of_stubs(process, |rip| stubs.contains(&rip))?;
@@ -156,7 +160,7 @@ impl PatchedCode {
     }
 }
 
-fn is_any_thread_in(process: &Process, stubs: &Range<RunAddr>) -> Result<bool, TagError> {
+fn is_any_thread_in(process: &Stopped<'_>, stubs: &Range<RunAddr>) -> Result<bool, TagError> {
     for thread in process.threads.keys() {
         if stubs.contains(&RunAddr(process.registers(*thread)?.rip)) {
             return Ok(true);

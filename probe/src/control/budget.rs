@@ -7,7 +7,7 @@
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
 use super::{TagError, Tagged, Tags, patch, thread_return};
-use crate::ptrace::{Process, PtraceError};
+use crate::ptrace::{PtraceError, Stopped};
 use crate::stubs::Sink;
 
 /// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above the measured ones,
@@ -159,7 +159,7 @@ impl Tags {
     /// Removes the tags of functions; all threads are stopped.
     pub(super) fn remove_functions(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         out: Vec<RemovedFunction>,
     ) -> Result<(), TagError> {
         let code = &self.code;

@@ -14,7 +14,7 @@ use super::patch;
 use super::shared::InheritedMemory;
 use super::{Output, TagError, Tagged, Tags};
 use crate::address::RunAddr;
-use crate::ptrace::{Process, StopState};
+use crate::ptrace::{Process, StopState, Stopped};
 
 impl Tagged {
     /// Makes a child a tagged process of its own. The child has a copy of this process's memory and is stopped before
@@ -34,11 +34,12 @@ impl Tagged {
         let mut process = Process::from_traced(pid)?;
         process.threads.insert(pid, stop_state);
         process.restorers.clone_from(&self.process.restorers);
-        let gs = RunAddr(process.registers(pid)?.gs_base);
         process.risk_policy = self.process.risk_policy;
+        let mut stopped = process.stopped()?;
+        let gs = RunAddr(stopped.registers(pid)?.gs_base);
         let shared = self.tags.collector.shared();
         let inherited = InheritedMemory { start: shared.start, gs, cookie: shared.cookie() };
-        let tags = self.tags.child(&mut process, inherited, output)?;
+        let tags = self.tags.child(&mut stopped, inherited, output)?;
         let (budget, watch, memory_sharers) = Default::default();
         let mut child = Tagged { process, tags, budget, watch, memory_sharers };
         child.check_log()?;
@@ -54,9 +55,10 @@ impl Tagged {
         if self.is_untagged() {
             return Ok(());
         }
-        let process = Process::from_traced(pid)?;
-        self.tags.code.remove_jumps(&process)?;
-        self.tags.collector.discard_output_of(&process)
+        let mut process = Process::from_traced(pid)?;
+        let stopped = process.stopped()?;
+        self.tags.code.remove_jumps(&stopped)?;
+        self.tags.collector.discard_output_of(&stopped)
     }
 
     /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped already. `gone`:
@@ -72,7 +74,7 @@ impl Tagged {
         stop_states.extend(beside);
         let memory_sharers = self.memory_sharers.keys().filter(|sharer| !gone.contains(sharer));
         let memory_sharers: BTreeSet<Pid> = memory_sharers.copied().collect();
-        let stopped = self.process.stop_all_but(stop_states, &memory_sharers);
+        let stopped = self.process.stop_all_but(stop_states, &memory_sharers).map(drop);
         self.check_gs_of_ended();
         stopped?;
         let is_stopped = |thread: &Pid| self.process.threads.contains_key(thread);
@@ -120,7 +122,7 @@ impl Tags {
     /// to.
     fn child(
         &self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         inherited: InheritedMemory,
         output: Output,
     ) -> Result<Tags, TagError> {

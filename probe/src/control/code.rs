@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 
 use crate::address::RunAddr;
-use crate::ptrace::{FileId, Mapping, Process, open_mapped};
+use crate::ptrace::{FileId, Mapping, ReadMemory, open_mapped};
 
 /// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a second.
 pub(super) const BUDGET: u64 = 4 << 30;
@@ -40,7 +40,7 @@ impl Part<'_> {
 /// them. `mapped`: all mappings of the process; `unopened`: whether large files that cannot be opened are searched,
 /// whose holes are not known.
 pub(super) fn parts<'m>(
-    process: &Process,
+    memory: &impl ReadMemory,
     mapped: &[Mapping],
     wanted: impl Iterator<Item = &'m Mapping>,
     unopened: bool,
@@ -53,7 +53,7 @@ pub(super) fn parts<'m>(
         let seen = seen.entry((file, &mapping.path)).or_default();
         for offsets in seen.add(mapping.offset..end) {
             let data = match offsets.end - offsets.start > LARGE {
-                true => data(process, mapping, mapped, &offsets, left),
+                true => data(memory, mapping, mapped, &offsets, left),
                 false => Some(vec![offsets.clone()]),
             };
             let data = data.or_else(|| unopened.then(|| vec![offsets])).unwrap_or_default();
@@ -75,14 +75,14 @@ pub(super) fn parts<'m>(
 /// Data ranges of a file within `offsets`, as far as its file system reports holes. `None` if the file cannot be
 /// opened.
 fn data(
-    process: &Process,
+    memory: &impl ReadMemory,
     mapping: &Mapping,
     mapped: &[Mapping],
     offsets: &Range<u64>,
     most: u64,
 ) -> Option<Vec<Range<u64>>> {
-    let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
-    let file = open_mapped(process.pid, mapping, mapped, read).ok()?;
+    let read = |address, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
+    let file = open_mapped(memory.pid(), mapping, mapped, read).ok()?;
     Some(data_of(&file, offsets, most))
 }
 
@@ -148,6 +148,7 @@ mod tests {
     use nix::unistd::Pid;
 
     use super::*;
+    use crate::ptrace::RunningMemory;
 
     #[test]
     fn a_part_that_is_added_twice_is_returned_once() {
@@ -173,18 +174,18 @@ mod tests {
 
     #[test]
     fn a_file_that_is_mapped_thousands_of_times_is_searched_once_and_no_more_than_a_budget() {
-        let process = Process::from_traced(Pid::this()).unwrap();
+        let memory = RunningMemory::open(Pid::this()).unwrap();
         const BYTES: u64 = 64 << 20;
         let same: Vec<Mapping> =
             (1..4096).map(|n| mapping(n << 32, BYTES, n % 2 * BYTES / 2, 7)).collect();
-        let (parts, is_all) = super::parts(&process, &same, same.iter(), true);
+        let (parts, is_all) = super::parts(&memory, &same, same.iter(), true);
         let bytes: u64 = parts.iter().map(|part| part.range.end - part.range.start).sum();
         assert_eq!((bytes, is_all), (BYTES / 2 * 3, true));
         let others: Vec<Mapping> = (1..4096).map(|n| mapping(n << 32, BYTES, 0, n)).collect();
-        let (parts, is_all) = super::parts(&process, &others, others.iter(), true);
+        let (parts, is_all) = super::parts(&memory, &others, others.iter(), true);
         let bytes: u64 = parts.iter().map(|part| part.range.end - part.range.start).sum();
         assert_eq!((bytes, is_all), (BUDGET, false));
-        assert!(super::parts(&process, &others, others.iter(), false).0.is_empty());
+        assert!(super::parts(&memory, &others, others.iter(), false).0.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::shared::slots::Slots;
 use super::shared::window::{CardWindow, Window};
 use super::shared::{InheritedMemory, Shared, SlotLayout};
 use crate::address::RunAddr;
-use crate::ptrace::Process;
+use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::Sink;
 
 /// Destination of what tags write.
@@ -56,12 +56,12 @@ pub(super) enum Collector {
 impl Collector {
     /// Prepares for `functions` functions now, and at most `max_functions` later.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
         output: Output,
         (functions, max_functions): (usize, usize),
     ) -> Result<Self, TagError> {
-        let nothing = |process: &mut Process| {
+        let nothing = |process: &mut Stopped<'_>| {
             Shared::new(process, inherited, SlotLayout::NONE, max_functions)
         };
         Ok(match output {
@@ -105,12 +105,12 @@ impl Collector {
     }
 
     /// Sets `gs` of a stopped thread as its tags need it.
-    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
+    pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
         match self {
             Collector::None(_) => Ok(()),
-            Collector::Counts(counts) => counts.slots.add_thread(process, thread).map(drop),
-            Collector::Log(log) => log.add_thread(process, thread),
-            Collector::Card(window, _) => window.add_thread(process, thread),
+            Collector::Counts(counts) => counts.slots.add_thread(thread).map(drop),
+            Collector::Log(log) => log.add_thread(thread),
+            Collector::Card(window, _) => window.add_thread(thread),
         }
     }
 
@@ -161,7 +161,7 @@ impl Collector {
 
     /// Makes the tags of a child write to a slot that is not read. The child is stopped and has a copy of this
     /// process's registers and memory; it may be within a tag.
-    pub fn discard_output_of(&self, child: &Process) -> Result<(), TagError> {
+    pub fn discard_output_of(&self, child: &Stopped<'_>) -> Result<(), TagError> {
         let Some(slots) = self.slots() else { return Ok(()) };
         let registers = child.registers(child.pid)?;
         let gs_base = slots.discard_address().0;

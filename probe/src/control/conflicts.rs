@@ -85,7 +85,8 @@ impl Tagged {
     /// Whether a stopped thread has set `gs`.
     pub(super) fn is_gs_taken_by(&self, thread: Pid) -> bool {
         // A thread that has ended writes nothing.
-        self.process.registers(thread).is_ok_and(|registers| self.is_gs_taken(thread, &registers))
+        let registers = self.process.thread_at_event(thread).registers();
+        registers.is_ok_and(|registers| self.is_gs_taken(thread, &registers))
     }
 
     /// Whether a thread with these registers has set `gs`.
@@ -143,14 +144,15 @@ impl Tagged {
     /// Removes the tags from a process that has set `gs`; all threads are stopped. Collected data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
         let Tagged { process, tags, watch, .. } = self;
-        tags.finish_tags(process);
-        let others = tags.restore_code(process)?;
+        let mut process = process.stopped()?;
+        tags.finish_tags(&process);
+        let others = tags.restore_code(&mut process)?;
         (watch.is_taken, watch.is_untagged) = (true, true);
         tags.notices.push(Notice::GsTaken(process.pid));
         if !others.is_empty() {
             // The program may have copied a jump to somewhere else: stubs stay.
             tags.record_overwritten(others);
-        } else if let RemainingMemory::Nothing = tags.unmap_memory(process)? {
+        } else if let RemainingMemory::Nothing = tags.unmap_memory(&mut process)? {
             tags.code.areas.clear();
         }
         Ok(())

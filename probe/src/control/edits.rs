@@ -3,7 +3,7 @@
 use super::shared::Overwritten;
 use crate::address::RunAddr;
 use crate::disassembly::{JUMP_BYTES, SHORT_BYTES};
-use crate::ptrace::{Process, PtraceError};
+use crate::ptrace::{PtraceError, Stopped};
 use crate::stubs::InlineBytes;
 use crate::stubs::layout::PAGE_BYTES;
 
@@ -86,7 +86,7 @@ pub(super) fn overwritten<'a>(edits: impl Iterator<Item = &'a Edit>) -> Vec<Over
 
 /// Makes all edits.
 pub(super) fn insert<'a>(
-    process: &Process,
+    process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,
 ) -> Result<(), PtraceError> {
     change(process, edits, Direction::Insert, |there, edit| there.copy_from_slice(&edit.new))
@@ -95,7 +95,7 @@ pub(super) fn insert<'a>(
 /// Undoes the edits that are still there. Returns the addresses at which the program has written something else, which
 /// stays.
 pub(super) fn remove<'a>(
-    process: &Process,
+    process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,
 ) -> Result<Vec<RunAddr>, PtraceError> {
     let mut others = Vec::new();
@@ -118,7 +118,7 @@ enum Direction {
 
 /// Changes the bytes of all edits; edits close to each other are changed with one write.
 fn change<'a>(
-    process: &Process,
+    process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,
     direction: Direction,
     mut change: impl FnMut(&mut [u8], &Edit),

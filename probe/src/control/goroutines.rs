@@ -13,7 +13,7 @@ use iced_x86::{Mnemonic, Register};
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{bytes_of, instructions, is_call};
 use crate::elf::Image;
-use crate::ptrace::{Mapping, Process, PtraceError, mappings};
+use crate::ptrace::{Mapping, PtraceError, ReadMemory, mappings};
 
 /// Function that saves the registers.
 const SAVER: &str = "runtime.asyncPreempt";
@@ -46,24 +46,24 @@ fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
 /// # Errors
 /// [`PtraceError`] if the mappings of the process cannot be read.
 pub(super) fn resume_addresses(
-    process: &Process,
+    memory: &impl ReadMemory,
     image: &Image,
     bias: LoadBias,
 ) -> Result<Vec<FileAddr>, PtraceError> {
     let Some((address, distance)) = saved_context(image) else { return Ok(Vec::new()) };
     let wanted = bias.to_run(address).0.to_le_bytes();
     let mut all = Vec::new();
-    for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| is_own(one)) {
+    for Mapping { start, end, .. } in mappings(memory.pid())?.iter().filter(|one| is_own(one)) {
         let mut bytes = vec![0; PIECE];
         for at in (start.0..end.0).step_by(PIECE) {
             let piece = &mut bytes[..PIECE.min((end.0 - at) as usize)];
-            if process.read(RunAddr(at), piece).is_err() {
+            if memory.read(RunAddr(at), piece).is_err() {
                 continue;
             }
             let words = (at..).step_by(WORD as usize).zip(piece.as_chunks().0);
             for (place, _) in words.filter(|(_, word)| **word == wanted) {
                 let mut resume_at = [0; WORD as usize];
-                if process.read(RunAddr(place).wrapping_add(distance), &mut resume_at).is_ok() {
+                if memory.read(RunAddr(place).wrapping_add(distance), &mut resume_at).is_ok() {
                     all.push(bias.to_file(RunAddr(u64::from_le_bytes(resume_at))));
                 }
             }

@@ -7,7 +7,7 @@ use memchr::memmem;
 
 use super::{TagError, code};
 use crate::address::RunAddr;
-use crate::ptrace::{Process, mappings};
+use crate::ptrace::{Stopped, mappings};
 use crate::stubs::Sink;
 
 /// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
@@ -24,7 +24,7 @@ const ARCH_PRCTL: [u8; 4] = (libc::SYS_arch_prctl as u32).to_le_bytes();
 ///
 /// # Errors
 /// [`TagError::SetsGs`] for the first such instruction, [`TagError::TooMuchCode`] if not all code could be searched.
-pub(super) fn check(process: &Process, sink: Sink) -> Result<(), TagError> {
+pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     if sink == Sink::None || process.risk_policy.force {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use super::patch::{self, PatchedFunction};
 use super::{TagError, Tags, areas, gs, linker};
 use crate::address::RunAddr;
 use crate::elf::Function;
-use crate::ptrace::{Mapping, Process, code_files};
+use crate::ptrace::{Mapping, Stopped, code_files};
 use crate::selection::Selection;
 
 /// Largest distance between a function and the bytes that are changed for it.
@@ -23,7 +23,7 @@ fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> O
 
 impl Tags {
     /// Sets a breakpoint at `main`. Returns whether `main` is known.
-    pub(super) fn wait_for_main(&mut self, process: &mut Process) -> Result<bool, TagError> {
+    pub(super) fn wait_for_main(&mut self, process: &mut Stopped<'_>) -> Result<bool, TagError> {
         let image = &self.program.image;
         let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
             return Ok(false);
@@ -39,7 +39,7 @@ impl Tags {
     }
 
     /// Inserts the tags; all threads are stopped.
-    pub(super) fn insert(&mut self, process: &mut Process) -> Result<(), TagError> {
+    pub(super) fn insert(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         gs::check(process, self.code.sink)?;
         self.program = self.program.compare_again(process, &ALL, self.code.own_edits());
         self.code.change_restorers(process, self.collector.shared())?;
@@ -68,7 +68,7 @@ impl Tags {
     }
 
     /// Sets a breakpoint where the dynamic linker reports that it has loaded a file.
-    fn hook_linker(&mut self, process: &mut Process) -> Result<(), TagError> {
+    fn hook_linker(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let address = linker::notifier(process)?;
         let (files, mapped) = code_files(process.pid)?;
         // A static program has that function too, but does not call it.
@@ -108,7 +108,7 @@ impl Tags {
     /// Writes stubs and inserts their jumps.
     pub(super) fn add(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         area: Range<RunAddr>,
         planned: patch::GeneratedStubs,
         loaded: &LoadedFile,

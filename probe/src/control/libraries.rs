@@ -15,7 +15,7 @@ use super::refused::{RefusalReason, Refused};
 use super::{Libraries, Notice, TagError, Tags, areas};
 use crate::address::RunAddr;
 use crate::elf::Function;
-use crate::ptrace::{FileId, Mapping, Process, PtraceError, code_files};
+use crate::ptrace::{FileId, Mapping, PtraceError, Stopped, code_files};
 
 /// A file, and the address of its code.
 pub(super) type Key = (Option<FileId>, RunAddr);
@@ -42,7 +42,7 @@ impl Libraries {
 
 impl Tags {
     /// Tags functions of libraries that were loaded since the last call.
-    pub(super) fn tag_libraries(&mut self, process: &mut Process) -> Result<(), TagError> {
+    pub(super) fn tag_libraries(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         self.code.change_restorers(process, self.collector.shared())?;
         self.hook_unwinder(process)?;
         self.unwinding.set_link_maps(process)?;
@@ -66,7 +66,7 @@ impl Tags {
     }
 
     /// Records which libraries were unloaded or mapped again, and have lost their jumps.
-    fn record_unloaded(&mut self, process: &Process, files: &[Mapping]) {
+    fn record_unloaded(&mut self, process: &Stopped<'_>, files: &[Mapping]) {
         let there: BTreeSet<Key> = files.iter().map(|file| (file.file, file.start)).collect();
         for (key, library) in self.libraries.known.iter_mut().filter(|(_, one)| one.is_loaded) {
             let patched = &mut self.code.functions[library.patched.clone()];
@@ -84,7 +84,7 @@ impl Tags {
 
     fn tag_library(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         file: &Mapping,
         mapped: &[Mapping],
         key: Key,
@@ -139,7 +139,7 @@ impl Tags {
 
     fn tag_new(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         file: &Mapping,
         plan: Plan,
         loaded: &LoadedFile,
@@ -171,7 +171,7 @@ impl Tags {
     /// Whether a library that was loaded again would get the same stubs as before.
     fn is_as_before(
         &self,
-        process: &Process,
+        process: &Stopped<'_>,
         before: &Library,
         plan: Plan,
         loaded: &LoadedFile,
@@ -191,7 +191,7 @@ impl Tags {
     /// Inserts the jumps into a library that was loaded again, except those that were removed for the budget.
     fn tag_again(
         &mut self,
-        process: &Process,
+        process: &Stopped<'_>,
         patched: Range<usize>,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {

@@ -11,7 +11,7 @@ use iced_x86::{Code, Instruction};
 use super::loaded::LoadedFile;
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Call, bytes_of, instructions};
-use crate::ptrace::{Mapping, Process, PtraceError, mappings};
+use crate::ptrace::{Mapping, PtraceError, Stopped, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 
 /// Longest entry up to the end of its jump, in bytes: `endbr64`, `bnd jmp [rip+disp32]`.
@@ -21,7 +21,7 @@ const SLOT_BYTES: u64 = 8;
 
 /// Replaces the target of calls that go through the table to a function of the same file.
 pub(super) fn resolve(
-    process: &Process,
+    process: &Stopped<'_>,
     loaded: &LoadedFile,
     calls: &mut [Call],
 ) -> Result<(), PtraceError> {
@@ -59,7 +59,7 @@ fn slot(loaded: &LoadedFile, entry: u64) -> Option<FileAddr> {
 /// Contents of each slot that the process cannot write to, as addresses of the file. Slots that cannot be read are left
 /// out.
 fn final_targets(
-    process: &Process,
+    process: &Stopped<'_>,
     slots: &HashMap<u64, Option<FileAddr>>,
     bias: LoadBias,
 ) -> Result<HashMap<FileAddr, FileAddr>, PtraceError> {

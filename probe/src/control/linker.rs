@@ -11,7 +11,7 @@ use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR};
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::elf::{Function, Image};
-use crate::ptrace::{self, Process, PtraceError};
+use crate::ptrace::{self, PtraceError, Stopped};
 
 /// `AT_PHDR` and `AT_PHNUM` (getauxval(3)).
 const HEADERS: u64 = 3;
@@ -38,14 +38,14 @@ const ENTRIES: u64 = 1 << 10;
 
 /// Address of the function that is called when files are loaded or unloaded; `None` for static programs, and before the
 /// linker has run.
-pub(super) fn notifier(process: &Process) -> Result<Option<RunAddr>, PtraceError> {
+pub(super) fn notifier(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     let Some(debug) = debug_record(process)? else { return Ok(None) };
     let address = read_word(process, debug + FUNCTION)?;
     Ok(Some(RunAddr(address)).filter(|_| address != 0))
 }
 
 /// Whether the linker is loading or unloading files. It calls the function again when that is done.
-pub(super) fn is_changing(process: &Process) -> Result<bool, PtraceError> {
+pub(super) fn is_changing(process: &Stopped<'_>) -> Result<bool, PtraceError> {
     let Some(debug) = debug_record(process)? else { return Ok(false) };
     let mut state = [0; 4];
     process.read(debug + STATE, &mut state)?;
@@ -54,7 +54,7 @@ pub(super) fn is_changing(process: &Process) -> Result<bool, PtraceError> {
 
 /// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias; `None` if there is
 /// none.
-pub(super) fn link_map(process: &Process, bias: LoadBias) -> Option<RunAddr> {
+pub(super) fn link_map(process: &Stopped<'_>, bias: LoadBias) -> Option<RunAddr> {
     let first = debug_record(process).ok()?? + FIRST_MAP;
     let mut map = RunAddr(read_word(process, first).ok()?);
     for _ in 0..MAPS {
@@ -69,14 +69,14 @@ pub(super) fn link_map(process: &Process, bias: LoadBias) -> Option<RunAddr> {
     None
 }
 
-fn read_word(process: &Process, address: RunAddr) -> Result<u64, PtraceError> {
+fn read_word(process: &Stopped<'_>, address: RunAddr) -> Result<u64, PtraceError> {
     let mut bytes = [0; 8];
     process.read(address, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Address of the linker's record for debuggers; `None` for static programs, and before the linker has run.
-fn debug_record(process: &Process) -> Result<Option<RunAddr>, PtraceError> {
+fn debug_record(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
         operation: "read the address of its program headers",

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Disassembly, FileIndex};
 use crate::elf::{Image, Text};
-use crate::ptrace::{Mapping, Process, mappings, open_mapped, program_mapping};
+use crate::ptrace::{Mapping, ReadMemory, mappings, open_mapped, program_mapping};
 use crate::selection::Selection;
 use crate::stubs::layout::PAGE_BYTES;
 
@@ -54,31 +54,31 @@ pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<LoadBia
 
 impl LoadedFile {
     /// Finds the program of a process. `image`: the program's file.
-    pub fn find_program(process: &Process, image: Image) -> Result<Self, TagError> {
-        let mapped = mappings(process.pid)?;
-        match program_mapping(process.pid, &mapped) {
-            Some(program) => LoadedFile::find(process, image, program, &mapped),
-            None => Err(TagError::NotLoaded { pid: process.pid, path: image.path }),
+    pub fn find_program(memory: &impl ReadMemory, image: Image) -> Result<Self, TagError> {
+        let mapped = mappings(memory.pid())?;
+        match program_mapping(memory.pid(), &mapped) {
+            Some(program) => LoadedFile::find(memory, image, program, &mapped),
+            None => Err(TagError::NotLoaded { pid: memory.pid(), path: image.path }),
         }
     }
 
     /// Opens and reads a file that a process has mapped, and compares it with memory. `mapped`: all mappings of the
     /// process; `ours`: edits that tags have made in its memory.
     pub fn open<'a>(
-        process: &Process,
+        memory: &impl ReadMemory,
         file: &Mapping,
         mapped: &[Mapping],
         selection: &Selection,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Result<Self, TagError> {
-        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
-        let opened = open_mapped(process.pid, file, mapped, read)?;
+        let read = |address, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
+        let opened = open_mapped(memory.pid(), file, mapped, read)?;
         let mut image = Image::from_file(opened, &file.original_path())?;
         if selection.has_sources() {
             image.find_sources()?;
         }
-        let mut loaded = LoadedFile::find(process, image, file, mapped)?;
-        loaded.image.differing = loaded.differences(process, &ALL, ours);
+        let mut loaded = LoadedFile::find(memory, image, file, mapped)?;
+        loaded.image.differing = loaded.differences(memory, &ALL, ours);
         Ok(loaded)
     }
 
@@ -86,29 +86,29 @@ impl LoadedFile {
     /// function
     /// of this name.
     pub fn open_exporting<'a>(
-        process: &Process,
+        memory: &impl ReadMemory,
         file: &Mapping,
         mapped: &[Mapping],
         symbol: &str,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Result<Option<Self>, TagError> {
-        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
-        let opened = open_mapped(process.pid, file, mapped, read)?;
+        let read = |address, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
+        let opened = open_mapped(memory.pid(), file, mapped, read)?;
         let image = Image::read_exported(opened, &file.original_path(), symbol)?;
         let Some(image) = image else { return Ok(None) };
-        let mut loaded = LoadedFile::find(process, image, file, mapped)?;
-        loaded.image.differing = loaded.differences(process, &ALL, ours);
+        let mut loaded = LoadedFile::find(memory, image, file, mapped)?;
+        loaded.image.differing = loaded.differences(memory, &ALL, ours);
         Ok(Some(loaded))
     }
 
     /// The program compared again with memory in the range `within`. `ours`: edits that tags have made there.
     pub fn compare_again<'a>(
         self: &Arc<Self>,
-        process: &Process,
+        memory: &impl ReadMemory,
         within: &Range<RunAddr>,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Arc<Self> {
-        let differing = self.differences(process, within, ours);
+        let differing = self.differences(memory, within, ours);
         if differing == self.image.differing {
             return Arc::clone(self);
         }
@@ -121,26 +121,26 @@ impl LoadedFile {
     /// Address ranges of the file that differ in memory.
     fn differences<'a>(
         &self,
-        process: &Process,
+        memory: &impl ReadMemory,
         within: &Range<RunAddr>,
         ours: impl Iterator<Item = &'a Edit>,
     ) -> Vec<Range<u64>> {
-        let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+        let read = |address, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         differences(&self.image, self.bias, within, ours, read)
     }
 
     /// Finds a file in the memory of a process. `file`: a mapping of it, among `mapped`.
     fn find(
-        process: &Process,
+        memory: &impl ReadMemory,
         mut image: Image,
         file: &Mapping,
         mapped: &[Mapping],
     ) -> Result<Self, TagError> {
         let Some(bias) = bias(&image, file, mapped) else {
-            return Err(TagError::NotLoaded { pid: process.pid, path: image.path });
+            return Err(TagError::NotLoaded { pid: memory.pid(), path: image.path });
         };
         if image.go.is_some() {
-            let resumed = goroutines::resume_addresses(process, &image, bias)?;
+            let resumed = goroutines::resume_addresses(memory, &image, bias)?;
             image.indirect_targets.extend(resumed.into_iter().map(|address| address.0));
             image.indirect_targets.sort_unstable();
         }

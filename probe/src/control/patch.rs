@@ -19,7 +19,7 @@ use super::stub_rows::StubRows;
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Block, Call, Granularity, Refusal, Rewrite, bytes_of};
 use crate::elf::Function;
-use crate::ptrace::{HandlerReturn, Process, PtraceError, mappings};
+use crate::ptrace::{HandlerReturn, PtraceError, Stopped, mappings};
 use crate::stubs::lookup;
 use crate::stubs::restorer::{Entry, list_bytes};
 use crate::stubs::{InlineBytes, Lookup, Sink, StubError, Stubs, TagCode};
@@ -122,7 +122,7 @@ impl Plan {
     /// Resolves calls through the procedure linkage table, in a process whose threads are stopped.
     pub fn resolve_calls(
         &mut self,
-        process: &Process,
+        process: &Stopped<'_>,
         loaded: &LoadedFile,
     ) -> Result<(), PtraceError> {
         linkage::resolve(process, loaded, &mut self.calls)
@@ -242,7 +242,7 @@ impl PatchedFunction {
     }
 
     /// Whether the original bytes are in memory although no tag was removed: the file was mapped again.
-    pub fn is_original(&self, process: &Process) -> bool {
+    pub fn is_original(&self, process: &Stopped<'_>) -> bool {
         let Some(edit) = self.edits.first() else { return false };
         let mut there = vec![0; edit.new_bytes().len()];
         process.read(edit.address, &mut there).is_ok() && there == edit.original_bytes()
@@ -342,7 +342,7 @@ fn counterpart(patched: &[PatchedFunction], rip: RunAddr) -> Option<Option<RunAd
 ///
 /// # Errors
 /// [`TagError::InTheWay`] if a thread is at an overwritten instruction and cannot be moved; nothing was changed then.
-pub(super) fn tag(process: &Process, patched: &[PatchedFunction]) -> Result<(), TagError> {
+pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<(), TagError> {
     let mappings = mappings(process.pid)?;
     let (mut moves, mut returns) = (Vec::new(), Vec::new());
     for thread in process.threads.keys() {
@@ -376,7 +376,7 @@ pub(super) fn tag(process: &Process, patched: &[PatchedFunction]) -> Result<(), 
 /// stay, and lead back to the code behind the jump. Returns the addresses at which the program has written something
 /// else, which stays.
 pub(super) fn restore(
-    process: &Process,
+    process: &Stopped<'_>,
     patched: &[PatchedFunction],
 ) -> Result<Vec<RunAddr>, PtraceError> {
     edits::remove(process, patched.iter().flat_map(PatchedFunction::edits))

@@ -8,7 +8,7 @@ use super::thread_return;
 use super::{PatchedCode, TagError};
 use crate::address::RunAddr;
 use crate::elf::Function;
-use crate::ptrace::Process;
+use crate::ptrace::Stopped;
 use crate::stubs::Sink;
 
 impl PatchedCode {
@@ -78,7 +78,7 @@ impl PatchedCode {
 
     /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at which the program
     /// has written something else.
-    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<RunAddr>, TagError> {
+    pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         let mut others = patch::restore(process, &self.functions)?;
         for breakpoint in &self.breakpoints {
             others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
@@ -88,17 +88,17 @@ impl PatchedCode {
         Ok(others)
     }
 
-    /// Removes all jumps, and moves threads out of the stubs as far as possible. All threads must be stopped. Returns
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns
     /// the addresses at which the program has written something else.
     pub fn restore(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
     ) -> Result<Vec<RunAddr>, TagError> {
         let others = self.remove_jumps(process)?;
         // A copy of a breakpoint that the program has made must not wait for this controller.
         shared.release_breakpoints();
-        process.restorers.clear();
+        process.forget_restorers();
         self.move_out_of_stubs(process, |_| true)?;
         if others.is_empty() {
             self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));

@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use super::ending::Ending;
 use super::sampler::Sampler;
 use super::signal_frames::Delivered;
-use super::{Output, Start, TagError, Tagged};
+use super::{Output, Start, TagError, Tagged, Tags};
 use crate::ptrace::{
     Child, PtraceError, RiskPolicy, SignalNumber, Status, StopState, listen, resume, thread_group,
     wait,
@@ -233,10 +233,11 @@ impl<'k> ProcessTree<'k> {
         signal: SignalNumber,
     ) -> Result<(), TagError> {
         let Some(tagged) = self.tagged(pid) else { return Ok(resume(thread, Some(signal))?) };
-        let registers = tagged.process.registers(thread)?;
+        let at_event = tagged.process.thread_at_event(thread);
+        let registers = at_event.registers()?;
         tagged.process.avoid_restart_syscall(thread, signal, &registers)?;
         if tagged.is_gs_taken(thread, &registers) {
-            tagged.tags.finish_tag(&tagged.process, thread, registers)?;
+            tagged.tags.finish_tag(tagged.process.thread_at_event(thread), registers)?;
             // The signal is handled again once the process has no tags.
             self.pending.push_front(Status::Stopped(thread, signal));
             return self.while_stopped(pid, None, |_| Ok(()));
@@ -252,7 +253,7 @@ impl<'k> ProcessTree<'k> {
             }
             Delivered::UnknownRestorer { is_fault } => {
                 self.while_stopped(pid, Some(thread), |tagged| {
-                    tagged.tags.find_restorer(&mut tagged.process, thread, is_fault)
+                    tagged.change(|tags, process| tags.find_restorer(process, thread, is_fault))
                 })
             }
         }
@@ -399,7 +400,7 @@ impl<'k> ProcessTree<'k> {
             let out = self.tagged(pid).map(Tagged::functions_over_budget).unwrap_or_default();
             if !out.is_empty() {
                 let done = self.while_stopped(pid, None, |tagged| {
-                    tagged.tags.remove_functions(&mut tagged.process, out)
+                    tagged.change(|tags, process| tags.remove_functions(process, out))
                 });
                 done.or_else(|error| self.handle_failure(pid, None, error))?;
             }
@@ -418,9 +419,8 @@ impl<'k> ProcessTree<'k> {
             };
             watches = true;
             if tagged.has_waiting_thread() {
-                let passed = self.while_stopped(pid, None, |tagged| {
-                    tagged.tags.serve_breakpoints(&mut tagged.process)
-                });
+                let passed =
+                    self.while_stopped(pid, None, |tagged| tagged.change(Tags::serve_breakpoints));
                 passed.or_else(|error| self.handle_failure(pid, None, error))?;
                 self.last_hit = Instant::now();
             }

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::{Ending, TagError, Tagged};
 use crate::address::RunAddr;
-use crate::ptrace::{Mapping, Process, PtraceError, Status, detach, mappings, wait};
+use crate::ptrace::{Mapping, PtraceError, Status, Stopped, detach, mappings, wait};
 
 /// How often a child is checked, and the pause before each check: a tenth of a second altogether.
 const LOOKS: usize = 1000;
@@ -51,7 +51,7 @@ impl std::fmt::Display for RemainingMemory {
 ///
 /// `areas`: memory of stubs. `shared`: memory that `gs` of threads may point to.
 pub(super) fn unmap(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     areas: &[Range<RunAddr>],
     shared: &[Range<RunAddr>],
 ) -> Result<RemainingMemory, TagError> {
@@ -90,7 +90,7 @@ pub(super) fn unmap(
 /// Lets the stopped threads of a process run until they have left some memory. Returns whether no thread will return to
 /// it.
 pub(super) fn is_free_of(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     areas: &[Range<RunAddr>],
 ) -> Result<bool, TagError> {
     let inside = |address: RunAddr| areas.iter().any(|area| area.contains(&address));

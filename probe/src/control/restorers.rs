@@ -12,7 +12,7 @@ use super::shared::{Overwritten, Shared, tsc};
 use super::{PatchedCode, TagError, areas, code};
 use crate::address::{LoadBias, RunAddr};
 use crate::elf::{Function, has_unwind_information};
-use crate::ptrace::{FileId, Mapping, Process, PtraceError, mappings, open_mapped};
+use crate::ptrace::{FileId, Mapping, PtraceError, Stopped, mappings, open_mapped};
 use crate::stubs::restorer::{self, AREA_BYTES, Entry, FIRST_LIST, Kind};
 use crate::stubs::{StubError, jump};
 
@@ -90,7 +90,7 @@ impl Restorers {
 
     /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the program has written
     /// something else.
-    pub fn remove_jumps(&self, process: &Process) -> Result<Vec<RunAddr>, TagError> {
+    pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         Ok(edits::remove(process, self.edits())?)
     }
 
@@ -103,7 +103,7 @@ impl Restorers {
 /// Finds restorers in code of files that was not searched yet; the first ones if there are too many. Shared mappings
 /// are skipped: a change there would change the file.
 fn find(
-    process: &Process,
+    process: &Stopped<'_>,
     searched_mappings: &mut SearchedMappings,
 ) -> Result<Vec<(RunAddr, Kind)>, TagError> {
     let mut found: Vec<(RunAddr, Kind)> = Vec::new();
@@ -147,7 +147,7 @@ fn key(mapping: &Mapping) -> (RunAddr, RunAddr, u64, Option<FileId>) {
 
 /// Whether a restorer can be changed. `mapped`: all mappings of the process.
 fn can_change(
-    process: &Process,
+    process: &Stopped<'_>,
     mapping: &Mapping,
     mapped: &[Mapping],
     address: RunAddr,
@@ -163,7 +163,7 @@ impl PatchedCode {
     /// Changes all restorers that are not changed yet; all threads are stopped.
     pub(super) fn change_restorers(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
     ) -> Result<(), TagError> {
         for (address, kind) in find(process, &mut self.restorers.searched_mappings)? {
@@ -183,7 +183,7 @@ impl PatchedCode {
 
     fn change_restorer(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
         address: RunAddr,
         kind: Kind,
@@ -206,7 +206,7 @@ impl PatchedCode {
         let edit = Edit::new(address, original.into(), new.into(), true);
         shared.record(&edits::overwritten([&edit].into_iter()))?;
         self.areas.push(area.clone());
-        process.restorers.push(address);
+        process.record_restorer(address);
         self.restorers.all.push(Restorer { address, end: call + 2, area, edit: edit.clone() });
         Ok(edits::insert(process, [&edit].into_iter())?)
     }
@@ -214,7 +214,7 @@ impl PatchedCode {
     /// Adds a list of moved instructions. `area`: memory for the list.
     pub(super) fn add_list(
         &mut self,
-        process: &Process,
+        process: &Stopped<'_>,
         area: Range<RunAddr>,
         mut entries: Vec<Entry>,
     ) -> Result<(), TagError> {
@@ -235,7 +235,7 @@ impl PatchedCode {
 
     /// Lets threads that are returning from handlers execute the restorer again: the lists that they have read may have
     /// changed.
-    pub(super) fn restart_handler_returns(&self, process: &Process) -> Result<(), TagError> {
+    pub(super) fn restart_handler_returns(&self, process: &Stopped<'_>) -> Result<(), TagError> {
         for thread in process.threads.keys() {
             let registers = process.registers(*thread)?;
             let is_in_call = registers.orig_rax.cast_signed() >= 0;

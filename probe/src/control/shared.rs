@@ -38,7 +38,7 @@ use rustix::thread::futex;
 
 use super::TagError;
 use crate::address::RunAddr;
-use crate::ptrace::Process;
+use crate::ptrace::Stopped;
 use crate::stubs::InlineBytes;
 use crate::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use backing::Backing;
@@ -130,7 +130,7 @@ impl Shared {
     /// # Errors
     /// [`TagError::Answer`] if the process does not share the memory that it reports; nothing was written then.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
         shape: SlotLayout,
         functions: usize,

@@ -22,8 +22,8 @@ use super::boundaries::{Boundary, jump_target};
 use super::{PatchedCode, TagError, Tagged, Tags};
 use crate::address::RunAddr;
 use crate::ptrace::{
-    Delivery, Disposition, Process, SignalNumber, Status, enter_handler, replace_fault_address,
-    resume,
+    Delivery, Disposition, SignalNumber, Status, Stopped, StoppedThread, enter_handler,
+    replace_fault_address, resume,
 };
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::restorer;
@@ -59,30 +59,32 @@ impl Tagged {
         registers: user_regs_struct,
     ) -> Result<Delivered, TagError> {
         let Tagged { process, tags, .. } = self;
-        let Some(registers) = tags.code.registers_in_stub(process, registers) else {
+        let at_event = process.thread_at_event(thread);
+        let Some(registers) = tags.code.registers_in_stub(at_event, registers) else {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         };
         let disposition = process.disposition(thread, signal);
+        let at_event = process.thread_at_event(thread);
         if disposition == Disposition::Harmless {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         }
-        let finished = tags.finish_tag(process, thread, registers)?.unwrap_or(registers);
-        let Some(Boundary { registers: at, original }) = tags.code.boundary(process, finished)
+        let finished = tags.finish_tag(at_event, registers)?.unwrap_or(registers);
+        let Some(Boundary { registers: at, original }) = tags.code.boundary(at_event, finished)
         else {
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         };
-        let is_fault = tags.code.replace_fault_address(thread, signal, &registers, original)?;
+        let is_fault = tags.code.replace_fault_address(at_event, signal, &registers, original)?;
         if disposition == Disposition::Fatal || original == RunAddr(at.rip) {
-            process.set_registers(thread, user_regs_struct { rip: original.0, ..at })?;
+            at_event.set_registers(user_regs_struct { rip: original.0, ..at })?;
             resume(thread, Some(signal))?;
             return Ok(Delivered::Complete);
         }
-        process.set_registers(thread, at)?;
+        at_event.set_registers(at)?;
         match enter_handler(thread, signal)? {
-            Delivery::Entered => tags.code.handle_entry(process, thread, is_fault),
+            Delivery::Entered => tags.code.handle_entry(at_event, is_fault),
             Delivery::NotEntered => {
                 resume(thread, None).map(|()| Delivered::Complete).map_err(Into::into)
             }
@@ -93,15 +95,15 @@ impl Tagged {
 }
 
 impl Tags {
-    /// Searches for the restorer of a thread that is stopped before its handler; all threads are stopped.
+    /// Searches for the restorer of a thread that is stopped before its handler.
     pub(super) fn find_restorer(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         thread: Pid,
         is_fault: bool,
     ) -> Result<(), TagError> {
         self.code.change_restorers(process, self.collector.shared())?;
-        self.code.show_original(process, thread, is_fault).map(drop)
+        self.code.show_original(process.thread(thread), is_fault).map(drop)
     }
 }
 
@@ -110,7 +112,7 @@ impl PatchedCode {
     /// frames may say that the jump is not to be taken again. Otherwise `None`.
     fn registers_in_stub(
         &self,
-        process: &Process,
+        thread: StoppedThread<'_>,
         registers: user_regs_struct,
     ) -> Option<user_regs_struct> {
         if self.is_tag_memory(RunAddr(registers.rip)) {
@@ -122,7 +124,7 @@ impl PatchedCode {
         let mut rip = RunAddr(registers.rip);
         // A short jump leads to a second jump.
         for _ in 0..2 {
-            rip = jump_target(process, rip)?;
+            rip = jump_target(thread, rip)?;
             if self.is_tag_memory(rip) {
                 return Some(user_regs_struct { rip: rip.0, ..registers });
             }
@@ -132,12 +134,11 @@ impl PatchedCode {
 
     fn handle_entry(
         &mut self,
-        process: &Process,
-        thread: Pid,
+        thread: StoppedThread<'_>,
         is_fault: bool,
     ) -> Result<Delivered, TagError> {
-        if self.show_original(process, thread, is_fault)? {
-            resume(thread, None)?;
+        if self.show_original(thread, is_fault)? {
+            resume(thread.id(), None)?;
             return Ok(Delivered::Complete);
         }
         Ok(Delivered::UnknownRestorer { is_fault })
@@ -147,13 +148,12 @@ impl PatchedCode {
     /// if the restorer is unknown and was not searched for yet.
     fn show_original(
         &mut self,
-        process: &Process,
-        thread: Pid,
+        thread: StoppedThread<'_>,
         is_fault: bool,
     ) -> Result<bool, TagError> {
-        let at = RunAddr(process.registers(thread)?.rsp);
+        let at = RunAddr(thread.registers()?.rsp);
         let mut frame = [0; RESUMPTION_END];
-        process.read(at, &mut frame)?;
+        thread.read(at, &mut frame)?;
         let word =
             |at: usize| frame[at..].first_chunk().map(|word| RunAddr(u64::from_le_bytes(*word)));
         let (Some(returns_to), Some(rip)) = (word(0), word(RIP_AT)) else { return Ok(true) };
@@ -173,7 +173,7 @@ impl PatchedCode {
             let (from, to) = (at + RIP_AT as u64, at + RESUMPTION_END as u64 - 1);
             if from.0 / PAGE_BYTES != to.0 / PAGE_BYTES {
                 let resumption = &frame[RESUMPTION_AT..];
-                process.write(at + RESUMPTION_AT as u64, resumption)?;
+                thread.write(at + RESUMPTION_AT as u64, resumption)?;
             }
         } else if self.restorers.searched.insert(returns_to) {
             return Ok(false);
@@ -181,7 +181,7 @@ impl PatchedCode {
             return Ok(true);
         }
         frame[RIP_AT..][..size_of::<u64>()].copy_from_slice(&original.0.to_le_bytes());
-        process.write(at + RIP_AT as u64, &frame[RIP_AT..])?;
+        thread.write(at + RIP_AT as u64, &frame[RIP_AT..])?;
         Ok(true)
     }
 
@@ -189,12 +189,12 @@ impl PatchedCode {
     /// `rip`. Returns whether an instruction has raised the signal.
     pub(super) fn replace_fault_address(
         &self,
-        thread: Pid,
+        thread: StoppedThread<'_>,
         signal: SignalNumber,
         registers: &user_regs_struct,
         original: RunAddr,
     ) -> Result<bool, TagError> {
-        Ok(replace_fault_address(thread, signal, |address| {
+        Ok(replace_fault_address(thread.id(), signal, |address| {
             if address.0 == registers.rip { Some(original) } else { self.original(address) }
         })?)
     }

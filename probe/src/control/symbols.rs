@@ -20,7 +20,7 @@ use super::loaded::LoadedFile;
 use super::stub_names::{SHARED, SUFFIX};
 use crate::address::{FileAddr, RunAddr};
 use crate::disassembly::JUMP_BYTES;
-use crate::ptrace::{Mapping, Process, mappings};
+use crate::ptrace::{Mapping, PtraceError, ReadMemory, RunningMemory, mappings};
 use crate::selection::Selection;
 use crate::stubs::lookup;
 use crate::unwind::{NODE_BYTES, SymbolFile, frames};
@@ -44,20 +44,22 @@ struct FoundStubs {
 /// # Errors
 /// [`TagError`] if the process cannot be read.
 pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
-    let process = Process::from_traced(pid)?;
+    let open = RunningMemory::open(pid);
+    let memory =
+        open.map_err(|source| PtraceError::System { pid, operation: "open its memory", source })?;
     let mapped = mappings(pid)?;
-    let records = Records::read(&process, &mapped)?;
+    let records = Records::read(&memory, &mapped)?;
     let mut found = FoundStubs::default();
     for Place { address, original } in &records.places {
-        found.add_jump(&process, *address, original.len());
+        found.add_jump(&memory, *address, original.len());
     }
     for area in records.areas {
-        found.add_table(&process, area);
+        found.add_table(&memory, area);
     }
     if found.code.is_empty() {
         return Ok(None);
     }
-    let names = found.names(&process, &mapped);
+    let names = found.names(&memory, &mapped);
     let mut file = SymbolFile::default();
     for (code, table) in found.code.values() {
         let inside = names.range(code.clone());
@@ -74,9 +76,9 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
 
 impl FoundStubs {
     /// Adds the jump at an address, if there is one. `bytes`: size of the overwritten place.
-    fn add_jump(&mut self, process: &Process, address: RunAddr, bytes: usize) {
+    fn add_jump(&mut self, memory: &RunningMemory, address: RunAddr, bytes: usize) {
         let mut jump = [0; JUMP_BYTES];
-        if bytes != JUMP_BYTES || process.read(address, &mut jump).is_err() || jump[0] != JUMP {
+        if bytes != JUMP_BYTES || memory.read(address, &mut jump).is_err() || jump[0] != JUMP {
             return;
         }
         let distance = i32::from_le_bytes([jump[1], jump[2], jump[3], jump[4]]);
@@ -87,9 +89,9 @@ impl FoundStubs {
     }
 
     /// Adds the unwind table in an area, if there is one.
-    fn add_table(&mut self, process: &Process, area: Range<RunAddr>) -> Option<()> {
+    fn add_table(&mut self, memory: &RunningMemory, area: Range<RunAddr>) -> Option<()> {
         let mut node = [0; NODE_BYTES];
-        process.read(area.start, &mut node).ok()?;
+        memory.read(area.start, &mut node).ok()?;
         let long = |at: u64| {
             let bytes = node.get(at as usize..).and_then(|bytes| bytes.first_chunk());
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -102,13 +104,13 @@ impl FoundStubs {
         }
         let at = area.start + NODE_BYTES as u64;
         let mut table = vec![0; (area.end - at) as usize];
-        process.read(at, &mut table).ok()?;
+        memory.read(at, &mut table).ok()?;
         self.code.insert(code.start, (code, frames(&table, at)?));
         Some(())
     }
 
     /// Names of the jumps' targets, by address.
-    fn names(&self, process: &Process, mapped: &[Mapping]) -> BTreeMap<RunAddr, String> {
+    fn names(&self, memory: &RunningMemory, mapped: &[Mapping]) -> BTreeMap<RunAddr, String> {
         let mut files: HashMap<_, Option<LoadedFile>> = HashMap::new();
         let mut names = BTreeMap::new();
         for (stub, jump) in &self.jumps {
@@ -117,7 +119,7 @@ impl FoundStubs {
             let Some(mapping) = mapping.filter(|one| *jump < one.end) else { continue };
             let loaded = files.entry((mapping.file, &mapping.path)).or_insert_with(|| {
                 let no_sources = Selection::default();
-                LoadedFile::open(process, mapping, mapped, &no_sources, std::iter::empty()).ok()
+                LoadedFile::open(memory, mapping, mapped, &no_sources, std::iter::empty()).ok()
             });
             let Some(loaded) = loaded else { continue };
             let FileAddr(address) = loaded.bias.to_file(*jump);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::disassembly::{Block, Granularity};
 use crate::elf::{Function, Image};
-use crate::ptrace::Process;
+use crate::ptrace::{Process, Stopped};
 use crate::selection::Selection;
 
 /// Most functions of libraries that may be tagged.
@@ -35,18 +35,19 @@ impl Tagged {
         start: Start,
     ) -> Result<Self, TagError> {
         let mut process = AbandonedTags::find(process)?.take_over()?;
-        let program = Arc::new(LoadedFile::find_program(&process, image)?);
+        let mut stopped = process.stopped()?;
+        let program = Arc::new(LoadedFile::find_program(&stopped, image)?);
         let sink = output.sink();
         selection.record_matches(&program.image.functions, None);
         let functions = program.image.functions.iter();
         let chosen = functions.filter(|function| selection.matches(function, None)).count();
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let max_functions = chosen + more + max_blocks(&program.image, &selection);
-        process.check_filters()?;
+        stopped.check_filters()?;
         // The libraries of a launched program are not loaded yet: it is still at its first instruction.
-        gs::check(&process, sink)?;
+        gs::check(&stopped, sink)?;
         let sizes = (chosen, max_functions);
-        let collector = match Collector::new(&mut process, None, output, sizes) {
+        let collector = match Collector::new(&mut stopped, None, output, sizes) {
             Ok(collector) => collector,
             Err(error) => {
                 // The name of the shared memory identifies what was already added.
@@ -82,14 +83,23 @@ impl Tagged {
 
     fn start(&mut self, start: Start) -> Result<(), TagError> {
         self.check_log()?;
-        let Tagged { process, tags, .. } = self;
-        tags.make_table_list(process)?;
-        let threads: Vec<Pid> = process.threads.keys().copied().collect();
-        threads.into_iter().try_for_each(|thread| tags.add_thread(process, thread))?;
-        if start == Start::Now || !tags.wait_for_main(process)? {
-            tags.insert(process)?;
-        }
-        Ok(())
+        self.change(|tags, process| {
+            tags.make_table_list(process)?;
+            let mut threads = process.threads.keys();
+            threads.try_for_each(|thread| tags.add_thread(process.thread(*thread)))?;
+            if start == Start::Now || !tags.wait_for_main(process)? {
+                tags.insert(process)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes the tags while all threads of the process are stopped.
+    pub(super) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Tags, &mut Stopped<'_>) -> Result<T, TagError>,
+    ) -> Result<T, TagError> {
+        change(&mut self.tags, &mut self.process.stopped()?)
     }
 
     /// Removes all tags and their memory. Returns the memory that remains.
@@ -97,14 +107,15 @@ impl Tagged {
         if self.is_untagged() && self.tags.code.areas.is_empty() {
             return Ok(RemainingMemory::Nothing);
         }
-        let Tagged { process, tags, .. } = self;
-        let others = tags.restore_code(process)?;
-        if !others.is_empty() {
-            tags.record_overwritten(others);
-            // The program may have copied a jump to somewhere else: stubs stay.
-            return Ok(RemainingMemory::InUse);
-        }
-        tags.unmap_memory(process)
+        self.change(|tags, process| {
+            let others = tags.restore_code(process)?;
+            if !others.is_empty() {
+                tags.record_overwritten(others);
+                // The program may have copied a jump to somewhere else: stubs stay.
+                return Ok(RemainingMemory::InUse);
+            }
+            tags.unmap_memory(process)
+        })
     }
 
     /// Gives a stopped thread the registers that its tags need.
@@ -112,7 +123,7 @@ impl Tagged {
         if self.is_untagged() {
             return Ok(());
         }
-        self.tags.add_thread(&self.process, thread)
+        self.tags.add_thread(self.process.thread_at_event(thread))
     }
 
     /// Ends the log, if there is one. The process has ended, or all its threads are stopped.
@@ -120,8 +131,10 @@ impl Tagged {
     /// # Errors
     /// [`TagError::Log`] if the log cannot be written.
     pub fn finish(&mut self, ending: Ending) -> Result<Option<LogSummary>, TagError> {
-        if ending == Ending::Detached {
-            self.tags.finish_tags(&self.process);
+        if ending == Ending::Detached
+            && let Ok(process) = self.process.stopped()
+        {
+            self.tags.finish_tags(&process);
         }
         match &mut self.tags.collector {
             Collector::Log(log) => log.finish(ending.into()).map(Some),

@@ -1,26 +1,24 @@
 //! Operations on all tags of a process. The process itself is passed to each of them.
 
-use nix::unistd::Pid;
-
 use super::removal::{self, RemainingMemory};
 use super::{TagError, Tags};
 use crate::address::RunAddr;
-use crate::ptrace::Process;
+use crate::ptrace::{Stopped, StoppedThread};
 
 impl Tags {
     /// Gives a stopped thread the registers that its tags need.
-    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
-        self.collector.add_thread(process, thread)
+    pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
+        self.collector.add_thread(thread)
     }
 
-    /// Removes all jumps, and moves threads out of the stubs as far as possible. All threads must be stopped. Returns
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns
     /// the addresses at which the program has written something else.
-    pub fn restore_code(&mut self, process: &mut Process) -> Result<Vec<RunAddr>, TagError> {
+    pub fn restore_code(&mut self, process: &mut Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         self.code.restore(process, self.collector.shared())
     }
 
     /// Unmaps the memory of tags whose jumps are removed. Returns the memory that remains.
-    pub fn unmap_memory(&self, process: &mut Process) -> Result<RemainingMemory, TagError> {
+    pub fn unmap_memory(&self, process: &mut Stopped<'_>) -> Result<RemainingMemory, TagError> {
         if self.unwinding.is_in_use(process)? {
             return Ok(RemainingMemory::InUse);
         }

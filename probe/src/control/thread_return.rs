@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use super::TagError;
 use super::patch::PatchedFunction;
 use crate::address::RunAddr;
-use crate::ptrace::{HandlerReturn, Process, mappings};
+use crate::ptrace::{HandlerReturn, Stopped, mappings};
 
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
 ///
@@ -18,7 +18,7 @@ use crate::ptrace::{HandlerReturn, Process, mappings};
 ///
 /// [`Tagged::move_out_of_stubs`]: super::Tagged::move_out_of_stubs
 pub(super) fn return_threads(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     patched: &[&PatchedFunction],
 ) -> Result<(), TagError> {
     let mut stubs: Vec<_> = patched.iter().map(|one| one.stubs.clone()).collect();

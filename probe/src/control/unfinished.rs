@@ -3,26 +3,24 @@
 //! Without this, the tags of the signal handler would write their records behind one that is reserved and not written,
 //! and the reader of the buffer would have to wait for it.
 
-use nix::unistd::Pid;
-
 use super::boundaries::Stack;
 use super::collector::Collector;
 use super::shared::tsc;
 use super::{TagError, Tags};
 use crate::address::RunAddr;
-use crate::ptrace::Process;
+use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::Sink;
 use crate::stubs::unfinished_tag::{TagRegisters, ThreadMemory, UNFINISHED_BYTES, UnfinishedTag};
 
-impl ThreadMemory for &Process {
+impl ThreadMemory for StoppedThread<'_> {
     fn read(&self, address: RunAddr) -> Option<u64> {
         let mut bytes = [0; 8];
-        Process::read(self, address, &mut bytes).ok()?;
+        StoppedThread::read(self, address, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     }
 
     fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()> {
-        Process::write(self, address, bytes).ok()
+        StoppedThread::write(self, address, bytes).ok()
     }
 }
 
@@ -31,8 +29,7 @@ impl Tags {
     /// the thread. Returns the registers after the tag; `None` if there was nothing to finish.
     pub(super) fn finish_tag(
         &self,
-        process: &Process,
-        thread: Pid,
+        thread: StoppedThread<'_>,
         registers: libc::user_regs_struct,
     ) -> Result<Option<libc::user_regs_struct>, TagError> {
         let (Sink::Log(shape), Collector::Log(log)) = (self.code.sink, &self.collector) else {
@@ -50,24 +47,25 @@ impl Tags {
         };
         let mut code = [0; UNFINISHED_BYTES];
         let code = &mut code[..UNFINISHED_BYTES.min((area.end - here) as usize)];
-        process.read(here, code)?;
+        thread.read(here, code)?;
         let mut state = TagRegisters { rip, rsp, rax, rdx, r11, rflags, gs };
         let rest = UnfinishedTag::decode(code, &state, &shape)
             .filter(|_| log.shared().contains(RunAddr(r11)));
         let Some(rest) = rest else { return Ok(None) };
         // If the tag cannot be finished here, the thread finishes it.
-        let _ = rest.run(&mut state, tsc(), &mut Stack::new(process, rsp));
+        let _ = rest.run(&mut state, tsc(), &mut Stack::new(thread, rsp));
         let TagRegisters { rip, rax, rdx, r11, .. } = state;
         let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
-        process.set_registers(thread, registers)?;
+        thread.set_registers(registers)?;
         Ok(Some(registers))
     }
 
-    /// Finishes the tags of all threads, which are stopped.
-    pub(super) fn finish_tags(&self, process: &Process) {
+    /// Finishes the tags of all threads.
+    pub(super) fn finish_tags(&self, process: &Stopped<'_>) {
         for thread in process.threads.keys() {
+            let thread = process.thread(*thread);
             // A thread that was killed meanwhile writes nothing.
-            let _ = process.registers(*thread).map(|now| self.finish_tag(process, *thread, now));
+            let _ = thread.registers().map(|now| self.finish_tag(thread, now));
         }
     }
 }

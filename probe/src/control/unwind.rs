@@ -24,7 +24,7 @@ use super::{PatchedCode, TagError, Tags, UnwindTables, areas, linker};
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::Granularity;
 use crate::elf::Function;
-use crate::ptrace::{Process, PtraceError, code_files, mappings};
+use crate::ptrace::{PtraceError, Stopped, code_files, mappings};
 use crate::stubs::lookup::{MAGIC, node};
 use crate::stubs::{Lookup, Sink};
 use crate::unwind::{self, NODE_BYTES};
@@ -45,7 +45,7 @@ impl UnwindTables {
     }
 
     /// Sets the linker's record in tables that were made before the dynamic linker had run.
-    pub fn set_link_maps(&self, process: &Process) -> Result<(), TagError> {
+    pub fn set_link_maps(&self, process: &Stopped<'_>) -> Result<(), TagError> {
         for table in &self.tables {
             let at = table.start;
             if read_word(process, at + node::LINK_MAP)? == 0 {
@@ -58,7 +58,7 @@ impl UnwindTables {
     }
 
     /// Updates the linker's record in the tables of a file that was loaded again.
-    pub fn set_link_map(&self, process: &Process, bias: LoadBias) -> Result<(), TagError> {
+    pub fn set_link_map(&self, process: &Stopped<'_>, bias: LoadBias) -> Result<(), TagError> {
         let map = linker::link_map(process, bias).unwrap_or_default();
         for table in &self.tables {
             if LoadBias::new(read_word(process, table.start + node::BIAS)?) == bias {
@@ -70,7 +70,7 @@ impl UnwindTables {
 
     /// Whether a signal handler may be reading a table, in a process whose threads are all stopped: its registers or
     /// its stack hold the address of a table. The stubs that the table describes may be unused already.
-    pub fn is_in_use(&self, process: &Process) -> Result<bool, TagError> {
+    pub fn is_in_use(&self, process: &Stopped<'_>) -> Result<bool, TagError> {
         let is_of_table =
             |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
         let mapped = mappings(process.pid)?;
@@ -97,7 +97,7 @@ impl UnwindTables {
     /// Adds a table for stubs of a file. Returns its memory; `None` if the stubs have no rows.
     fn add(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
         described: &StubRows,
         loaded: &LoadedFile,
@@ -121,7 +121,7 @@ impl UnwindTables {
 
     fn node(
         &self,
-        process: &Process,
+        process: &Stopped<'_>,
         code: &Range<RunAddr>,
         table: RunAddr,
         loaded: &LoadedFile,
@@ -146,7 +146,7 @@ impl UnwindTables {
 
 impl Tags {
     /// Makes an empty list of tables.
-    pub(super) fn make_table_list(&mut self, process: &mut Process) -> Result<(), TagError> {
+    pub(super) fn make_table_list(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let shared = self.collector.shared();
         let area = areas::reserve(process, shared, &self.program, ADDRESS_BYTES)?;
         self.unwinding.list = area.start;
@@ -163,7 +163,7 @@ impl Tags {
     }
 
     /// Changes the function that unwinders call, if the process has it and it is not changed yet.
-    pub(super) fn hook_unwinder(&mut self, process: &mut Process) -> Result<(), TagError> {
+    pub(super) fn hook_unwinder(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         if self.code.breakpoints.iter().any(is_lookup) || self.code.looks_up() {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Tags {
     }
 
     /// Whether the C library may still be loaded.
-    pub(super) fn awaits_unwinder(&self, process: &Process) -> Result<bool, TagError> {
+    pub(super) fn awaits_unwinder(&self, process: &Stopped<'_>) -> Result<bool, TagError> {
         let is_known = self.code.looks_up() || self.code.breakpoints.iter().any(is_lookup);
         if is_known || !self.program.image.dynamic {
             return Ok(false);
@@ -202,7 +202,7 @@ impl Tags {
 
     fn change_lookup(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         loaded: &LoadedFile,
         function: &Function,
     ) -> Result<(), TagError> {
@@ -231,7 +231,7 @@ impl Tags {
     /// Adds an unwind table for stubs of a file.
     pub(super) fn add_unwind_table(
         &mut self,
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         described: &StubRows,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {
@@ -246,7 +246,7 @@ impl PatchedCode {
     /// threads are stopped since the change was inserted, so no thread has executed it.
     pub(super) fn replace_lookup(
         &mut self,
-        process: &Process,
+        process: &Stopped<'_>,
         planned: &GeneratedStubs,
     ) -> Result<(), TagError> {
         if !planned.patched.iter().any(|patched| patched.looks_up) {
@@ -260,7 +260,7 @@ impl PatchedCode {
     }
 }
 
-fn read_word(process: &Process, address: RunAddr) -> Result<u64, TagError> {
+fn read_word(process: &Stopped<'_>, address: RunAddr) -> Result<u64, TagError> {
     let mut word = [0; ADDRESS_BYTES as usize];
     process.read(address, &mut word)?;
     Ok(u64::from_le_bytes(word))

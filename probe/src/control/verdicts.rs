@@ -6,7 +6,7 @@ use super::{TagError, abandoned, comparison, loaded};
 use crate::address::LoadBias;
 use crate::disassembly::{Disassembly, FileIndex, Granularity, Refusal, Rewrite};
 use crate::elf::{Function, Image};
-use crate::ptrace::{self, Mapping, Memory};
+use crate::ptrace::{self, Mapping, ReadMemory, RunningMemory};
 use crate::selection::Selection;
 
 /// Every function of a program, with the changes that tagging it would make, or the reason why it cannot be tagged.
@@ -20,11 +20,16 @@ pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
 ///
 /// `bias`: as returned by [`bias`]. Returns whether the comparison was made: it is not made while tags are in the
 /// process, because their jumps differ from the file.
-pub fn compare(image: &mut Image, bias: LoadBias, mapped: &[Mapping], memory: &Memory) -> bool {
+pub fn compare(
+    image: &mut Image,
+    bias: LoadBias,
+    mapped: &[Mapping],
+    memory: &RunningMemory,
+) -> bool {
     if abandoned::is_tagged(mapped) {
         return false;
     }
-    let read = |address, bytes: &mut [u8]| memory.read(address, bytes);
+    let read = |address, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
     image.differing = comparison::differences(image, bias, &loaded::ALL, std::iter::empty(), read);
     true
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use nix::unistd::Pid;
 
-use super::{Mapping, Process, PtraceError};
+use super::{Mapping, PtraceError, Stopped};
 use crate::address::RunAddr;
 
 /// Ways to load the number of `rt_sigreturn` into `rax`: of C libraries, of Go and others, as a
@@ -56,8 +56,8 @@ pub struct HandlerReturn {
     pub restorer: Option<RunAddr>,
 }
 
-impl Process {
-    /// Finds the returns from all signal handlers that a stopped thread is in, in no particular
+impl Stopped<'_> {
+    /// Finds the returns from all signal handlers that a thread is in, in no particular
     /// order.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use super::seccomp;
 use super::syscall_site::{Mask, ResumeCode, SyscallSite};
 use super::wait::{restart_thread, wait_unless_dead};
-use super::{Process, PtraceError, SignalNumber, Status, StopState};
+use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped};
 use crate::address::RunAddr;
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
@@ -35,8 +35,10 @@ impl Process {
     pub fn can_call(&self) -> bool {
         self.threads.values().any(|standing| *standing != StopState::InSyscall)
     }
+}
 
-    /// Makes a system call. All threads must be stopped.
+impl Stopped<'_> {
+    /// Makes a system call.
     ///
     /// # Errors
     /// [`PtraceError::Forbidden`] if seccomp might not allow it; the process is unchanged then.
@@ -52,7 +54,7 @@ impl Process {
     /// makes the arguments of the call from the address of the text.
     ///
     /// # Errors
-    /// As [`Process::call`].
+    /// As [`Stopped::call`].
     pub fn call_with_text(
         &mut self,
         (number, operation): (libc::c_long, &'static str),
@@ -171,18 +173,18 @@ impl Process {
             restart_thread(request, thread, signal)
                 .map_err(PtraceError::new(thread, "continue"))?;
             if signal.is_some() {
-                self.threads.insert(thread, StopState::AtInstruction);
+                self.process.threads.insert(thread, StopState::AtInstruction);
             }
             let status = wait_unless_dead(thread).map_err(PtraceError::new(thread, "wait"))?;
             match status.ok_or(PtraceError::Ended(self.pid))? {
                 status if is_reached(&status) => return Ok(()),
                 status @ (Status::Exited(..) | Status::Signaled(..)) => {
-                    self.threads.remove(&thread);
-                    self.queued_events.push(status);
+                    self.process.threads.remove(&thread);
+                    self.process.queued_events.push(status);
                     return Err(PtraceError::Ended(self.pid));
                 }
                 Status::Stopped(_, signal) if signal != SYSTEM_CALL => {
-                    self.threads.insert(thread, StopState::PendingSignal(signal));
+                    self.process.threads.insert(thread, StopState::PendingSignal(signal));
                 }
                 _ => {}
             }

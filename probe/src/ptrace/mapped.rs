@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use super::{FileId, Mapping, PtraceError, mappings};
+use super::{FileId, Mapping, PtraceError, ReadMemory, mappings};
 use crate::address::RunAddr;
 use crate::regular_file;
 
@@ -151,22 +151,31 @@ fn begins_as_memory(
     read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
 }
 
-/// Read access to the memory of a process.
+/// Read access to the memory of a process whose threads may be running: what is read may change meanwhile.
 #[derive(Debug)]
-pub struct Memory(File);
+pub struct RunningMemory {
+    pid: Pid,
+    file: File,
+}
 
-impl Memory {
+impl RunningMemory {
     /// Opens the memory of a process, which may be running.
     ///
     /// # Errors
     /// An [`io::Error`] if this process may not trace it.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        File::open(format!("/proc/{pid}/mem")).map(Memory)
+        File::open(format!("/proc/{pid}/mem")).map(|file| RunningMemory { pid, file })
+    }
+}
+
+impl ReadMemory for RunningMemory {
+    fn pid(&self) -> Pid {
+        self.pid
     }
 
-    /// Reads memory. Returns whether all of it could be read.
-    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> bool {
-        self.0.read_exact_at(bytes, address.0).is_ok()
+    fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        let read = self.file.read_exact_at(bytes, address.0);
+        read.map_err(|source| PtraceError::memory(self.pid, "read its memory", source))
     }
 }
 

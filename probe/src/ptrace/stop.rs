@@ -14,7 +14,9 @@ use nix::unistd::Pid;
 use super::proc::threads;
 use super::stop_thread::StopOutcome;
 use super::wait::{OPTIONS, is_running, restart_thread, resume};
-use super::{Process, PtraceError, SignalNumber, Status, StopState, obstacle, seccomp, wait};
+use super::{
+    Process, PtraceError, SignalNumber, Status, StopState, Stopped, obstacle, seccomp, wait,
+};
 use crate::address::RunAddr;
 
 /// How often, and how long, an attachment waits for a process that is blocked by a child: one
@@ -114,7 +116,7 @@ impl Process {
             ptrace::seize(pid, OPTIONS).map_err(|error| PtraceError::refused(pid, error))?;
             let mut process = Process::from_traced(pid)?;
             process.threads.clear();
-            let stopped = process.stop();
+            let stopped = process.stop().map(drop);
             tries += 1;
             match process.executed_thread() {
                 Some(thread) if tries < TRIES => {
@@ -141,7 +143,7 @@ impl Process {
     /// # Errors
     /// [`PtraceError::Ended`] if the process has ended, or has executed another program; the event
     /// is in `queued_events`.
-    pub fn stop(&mut self) -> Result<(), PtraceError> {
+    pub fn stop(&mut self) -> Result<Stopped<'_>, PtraceError> {
         self.stop_all_but(BTreeMap::new(), &BTreeSet::new())
     }
 
@@ -154,17 +156,19 @@ impl Process {
         &mut self,
         state: BTreeMap<Pid, StopState>,
         others: &BTreeSet<Pid>,
-    ) -> Result<(), PtraceError> {
+    ) -> Result<Stopped<'_>, PtraceError> {
         self.threads = state;
-        self.stop_rest(others)
+        self.stop_rest(others)?;
+        self.stopped()
     }
 
     /// Stops all threads that are not stopped already.
     ///
     /// # Errors
     /// As [`Process::stop`].
-    pub fn stop_others(&mut self) -> Result<(), PtraceError> {
-        self.stop_rest(&BTreeSet::new())
+    pub fn stop_others(&mut self) -> Result<Stopped<'_>, PtraceError> {
+        self.stop_rest(&BTreeSet::new())?;
+        self.stopped()
     }
 
     fn stop_rest(&mut self, others: &BTreeSet<Pid>) -> Result<(), PtraceError> {
@@ -242,7 +246,7 @@ impl Process {
             match self.stop_thread(thread, &BTreeSet::new())? {
                 StopOutcome::Stopped(state) => {
                     self.threads.insert(thread, state);
-                    seen.push(self.registers(thread)?);
+                    seen.push(self.thread_at_event(thread).registers()?);
                     self.resume()?;
                 }
                 StopOutcome::Event(status) => self.queued_events.push(status),
@@ -252,6 +256,17 @@ impl Process {
         Ok(seen)
     }
 
+    /// Resumes all threads and stops tracing them.
+    ///
+    /// # Errors
+    /// [`PtraceError::System`] if the kernel refuses.
+    pub fn detach(self) -> Result<(), PtraceError> {
+        let mut threads = self.threads.into_iter();
+        threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
+    }
+}
+
+impl Stopped<'_> {
     /// Resumes threads whose instruction pointer is `inside` until all are outside; returns whether
     /// they are. Threads are resumed and stopped again. Single steps are not used, because their
     /// signal ends the program if the tracer dies.
@@ -277,21 +292,12 @@ impl Process {
                 return Ok(false);
             }
             for (thread, _) in &within {
-                self.threads.remove(thread);
+                self.process.threads.remove(thread);
                 resume(*thread, None)?;
             }
             std::thread::sleep(LEAST_PAUSE * (1 << (pause / 8)));
-            self.stop_rest(&within.into_iter().map(|(thread, _)| thread).collect())?;
+            self.process.stop_rest(&within.into_iter().map(|(thread, _)| thread).collect())?;
         }
         Ok(false)
-    }
-
-    /// Resumes all threads and stops tracing them.
-    ///
-    /// # Errors
-    /// [`PtraceError::System`] if the kernel refuses.
-    pub fn detach(self) -> Result<(), PtraceError> {
-        let mut threads = self.threads.into_iter();
-        threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
     }
 }

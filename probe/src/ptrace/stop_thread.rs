@@ -103,7 +103,7 @@ impl Process {
     }
 
     fn note_last_gs(&mut self, thread: Pid) {
-        if let Ok(registers) = self.registers(thread) {
+        if let Ok(registers) = self.thread_at_event(thread).registers() {
             self.last_gs.push((thread, RunAddr(registers.gs_base)));
         }
     }

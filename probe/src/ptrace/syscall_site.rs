@@ -17,7 +17,7 @@
 //! the thread was in a system call, that is restarted, as the kernel does without a signal.
 //!
 //! Invariant: before a call the site has the content of its file. What a killed controller has left
-//! is recognized by a difference from the file ([`Process::clear_sites`]) and replaced by the
+//! is recognized by a difference from the file ([`Stopped::clear_sites`]) and replaced by the
 //! file's content.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::seccomp::Call;
-use super::{FileId, Mapping, Process, PtraceError, mapped, mappings};
+use super::{FileId, Mapping, PtraceError, Stopped, mapped, mappings};
 use crate::address::RunAddr;
 
 /// A signal set, as the kernel defines it.
@@ -107,7 +107,7 @@ impl SyscallSite {
     }
 }
 
-impl Process {
+impl Stopped<'_> {
     /// The site for injected system calls.
     ///
     /// # Errors
@@ -119,11 +119,11 @@ impl Process {
         let site = self.free_sites()?.into_iter().next();
         let none = || PtraceError::new(self.pid, "find space for a system call")(Errno::EAGAIN);
         let site = site.ok_or_else(none)?;
-        self.site = Some(site.clone());
+        self.process.site = Some(site.clone());
         Ok(site)
     }
 
-    /// Removes what a killed controller has left at the sites. All threads must be stopped.
+    /// Removes what a killed controller has left at the sites.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be read or written.

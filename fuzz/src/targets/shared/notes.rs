@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::fuzzing::Records;
-use hmtt_probe::ptrace::{FileId, Mapping, Process};
+use hmtt_probe::ptrace::{FileId, Mapping, RunningMemory};
 use hmtt_probe::stubs::layout::{MAGIC, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 use nix::unistd::Pid;
 
@@ -75,7 +75,7 @@ struct Bench {
     memory: Pages,
     text: Pages,
     area: Pages,
-    process: Process,
+    process: RunningMemory,
 }
 
 thread_local! {
@@ -94,7 +94,7 @@ pub(super) fn check(mut script: Bytes) {
 
 impl Bench {
     fn new() -> Bench {
-        let process = hmtt_probe::fuzzing::process(Pid::this()).expect("it is this one");
+        let process = RunningMemory::open(Pid::this()).expect("it is this one");
         Bench { memory: Pages::new(), text: Pages::new(), area: Pages::new(), process }
     }
 

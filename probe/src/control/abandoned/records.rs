@@ -13,7 +13,7 @@ use super::super::TagError;
 use super::super::areas::{COOKIE_BYTES, can_be, ending};
 use super::super::shared::backing::is_tag_memory;
 use crate::address::RunAddr;
-use crate::ptrace::{FileId, Mapping, Process};
+use crate::ptrace::{FileId, Mapping, ReadMemory};
 use crate::stubs::layout::{MAGIC, OVERWRITTEN_BYTES, PAGE_BYTES, PATCH_BYTES, VERSION, header};
 
 /// Bytes of the header that are read.
@@ -53,8 +53,8 @@ pub struct Records {
 }
 
 /// Reads the records of a process.
-struct Reader<'a> {
-    process: &'a Process,
+struct Reader<'a, M> {
+    memory: &'a M,
     mapped: &'a [Mapping],
     /// Addresses of files' code, ascending.
     text: Vec<Range<RunAddr>>,
@@ -69,15 +69,15 @@ struct Reader<'a> {
 }
 
 impl Records {
-    /// Reads the records of a process whose threads are all stopped. `mapped`: all mappings of the process.
-    pub fn read(process: &Process, mapped: &[Mapping]) -> Result<Self, TagError> {
+    /// Reads the records of a process. `mapped`: all mappings of the process.
+    pub fn read(memory: &impl ReadMemory, mapped: &[Mapping]) -> Result<Self, TagError> {
         // Tags are only put into private mappings of files.
         let text = mapped.iter().filter(|one| one.executable && !one.shared && one.file.is_some());
         let text: Vec<Range<RunAddr>> = text.map(|one| one.start..one.end).collect();
         let bytes: u64 = text.iter().map(|one| one.end - one.start).sum();
         let remaining = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
         let (claims, places, found, areas) = Default::default();
-        let mut reader = Reader { process, mapped, text, remaining, claims, places, found, areas };
+        let mut reader = Reader { memory, mapped, text, remaining, claims, places, found, areas };
         let mut seen = BTreeSet::<Option<FileId>>::new();
         let mut shared = Vec::new();
         let ours = mapped.iter().filter(|one| is_tag_memory(&one.path) && one.offset == 0);
@@ -92,12 +92,12 @@ impl Records {
     }
 }
 
-impl Reader<'_> {
+impl<M: ReadMemory> Reader<'_, M> {
     /// Reads the records in a mapping, unless its file was read already. Returns whether the mapping is memory of tags.
     fn read(&mut self, mapping: &Mapping, is_new: bool) -> Result<bool, TagError> {
         let mut bytes = [0; HEADER_BYTES];
         // A file whose size is not set yet has no header.
-        if self.process.read(mapping.start, &mut bytes).is_err() {
+        if self.memory.read(mapping.start, &mut bytes).is_err() {
             return Ok(true);
         }
         let long = |at: u64| {
@@ -126,7 +126,7 @@ impl Reader<'_> {
             let records = per_block.min(count - block);
             let mut bytes = vec![0; (records * PATCH_BYTES) as usize];
             // Memory that cannot be read has no records.
-            if self.process.read(first + block * PATCH_BYTES, &mut bytes).is_err() {
+            if self.memory.read(first + block * PATCH_BYTES, &mut bytes).is_err() {
                 return Ok(());
             }
             self.remaining -= records;
@@ -177,11 +177,11 @@ impl Reader<'_> {
             return Ok(());
         }
         let mut last = [0; COOKIE_BYTES as usize];
-        self.process.read(area.end - COOKIE_BYTES, &mut last)?;
+        self.memory.read(area.end - COOKIE_BYTES, &mut last)?;
         let is_empty = || {
             [area.start, area.end - PAGE_BYTES].iter().all(|at| {
                 let mut page = [1; PAGE_BYTES as usize];
-                self.process.read(*at, &mut page).is_ok() && page.iter().all(|byte| *byte == 0)
+                self.memory.read(*at, &mut page).is_ok() && page.iter().all(|byte| *byte == 0)
             })
         };
         if last == ending(cookie) || is_empty() {
@@ -233,7 +233,7 @@ impl Reader<'_> {
         let end = next.checked_sub(1).map_or(start, |at| self.text[at].end);
         let mut bytes = vec![0; end.offset_from(start).unwrap_or(0).min(PAGE_BYTES) as usize];
         // A file that was truncated has no contents there.
-        if self.process.read(start, &mut bytes).is_err() {
+        if self.memory.read(start, &mut bytes).is_err() {
             bytes.fill(0);
         }
         Block { start, bytes }

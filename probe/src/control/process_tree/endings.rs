@@ -138,7 +138,7 @@ impl ProcessTree<'_> {
         self.tracees.remove(&pid);
         let Ok(mut process) = Process::from_traced(pid) else { return };
         process.threads = BTreeMap::new();
-        let stopped = process.stop();
+        let stopped = process.stop().map(drop);
         for child in std::mem::take(&mut process.forked) {
             if self.early.remove(&child.pid).is_none() {
                 // The child is stopped, or has ended.

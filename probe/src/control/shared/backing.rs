@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 
 use crate::address::RunAddr;
 use crate::control::TagError;
-use crate::ptrace::{FileId, Process, PtraceError, mappings};
+use crate::ptrace::{FileId, PtraceError, Stopped, mappings};
 
 /// Prefix of the names of all such files; 16 hexadecimal digits follow.
 const PREFIX: &str = "hmtt-tag-";
@@ -55,7 +55,7 @@ impl Backing {
     ///
     /// # Errors
     /// [`TagError::Answer`] if the process reports another file; that file is unchanged.
-    pub fn new(process: &mut Process, bytes: u64) -> Result<Self, TagError> {
+    pub fn new(process: &mut Stopped<'_>, bytes: u64) -> Result<Self, TagError> {
         let (pid, operation) = (process.pid, "make memory to share");
         let name = format!("{PREFIX}{:016x}", u64::from_le_bytes(new_id()));
         let text = format!("{name}\0").into_bytes();
@@ -95,7 +95,11 @@ impl Backing {
     ///
     /// # Errors
     /// [`TagError::Answer`] if the file is not mapped there.
-    pub fn map(&self, process: &mut Process, over: Option<RunAddr>) -> Result<RunAddr, TagError> {
+    pub fn map(
+        &self,
+        process: &mut Stopped<'_>,
+        over: Option<RunAddr>,
+    ) -> Result<RunAddr, TagError> {
         let operation = "map memory to share";
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let fixed = if over.is_some() { libc::MAP_FIXED } else { 0 };
@@ -130,7 +134,7 @@ impl Backing {
     }
 
     /// Makes the process close the file; mappings stay.
-    pub fn close(&self, process: &mut Process) -> Result<(), TagError> {
+    pub fn close(&self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let operation = "close the shared memory's file";
         process.call((libc::SYS_close, operation), [self.descriptor, 0, 0, 0, 0, 0])?;
         let link = std::fs::read_link(format!("/proc/{}/fd/{}", self.pid, self.descriptor));

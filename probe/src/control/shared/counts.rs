@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use super::slots::Slots;
 use super::{InheritedMemory, Shared, SlotLayout, plausible};
 use crate::control::TagError;
-use crate::ptrace::Process;
+use crate::ptrace::Stopped;
 use crate::stubs::layout::PAGE_BYTES;
 
 /// Counters of one thread.
@@ -38,7 +38,7 @@ pub struct Counts {
 impl Counts {
     /// Makes shared memory with counters for at most so many functions.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
         max_functions: usize,
     ) -> Result<Self, TagError> {

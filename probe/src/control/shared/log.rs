@@ -21,7 +21,7 @@ use super::slots::{FreeSlots, Slots};
 use super::writer::{LogSummary, Writer};
 use super::{InheritedMemory, Shared, SlotLayout, clock};
 use crate::control::TagError;
-use crate::ptrace::Process;
+use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::layout::{LogShape, header};
 
 /// Interval at which the liveness counter is incremented. A waiting tag takes the controller for dead after 20 waits of
@@ -77,7 +77,7 @@ pub struct Log {
 impl Log {
     /// Makes shared memory with buffers for at most so many functions, and begins the log.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
         output: LogOutput,
         max_functions: usize,
@@ -152,11 +152,12 @@ impl Log {
     }
 
     /// Assigns a buffer to a stopped thread.
-    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
-        let slot = self.slots.add_thread(process, thread)?;
+    pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
+        let slot = self.slots.add_thread(thread)?;
+        let (pid, thread) = (thread.pid(), thread.id());
         let number = thread.as_raw() as u32;
         let drain = Drain::new(&self.shared, &self.shape, number, slot);
-        let name = std::fs::read(format!("/proc/{}/task/{thread}/comm", process.pid));
+        let name = std::fs::read(format!("/proc/{pid}/task/{thread}/comm"));
         let name = name.unwrap_or_default().trim_ascii_end().to_vec();
         self.send(Message::ThreadStarted(drain, name));
         Ok(())

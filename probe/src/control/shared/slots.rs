@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::{InheritedMemory, SLOTS, Shared, backing};
 use crate::address::RunAddr;
 use crate::control::TagError;
-use crate::ptrace::{Process, mappings};
+use crate::ptrace::{StoppedThread, mappings};
 
 /// Slots that are free again.
 pub type FreeSlots = Arc<Mutex<Vec<u64>>>;
@@ -56,14 +56,14 @@ impl Slots {
     }
 
     /// Assigns a slot to a stopped thread, and sets the thread's `gs`.
-    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<u64, TagError> {
+    pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<u64, TagError> {
         let none = || TagError::Shared {
-            pid: process.pid,
+            pid: thread.pid(),
             source: io::Error::other("too many threads at once"),
         };
-        let slot = self.assign(thread).ok_or_else(none)?;
+        let slot = self.assign(thread.id()).ok_or_else(none)?;
         let shared = &self.shared;
-        set_gs(process, thread, shared.slot_address(slot), |old| shared.contains(old))?;
+        set_gs(thread, shared.slot_address(slot), |old| shared.contains(old))?;
         Ok(slot)
     }
 
@@ -90,25 +90,24 @@ impl Slots {
 
 /// Sets `gs` of a stopped thread. `is_ours`: whether a value that the thread already has belongs to this controller.
 pub fn set_gs(
-    process: &Process,
-    thread: Pid,
+    thread: StoppedThread<'_>,
     address: RunAddr,
     is_tag_memory: impl Fn(RunAddr) -> bool,
 ) -> Result<(), TagError> {
-    let mut registers = process.registers(thread)?;
+    let mut registers = thread.registers()?;
     // A new thread has the `gs` of the thread that started it.
     let old = RunAddr(registers.gs_base);
-    if old != RunAddr(0) && !is_tag_memory(old) && !is_of_earlier(process, old)? {
-        return Err(TagError::GsInUse(process.pid));
+    if old != RunAddr(0) && !is_tag_memory(old) && !is_of_earlier(thread.pid(), old)? {
+        return Err(TagError::GsInUse(thread.pid()));
     }
     registers.gs_base = address.0;
-    Ok(process.set_registers(thread, registers)?)
+    Ok(thread.set_registers(registers)?)
 }
 
 /// Whether an address is in memory of tags that were removed. That memory stays mapped where a signal may have
 /// interrupted a tag just before it wrote there.
-fn is_of_earlier(process: &Process, address: RunAddr) -> Result<bool, TagError> {
-    Ok(mappings(process.pid)?.iter().any(|mapping| {
+fn is_of_earlier(pid: Pid, address: RunAddr) -> Result<bool, TagError> {
+    Ok(mappings(pid)?.iter().any(|mapping| {
         (mapping.start..mapping.end).contains(&address) && backing::is_tag_memory(&mapping.path)
     }))
 }

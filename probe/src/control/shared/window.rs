@@ -18,7 +18,7 @@ use super::backing::copy_descriptor;
 use super::{Shared, slots::set_gs};
 use crate::address::RunAddr;
 use crate::control::{TagError, WindowError};
-use crate::ptrace::{Mapping, Process, mappings};
+use crate::ptrace::{Mapping, Stopped, StoppedThread, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
 
@@ -58,7 +58,7 @@ pub struct Window {
 impl Window {
     /// Maps a window for so many events.
     pub fn new(
-        process: &mut Process,
+        process: &mut Stopped<'_>,
         shared: &Shared,
         window: &CardWindow,
         events: u64,
@@ -68,7 +68,7 @@ impl Window {
         let bytes = check(window, &file, needed)?.unwrap_or(needed.next_multiple_of(PAGE_BYTES));
         let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
-        let open = |process: &mut Process, path: &[u8]| open_in(process, shared, path, &file);
+        let open = |process: &mut Stopped<'_>, path: &[u8]| open_in(process, shared, path, &file);
         let descriptor = open(process, full.as_os_str().as_bytes())
             .or_else(|_| open(process, ours.as_bytes()))?;
         let start = map(process, descriptor, bytes, window.offset, &file);
@@ -88,14 +88,14 @@ impl Window {
     }
 
     /// Sets `gs` of a stopped thread to the window.
-    pub fn add_thread(&mut self, process: &Process, thread: Pid) -> Result<(), TagError> {
-        self.threads.insert(thread);
+    pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
+        self.threads.insert(thread.id());
         // Tags that were removed leave their `gs` to their threads.
-        let mappings = mappings(process.pid)?;
+        let mappings = mappings(thread.pid())?;
         let is_ours = |mapping: &Mapping, address| {
             (mapping.start..mapping.end).contains(&address) && mapping.path == self.path
         };
-        set_gs(process, thread, self.start, |old| {
+        set_gs(thread, self.start, |old| {
             old == self.start || mappings.iter().any(|mapping| is_ours(mapping, old))
         })
     }
@@ -146,7 +146,7 @@ pub(super) fn check(
 
 /// Opens a file in the process, and checks that the process has opened the same file as the controller.
 fn open_in(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     shared: &Shared,
     path: &[u8],
     file: &File,
@@ -176,7 +176,7 @@ fn open_in(
 
 /// Maps a part of an open file of the process. Returns the address.
 fn map(
-    process: &mut Process,
+    process: &mut Stopped<'_>,
     descriptor: u64,
     bytes: u64,
     offset: u64,

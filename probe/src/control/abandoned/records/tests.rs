@@ -6,6 +6,7 @@ use nix::unistd::Pid;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ptrace::RunningMemory;
 
 const NAME: &str = "/memfd:hmtt-tag-0123456789abcdef (deleted)";
 const COOKIE: u64 = 0x1234_5678_9abc_def0;
@@ -87,7 +88,7 @@ impl Bench {
         // The same file is mapped twice.
         mapped.push(mapped[0].clone());
         mapped.sort_by_key(|one| one.start);
-        Records::read(&Process::from_traced(Pid::this()).unwrap(), &mapped).unwrap()
+        Records::read(&RunningMemory::open(Pid::this()).unwrap(), &mapped).unwrap()
     }
 }
 

@@ -1,0 +1,176 @@
+//! Access to stopped threads: only a guard that exists while threads are stopped reads and writes them.
+//!
+//! | guard | what is stopped | access |
+//! |---|---|---|
+//! | [`Stopped`] | all threads of a process | memory, registers, injected system calls |
+//! | [`StoppedThread`] | one thread, which has reported an event | its registers, the memory that it uses |
+//! | [`RunningMemory`](super::RunningMemory) | nothing | reads memory |
+//!
+//! A [`Stopped`] borrows its [`Process`] mutably, so the process cannot be resumed while the guard is in use.
+
+use std::ops::Deref;
+
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+
+use super::{Process, PtraceError};
+use crate::address::RunAddr;
+
+/// Memory of a process that can be read.
+pub trait ReadMemory {
+    /// Process number.
+    fn pid(&self) -> Pid;
+
+    /// Reads memory.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError>;
+}
+
+/// A process whose threads are all stopped.
+#[derive(Debug)]
+pub struct Stopped<'p> {
+    pub(super) process: &'p mut Process,
+}
+
+impl Deref for Stopped<'_> {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        self.process
+    }
+}
+
+impl ReadMemory for Stopped<'_> {
+    fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        self.process.read_memory(address, bytes)
+    }
+}
+
+impl Stopped<'_> {
+    /// Reads memory.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        self.process.read_memory(address, bytes)
+    }
+
+    /// Writes memory, regardless of its protection.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    pub fn write(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
+        self.process.write_memory(address, bytes)
+    }
+
+    /// Reads the registers of a thread.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn registers(&self, thread: Pid) -> Result<libc::user_regs_struct, PtraceError> {
+        self.thread(thread).registers()
+    }
+
+    /// Sets the registers of a thread.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn set_registers(
+        &self,
+        thread: Pid,
+        registers: libc::user_regs_struct,
+    ) -> Result<(), PtraceError> {
+        self.thread(thread).set_registers(registers)
+    }
+
+    /// One of the threads.
+    pub fn thread(&self, thread: Pid) -> StoppedThread<'_> {
+        StoppedThread { process: self.process, thread }
+    }
+
+    /// Records that the restorer at an address is changed, so that its bytes no longer identify it.
+    pub(crate) fn record_restorer(&mut self, address: RunAddr) {
+        self.process.restorers.push(address);
+    }
+
+    /// Forgets all changed restorers: they are as in their files again.
+    pub(crate) fn forget_restorers(&mut self) {
+        self.process.restorers.clear();
+    }
+}
+
+/// A thread that has reported an event and is stopped; other threads of its process may run.
+#[derive(Clone, Copy, Debug)]
+pub struct StoppedThread<'p> {
+    process: &'p Process,
+    thread: Pid,
+}
+
+impl StoppedThread<'_> {
+    /// Number of the thread.
+    pub fn id(&self) -> Pid {
+        self.thread
+    }
+
+    /// Number of the process.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// Reads the registers.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn registers(&self) -> Result<libc::user_regs_struct, PtraceError> {
+        ptrace::getregs(self.thread).map_err(PtraceError::new(self.thread, "read its registers"))
+    }
+
+    /// Sets the registers.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn set_registers(&self, registers: libc::user_regs_struct) -> Result<(), PtraceError> {
+        let set = ptrace::setregs(self.thread, registers);
+        set.map_err(PtraceError::new(self.thread, "set its registers"))
+    }
+
+    /// Reads memory that other threads do not change: code, and the thread's own stack and slot.
+    ///
+    /// # Errors
+    /// As [`Stopped::read`].
+    pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+        self.process.read_memory(address, bytes)
+    }
+
+    /// Writes memory that other threads do not use: the thread's own stack and slot.
+    ///
+    /// # Errors
+    /// As [`Stopped::write`].
+    pub fn write(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
+        self.process.write_memory(address, bytes)
+    }
+}
+
+impl Process {
+    /// Access to a process whose threads are all stopped, and were not resumed since.
+    ///
+    /// # Errors
+    /// [`PtraceError::Ended`] if no thread is stopped: the process has ended, or its threads were resumed.
+    pub fn stopped(&mut self) -> Result<Stopped<'_>, PtraceError> {
+        match self.threads.is_empty() {
+            true => Err(PtraceError::Ended(self.pid)),
+            false => Ok(Stopped { process: self }),
+        }
+    }
+
+    /// Access to a thread that has reported an event and was not resumed since.
+    pub(crate) fn thread_at_event(&self, thread: Pid) -> StoppedThread<'_> {
+        StoppedThread { process: self, thread }
+    }
+}
