@@ -24,6 +24,7 @@ pub mod layout;
 pub mod lookup;
 mod moved_code;
 mod order;
+mod region;
 pub(crate) mod restorer;
 mod rows;
 pub mod tags;
@@ -35,13 +36,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 pub use boundary::TagCode;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{FlowControl, Instruction};
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
-use crate::disassembly::{ExitKind, JUMP_BYTES, Jump, Region, Rewrite, SHORT_BYTES, is_call};
+use crate::disassembly::{JUMP_BYTES, Jump, Rewrite, SHORT_BYTES};
 pub use error::{StubError, StubErrorReason};
 pub use inline_bytes::InlineBytes;
-use moved_code::{MovedCode, TagSpace, encode};
 use order::{continuation, in_order, jumps};
 use rows::Rows;
 pub(crate) use rows::SHARED_SAVED;
@@ -53,8 +53,6 @@ const ALIGNMENT: usize = 16;
 /// First bytes of `jmp rel32` and `jmp rel8`.
 const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
-/// Bytes of `push qword [rip+disp32]`.
-const PUSH_BYTES: usize = 6;
 /// Bytes to reserve in addition to the moved instructions themselves: for each instruction, for
 /// each branch, and for each stub. More than is ever needed.
 const SLACK_BYTES: u64 = 2;
@@ -299,196 +297,6 @@ impl Stubs {
     fn end(&self) -> u64 {
         self.start.wrapping_add(self.code.len() as u64)
     }
-
-    /// Generates a jump to another function, or to the start of the same, after an exit tag.
-    /// Returns its address.
-    fn exit_jump(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
-        self.align();
-        let start = self.end();
-        let is_other = target != context.start;
-        let place = if is_other { TagPlace::exit(context.number) } else { context.restart };
-        let code = self.tag(&place, start, target)?;
-        let from = start.wrapping_add(code.len() as u64);
-        self.rows.push(Row { at: from, origin: Origin::At(target), lowered: 0 });
-        let distance = target.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
-        if i32::try_from(distance).is_err() {
-            return Err(StubError { at: start, reason: StubErrorReason::TargetTooFar(target) });
-        }
-        self.code.extend(code);
-        self.code.extend(jump(from, target));
-        Ok(start)
-    }
-
-    /// Generates the code of a tag and adds its rows. `origin`: the original instruction that
-    /// follows.
-    fn tag(&mut self, place: &TagPlace, at: u64, origin: u64) -> Result<Vec<u8>, StubError> {
-        if let Some(at) = self.tags.next_cold() {
-            let lowered = place.below();
-            self.cold_rows.push(Row { at, origin: Origin::At(origin), lowered });
-        }
-        let code = self.tags.code(place, at)?;
-        if !code.is_empty() {
-            self.rows.push_tag(at, origin, self.tags.lowered(place));
-        }
-        Ok(code)
-    }
-
-    /// Generates the search of unwind tables before the stub of the entry. Returns its address;
-    /// `None` for other functions.
-    fn lookup_stub(
-        &mut self,
-        rewrite: &Rewrite,
-        region: &Region,
-        context: &Context,
-        stub: u64,
-    ) -> Result<Option<u64>, StubError> {
-        let lookup = self.lookup.filter(|one| region.entry && one.function.0 == context.start);
-        // At the head of a loop the searched registers may be live.
-        let Some(lookup) = lookup.filter(|_| rewrite.entry_loop.is_none()) else { return Ok(None) };
-        self.align();
-        let at = self.end();
-        let code = lookup::code(lookup.list, at, stub);
-        self.code.extend(code.map_err(StubError::encoding(at))?);
-        self.rows.push(Row { at, origin: Origin::At(context.start), lowered: 0 });
-        Ok(Some(at))
-    }
-
-    /// Generates the stub of a region. `runs_on`: the stub of the code after the region follows
-    /// directly.
-    fn add_region(
-        &mut self,
-        region: &Region,
-        falls_into_next: bool,
-        context: &Context,
-        changes: &mut Changes,
-    ) -> Result<u64, StubError> {
-        let start = self.end();
-        let MovedCode { instructions, places, tags, constant, origins, .. } =
-            self.collect(region, falls_into_next, context)?;
-        let (mut bytes, offsets) = encode(&instructions, start)?;
-        let end_of_code = bytes.len() as u32;
-        if let Some((value, at)) = constant {
-            // A constant that the push reads; control never reaches it.
-            bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
-            let push = offsets[at] as usize;
-            let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
-            bytes.extend(value.0.to_le_bytes());
-            bytes[push + 2..push + PUSH_BYTES].copy_from_slice(&displacement.to_le_bytes());
-        }
-        let mut tags = tags.into_iter().peekable();
-        for (index, origin, lowered) in origins {
-            let (Origin::At(address) | Origin::Copy(address)) = origin else { continue };
-            while let Some(TagSpace { place, at, original }) =
-                tags.next_if(|space| space.at < index)
-            {
-                let offset = offsets[at] as usize;
-                let tag = start.wrapping_add(offset as u64);
-                let code = self.tag(&place, tag, address)?;
-                bytes[offset..offset + code.len()].copy_from_slice(&code);
-                let end = tag.wrapping_add(code.len() as u64);
-                changes.tags.push(TagCode::in_file(tag, end, original));
-            }
-            let Some(offset) = offsets.get(index) else { continue };
-            let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
-            let is_one = *offset as usize + length(&bytes[*offset as usize..]) == end as usize;
-            // An instruction that was rewritten as several is represented by the first of them.
-            let origin = if is_one { origin } else { Origin::At(address) };
-            self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
-        }
-        self.code.extend(bytes);
-        let place = |(old, at): &(u64, usize)| {
-            (FileAddr(*old), FileAddr(start.wrapping_add(offsets[*at].into())))
-        };
-        changes.moved.extend(places.iter().map(place));
-        Ok(start)
-    }
-
-    /// Collects the instructions of a region's stub, with space for its tags.
-    fn collect(
-        &self,
-        region: &Region,
-        falls_into_next: bool,
-        context: &Context,
-    ) -> Result<MovedCode, StubError> {
-        let mut moved = MovedCode { original: region.start(), ..MovedCode::default() };
-        // Branches to the entry, or to the head of a block, lead to its tag.
-        let is_branch_target = region.entry
-            && context.check == 0
-            && moved.add_tag(&self.tags, context.entry, region.start())?;
-        for (index, instruction) in region.instructions.iter().enumerate() {
-            moved.original = instruction.ip();
-            // The entry tag follows the stack check, which is repeated after the stack has grown. A
-            // branch to the instruction after the check does not enter the function.
-            if region.entry && index == context.check && index > 0 {
-                moved.add_tag(&self.tags, context.entry, 0)?;
-            }
-            moved.places.push((instruction.ip(), moved.instructions.len()));
-            let exit_site = region.exit_sites.iter().find(|(at, _)| *at == index);
-            let (mut instruction, head) = (*instruction, context.heads.get(&instruction.ip()));
-            let at = instruction.ip();
-            if is_branch_target && index == 0 {
-                instruction.set_ip(0);
-            }
-            if let Some(place) = head
-                && moved.add_tag(&self.tags, *place, instruction.ip())?
-            {
-                instruction.set_ip(0);
-            }
-            self.add_moved(&mut moved, instruction, at, exit_site.map(|(_, how)| *how), context)?;
-        }
-        if region.entry && context.check > 0 && context.check == region.instructions.len() {
-            // All moved instructions precede the entry tag.
-            moved.original = region.instructions.last().map_or(0, Instruction::next_ip);
-            moved.add_tag(&self.tags, context.entry, 0)?;
-        }
-        let last = region.instructions.last().copied().unwrap_or_default();
-        if last.is_call_near() || last.is_call_near_indirect() {
-            let ip = moved.instructions.pop().map_or(0, |call| call.ip());
-            moved.origins.pop();
-            moved.push_call(last, self.bias.to_run(FileAddr(last.next_ip())), ip);
-        } else if let Some(next) = continuation(region).filter(|_| !falls_into_next) {
-            let to = context.copies.get(&next).copied().unwrap_or(next);
-            let back = Instruction::with_branch(Code::Jmp_rel32_64, to);
-            moved.push_jump(back.unwrap_or_default(), next);
-        }
-        Ok(moved)
-    }
-
-    /// Adds a copy of an instruction. `at`: its original address.
-    fn add_moved(
-        &self,
-        moved: &mut MovedCode,
-        mut instruction: Instruction,
-        at: u64,
-        exit_site: Option<ExitKind>,
-        context: &Context,
-    ) -> Result<(), StubError> {
-        match exit_site {
-            Some(ExitKind::Return | ExitKind::Computed) => {
-                // Branches to the exit site lead to its tag.
-                let place = TagPlace::exit(context.number);
-                if moved.add_tag(&self.tags, place, instruction.ip())? {
-                    instruction.set_ip(0);
-                }
-            }
-            _ => {
-                let target = instruction.near_branch_target();
-                // The region may be in an adjacent function, whose exit this is not.
-                let exit = exit_site.and_then(|_| context.exits.get(&target));
-                let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
-                if let Some(to) = exit.or_else(|| context.detours.get(&target)).or_else(copy) {
-                    instruction.set_near_branch64(*to);
-                }
-            }
-        }
-        moved.push_copy(instruction, at);
-        Ok(())
-    }
-}
-
-/// Length in bytes of the first instruction of some code.
-fn length(code: &[u8]) -> usize {
-    Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode().len()
 }
 
 /// Encodes a jump.

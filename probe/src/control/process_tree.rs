@@ -10,23 +10,21 @@
 
 mod children;
 mod endings;
+mod thread_events;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::ending::Ending;
 use super::sampler::Sampler;
-use super::signal_frames::Delivered;
 use super::{Output, Start, TagError, Tagged, Tags};
 use crate::ptrace::{
-    Child, PtraceError, RiskPolicy, SignalNumber, Status, StopState, listen, resume, thread_group,
-    wait,
+    PtraceError, RiskPolicy, SignalNumber, Status, StopState, resume, thread_group, wait,
 };
 use crate::selection::Selection;
 
@@ -191,147 +189,6 @@ impl<'k> ProcessTree<'k> {
             None => resume(thread, stop_state.signal())?,
         }
         Ok(pid)
-    }
-
-    fn handle_status(&mut self, pid: Pid, thread: Pid, status: Status) -> Result<(), TagError> {
-        match status {
-            Status::Exited(_, code) => self.handle_end(pid, thread, Ending::Exited(code)),
-            Status::Signaled(_, signal) => self.handle_end(pid, thread, Ending::Signaled(signal)),
-            Status::Stopped(_, signal) => self.handle_signal(pid, thread, signal),
-            Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => self.handle_exec(pid, thread),
-            Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => self.handle_exit_stop(pid, thread),
-            // Either a new thread, or the process was stopped by a job-control signal.
-            Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal == Signal::SIGTRAP => {
-                self.handle_stop(pid, thread)
-            }
-            Status::Event(_, _, libc::PTRACE_EVENT_STOP) => Ok(listen(thread)?),
-            Status::Event(_, _, event) => {
-                if let Some(child) = Child::from_event(thread, event)? {
-                    self.add_child(pid, child)?;
-                }
-                let waits = |tagged: &mut Tagged| {
-                    tagged.memory_sharers.values().any(|one| *one == Some(thread))
-                };
-                match self.tagged(pid).is_some_and(waits) {
-                    true => Ok(()),
-                    false
-                        if self.tagged(pid).is_some_and(|tagged| tagged.is_gs_taken_by(thread)) =>
-                    {
-                        self.while_stopped(pid, Some(thread), |_| Ok(()))
-                    }
-                    false => Ok(resume(thread, None)?),
-                }
-            }
-            Status::Continued | Status::StillAlive => Ok(()),
-        }
-    }
-
-    fn handle_signal(
-        &mut self,
-        pid: Pid,
-        thread: Pid,
-        signal: SignalNumber,
-    ) -> Result<(), TagError> {
-        let Some(tagged) = self.tagged(pid) else { return Ok(resume(thread, Some(signal))?) };
-        let at_event = tagged.process.thread_at_event(thread);
-        let registers = at_event.registers()?;
-        tagged.process.avoid_restart_syscall(thread, signal, &registers)?;
-        if tagged.is_gs_taken(thread, &registers) {
-            tagged.tags.finish_tag(tagged.process.thread_at_event(thread), registers)?;
-            // The signal is handled again once the process has no tags.
-            self.pending.push_front(Status::Stopped(thread, signal));
-            return self.while_stopped(pid, None, |_| Ok(()));
-        }
-        match tagged.deliver(thread, signal, registers)? {
-            Delivered::Complete => Ok(()),
-            Delivered::OtherEvent(Status::Event(_, _, libc::PTRACE_EVENT_EXIT)) => {
-                self.handle_exit_stop(pid, thread)
-            }
-            Delivered::OtherEvent(status) => {
-                self.pending.push_back(status);
-                Ok(())
-            }
-            Delivered::UnknownRestorer { is_fault } => {
-                self.while_stopped(pid, Some(thread), |tagged| {
-                    tagged.change(|tags, process| tags.find_restorer(process, thread, is_fault))
-                })
-            }
-        }
-    }
-
-    /// A thread has stopped because it is new, or because a stop was requested.
-    fn handle_stop(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
-        match self.tracees.get_mut(&pid) {
-            Some(Tracee::Executing) => return self.tag_again(pid),
-            Some(Tracee::Tagged(tagged))
-                if !tagged.tags.collector.has_thread(thread)
-                    && !tagged.memory_sharers.contains_key(&thread) =>
-            {
-                tagged.add_thread(thread)?;
-                if thread_group(thread) != Some(pid) {
-                    tagged.memory_sharers.insert(thread, None);
-                }
-            }
-            _ => {}
-        }
-        Ok(resume(thread, None)?)
-    }
-
-    /// A thread is stopped where it ends. It continues before other threads are stopped, because they may wait for its
-    /// end.
-    fn handle_exit_stop(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
-        let Some(tagged) = self.tagged(pid) else { return Ok(resume(thread, None)?) };
-        tagged.check_gs_at_exit(thread);
-        let gs_taken = tagged.any_gs_taken();
-        resume(thread, None)?;
-        if gs_taken {
-            return self.while_stopped(pid, None, |_| Ok(()));
-        }
-        Ok(())
-    }
-
-    /// A thread has ended.
-    fn handle_end(&mut self, pid: Pid, thread: Pid, ending: Ending) -> Result<(), TagError> {
-        self.threads.remove(&thread);
-        if thread == pid {
-            self.end(pid, ending);
-            return Ok(());
-        }
-        self.release(pid, thread)
-    }
-
-    /// A thread no longer belongs to a tracee: a parent thread that waits for this continues.
-    fn release(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
-        let Some(tagged) = self.tagged(pid) else { return Ok(()) };
-        match tagged.memory_sharer_left(thread) {
-            // A stopped tracee lets it continue together with its other threads.
-            Some(waiting) if tagged.process.threads.is_empty() => Ok(resume(waiting, None)?),
-            _ => Ok(()),
-        }
-    }
-
-    /// A process has executed another program.
-    fn handle_exec(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
-        if thread != pid {
-            self.release(pid, thread)?;
-            if self.start.is_none() {
-                self.threads.remove(&thread);
-                return Ok(crate::ptrace::detach(thread, None)?);
-            }
-        } else {
-            if let Some(tagged) = self.tagged(pid) {
-                tagged.process.threads = BTreeMap::from([(pid, StopState::InSyscall)]);
-            }
-            self.end(pid, Ending::Replaced);
-            if self.start.is_none() {
-                return Ok(());
-            }
-        }
-        self.tracees.insert(thread, Tracee::Executing);
-        self.threads.insert(thread, thread);
-        // The thread is still in `execve`, which sets its registers when it returns.
-        crate::ptrace::interrupt(thread)?;
-        Ok(resume(thread, None)?)
     }
 
     /// Changes a process while all its threads are stopped.

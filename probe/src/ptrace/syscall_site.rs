@@ -20,19 +20,21 @@
 //! is recognized by a difference from the file ([`Stopped::clear_sites`]) and replaced by the
 //! file's content.
 
+mod resume_code;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use iced_x86::IcedError;
-use iced_x86::code_asm::*;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::seccomp::Call;
 use super::{FileId, Mapping, PtraceError, Stopped, mapped, mappings};
 use crate::address::RunAddr;
+
+pub(super) use resume_code::ResumeCode;
 
 /// A signal set, as the kernel defines it.
 pub(super) type Mask = u64;
@@ -48,10 +50,6 @@ const PAGE: u64 = 4096;
 const SIGNAL_SET_BYTES: u32 = 8;
 /// Bytes of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
-/// Values of `rax` after an interrupted system call that the kernel restarts (Linux,
-/// `include/linux/errno.h`); the last one by `restart_syscall`.
-const RESTART_ERRORS: [i64; 3] = [-512, -513, -514];
-const RESTART_BLOCK: i64 = -516;
 
 /// First bytes of the code at a site: `syscall`, then the first change of the signal mask.
 const CODE: [u8; 15] = [0x0f, 0x05, 0xb8, 0x0e, 0, 0, 0, 0xbf, 0x02, 0, 0, 0, 0x48, 0x8d, 0x35];
@@ -270,141 +268,4 @@ fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
     let bytes = unsafe { std::slice::from_raw_parts(own.start.0 as *const u8, size) };
     let present = inside as usize..(inside as usize).checked_add(SyscallSite::BYTES)?;
     bytes.starts_with(headers).then(|| bytes.get(present).map(<[u8]>::to_vec)).flatten()
-}
-
-/// The state that a thread resumes with.
-pub(super) struct ResumeCode {
-    pub registers: libc::user_regs_struct,
-    pub mask: Mask,
-}
-
-impl ResumeCode {
-    /// Generates `syscall`, and the code that restores the state.
-    pub fn code(&self) -> Vec<u8> {
-        // All instructions are known to be encodable.
-        self.assemble().unwrap_or_default()
-    }
-
-    /// Values of `rax` and `rip`. For a system call that is to be restarted, they lead to it.
-    fn resumed(&self) -> (u64, u64) {
-        let saved = &self.registers;
-        let call = saved.rip.wrapping_sub(SYSCALL_BYTES);
-        let is_call = saved.orig_rax.cast_signed() >= 0;
-        match saved.rax.cast_signed() {
-            result if is_call && RESTART_ERRORS.contains(&result) => (saved.orig_rax, call),
-            RESTART_BLOCK if is_call => (libc::SYS_restart_syscall as u64, call),
-            _ => (saved.rax, saved.rip),
-        }
-    }
-
-    fn assemble(&self) -> Result<Vec<u8>, IcedError> {
-        let mut asm = CodeAssembler::new(64)?;
-        let (mut all, mut mask, mut flags) =
-            (asm.create_label(), asm.create_label(), asm.create_label());
-        let (mut stack, mut target) = (asm.create_label(), asm.create_label());
-        asm.syscall()?;
-        set_signal_mask(&mut asm, all)?;
-        asm.lea(rsp, ptr(flags))?;
-        asm.popfq()?;
-        asm.mov(rsp, qword_ptr(stack))?;
-        set_signal_mask(&mut asm, mask)?;
-        let saved = &self.registers;
-        let (first, rip) = self.resumed();
-        let registers = [
-            (rax, first),
-            (rbx, saved.rbx),
-            (rcx, saved.rcx),
-            (rdx, saved.rdx),
-            (rsi, saved.rsi),
-            (rdi, saved.rdi),
-            (rbp, saved.rbp),
-            (r8, saved.r8),
-            (r9, saved.r9),
-            (r10, saved.r10),
-            (r11, saved.r11),
-            (r12, saved.r12),
-            (r13, saved.r13),
-            (r14, saved.r14),
-            (r15, saved.r15),
-        ];
-        for (register, value) in registers {
-            asm.mov(register, value)?;
-        }
-        asm.jmp(qword_ptr(target))?;
-        let values = [
-            (&mut all, !0),
-            (&mut mask, self.mask),
-            (&mut flags, saved.eflags),
-            (&mut stack, saved.rsp),
-            (&mut target, rip),
-        ];
-        for (label, value) in values {
-            asm.set_label(label)?;
-            asm.dq(&[value])?;
-        }
-        // The code is position-independent.
-        asm.assemble(0)
-    }
-}
-
-/// Sets the signal mask, without changing flags.
-fn set_signal_mask(asm: &mut CodeAssembler, set: CodeLabel) -> Result<(), IcedError> {
-    asm.mov(eax, libc::SYS_rt_sigprocmask as u32)?;
-    asm.mov(edi, libc::SIG_SETMASK)?;
-    asm.lea(rsi, ptr(set))?;
-    asm.mov(edx, 0)?;
-    asm.mov(r10d, SIGNAL_SET_BYTES)?;
-    asm.syscall()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn registers() -> libc::user_regs_struct {
-        // SAFETY: integers only.
-        unsafe { std::mem::zeroed() }
-    }
-
-    #[test]
-    fn the_restoring_code_fits() {
-        let mut registers = registers();
-        // All registers have values with the longest encoding.
-        let long = 1 << 62;
-        registers = libc::user_regs_struct {
-            rax: long,
-            rbx: long,
-            rcx: long,
-            rdx: long,
-            rsi: long,
-            rdi: long,
-            rbp: long,
-            r8: long,
-            r9: long,
-            r10: long,
-            r11: long,
-            r12: long,
-            r13: long,
-            r14: long,
-            r15: long,
-            ..registers
-        };
-        let code = ResumeCode { registers, mask: !0 }.code();
-        assert!(code.starts_with(&CODE), "{code:x?}");
-        assert!(code.len() <= CODE_BYTES, "{}", code.len());
-    }
-
-    #[test]
-    fn interrupted_calls_are_restarted() {
-        let resumed = |result: i64, orig_rax: u64| {
-            let mut registers = registers();
-            registers.rax = result.cast_unsigned();
-            (registers.orig_rax, registers.rip) = (orig_rax, 0x1002);
-            ResumeCode { registers, mask: 0 }.resumed()
-        };
-        assert_eq!(resumed(-512, 7), (7, 0x1000));
-        assert_eq!(resumed(-516, 35), (219, 0x1000));
-        assert_eq!(resumed(-4, 7), ((-4i64).cast_unsigned(), 0x1002));
-        assert_eq!(resumed(-512, u64::MAX), ((-512i64).cast_unsigned(), 0x1002));
-    }
 }
