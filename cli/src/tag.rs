@@ -11,7 +11,6 @@ mod output;
 mod rules;
 mod symbols;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -19,16 +18,16 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use hmtt_format::escape;
 use hmtt_probe::control::{
-    Output, PerfMap, Refused, RemainingMemory, Restored, Start, TagError, Tagged, ThreadCounts,
+    Output, PerfMap, ProgramCounts, Refused, RemainingMemory, Restored, Start, TagError, Tagged,
     follow, program_image,
 };
 use hmtt_probe::disassembly::Granularity;
-use hmtt_probe::elf::{Function, Image};
+use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::files::{Created, Unbegun};
 use super::tag_report;
@@ -277,13 +276,13 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     rules::warn_of_libraries(&rules);
     let has_taken_gs = tagged.has_taken_gs();
     let summary = tagged.finish(ending);
-    let damaged = tagged.counts().iter().map(|thread| thread.damaged).sum();
+    let counts = ProgramCounts::read(&tagged);
     let written = saved.and_then(|()| {
         if let (Some(map), Ok(Some(summary))) = (map, &summary) {
             map.save(&tagged, Some(summary))?;
         }
         match result {
-            output::Result::Counts(file) => write(&tagged, &tagged.counts(), file.as_ref()),
+            output::Result::Counts(file) => write(&counts, file.as_ref()),
             output::Result::Written => Ok(()),
         }
     });
@@ -298,7 +297,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     for error in failed.iter().flatten() {
         eprintln!("hmtt: {error:#}");
     }
-    let is_cut = output::tell(summary.as_ref(), damaged) || has_taken_gs;
+    let is_cut = output::tell(summary.as_ref(), counts.damaged) || has_taken_gs;
     end.follow(failed.iter().any(Option::is_some));
     Ok(is_cut)
 }
@@ -371,44 +370,19 @@ fn tell_taken_out(tagged: &Tagged, whose: &str) {
     }
 }
 
-fn write(tagged: &Tagged, counts: &[ThreadCounts], output: Option<&Created>) -> Result<()> {
-    let total =
-        |at: usize| counts.iter().map(|thread| thread.entries.get(at).unwrap_or(&0)).sum::<u64>();
-    let row = |(number, _, function)| (total(number as usize), number as usize, function);
-    let mut rows: Vec<(u64, usize, &Function)> = tagged.objects().map(row).collect();
-    rows.sort_by_key(|(calls, ..)| std::cmp::Reverse(*calls));
-    let Some(file) = output else {
-        let called = rows.iter().filter(|(calls, ..)| *calls != 0);
-        called.for_each(|(calls, _, function)| {
-            eprintln!("{calls:>14} {}", escape::name(&function.name))
-        });
-        let mut blocks = blocks::counted(tagged, total);
-        blocks.sort_by_key(|block| std::cmp::Reverse(block.count));
-        let begun = blocks.iter().filter(|block| block.count != 0);
-        begun.for_each(|block| eprintln!("{:>14} {}", block.count, escape::name(&block.name)));
-        return Ok(());
-    };
-    // The kernel uses numbers of threads again.
-    let of_threads = |number: usize| {
-        let mut sums = BTreeMap::<i32, u64>::new();
-        for one in counts {
-            let calls = one.entries.get(number).copied().unwrap_or(0);
-            if calls != 0 {
-                *sums.entry(one.thread).or_default() += calls;
-            }
-        }
-        sums
-    };
-    let functions = rows.iter().map(|(calls, number, function)| {
-        let threads = of_threads(*number);
-        json!({ "name": function.name, "calls": calls, "threads": threads })
-    });
-    let functions: Vec<Value> = functions.collect();
-    let mut all = json!({ "functions": functions });
-    if tagged.is_finer() {
-        let blocks = blocks::counted(tagged, total);
-        all["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
+/// Writes the counts of a process to a file, or prints those that are not 0.
+fn write(counts: &ProgramCounts, output: Option<&Created>) -> Result<()> {
+    if let Some(file) = output {
+        return write_json(&counts.to_json(), file);
     }
-    let text = serde_json::to_string_pretty(&all)?;
-    Ok(file.write(&(text + "\n"))?)
+    let functions = counts.functions().into_iter().map(|one| (one.calls, &one.name));
+    let blocks = counts.blocks().into_iter().map(|one| (one.count, &one.name));
+    for (count, name) in functions.chain(blocks).filter(|(count, _)| *count != 0) {
+        eprintln!("{count:>14} {}", escape::name(name));
+    }
+    Ok(())
+}
+
+fn write_json(value: &Value, file: &Created) -> Result<()> {
+    Ok(file.write(&(serde_json::to_string_pretty(value)? + "\n"))?)
 }

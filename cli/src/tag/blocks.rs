@@ -1,15 +1,14 @@
-//! Prints lists and counts of basic blocks, as text and JSON.
+//! Prints lists of basic blocks, as text and JSON.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use hmtt_format::escape;
-use hmtt_probe::control::{Tagged, finer_verdicts};
+use hmtt_probe::control::{Tagged, block_json, finer_verdicts};
 use hmtt_probe::disassembly::Block;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::Selection;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Lists the chosen blocks, and the reasons why some cannot be tagged.
 pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
@@ -25,7 +24,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
             Ok(rewrite) => rewrite.blocks.iter().try_for_each(|block| {
                 let line = lines.next().flatten();
                 if is_json {
-                    let mut value = described(function, block);
+                    let mut value = block_json(function, block);
                     value["line"] = line.into();
                     value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
                     all.push(value);
@@ -47,17 +46,6 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
         writeln!(output, "{}", serde_json::to_string_pretty(&json!({ "blocks": all }))?)?;
     }
     Ok(())
-}
-
-/// The JSON description of a block.
-fn described(function: &Function, block: &Block) -> Value {
-    json!({
-        "function": function.name,
-        "offset": block.start.wrapping_sub(function.start).cast_signed(),
-        "address": format!("{:x}", block.start),
-        "size": block.size,
-        "loop": block.is_loop,
-    })
 }
 
 /// The text description of a block. `line`: its source line, if known.
@@ -84,40 +72,4 @@ pub fn tell(tagged: &Tagged, whose: &str) {
             "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list says why"
         );
     }
-}
-
-/// A block and the number of its executions.
-#[derive(Clone)]
-pub struct Counted {
-    /// Readable name of the block.
-    pub name: String,
-    /// File that contains the block.
-    pub object: PathBuf,
-    /// Address of its first instruction, in the file.
-    pub address: u64,
-    /// Number of executions.
-    pub count: u64,
-    /// JSON description without the count.
-    described: Value,
-}
-
-impl Counted {
-    /// The JSON description with the count.
-    pub fn json(&self) -> Value {
-        let mut value = self.described.clone();
-        value["count"] = self.count.into();
-        value
-    }
-}
-
-/// Counts of blocks, by function and address. `total`: returns the count of an event number.
-pub fn counted(tagged: &Tagged, total: impl Fn(usize) -> u64) -> Vec<Counted> {
-    let blocks = tagged.blocks().map(|(number, object, function, block)| Counted {
-        name: block.name(function),
-        object: object.to_owned(),
-        address: block.start,
-        count: total(number as usize),
-        described: described(function, block),
-    });
-    blocks.collect()
 }

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use hmtt_format::escape;
 use hmtt_probe::control::{
-    Ending, LogSummary, Output, Start, TagError, Tagged, TraceObserver, follow_all,
+    Ending, LogSummary, Output, ProgramCounts, Start, TagError, Tagged, TraceObserver, TreeCounts,
+    follow_all,
 };
 use hmtt_probe::ptrace::PtraceError;
 use hmtt_probe::selection::Selection;
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use super::blocks;
 use super::end::End;
 use super::files::Created;
 use super::output::{self, Opened};
@@ -46,34 +45,6 @@ pub fn run(
     Ok(written.unwrap_or_default())
 }
 
-/// Counts of one program in one process.
-struct Counted {
-    /// Number of the program, in the order in which programs began.
-    number: usize,
-    pid: Pid,
-    program: PathBuf,
-    /// File, first address, name and number of calls of each function.
-    functions: Vec<((PathBuf, u64, String), u64)>,
-    /// Counts of blocks, if they were requested.
-    blocks: Option<Vec<blocks::Counted>>,
-}
-
-impl Counted {
-    /// The JSON description of the counts.
-    fn json(&self) -> Value {
-        let functions = self.functions.iter();
-        let functions: Vec<Value> = functions
-            .map(|((_, _, name), calls)| json!({ "name": name, "calls": calls }))
-            .collect();
-        let pid = self.pid.as_raw();
-        let mut json = json!({ "pid": pid, "program": self.program, "functions": functions });
-        if let Some(blocks) = &self.blocks {
-            json["blocks"] = blocks.iter().map(blocks::Counted::json).collect();
-        }
-        json
-    }
-}
-
 /// State of the processes and their outputs.
 struct Keeping<'a> {
     to: &'a output::To,
@@ -82,7 +53,8 @@ struct Keeping<'a> {
     /// Number of logs named after each process.
     logs: BTreeMap<Pid, usize>,
     begun: usize,
-    counted: Vec<Counted>,
+    /// Counts of each program, with its number in the order in which programs began.
+    counted: Vec<(usize, ProgramCounts)>,
     /// Logs besides the first: process, program and path.
     named: BTreeMap<usize, (Pid, PathBuf, PathBuf)>,
     /// Programs whose refused functions were already reported.
@@ -133,8 +105,10 @@ impl<'a> Keeping<'a> {
             eprintln!("hmtt: log of process {pid}, {program}: {log}");
         }
         if self.to.has_counts() {
-            self.counted.sort_by_key(|counted| counted.number);
-            write(&self.counted, self.counts.as_ref())?;
+            self.counted.sort_by_key(|(number, _)| *number);
+            let counted = std::mem::take(&mut self.counted);
+            let counted: Vec<ProgramCounts> = counted.into_iter().map(|(_, one)| one).collect();
+            write(&TreeCounts::new(&counted), self.counts.as_ref())?;
         }
         let is_lost = output::tell(Some(&self.sums), self.damaged) || self.is_lost;
         self.failed.map_or(Ok(is_lost), Err)
@@ -154,17 +128,9 @@ impl<'a> Keeping<'a> {
             self.named.insert(number, (pid, program.clone(), log.clone()));
         }
         if self.to.has_counts() {
-            let counts = tagged.counts();
-            self.damaged += counts.iter().map(|thread| thread.damaged).sum::<u64>();
-            let total =
-                |at: usize| counts.iter().filter_map(|one| one.entries.get(at)).sum::<u64>();
-            let functions = tagged.objects().map(|(number, object, function)| {
-                let function = (object.to_owned(), function.start, function.name.clone());
-                (function, total(number as usize))
-            });
-            let functions = functions.collect();
-            let blocks = tagged.is_finer().then(|| blocks::counted(tagged, total));
-            self.counted.push(Counted { number, pid, program, functions, blocks });
+            let counts = ProgramCounts::read(tagged);
+            self.damaged += counts.damaged;
+            self.counted.push((number, counts));
         }
         let summary = tagged.finish(ending).with_context(|| format!("process {pid}"))?;
         let LogSummary { dropped, interrupted, damaged, events, .. } = summary.unwrap_or_default();
@@ -226,55 +192,14 @@ impl TraceObserver for Keeping<'_> {
     }
 }
 
-/// Writes the counts of all processes together, and in a file also those of each process.
-fn write(all: &[Counted], output: Option<&Created>) -> Result<()> {
-    let mut sums = BTreeMap::<_, u64>::new();
-    for Counted { program, functions, .. } in all {
-        for (function, calls) in functions {
-            *sums.entry((program, function)).or_default() += calls;
-        }
+/// Writes the counts of all processes to a file, or prints the sums that are not 0.
+fn write(counts: &TreeCounts, output: Option<&Created>) -> Result<()> {
+    if let Some(file) = output {
+        return super::write_json(&counts.to_json(), file);
     }
-    let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
-    let blocks = sums_of_blocks(all);
-    let Some(file) = output else {
-        let functions =
-            rows.iter().map(|((program, (_, _, name)), calls)| (*calls, *program, name));
-        let blocks = blocks.iter().map(|(program, block)| (block.count, *program, &block.name));
-        for (count, program, name) in functions.chain(blocks).filter(|(count, ..)| *count != 0) {
-            let program = shown(program.file_name().unwrap_or_default().as_ref());
-            eprintln!("{count:>14} {program}: {}", escape::name(name));
-        }
-        return Ok(());
-    };
-    let functions = rows.iter().map(|((program, (_, _, name)), calls)| {
-        json!({ "name": name, "calls": calls, "program": program })
-    });
-    let processes = all.iter().map(Counted::json);
-    let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
-    let mut json = json!({ "functions": functions, "processes": processes });
-    if all.iter().any(|one| one.blocks.is_some()) {
-        let blocks = blocks.into_iter().map(|(program, block)| {
-            let mut block = block.json();
-            block["program"] = json!(program);
-            block
-        });
-        json["blocks"] = blocks.collect();
+    for (program, name, count) in counts.rows().filter(|(.., count)| *count != 0) {
+        let program = shown(program.file_name().unwrap_or_default().as_ref());
+        eprintln!("{count:>14} {program}: {}", escape::name(name));
     }
-    let text = serde_json::to_string_pretty(&json)?;
-    Ok(file.write(&(text + "\n"))?)
-}
-
-/// Sums of the blocks of each program, the most frequent first.
-fn sums_of_blocks(all: &[Counted]) -> Vec<(&PathBuf, blocks::Counted)> {
-    let mut sums = BTreeMap::<_, blocks::Counted>::new();
-    for Counted { program, blocks, .. } in all {
-        for block in blocks.iter().flatten() {
-            let sum = sums.entry((program, &block.object, block.address));
-            sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
-        }
-    }
-    let mut sums: Vec<_> = sums.into_iter().map(|((program, ..), sum)| (program, sum)).collect();
-    sums.sort_by_key(|(_, block)| std::cmp::Reverse(block.count));
-    sums
+    Ok(())
 }
