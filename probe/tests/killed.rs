@@ -95,7 +95,8 @@ fn killed(workload: &Workload, work: Work, moment: Moment) -> usize {
     let (is_timed, when_full) = (false, WhenFull::Drop);
     let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
     let file = tempfile::tempfile().unwrap();
-    let log = Output::Log(LogOutput { file, shape, map_id: [0; 8], marks: None });
+    let log =
+        Output::Log(LogOutput { file, path: "log".into(), shape, map_id: [0; 8], marks: None });
     let (pid, image) = (workload.pid(), workload.image.clone());
     // SAFETY: the other thread of this process only waits for this one, and holds no lock.
     let child = match unsafe { fork() }.unwrap() {

@@ -175,7 +175,8 @@ impl To {
                 check_absent(&map.path, self.overwrite)?;
                 let file = Created::new(&path, self.overwrite)?;
                 let created = file.removable().into_iter().collect();
-                let log = LogOutput { file: file.file, shape: self.shape(), map_id: map.id, marks };
+                let (shape, map_id) = (self.shape(), map.id);
+                let log = LogOutput { file: file.file, path: path.clone(), shape, map_id, marks };
                 let (map, result) = (Some(map), Result::Written);
                 (Output::Log(log), Opened { log: Some(path), created, map, result })
             }

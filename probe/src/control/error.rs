@@ -92,10 +92,12 @@ pub enum TagError {
     #[error(transparent)]
     Stub(#[from] StubError),
     /// Memory cannot be shared with the process.
-    #[error("process {pid}: cannot share memory with it")]
+    #[error("process {pid}: cannot {operation}")]
     Shared {
         /// Process ID.
         pid: Pid,
+        /// What was tried.
+        operation: &'static str,
         /// The reason.
         #[source]
         source: std::io::Error,
@@ -110,9 +112,13 @@ pub enum TagError {
         /// What was found instead.
         found: String,
     },
-    /// The log cannot be written.
-    #[error("cannot write the log")]
+    /// The log, or its marks on the memory bus, cannot be written.
+    #[error("cannot {operation} {}", .path.display())]
     Log {
+        /// What was tried.
+        operation: &'static str,
+        /// The file of the log, or the window of the marks.
+        path: PathBuf,
         /// The reason.
         #[source]
         source: std::io::Error,

@@ -144,7 +144,8 @@ impl Shared {
         let backing = Backing::new(process, bytes)?;
         let cookie = inherited.map_or_else(|| u64::from_le_bytes(new_id()), |one| one.cookie);
         let shared = Shared::from_file(&backing.file, bytes, pid, shape, (patches, cookie));
-        let shared = shared.map_err(|source| TagError::Shared { pid, source });
+        let operation = "map memory to share";
+        let shared = shared.map_err(|source| TagError::Shared { pid, operation, source });
         let shared = shared.and_then(|mut shared| {
             let start = backing.map(process, inherited.map(|one| one.start))?;
             shared.set_address(start, shape);
@@ -157,7 +158,8 @@ impl Shared {
     }
 
     fn failed(&self, what: &str) -> TagError {
-        TagError::Shared { pid: self.pid, source: io::Error::other(what) }
+        let operation = "share memory with it";
+        TagError::Shared { pid: self.pid, operation, source: io::Error::other(what) }
     }
 
     /// Memory in a file of so many bytes that no process has mapped yet. `patches`: most patch records. `cookie`:

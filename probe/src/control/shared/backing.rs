@@ -63,7 +63,11 @@ impl Backing {
         let call = (libc::SYS_memfd_create, operation);
         let descriptor = process.call_with_text(call, &text, |text| [text.0, flags, 0, 0, 0, 0])?;
         let taken = copy_descriptor(pid, descriptor)
-            .map_err(|source| TagError::Shared { pid, source })
+            .map_err(|source| TagError::Shared {
+                pid,
+                operation: "copy its descriptor of memory to share",
+                source,
+            })
             .and_then(|file| match check(&file, &name) {
                 Ok(()) => Ok(file),
                 Err(found) => Err(false_answer(pid, operation, found)),
@@ -72,7 +76,11 @@ impl Backing {
         let backing = Backing { pid, descriptor, file, bytes };
         if let Err(source) = backing.size() {
             let _ = backing.close(process);
-            return Err(TagError::Shared { pid, source });
+            return Err(TagError::Shared {
+                pid,
+                operation: "set the size of memory to share",
+                source,
+            });
         }
         Ok(backing)
     }
@@ -108,7 +116,8 @@ impl Backing {
             [over.unwrap_or_default().0, self.bytes, protection, flags, self.descriptor, 0];
         let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
         let pid = self.pid;
-        let status = self.file.metadata().map_err(|source| TagError::Shared { pid, source })?;
+        let status = self.file.metadata();
+        let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
         let file = Some(FileId::from_status(&status));
         let is_it = mappings(pid)?.iter().any(|one| {
             one.start == start

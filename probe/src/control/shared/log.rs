@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +36,8 @@ const SLEEP: Duration = Duration::from_millis(10);
 pub struct LogOutput {
     /// File that is written from its start.
     pub file: File,
+    /// Path of the file, for errors.
+    pub path: PathBuf,
     /// Sizes of the buffers.
     pub shape: LogShape,
     /// Identifier that the tag map has as well.
@@ -58,6 +61,7 @@ type Calls = Arc<Mutex<Vec<u64>>>;
 /// A log that is being written.
 #[derive(Debug)]
 pub struct Log {
+    path: PathBuf,
     shared: Arc<Shared>,
     shape: LogShape,
     /// The slot of each thread.
@@ -82,7 +86,7 @@ impl Log {
         output: LogOutput,
         max_functions: usize,
     ) -> Result<Self, TagError> {
-        let LogOutput { file, shape, map_id, marks } = output;
+        let LogOutput { file, path, shape, map_id, marks } = output;
         let sizes = SlotLayout { slot_bytes: shape.slot_bytes(), alignment: shape.chunk_bytes };
         let shared = Arc::new(Shared::new(process, inherited, sizes, max_functions)?);
         Drain::abandon(&shared, &shape, 0);
@@ -95,7 +99,8 @@ impl Log {
             start_ns: clock::pair().realtime_ns,
             map_id,
         };
-        let failed = |source| TagError::Log { source };
+        let operation = "begin the log";
+        let failed = |source| TagError::Log { operation, path: path.clone(), source };
         let writer = Writer::new(file, header).map_err(failed)?;
         let numbers = Arc::clone(&writer.numbers);
         let (messages, received) = channel();
@@ -114,6 +119,7 @@ impl Log {
         let tell = move |mark| drop(to_log.send(Message::Mark(mark)));
         let marking = marks.map(|marks| MarkThread::start(&marks, tell)).transpose()?;
         Ok(Log {
+            path,
             shared,
             shape,
             slots,
@@ -187,7 +193,8 @@ impl Log {
         let written = self.writing.take().map(JoinHandle::join);
         let gone = || Err(io::Error::other("the log thread has ended early"));
         let written = written.and_then(Result::ok).unwrap_or_else(gone);
-        written.map_err(|source| TagError::Log { source })
+        let (operation, path) = ("write the log", self.path.clone());
+        written.map_err(|source| TagError::Log { operation, path, source })
     }
 }
 

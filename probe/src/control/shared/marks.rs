@@ -51,7 +51,8 @@ impl MarkThread {
         let MarkOutput { window, every } = output;
         let file = window::open(window)?;
         window::check(window, &file, BYTES)?;
-        let failed = |source| TagError::Log { source };
+        let (operation, path) = ("make marks in", &output.window.path);
+        let failed = |source| TagError::Log { operation, path: path.clone(), source };
         let memory = Memory::map_at(&file, BYTES, window.offset).map_err(failed)?;
         let (stop, stopped) = channel();
         let every = *every;

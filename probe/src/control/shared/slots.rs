@@ -59,6 +59,7 @@ impl Slots {
     pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<u64, TagError> {
         let none = || TagError::Shared {
             pid: thread.pid(),
+            operation: "share memory with one more thread",
             source: io::Error::other("too many threads at once"),
         };
         let slot = self.assign(thread.id()).ok_or_else(none)?;

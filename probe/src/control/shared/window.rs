@@ -161,7 +161,7 @@ fn open_in(
     let descriptor = descriptor?;
     let opened = copy_descriptor(pid, descriptor)
         .and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
-    let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, source })?;
+    let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, operation, source })?;
     let is_it = match wanted.file_type().is_char_device() {
         true => opened.file_type().is_char_device() && opened.rdev() == wanted.rdev(),
         false => (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino()),
@@ -184,7 +184,7 @@ fn map(
 ) -> Result<RunAddr, TagError> {
     let (pid, operation) = (process.pid, "map the card's window");
     let opened = copy_descriptor(pid, descriptor).and_then(|file| file.metadata());
-    let inode = opened.map_err(|source| TagError::Shared { pid, source })?.ino();
+    let inode = opened.map_err(|source| TagError::Shared { pid, operation, source })?.ino();
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, offset];
     let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
