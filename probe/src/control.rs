@@ -8,9 +8,9 @@
 //! stops threads and writes memory. This module connects them: [`Tagged`] is one process with its tags, [`follow()`]
 //! and [`follow_all`] run it, and `collector` reads what the tags write.
 //!
-//! [`Tagged`] owns the process and the state of following it. [`Tags`] owns what is in the process for tags, each part in
-//! a type of its own: the changed code ([`PatchedCode`]), the unwind tables ([`UnwindTables`]), the libraries
-//! ([`Libraries`]) and the memory that tags write to ([`Collector`]).
+//! [`Tagged`] owns the process and the state of following it. `Tags` owns what is in the process for tags, each part in
+//! a type of its own: the changed code (`PatchedCode`), the unwind tables (`UnwindTables`), the libraries
+//! (`Libraries`) and the memory that tags write to (`Collector`).
 //!
 //! Invariant: instructions are changed only while all threads of the process are stopped, and a thread whose
 //! instruction pointer is at a changed instruction is moved to where that instruction is then.

@@ -25,7 +25,7 @@ pub(super) type Key = (Option<FileId>, RunAddr);
 pub(super) struct Library {
     /// Indexes of its functions in [`PatchedCode::functions`].
     ///
-    /// [`PatchedCode::functions`]: super::patched_code::PatchedCode::functions
+    /// [`PatchedCode::functions`]: super::PatchedCode::functions
     patched: Range<usize>,
     /// Address of its stubs.
     stubs: RunAddr,

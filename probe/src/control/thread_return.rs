@@ -14,9 +14,10 @@ use crate::ptrace::{HandlerReturn, Stopped, mappings};
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
 ///
 /// A thread in a system call of a tag is not moved, nor is the return of a signal handler into a tag. In a short loop,
-/// a processor may stop a thread always in the same tag: [`Tagged::move_out_of_stubs`] moves such a thread.
+/// a processor may stop a thread always in the same tag: [`PatchedCode::move_out_of_stubs`] moves such a
+/// thread.
 ///
-/// [`Tagged::move_out_of_stubs`]: super::Tagged::move_out_of_stubs
+/// [`PatchedCode::move_out_of_stubs`]: super::PatchedCode::move_out_of_stubs
 pub(super) fn return_threads(
     process: &mut Stopped<'_>,
     patched: &[&PatchedFunction],

@@ -18,7 +18,7 @@ pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
 
 /// Compares an image with the memory of a process that has loaded it, and refuses functions that differ.
 ///
-/// `bias`: as returned by [`bias`]. Returns whether the comparison was made: it is not made while tags are in the
+/// `bias`: as returned by [`bias`](super::bias). Returns whether the comparison was made: it is not made while tags are in the
 /// process, because their jumps differ from the file.
 pub fn compare(
     image: &mut Image,
