@@ -117,6 +117,17 @@ address! {
 }
 
 /// Difference between the addresses of a file's contents in a process and in the file, modulo 2^64.
+///
+/// An address of the file is converted before it is used in the process:
+///
+/// ```compile_fail,E0308
+/// use hmtt_probe::address::FileAddr;
+/// use hmtt_probe::ptrace::{Process, PtraceError};
+///
+/// fn change(process: &mut Process, function: FileAddr) -> Result<(), PtraceError> {
+///     process.stopped()?.write(function, &[0xcc])
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadBias(u64);
 

@@ -160,6 +160,19 @@ impl StoppedThread<'_> {
 impl Process {
     /// Access to a process whose threads are all stopped, and were not resumed since.
     ///
+    /// The process cannot be resumed while the guard is in use:
+    ///
+    /// ```compile_fail,E0499
+    /// use hmtt_probe::address::RunAddr;
+    /// use hmtt_probe::ptrace::{Process, PtraceError};
+    ///
+    /// fn change(process: &mut Process) -> Result<(), PtraceError> {
+    ///     let stopped = process.stopped()?;
+    ///     process.resume()?;
+    ///     stopped.write(RunAddr(0x1000), &[0xcc])
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`PtraceError::Ended`] if no thread is stopped: the process has ended, or its threads were resumed.
     pub fn stopped(&mut self) -> Result<Stopped<'_>, PtraceError> {
@@ -172,5 +185,18 @@ impl Process {
     /// Access to a thread that has reported an event and was not resumed since.
     pub(crate) fn thread_at_event(&self, thread: Pid) -> StoppedThread<'_> {
         StoppedThread { process: self, thread }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_stopped_threads_gives_no_guard() {
+        let mut process = Process::from_traced(Pid::this()).unwrap();
+        assert!(process.stopped().is_ok());
+        process.threads.clear();
+        assert!(matches!(process.stopped(), Err(PtraceError::Ended(pid)) if pid == Pid::this()));
     }
 }
