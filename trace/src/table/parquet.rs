@@ -19,7 +19,9 @@
 mod catch_panic;
 mod column_chunk;
 mod columns;
+mod compact;
 mod encoder;
+mod footer_check;
 mod pack;
 mod page_check;
 mod pages;

@@ -1,5 +1,5 @@
-//! CardChanges panics of the Parquet library on damaged files into errors. The library checks most of what it reads,
-//! but not all of it.
+//! Turns panics of the Parquet library on damaged files into errors. The library checks most of what it reads, but
+//! not all of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -14,11 +14,15 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
+use super::compact::{Compact, Flaw, I32, STRUCT};
+
 /// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and the rest of
 /// a batch.
 const MAX_PAGE_BYTES: u64 = 64 << 20;
-/// Bytes read of a page header; all fields that are checked lie within them.
-const HEADER_BYTES: usize = 64;
+/// Bytes read of a page header; all fields that are checked lie within them, and most headers.
+const HEADER_BYTES: usize = 128;
+/// Longest page header accepted, in bytes. Only statistics, which hold two values of the page, are long.
+const MAX_HEADER_BYTES: usize = 64 << 10;
 /// The format's number of the encoding `DELTA_BYTE_ARRAY`.
 const DELTA_BYTE_ARRAY: u64 = 7;
 
@@ -35,6 +39,21 @@ impl CheckedFile {
         let has_metadata = Arc::new(AtomicBool::new(false));
         (CheckedFile { file, has_metadata: Arc::clone(&has_metadata) }, has_metadata)
     }
+
+    /// Checks the page header at an offset, in time that is linear in its length.
+    fn check_header(&self, start: u64) -> std::result::Result<(), String> {
+        let read = |bytes: &mut [u8]| self.file.read_at(bytes, start).map_err(|e| e.to_string());
+        let mut first = [0; HEADER_BYTES];
+        let length = read(&mut first)?;
+        check(Header::decode(&first[..length]))?;
+        let mut end = Compact(&first[..length]).skip_struct();
+        if end == Err(Flaw::Ended) && length == HEADER_BYTES {
+            let mut all = vec![0; MAX_HEADER_BYTES];
+            let length = read(&mut all)?;
+            end = Compact(&all[..length]).skip_struct();
+        }
+        end.map_err(|flaw| format!("has a header that {flaw}"))
+    }
 }
 
 impl Length for CheckedFile {
@@ -48,10 +67,7 @@ impl ChunkReader for CheckedFile {
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         if self.has_metadata.load(Ordering::Relaxed) {
-            let mut bytes = [0; HEADER_BYTES];
-            let read = self.file.read_at(&mut bytes, start)?;
-            let header = Header::decode(&bytes[..read]);
-            check(header).map_err(|problem| {
+            self.check_header(start).map_err(|problem| {
                 ParquetError::General(format!("the page at offset {start} {problem}"))
             })?;
         }
@@ -86,55 +102,6 @@ struct Header {
     encoding: Option<u64>,
 }
 
-/// A reader of Thrift's compact protocol; holds the bytes that remain.
-struct Compact<'a>(&'a [u8]);
-
-/// Field types of the protocol.
-const I32: u8 = 5;
-const STRUCT: u8 = 12;
-
-impl Compact<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
-    }
-
-    /// Reads a number; `None` if it is negative.
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0u64;
-        for place in 0..5 {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << (7 * place);
-            if byte & 0x80 == 0 {
-                // Zigzag encoding: even codes are numbers that are not negative.
-                return (number & 1 == 0).then_some(number >> 1);
-            }
-        }
-        None
-    }
-
-    /// Reads the number and the type of the next field. `before`: number of the field before it.
-    fn field(&mut self, before: u8) -> Option<(u8, u8)> {
-        let byte = self.byte()?;
-        let (distance, kind) = (byte >> 4, byte & 15);
-        (distance != 0).then_some((before + distance, kind))
-    }
-
-    /// Reads the `i32` field with this number, in a structure whose fields up to it are all `i32`.
-    fn member(&mut self, wanted: u8) -> Option<u64> {
-        let mut field = 0;
-        loop {
-            let (next, kind) = self.field(field)?;
-            let number = (kind == I32 && next <= wanted).then(|| self.number())??;
-            if next == wanted {
-                return Some(number);
-            }
-            field = next;
-        }
-    }
-}
-
 impl Header {
     /// Decodes a `PageHeader`, whose fields are: 1 type, 2 uncompressed size, 3 compressed size, 4 CRC; then a
     /// structure, 5 for a page of values, 6 for an index, 7 for a dictionary, 8 for a page of values of version 2.
@@ -149,10 +116,10 @@ impl Header {
                 (4, I32) => while compact.byte()? & 0x80 != 0 {},
                 (1 | 3, I32) => drop(compact.number()?),
                 (5, STRUCT) => {
-                    return Some(Header { encoding: Some(compact.member(2)?), ..header });
+                    return Some(Header { encoding: Some(compact.i32_field(2)?), ..header });
                 }
                 (8, STRUCT) => {
-                    return Some(Header { encoding: Some(compact.member(4)?), ..header });
+                    return Some(Header { encoding: Some(compact.i32_field(4)?), ..header });
                 }
                 (6 | 7, STRUCT) => return Some(header),
                 _ => return None,

@@ -13,6 +13,7 @@ use ::parquet::schema::types::ColumnDescPtr;
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
 use super::catch_panic::catch_panic;
+use super::footer_check::check_footer;
 use super::page_check::CheckedFile;
 use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
 use crate::table::json_object::parse_object;
@@ -39,6 +40,7 @@ impl ParquetReader {
     /// Opens a table: reads the file's metadata.
     pub fn new(file: File) -> Result<Self, TableError> {
         let length = file.metadata()?.len();
+        check_footer(&file, length)?;
         let (file, has_metadata) = CheckedFile::new(file);
         let file = catch_panic(|| SerializedFileReader::new(file))?;
         has_metadata.store(true, Ordering::Relaxed);
