@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use hmtt::table::csv::CsvReader;
 use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
+#[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetReader;
 use hmtt::table::{Card, Entry, Reader, Writer};
 
@@ -93,22 +94,31 @@ impl Source {
         }
         let file = if is_standard(path) { input() } else { File::open(path) };
         let file = file.with_context(|| format!("{name}: cannot open"))?;
+        if format == Format::Parquet {
+            return Source::open_parquet(name, file);
+        }
         let buffered = |file| BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut cards = Vec::new();
         let reader: Box<dyn Reader> = match format {
-            Format::Parquet => {
-                let reader = ParquetReader::new(file).with_context(|| name.clone())?;
-                cards = reader.cards().map(|(number, card)| (number, card.clone())).collect();
-                Box::new(reader)
-            }
             Format::Csv => Box::new(CsvReader::new(buffered(file)).with_context(|| name.clone())?),
             Format::Jsonl => Box::new(JsonlReader::new(buffered(file))),
             Format::Hmtt6 => Box::new(Hmtt6Reader::new(buffered(file), hole)),
-            Format::Pcapng | Format::Text => {
+            Format::Pcapng | Format::Parquet | Format::Text => {
                 bail!("{name}: text is for people and cannot be read back; use csv or jsonl")
             }
         };
-        Ok(Source::Table { name, reader, cards })
+        Ok(Source::Table { name, reader, cards: Vec::new() })
+    }
+
+    #[cfg(feature = "parquet")]
+    fn open_parquet(name: String, file: File) -> Result<Source> {
+        let reader = ParquetReader::new(file).with_context(|| name.clone())?;
+        let cards = reader.cards().map(|(number, card)| (number, card.clone())).collect();
+        Ok(Source::Table { name, reader: Box::new(reader), cards })
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn open_parquet(name: String, _: File) -> Result<Source> {
+        bail!("{name}: {}", super::format::NO_PARQUET)
     }
 
     /// Converts the trace. Returns whether it has losses.

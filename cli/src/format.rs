@@ -8,11 +8,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hmtt::table::csv::CsvWriter;
 use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
 use hmtt::table::jsonl::JsonlWriter;
+#[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetWriter;
 use hmtt::table::text::TextWriter;
 use hmtt::table::{TableError, Writer};
 
 pub const BUFFER_BYTES: usize = 1 << 20;
+pub const NO_PARQUET: &str =
+    "this hmtt was built without Parquet; build it with the cargo feature `parquet`";
 
 /// A file format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,6 +51,7 @@ impl Format {
         output: impl Write + Send + 'static,
         hole: MmioHole,
     ) -> Result<Box<dyn Writer>, TableError> {
+        #[cfg(feature = "parquet")]
         if self == Format::Parquet {
             return Ok(Box::new(ParquetWriter::new(output)?));
         }
@@ -56,7 +60,9 @@ impl Format {
             Format::Csv => Box::new(CsvWriter::new(output)?),
             Format::Jsonl => Box::new(JsonlWriter::new(output)?),
             Format::Hmtt6 => Box::new(Hmtt6Writer::new(output, hole)),
-            Format::Text | Format::Pcapng | Format::Parquet => Box::new(TextWriter::new(output)?),
+            // Reached only if this program is built without Parquet.
+            Format::Parquet => return Err(TableError::Schema(NO_PARQUET.into())),
+            Format::Text | Format::Pcapng => Box::new(TextWriter::new(output)?),
         })
     }
 }

@@ -11,7 +11,9 @@ mod item_buffer;
 mod merge;
 mod output;
 mod standard_io;
+#[cfg(feature = "tag")]
 mod tag;
+#[cfg(feature = "tag")]
 mod tag_report;
 
 use std::process::ExitCode;
@@ -40,6 +42,7 @@ enum Command {
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
     Merge(merge::Arguments),
+    #[cfg(feature = "tag")]
     Tag(Box<tag::Arguments>),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Analysis(arguments) => analysis::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        #[cfg(feature = "tag")]
         Command::Tag(arguments) => tag::run(&arguments),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)

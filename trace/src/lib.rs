@@ -9,9 +9,10 @@
 //!
 //! | Feature | What it adds |
 //! |---|---|
-//! | `tables` | the module `table`: Parquet, CSV, JSON lines, HMTT's 6-byte records |
+//! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
+//! | `parquet` | Parquet in the module `table` |
 //! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
-//! | `reports` | all of [`report`] except its summaries of counts; it needs `tags` |
+//! | `reports` | all of [`report`] except its summaries of counts; with `tags` also the reports of tag logs |
 //!
 //! All are on by default.
 //!
@@ -19,7 +20,7 @@
 //! panic. A loss is data (a gap), not an error.
 
 // Some items that are always compiled are used by optional modules only.
-#![cfg_attr(not(all(feature = "tables", feature = "tags")), allow(dead_code, unused_imports))]
+#![cfg_attr(not(all(feature = "parquet", feature = "reports", feature = "tags")), allow(dead_code, unused_imports))]
 
 pub mod capture_reader;
 pub mod decode;

@@ -1,13 +1,13 @@
 //! Summarises traces, captures and tag logs as text and JSON: counts, the card and its memory, calls, losses.
 //!
-//! [`summary`] is always compiled; the other modules need the feature `reports`. The module `table` writes the
-//! single rows of a trace.
+//! [`summary`] is always compiled; the other modules need the feature `reports`, and those of tag logs ([`calls`],
+//! [`callgrind`]) also the feature `tags`. The module `table` writes the single rows of a trace.
 
 #[cfg(feature = "reports")]
 pub mod analysis;
-#[cfg(feature = "reports")]
+#[cfg(all(feature = "reports", feature = "tags"))]
 pub mod callgrind;
-#[cfg(feature = "reports")]
+#[cfg(all(feature = "reports", feature = "tags"))]
 pub mod calls;
 #[cfg(feature = "reports")]
 pub mod info;

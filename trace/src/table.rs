@@ -21,6 +21,7 @@ mod json_object;
 pub mod jsonl;
 mod lines;
 mod notation;
+#[cfg(feature = "parquet")]
 pub mod parquet;
 mod row;
 pub mod text;
@@ -69,6 +70,7 @@ pub enum TableError {
     #[error("{0}")]
     Schema(String),
     /// An error of the Parquet library.
+    #[cfg(feature = "parquet")]
     #[error(transparent)]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
