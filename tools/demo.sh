@@ -1,46 +1,74 @@
 #!/bin/sh
 # Recorded DDR commands -> simulated card -> virtual wire -> hmtt-recv -> the recording's own truth.
-# Runs itself again in a user and a network namespace, so it needs no root and touches no interface.
+# Runs itself again in a network namespace, and in a user namespace unless it is root, so it needs no root and touches
+# no interface. Where namespaces are not allowed, the frames go through a file instead of a wire.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-bin=${CARGO_TARGET_DIR:-$here/target}/debug
+bin=${HMTT_DEMO_PROGRAMS:-${CARGO_TARGET_DIR:-$here/target}/demo}
 vector=${1:-$here/tests/vectors/v08_ddr1_litedram}
+PATH=$PATH:/usr/sbin
 
 if [ "${HMTT_DEMO_INSIDE:-}" = "" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    HMTT_DEMO_INSIDE=$work unshare --user --map-root-user --net sh "$0" "$@"
-    exit
+    # Root may lack user namespaces, others need one to create a network namespace.
+    for namespaces in "--user --map-root-user --net" "--net"; do
+        # shellcheck disable=SC2086 # a list of options
+        if refusal=$(unshare $namespaces ip link add card type veth peer name eth1 2>&1); then
+            # shellcheck disable=SC2086
+            HMTT_DEMO_INSIDE=$work unshare $namespaces sh "$0" "$@"
+            exit
+        fi
+    done
+    echo "no virtual wire here (network namespaces or veth interfaces are not available: $refusal);"
+    echo "the frames go through a file instead, and hmtt-recv is left out"
+    transport=file
+else
+    work=$HMTT_DEMO_INSIDE
+    transport=wire
 fi
 
-work=$HMTT_DEMO_INSIDE
-PATH=$PATH:/usr/sbin
-ip link add card type veth peer name eth1
-for end in card eth1; do
-    # Nothing but the card may speak on this wire.
-    echo 1 >"/proc/sys/net/ipv6/conf/$end/disable_ipv6" 2>/dev/null || :
-    ip link set "$end" up
-done
+over_a_wire() {
+    ip link add card type veth peer name eth1
+    for end in card eth1; do
+        # Nothing but the card may speak on this wire.
+        echo 1 >"/proc/sys/net/ipv6/conf/$end/disable_ipv6" 2>/dev/null || :
+        ip link set "$end" up
+    done
+    echo "1. hmtt-recv listens on eth1"
+    : >"$work/recv.log"
+    "$bin/hmtt-recv" eth1 -w "$work/capture.pcapng" --until-end -a duration:120 2>"$work/recv.log" &
+    receiver=$!
+    tries=0
+    until grep -q '^capturing on' "$work/recv.log"; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ] || ! kill -0 "$receiver" 2>/dev/null; then
+            cat "$work/recv.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    echo "2. the simulated card replays $(basename "$vector") onto the other end of the wire"
+    "$bin/hmtt-sim" replay "$vector.cmd.gz" --granularity burst -i card 2>&1 | sed 's/^/   /'
+    wait "$receiver" || { cat "$work/recv.log" >&2; exit 1; }
+    echo "3. what hmtt-recv says"
+    sed 's/^/   /' "$work/recv.log"
+}
 
-echo "1. hmtt-recv listens on eth1"
-"$bin/hmtt-recv" eth1 -w "$work/capture.pcapng" --until-end -a duration:120 2>"$work/recv.log" &
-receiver=$!
-tries=0
-until grep -q '^capturing on' "$work/recv.log"; do
-    tries=$((tries + 1))
-    if [ "$tries" -gt 100 ] || ! kill -0 "$receiver" 2>/dev/null; then
-        cat "$work/recv.log" >&2
-        exit 1
-    fi
-    sleep 0.1
-done
+through_a_file() {
+    echo "1. a file takes the place of the wire"
+    echo "2. the simulated card replays $(basename "$vector") into it"
+    "$bin/hmtt-sim" replay "$vector.cmd.gz" --granularity burst -o "$work/capture.pcapng" 2>&1 | sed 's/^/   /'
+    echo "3. what hmtt info says"
+    "$bin/hmtt" info "$work/capture.pcapng" >"$work/info.txt" || { cat "$work/info.txt" >&2; exit 1; }
+    sed 's/^/   /' "$work/info.txt"
+}
 
-echo "2. the simulated card replays $(basename "$vector") onto the other end of the wire"
-"$bin/hmtt-sim" replay "$vector.cmd.gz" --granularity burst -i card 2>&1 | sed 's/^/   /'
-wait "$receiver" || { cat "$work/recv.log" >&2; exit 1; }
-echo "3. what hmtt-recv says"
-sed 's/^/   /' "$work/recv.log"
+case $transport in
+wire) over_a_wire ;;
+file) through_a_file ;;
+esac
 
 "$bin/hmtt" decode "$work/capture.pcapng" --format text -o "$work/trace.txt"
 gzip -dc "$vector.truth.gz" >"$work/truth.txt"

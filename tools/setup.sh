@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
-# target/tools. Quiet when all is there.
+# target/tools. `setup.sh demo` installs only what `make demo` needs. Quiet when all is there.
 set -eu
+purpose=${1:-all}
 cd "$(dirname "$0")/.."
 
 missing=
@@ -9,25 +10,27 @@ need() { # command package
     command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing="$missing $2"
 }
 need cc build-essential
-need yosys yosys
-need nextpnr-ice40 nextpnr-ice40
-need icepack fpga-icestorm
-need iverilog iverilog
-need verilator verilator
-need tshark tshark
-need zstd zstd
-need xz xz-utils
-need sqlite3 sqlite3
-need tcpdump tcpdump
 need ip iproute2
 need unshare util-linux
-need setpriv util-linux
-need strace strace
-need valgrind valgrind
-need gdb gdb
-need python3 python3
-need go golang-go
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+if [ "$purpose" = all ]; then
+    need yosys yosys
+    need nextpnr-ice40 nextpnr-ice40
+    need icepack fpga-icestorm
+    need iverilog iverilog
+    need verilator verilator
+    need tshark tshark
+    need zstd zstd
+    need xz xz-utils
+    need sqlite3 sqlite3
+    need tcpdump tcpdump
+    need setpriv util-linux
+    need strace strace
+    need valgrind valgrind
+    need gdb gdb
+    need python3 python3
+    need go golang-go
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+fi
 
 # The oldest compiler that builds the workspace, as its Cargo.toml states.
 wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
@@ -94,4 +97,4 @@ install_tools() {
 }
 
 [ -z "$missing" ] || install_packages
-install_tools
+[ "$purpose" != all ] || install_tools
