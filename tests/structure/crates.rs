@@ -101,3 +101,11 @@ fn the_receiver_is_made_of_little() {
 fn the_format_needs_nothing_but_its_features_do() {
     assert_eq!(tree("hmtt-format", &["--no-default-features"]), BTreeSet::new());
 }
+
+#[test]
+fn the_demonstration_compiles_no_tags_and_no_parquet() {
+    let all = tree("hmtt-cli", &["--no-default-features"]);
+    let heavy = HEAVY.into_iter().filter(|name| all.contains(*name)).collect::<Vec<_>>();
+    // HMTT's tables as CSV come with the command's first subcommand, `decode`.
+    assert_eq!(heavy, ["csv"]);
+}
