@@ -132,12 +132,12 @@ impl CaptureFile {
     fn warn(&self, counts: &Counts) {
         let name = &self.name;
         if let Some(offset) = self.reader.truncated_at() {
-            eprintln!(
+            tell!(
                 "hmtt: warning: {name}: ends within the block at offset {offset}; read up to there"
             );
         }
         if counts.frames == 0 {
-            eprintln!("hmtt: warning: {name}: no frame of a card among {} frames", counts.foreign);
+            tell!("hmtt: warning: {name}: no frame of a card among {} frames", counts.foreign);
         }
     }
 }
@@ -154,8 +154,8 @@ impl<'a> CardInterfaces<'a> {
 fn name_malformed(count: u64, origin: Origin, error: &impl std::fmt::Display) {
     let Origin { packet, offset, .. } = origin;
     if count <= NAMED_FRAMES {
-        eprintln!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
+        tell!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
     } else if count == NAMED_FRAMES + 1 {
-        eprintln!("hmtt: more malformed frames; `hmtt info` counts them");
+        tell!("hmtt: more malformed frames; `hmtt info` counts them");
     }
 }

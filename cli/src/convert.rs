@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {
-        eprintln!("hmtt: warning: {name} does not hold: {left_out}");
+        tell!("hmtt: warning: {name} does not hold: {left_out}");
     }
     read
 }

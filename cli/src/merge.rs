@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             && !warned.contains(&&session.file)
         {
             warned.push(&session.file);
-            eprintln!(
+            tell!(
                 "hmtt: warning: {}: ends within the block at offset {offset}; read up to there",
                 session.file.display()
             );
@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     for (session, _) in merge.sessions().filter(|(session, _)| session.captures_mismatched != 0) {
         if !mismatched.contains(&session.source) {
             mismatched.push(session.source);
-            eprintln!(
+            tell!(
                 "hmtt: warning: {}: the records of card {} stand for other bursts than it counted; see \
                  `hmtt info`",
                 session.file.display(),
@@ -138,7 +138,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
     read?;
     if !left_out.is_nothing() {
-        eprintln!("hmtt: warning: {name} does not hold: {left_out}");
+        tell!("hmtt: warning: {name} does not hold: {left_out}");
     }
     Ok(has_loss)
 }
@@ -147,7 +147,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
 fn state(merge: &Merge) {
     for (number, (session, base)) in merge.sessions().enumerate() {
         let session = session.to_string();
-        eprintln!("{}: {}: {}", number + 1, escape::name(&session), describe(base, merge));
+        tell!("{}: {}: {}", number + 1, escape::name(&session), describe(base, merge));
     }
 }
 

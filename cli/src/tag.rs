@@ -295,7 +295,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     };
     let failed = [written.err(), failed];
     for error in failed.iter().flatten() {
-        eprintln!("hmtt: {error:#}");
+        tell!("hmtt: {error:#}");
     }
     let is_cut = output::tell(summary.as_ref(), counts.damaged) || has_taken_gs;
     end.follow(failed.iter().any(Option::is_some));
@@ -316,20 +316,17 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
     for (library, reason) in tagged.unread() {
         let (library, reason) = (shown(library), output::chain(reason));
         let reason = escape::message(&reason);
-        eprintln!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
+        tell!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
     }
     if !tagged.refused().is_empty() {
         let (refused, all) =
             (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
-        eprintln!(
+        tell!(
             "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
         );
         let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
         for Refused { function, reason } in differing.take(NAMED) {
-            eprintln!(
-                "hmtt: warning: {whose}{} is not tagged: {reason}",
-                escape::name(&function.name)
-            );
+            tell!("hmtt: warning: {whose}{} is not tagged: {reason}", escape::name(&function.name));
         }
     }
     blocks::tell(tagged, whose);
@@ -338,31 +335,31 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
 /// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
 fn tell_restored(restored: &Restored, whose: &str) {
     if let RemainingMemory::Forbidden(_) = restored.remaining {
-        eprintln!("hmtt: warning: {whose}{}", restored.remaining);
+        tell!("hmtt: warning: {whose}{}", restored.remaining);
     }
     for (function, address) in restored.overwritten.iter().take(NAMED) {
         let function = escape::name(function);
-        eprintln!(
+        tell!(
             "hmtt: warning: {whose}the program has changed {function} at {address:x} while it was tagged; \
              what it has written stays, and so does some memory of the tags"
         );
     }
     if let Some(more @ 1..) = restored.overwritten.len().checked_sub(NAMED) {
-        eprintln!("hmtt: warning: {whose}and so at {more} other addresses");
+        tell!("hmtt: warning: {whose}and so at {more} other addresses");
     }
 }
 
 /// Prints what failed after tagging began, and why.
 fn tell_notices(tagged: &Tagged) {
     for notice in tagged.notices() {
-        eprintln!("hmtt: warning: {}", escape::message(&notice.to_string()));
+        tell!("hmtt: warning: {}", escape::message(&notice.to_string()));
     }
 }
 
 /// Prints which functions lost their tags because of the budget.
 fn tell_taken_out(tagged: &Tagged, whose: &str) {
     for (out, function) in tagged.removed_functions() {
-        eprintln!(
+        tell!(
             "hmtt: {whose}{} was taken out: called {:.0} times a second of processor time",
             escape::name(&function.name),
             out.calls_per_second
@@ -378,7 +375,7 @@ fn write(counts: &ProgramCounts, output: Option<&Created>) -> Result<()> {
     let functions = counts.functions().into_iter().map(|one| (one.calls, &one.name));
     let blocks = counts.blocks().into_iter().map(|one| (one.count, &one.name));
     for (count, name) in functions.chain(blocks).filter(|(count, _)| *count != 0) {
-        eprintln!("{count:>14} {}", escape::name(name));
+        tell!("{count:>14} {}", escape::name(name));
     }
     Ok(())
 }

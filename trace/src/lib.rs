@@ -20,7 +20,10 @@
 //! panic. A loss is data (a gap), not an error.
 
 // Some items that are always compiled are used by optional modules only.
-#![cfg_attr(not(all(feature = "parquet", feature = "reports", feature = "tags")), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(all(feature = "parquet", feature = "reports", feature = "tags")),
+    allow(dead_code, unused_imports)
+)]
 
 pub mod capture_reader;
 pub mod decode;

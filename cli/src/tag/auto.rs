@@ -48,7 +48,7 @@ impl Auto {
         let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;
         match sample(watched, signals, self.auto_for)? {
             Sampled::Ended(tagged, ending) => {
-                eprintln!("hmtt: nothing was tagged: the time of --auto-for was not over yet");
+                tell!("hmtt: nothing was tagged: the time of --auto-for was not over yet");
                 end::leave(*tagged, ending)?.follow(false);
                 Ok(None)
             }
@@ -81,7 +81,7 @@ fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) 
     for (hits, function) in &good {
         let share = *hits as f64 * 100.0 / samples.all as f64;
         let name = escape::name(&function.name);
-        eprintln!("hmtt: chose {name}: {share:.1} % of {} samples", samples.all);
+        tell!("hmtt: chose {name}: {share:.1} % of {} samples", samples.all);
     }
     good.into_iter().map(|(_, function)| function.start).collect()
 }

@@ -68,7 +68,7 @@ pub fn tell(tagged: &Tagged, whose: &str) {
     let refused = tagged.refused_blocks().count();
     if refused != 0 {
         let all = refused + tagged.blocks().count();
-        eprintln!(
+        tell!(
             "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list says why"
         );
     }

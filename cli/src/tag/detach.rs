@@ -26,7 +26,7 @@ pub fn run(pid: Pid) -> Result<()> {
                 bail!("process {pid} has no tags");
             }
             if !left.is_nothing() {
-                eprintln!("hmtt: warning: {left}");
+                tell!("hmtt: warning: {left}");
             }
             Ok(())
         }

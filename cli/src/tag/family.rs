@@ -34,7 +34,7 @@ pub fn run(
     let written = keeping.finish();
     super::rules::warn(rules);
     if let Err(error) = &written {
-        eprintln!("hmtt: {error:#}");
+        tell!("hmtt: {error:#}");
     }
     let end = match ending {
         Ending::Exited(code) => End::Status(code),
@@ -102,7 +102,7 @@ impl<'a> Keeping<'a> {
     fn finish(mut self) -> Result<bool> {
         for (pid, program, log) in self.named.values() {
             let (program, log) = (shown(program), shown(log));
-            eprintln!("hmtt: log of process {pid}, {program}: {log}");
+            tell!("hmtt: log of process {pid}, {program}: {log}");
         }
         if self.to.has_counts() {
             self.counted.sort_by_key(|(number, _)| *number);
@@ -182,7 +182,7 @@ impl TraceObserver for Keeping<'_> {
 
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
         let (program, why) = (shown(program), output::chain(error));
-        eprintln!("hmtt: warning: process {pid}, {program}, goes on untagged: {why}");
+        tell!("hmtt: warning: process {pid}, {program}, goes on untagged: {why}");
     }
 
     fn output_unused(&mut self, pid: Pid) {
@@ -199,7 +199,7 @@ fn write(counts: &TreeCounts, output: Option<&Created>) -> Result<()> {
     }
     for (program, name, count) in counts.rows().filter(|(.., count)| *count != 0) {
         let program = shown(program.file_name().unwrap_or_default().as_ref());
-        eprintln!("{count:>14} {program}: {}", escape::name(name));
+        tell!("{count:>14} {program}: {}", escape::name(name));
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let image = read_program(pid, selection)?;
     let memory = RunningMemory::open(pid);
     if let Err(error) = &memory {
-        eprintln!(
+        tell!(
             "hmtt: warning: process {pid}: functions are not compared with its memory, which cannot be read: {error}"
         );
     }
@@ -104,7 +104,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
             Ok((image, bias)) => objects.push(Object { bias, image, library: Some(name) }),
             Err(error) => {
                 let (path, error) = (shown(&file.original_path()), format!("{error:#}"));
-                eprintln!("hmtt: warning: {path} is not listed: {error}");
+                tell!("hmtt: warning: {path} is not listed: {error}");
             }
         }
     }
@@ -115,9 +115,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     if let Some(memory) = &memory
         && !loaded.all(|object| is_compared(object, memory))
     {
-        eprintln!(
-            "hmtt: warning: process {pid} has tags: functions are not compared with its memory"
-        );
+        tell!("hmtt: warning: process {pid} has tags: functions are not compared with its memory");
     }
     Ok(objects)
 }

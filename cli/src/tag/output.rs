@@ -242,21 +242,19 @@ pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
     let summary = summary.copied().unwrap_or_default();
     let LogSummary { events, dropped, interrupted, damaged: records, .. } = summary;
     if damaged != 0 {
-        eprintln!(
-            "hmtt: warning: {damaged} counts cannot be: the program wrote over them; they are 0"
-        );
+        tell!("hmtt: warning: {damaged} counts cannot be: the program wrote over them; they are 0");
     }
     if records != 0 {
-        eprintln!("hmtt: warning: {records} records cannot be: the program wrote over them");
+        tell!("hmtt: warning: {records} records cannot be: the program wrote over them");
     }
     if dropped != 0 {
-        eprintln!(
+        tell!(
             "hmtt: warning: {dropped} of {} events were dropped: buffers were full",
             events + dropped
         );
     }
     if interrupted != 0 {
-        eprintln!("hmtt: warning: {interrupted} events were interrupted while they were written");
+        tell!("hmtt: warning: {interrupted} events were interrupted while they were written");
     }
     [dropped, interrupted, records, damaged].iter().any(|count| *count != 0)
 }

@@ -17,7 +17,7 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
         if !excludes {
             bail!("{text}; hmtt tag list names them all");
         }
-        eprintln!("hmtt: warning: {text}");
+        tell!("hmtt: warning: {text}");
     }
     Ok(())
 }
@@ -25,7 +25,7 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
 /// Warns of rules that have matched no function in any program or library.
 pub fn warn(selection: &Selection) {
     for Unmatched { rule, .. } in selection.unmatched() {
-        eprintln!("hmtt: warning: rule `{rule}` has matched no function");
+        tell!("hmtt: warning: rule `{rule}` has matched no function");
     }
 }
 
@@ -33,9 +33,7 @@ pub fn warn(selection: &Selection) {
 pub fn warn_of_libraries(selection: &Selection) {
     for Unmatched { rule, .. } in selection.unmatched().into_iter().filter(|one| one.is_of_library)
     {
-        eprintln!(
-            "hmtt: warning: rule `{rule}` has matched no function of a library that was loaded"
-        );
+        tell!("hmtt: warning: rule `{rule}` has matched no function of a library that was loaded");
     }
 }
 

@@ -80,7 +80,7 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     )?;
     if others != 0 {
         let (path, cards) = (path.display(), others + 1);
-        eprintln!("hmtt: warning: {path}: only the first of {cards} cards is looked at");
+        tell!("hmtt: warning: {path}: only the first of {cards} cards is looked at");
     }
     Ok(ending.has_loss())
 }
@@ -90,7 +90,7 @@ fn warn_of_exits(name: &str, map: &TagMap) {
         |function: &&TaggedFunction| function.exits != Exits::All || function.removed.is_some();
     let unseen = map.functions.iter().filter(is_unseen).count();
     if unseen != 0 {
-        eprintln!(
+        tell!(
             "hmtt: warning: {name}: functions with exits that are not tagged, which look open until their \
              callers leave: {unseen}"
         );

@@ -160,6 +160,36 @@ fn a_controller_leaves_when_another_asks_it_to() {
     stepping.end();
 }
 
+/// As when `hmtt tag attach PID 2>&1 | tee log` is interrupted: `tee` ends first, and `hmtt` still has much to report.
+#[test]
+fn tags_are_taken_out_when_nobody_reads_the_messages() {
+    let Some(program) = build("tag-unread", STEPS, &[]) else { return };
+    let (stepping, counts) = (Stepping::start(&program), scratch("tag-unread.json"));
+    let mut tag = attach(&stepping.pid(), &counts);
+    drop(tag.stderr.take());
+    let pid = nix::unistd::Pid::from_raw(tag.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let status = tag.wait().unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", stepping.pid())).unwrap();
+    assert!(!maps.contains("hmtt-tag"), "tags are left after {status}");
+    assert_eq!(status.code(), Some(0));
+    assert!(calls(&counts)["step"] > 0);
+    stepping.end();
+}
+
+#[test]
+fn commands_work_on_when_messages_cannot_be_written() {
+    let Some(program) = build("tag-full", STEPS, &[]) else { return };
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let counts = scratch("tag-full.json");
+    let words = ["run", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
+    let output = hmtt_tag(&words).stdin(Stdio::null()).stderr(full()).output().unwrap();
+    assert_eq!(output.stdout, b"started\n0\n");
+    assert_eq!(output.status.code(), Some(0));
+    let status = hmtt_tag(&["report", "/dev/null"]).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(1), "an error, and no panic");
+}
+
 #[test]
 fn tags_of_a_controller_that_was_killed_are_taken_out() {
     let Some(program) = build("tag-killed", STEPS, &[]) else { return };
