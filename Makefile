@@ -23,6 +23,9 @@ lint: setup
 	@if cargo clippy --version >/dev/null 2>&1; then \
 	cargo clippy --quiet --workspace --all-targets -- -D warnings; \
 	else echo "skipped: lints: cargo clippy is not installed"; fi
+	@if cargo deny --version >/dev/null 2>&1; then \
+	cargo deny --log-level error check bans licenses sources; \
+	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi
 
 test: lint
 	cargo test --workspace

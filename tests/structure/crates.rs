@@ -43,7 +43,8 @@ const RECEIVER: [&str; 16] = [
 const HEAVY: [&str; 8] =
     ["csv", "gimli", "hmtt-probe", "iced-x86", "inferno", "object", "parquet", "rust-hdl"];
 
-fn cargo(arguments: &[&str]) -> String {
+/// Runs cargo in the workspace. Returns what it prints.
+pub fn cargo(arguments: &[&str]) -> String {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
         .args(arguments)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))

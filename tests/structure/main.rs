@@ -2,5 +2,6 @@
 //! no modules of a crate depend on each other in a circle.
 
 mod crates;
+mod dependencies;
 mod modules;
 mod source;
