@@ -1,8 +1,9 @@
-//! Caught frames to events and reports, and whether they follow from one another.
+//! Decodes received frames into events and reports, and checks that each frame continues the one
+//! before.
 //!
-//! The simulated wire loses nothing, so everything must connect: frame counters count up, each
-//! frame's sync continues where the frame before left off. A break in the chain is a flaw of the
-//! card. Losses the card itself announces are counted, not flaws.
+//! The simulated wire loses nothing, so frame counters must be consecutive, and each frame's sync
+//! must continue where the frame before ended. Anything else is a flaw of the card. Losses that the
+//! card announces are counted and are no flaws.
 
 use hmtt_format::account::{Account, Balance};
 use hmtt_format::frame::{
@@ -12,7 +13,7 @@ use hmtt_format::frame::{
 use hmtt_format::info::ReportError;
 use hmtt_format::{Block, BlockError, Event, FORMAT_VERSION, Report, Tally};
 
-/// What is wrong with a frame.
+/// A defect of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Flaw {
@@ -26,13 +27,13 @@ pub enum Flaw {
     Version(u8),
     #[error("unknown kind of frame {0}")]
     Kind(u8),
-    #[error("{words} words announced, {bytes} bytes of them there")]
+    #[error("header states {words} words, but the frame has {bytes} bytes of them")]
     Words { words: u8, bytes: usize },
     #[error("frame counter {got}, expected {expected}")]
     Counter { expected: u64, got: u64 },
-    #[error("sync says {got} accesses so far, the frames before hold {expected}")]
+    #[error("sync states {got} accesses so far, the frames before contain {expected}")]
     Accesses { expected: u64, got: u64 },
-    #[error("sync says {sync} records lost, the header says {header} (16 bits)")]
+    #[error("sync states {sync} records lost, the header states {header} (16 bits)")]
     Lost { sync: u32, header: u16 },
     #[error(
         "{} bursts on the card, its records stand for {} to {}{}",
@@ -49,35 +50,35 @@ fn sliced(balance: &Balance) -> String {
     balance.sliced.map_or_else(String::new, |sliced| format!(", its slices and tags for {sliced}"))
 }
 
-/// A flaw and the frame it is in, counted from 0.
+/// A flaw and the index of its frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlawAt {
-    /// Which frame.
+    /// Index of the frame, from 0.
     pub frame: u64,
-    /// What.
+    /// The flaw.
     pub flaw: Flaw,
 }
 
-/// Counts of what was decoded.
+/// Counts of decoded frames and records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames, reports included.
+    /// Frames, including reports.
     pub frames: u64,
-    /// Records.
+    /// Records of all kinds.
     pub records: u64,
     /// Accesses in the records.
     pub accesses: u64,
-    /// Records the card says it lost.
+    /// Records that the card reports as lost.
     pub lost: u64,
     /// Fault records.
     pub faults: u64,
     /// Tag records.
     pub tags: u64,
-    /// Flaws.
+    /// Flaws of frames.
     pub flaws: u64,
 }
 
-/// Most flaws kept; the rest are only counted.
+/// Number of flaws that are kept; further flaws are only counted.
 const FLAWS_KEPT: usize = 20;
 
 /// Decodes a card's frames in order.
@@ -96,12 +97,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `keep_events`: for comparing them later; otherwise they are only counted.
+    /// Creates a decoder. With `keep_events` the events are kept for a later comparison; otherwise
+    /// they are only counted.
     pub fn new(keep_events: bool) -> Self {
         Decoder { keep: keep_events, ..Decoder::default() }
     }
 
-    /// Takes a frame, without FCS.
+    /// Decodes a frame without its FCS.
     pub fn take(&mut self, frame: &[u8]) {
         if let Err(flaw) = self.decode(frame) {
             self.flaw(flaw);
@@ -109,27 +111,27 @@ impl Decoder {
         self.counts.frames += 1;
     }
 
-    /// Whether the card has said for the last time that it is done, and nothing since.
+    /// Whether the card has sent its last end frame, and no frame after it.
     pub const fn finished(&self) -> bool {
         self.ends >= END_REPEATS
     }
 
-    /// Counts so far.
+    /// Counts of the frames so far.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The first flaws.
+    /// The first flaws, in order.
     pub fn flaws(&self) -> &[FlawAt] {
         &self.flaws
     }
 
-    /// The report that came last.
+    /// The latest report.
     pub const fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// All events, where they were kept.
+    /// Returns all events, if they were kept.
     pub fn into_events(self) -> Vec<Event> {
         self.events
     }
@@ -158,7 +160,7 @@ impl Decoder {
                 self.ends = 0;
                 self.data(&words, header)
             }
-            // It has no sync, and says nothing of accesses.
+            // A heartbeat has no sync and carries no counts of accesses.
             FrameKind::Heartbeat => Ok(()),
             FrameKind::Info | FrameKind::End => {
                 let ends = self.ends.saturating_add(1);
@@ -198,7 +200,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Compares a sync with what came before it.
+    /// Compares a sync with the counts of the frames before it.
     fn sync(&mut self, sync: Sync, header: PayloadHeader) {
         let lost = sync.lost.wrapping_sub(self.last_lost) & LOST_MASK;
         self.last_lost = sync.lost;
@@ -215,7 +217,7 @@ impl Decoder {
     }
 }
 
-/// The frame counter and payload header of a frame.
+/// Parses the frame counter and payload header of a frame.
 fn envelope(frame: &[u8]) -> Result<(u64, PayloadHeader), Flaw> {
     let Some((head, _)) = frame.split_first_chunk::<WORDS_AT>() else {
         return Err(Flaw::TooShort(frame.len()));
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_connect_have_no_flaw() {
+    fn consecutive_frames_have_no_flaw() {
         let (counts, flaws) = flaws(&[data(9, 0, 0), data(10, 2, 0), data(11, 4, 0)]);
         assert_eq!(flaws, []);
         assert_eq!((counts.frames, counts.records, counts.accesses), (3, 6, 6));
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_in_the_chain_are_flaws() {
+    fn counters_and_syncs_that_do_not_continue_are_flaws() {
         let (_, found) = flaws(&[data(0, 0, 0), data(2, 2, 0), data(3, 5, 0)]);
         assert_eq!(found[0], Flaw::Counter { expected: 1, got: 2 });
         assert_eq!(found[1], Flaw::Accesses { expected: 4, got: 5 });

@@ -1,8 +1,8 @@
-//! Pin levels through the card to its GMII output.
+//! Simulates the card: applies pin levels and returns its GMII output.
 //!
-//! Two engines, one contract: the edges of [`crate::schedule`], the card's outputs as they are just
-//! before each rising TX edge. `rust` steps the rust-hdl model and is the reference; `verilator`
-//! runs the emitted Verilog, compiled, and is the proof that both agree.
+//! There are two engines with one contract: they apply the edges of [`crate::schedule`] and return the card's outputs
+//! as they are just before each rising TX edge. `rust` steps the rust-hdl model and is the reference. `verilator` runs
+//! the emitted Verilog, compiled. Equal output of both shows that the Verilog implements the model.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -25,48 +25,48 @@ pub mod verilator;
 
 pub use card::{Settings, default_parameters};
 
-/// What sits at the other end of the card's GMII.
+/// The device at the other end of the card's GMII.
 pub trait Phy {
-    /// `count` consecutive TX edges with the same levels. Break: enough, stop the simulation.
+    /// Receives the same levels at `count` consecutive TX edges. `Break` stops the simulation.
     fn take(&mut self, gmii: Gmii, count: u64) -> ControlFlow<()>;
 
-    /// `clocks` DDR clocks have been simulated; `quiet`: the recording is over. Called at the same
-    /// clocks by every engine while it is quiet, now and then before. Break: stop the simulation.
+    /// Reports that `clocks` DDR clocks have been simulated. `quiet`: the recording has ended. Every engine calls this
+    /// at the same clocks while `quiet`, and occasionally before. `Break` stops the simulation.
     fn progress(&mut self, clocks: u64, quiet: bool) -> ControlFlow<()>;
 
-    /// The most words the card's FIFO has held so far, told before each [`Phy::progress`].
+    /// Reports the largest number of words that the card's FIFO has held. Called before each [`Phy::progress`].
     fn fifo_peak(&mut self, words: u64);
 }
 
-/// What runs a card from its first clock to its last.
+/// An engine that runs a card from its first clock to its last.
 pub trait Engine {
-    /// Runs `stimulus` through a card fresh from power-on until `phy` has enough.
+    /// Runs `stimulus` through a card that was just powered on, until `phy` returns `Break`.
     fn run(&mut self, stimulus: &mut Stimulus, phy: &mut dyn Phy) -> Result<(), EngineError>;
 
     /// Period of the TX clock in picoseconds.
     fn tx_period_ps(&self) -> u32;
 }
 
-/// A simulated card, edge by edge.
+/// A simulated card, driven edge by edge.
 pub trait Card {
-    /// One DDR clock: the pins, then the rising edge.
+    /// Applies the pins, then one rising edge of the DDR clock.
     fn ddr_edge(&mut self, pins: Pins, run: bool);
 
-    /// A rising TX edge; what the PHY samples at it.
+    /// Applies a rising TX edge and returns what the PHY samples at it.
     fn tx_edge(&mut self) -> Gmii;
 
-    /// Words of complete blocks in the card's FIFO. Seen in simulation only; no pin tells.
+    /// Words of complete blocks in the card's FIFO. Visible in simulation only; no pin carries it.
     fn fifo_words(&self) -> u64 {
         0
     }
 
-    /// The simulation is over: completes what the card wrote besides.
+    /// Ends the simulation and completes other output of the card, such as waveforms.
     fn finish(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 }
 
-/// Which engine.
+/// Selects an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The rust-hdl model.
@@ -75,22 +75,22 @@ pub enum Kind {
     Verilator,
 }
 
-/// How to run an engine.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which one.
+    /// The engine.
     pub kind: Kind,
-    /// Where compiled models are kept; `None`: [`cache::default_directory`].
+    /// Directory of compiled models; `None`: [`cache::default_directory`].
     pub cache: Option<PathBuf>,
-    /// Write the card's waves here.
+    /// File for the card's waveforms.
     pub vcd: Option<PathBuf>,
-    /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow the
-    /// link on purpose.
+    /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow the link
+    /// deliberately.
     pub tx_period_ps: u32,
-    /// When the DDR clock stands still, if ever; not together with waves, whose times leave it out.
+    /// When the DDR clock stops, if it does. Not to be combined with waveforms, whose times leave the stop out.
     pub stop: Option<ClockStop>,
-    /// Called before a model is compiled, as it can take a minute, with the file that will keep it. Not
-    /// called when the model is there.
+    /// Called before a model is compiled, because that can take a minute, with the path of the compiled model. Not
+    /// called when the model exists.
     pub compiling: fn(&Path),
 }
 
@@ -108,7 +108,7 @@ impl Default for Options {
     }
 }
 
-/// Why a simulation did not come to its end.
+/// Why a simulation ended early.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum EngineError {
@@ -134,7 +134,7 @@ impl EngineError {
         move |source| EngineError::Io { operation, path, source }
     }
 
-    /// Why verilator could not be run.
+    /// Converts the error of starting Verilator.
     fn from_verilator(error: io::Error) -> EngineError {
         match error.kind() {
             io::ErrorKind::NotFound => EngineError::VerilatorMissing,
@@ -143,7 +143,7 @@ impl EngineError {
     }
 }
 
-/// Makes an engine ready to run: generates, compiles or builds the card.
+/// Prepares an engine: generates, compiles or builds the card.
 pub fn prepare(
     options: &Options,
     parameters: &CardParameters,
@@ -171,7 +171,7 @@ pub fn prepare(
     }
 }
 
-/// What a card records after power-on.
+/// The settings of the card after power-on.
 impl Default for Settings {
     fn default() -> Self {
         Settings {

@@ -1,10 +1,10 @@
-//! Made-up commands, legal and illegal, through the card, compared with a plain reading of the pins.
+//! Sends random commands, legal and illegal, through the card and compares its records with a model of the pins.
 //!
 //! ```text
-//! generator   seed      -> pins, clock by clock
-//! pin_reader  pins      -> accesses and faults, by docs/format.md
-//! reference   those     -> the events a card must send in line mode
-//! case        both      -> equal, or the first difference
+//! generator   generates pins from a seed, clock by clock
+//! pin_reader  finds accesses and faults on the pins, by docs/format.md
+//! reference   derives the events that a card must send in line mode
+//! case        runs both and returns the first difference
 //! ```
 
 #[cfg(feature = "card")]

@@ -1,5 +1,5 @@
-//! The card's GMII output to frames, checked as a strict receiver would (IEEE 802.3 clauses 3, 4
-//! and 35.2).
+//! Receives frames from the card's GMII output and checks them as a strict receiver would (IEEE 802.3 clauses 3, 4 and
+//! 35.2).
 //!
 //! ```text
 //! tx_en ____/-----------------------------------------\________________
@@ -7,49 +7,49 @@
 //!                        ^ time of the frame
 //! ```
 //!
-//! A frame with a flaw is dropped, as a network card would, and counted; a short gap is counted but
-//! its frame kept. Nothing is repaired.
+//! A frame with a flaw is dropped, as a network card would drop it, and counted. A gap that is too short is counted,
+//! but its frame is kept. Nothing is repaired.
 
 use std::time::Duration;
 
 use crate::schedule::{TX_PERIOD_PS, tx_time_ps};
 
-/// What the card drives at one rising edge of the TX clock.
+/// Levels that the card drives at one rising edge of the TX clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gmii {
-    /// Data, meaningful while `tx_en` is high.
+    /// The data byte, valid while `tx_en` is high.
     pub txd: u8,
-    /// A frame is on the wire.
+    /// Whether a frame is being sent.
     pub tx_en: bool,
-    /// The card marks the byte as bad.
+    /// Whether the card marks the byte as bad.
     pub tx_er: bool,
 }
 
-/// Bytes of preamble before the start frame delimiter.
+/// Number of preamble bytes before the start frame delimiter.
 pub const PREAMBLE_BYTES: u32 = 7;
-/// A byte of the preamble.
+/// The preamble's byte.
 pub const PREAMBLE: u8 = 0x55;
 /// The start frame delimiter.
 pub const START: u8 = 0xd5;
-/// Bytes of the frame check sequence.
+/// Length of the frame check sequence in bytes.
 pub const FCS_BYTES: usize = 4;
-/// Shortest frame, FCS included.
+/// Shortest frame in bytes, including the FCS.
 pub const MIN_BYTES: usize = 64;
-/// Longest untagged frame, FCS included.
+/// Longest untagged frame in bytes, including the FCS.
 pub const MAX_BYTES: usize = 1518;
-/// Shortest gap between frames, in byte times.
+/// Shortest gap between frames in byte times.
 pub const MIN_GAP: u64 = 12;
-/// CRC-32 of a frame and its FCS.
+/// CRC-32 over a frame and its FCS.
 const RESIDUE: u32 = 0x2144_df1c;
 
-/// A frame as an Ethernet interface hands it over: destination address first, no FCS.
+/// A frame as an Ethernet interface returns it: destination address first, without FCS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Time of the start frame delimiter since clock 0.
     pub time: Duration,
-    /// The bytes.
+    /// The frame's bytes.
     pub bytes: Vec<u8>,
-    /// The frame check sequence as it was on the wire.
+    /// The frame check sequence as sent.
     pub fcs: [u8; FCS_BYTES],
 }
 
@@ -73,20 +73,20 @@ pub enum Violation {
     Unfinished,
 }
 
-/// What the catcher waits for.
+/// What the receiver waits for.
 #[derive(Debug)]
 enum Await {
-    /// No frame on the wire; byte times since the last one, unbounded before the first.
+    /// The next frame. `gap`: byte times since the last frame, unbounded before the first.
     Frame { gap: Option<u64> },
-    /// Bytes of preamble so far.
+    /// The start frame delimiter. `preamble`: number of preamble bytes so far.
     Delimiter { preamble: u32 },
-    /// Collecting.
+    /// The end of a frame, whose bytes are collected. `time`: time of its delimiter.
     End { time: Duration },
-    /// The frame had a flaw; wait until it is over.
+    /// The end of a frame with a flaw.
     Silence,
 }
 
-/// Collects frames.
+/// Receives the frames of a link.
 #[derive(Debug)]
 pub struct Catcher {
     state: Await,
@@ -102,14 +102,14 @@ impl Default for Catcher {
 }
 
 impl Catcher {
-    /// The end of a link with a TX clock of this period in picoseconds.
+    /// Creates the receiver of a link with this period of the TX clock in picoseconds.
     pub fn new(tx_period_ps: u32) -> Self {
         let bytes = Vec::with_capacity(MAX_BYTES);
         Catcher { state: Await::Frame { gap: None }, tx_period_ps, edge: 0, bytes }
     }
 
-    /// Takes `count` TX edges at which the card drove the same levels. What comes back is a finished
-    /// frame, a violation, or nothing.
+    /// Takes `count` TX edges at which the card drove the same levels. Returns a complete frame, a violation, or
+    /// nothing.
     pub fn take(&mut self, gmii: Gmii, count: u64) -> Option<Result<Frame, Violation>> {
         if !gmii.tx_en {
             let finished = self.silence(gmii, count);
@@ -126,17 +126,17 @@ impl Catcher {
         found
     }
 
-    /// Whether no frame is on the wire.
+    /// Whether no frame is being received.
     pub const fn idle(&self) -> bool {
         matches!(self.state, Await::Frame { .. })
     }
 
-    /// TX edges taken so far.
+    /// Number of TX edges so far.
     pub const fn edges(&self) -> u64 {
         self.edge
     }
 
-    /// The end of the simulation: a frame begun is lost.
+    /// Ends the simulation. A frame that is not complete is a violation.
     pub fn finish(self) -> Option<Violation> {
         match self.state {
             Await::Delimiter { .. } | Await::End { .. } => Some(Violation::Unfinished),
@@ -198,7 +198,7 @@ impl Catcher {
         match std::mem::replace(&mut self.state, Await::Frame { gap }) {
             Await::End { time } => Some(self.frame(time)),
             Await::Delimiter { preamble } => Some(Err(Violation::Preamble(preamble))),
-            // tx_er with tx_en low is carrier extension or a false carrier; the card has no reason.
+            // tx_er with tx_en low is carrier extension or a false carrier. The card has no reason to send either.
             Await::Frame { .. } | Await::Silence if gmii.tx_er => Some(Err(Violation::Error)),
             Await::Frame { .. } | Await::Silence => None,
         }
@@ -218,7 +218,7 @@ impl Catcher {
     }
 }
 
-/// The bytes a frame has on the wire: preamble, delimiter, frame padded to 60 bytes, FCS.
+/// Returns the bytes of a frame on the wire: preamble, delimiter, frame padded to 60 bytes, FCS.
 pub fn encode(frame: &[u8]) -> Vec<u8> {
     let mut padded = frame.to_vec();
     padded.resize(frame.len().max(MIN_BYTES - FCS_BYTES), 0);
@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn the_check_sequence_is_ethernets() {
-        // 60 zero bytes; FCS as any network card computes it.
+    fn the_check_sequence_is_the_crc_of_802_3() {
+        // The FCS of 60 zero bytes.
         assert_eq!(encode(&[])[68..], [0x08, 0x89, 0x12, 0x04]);
     }
 
     #[test]
-    fn frames_come_out_with_the_time_of_their_delimiter() {
+    fn a_frame_has_the_time_of_its_delimiter() {
         let mut catcher = Catcher::default();
         assert_eq!(catcher.take(IDLE, 5), None);
         let found = catch(&mut catcher, &encode(&[7; 100]), 12);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn violations_are_named_and_the_next_frame_still_arrives() {
+    fn a_frame_after_a_violation_is_received() {
         let good = encode(&[1; 64]);
         let mut flipped = good.clone();
         flipped[20] ^= 4;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_raised_spoils_the_frame() {
+    fn a_frame_with_tx_er_is_dropped() {
         let mut catcher = Catcher::default();
         let mut found = Vec::new();
         for (at, txd) in encode(&[3; 60]).into_iter().enumerate() {

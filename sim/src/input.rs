@@ -1,8 +1,7 @@
-//! Recordings to pin levels, clock by clock.
+//! Reads recordings as pin levels, clock by clock.
 //!
-//! First stop on the data's way. Whatever the file holds, every clock from 0 to the recording's last
-//! is accounted for, in order; a recording that cannot be read to its end is an error that names
-//! file and line, never a shorter recording.
+//! This is the first stage of the data flow. Invariant: every clock from 0 to the recording's last one is returned, in
+//! order. A recording that cannot be read to its end is an error that names file and line, never a shorter recording.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -19,29 +18,29 @@ pub mod vector;
 use lines::Lines;
 use pin_map::PinMap;
 
-/// Consecutive clocks at which the pins are the same.
+/// Consecutive clocks with the same pin levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// How many clocks, at least one.
+    /// Number of clocks, at least one.
     pub clocks: u64,
-    /// The levels.
+    /// The pin levels.
     pub pins: Pins,
 }
 
-/// What a recording's clocks are read from, in order from clock 0.
+/// The spans of a recording, in order from clock 0.
 pub type Spans = Box<dyn Iterator<Item = Result<Span, InputError>> + Send>;
 
-/// An opened recording.
+/// An open recording.
 pub struct Recording {
-    /// The memory it was made on.
+    /// The memory on which the recording was made.
     pub memory: MemoryDescription,
-    /// Clocks in it, where the file says so ahead.
+    /// Number of clocks, if the file states it in its header.
     pub clocks: Option<u64>,
-    /// Its clocks.
+    /// The spans of the recording.
     pub spans: Spans,
 }
 
-/// Why a recording, or a file that explains it, could not be read.
+/// Why a recording, a memory description or a pin map could not be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum InputError {
@@ -64,7 +63,7 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// A line that is not what it should be. Long lines are shortened.
+    /// Creates the error for a line with wrong content. Long lines are shortened.
     pub fn malformed(path: &Path, line: u64, expected: impl Into<String>, got: &str) -> Self {
         const SHOWN: usize = 60;
         let got = hmtt_format::escape::message(got).to_string();
@@ -72,14 +71,14 @@ impl InputError {
             Some((end, _)) => format!("{}...", &got[..end]),
             None => got,
         };
-        // What was expected may name a part of the line.
+        // The expected text may quote a part of the line, so it is escaped too.
         let expected = hmtt_format::escape::message(&expected.into()).to_string();
         InputError::Malformed { path: path.into(), line, expected, got }
     }
 }
 
-/// Opens a recording: a vector, or a VCD where `pins` names its signals and `memory` the memory. For
-/// a vector `memory`, if given, takes the place of the header's, which need not be complete then.
+/// Opens a recording: a vector, or a VCD, for which `pins` names the signals and `memory` the memory. For a vector,
+/// `memory` replaces the header's description, which may then be incomplete.
 pub fn open(
     path: &Path,
     memory: Option<MemoryDescription>,

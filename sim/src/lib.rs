@@ -1,4 +1,4 @@
-//! Recorded DDR commands to the frames a card makes of them, clock by clock.
+//! Simulates the card: turns recorded DDR commands into the frames that a card sends for them.
 //!
 //! ```text
 //! input      recording (vector text, VCD)  -> pin levels
@@ -11,10 +11,10 @@
 //! oracle     frames against all that a card must send of any commands and settings
 //! ```
 //!
-//! `replay` joins them. Both engines see the same edges in the same order, so what they produce is
-//! byte-identical; nothing in the output tells which one ran, or when.
+//! [`replay`] connects these modules. Both engines see the same edges in the same order, so their output is
+//! byte-identical and does not show which engine ran, or when.
 //!
-//! Without the feature `card`, which is on by default, there is only what reads recordings: [`input`] and
+//! Without the feature `card`, which is on by default, only the readers of recordings are built: [`input`] and
 //! [`fuzz::memories`].
 
 #[cfg(feature = "card")]

@@ -1,17 +1,19 @@
-//! Bursts to line records, by the rules of `docs/format.md`, line mode: bursts of one line are one record.
+//! Merges bursts into line records by the rules of `docs/format.md`, line mode: consecutive bursts of one line are one
+//! record.
 //!
-//! Knows nothing of a card. Whoever sees something else recorded in between closes the record.
+//! The merger does not model other records. A caller that records anything else in between closes the open record
+//! first.
 
 use hmtt_format::{Access, MemoryDescription, PhysAddr};
 
-/// A record that more bursts may still join.
+/// A record to which further bursts may be added.
 #[derive(Clone, Copy)]
 struct Open {
     record: Access,
     seen: u64,
 }
 
-/// The merger of one trace.
+/// Merges the bursts of one trace.
 #[derive(Clone)]
 pub struct LineMerge {
     line_log2: u8,
@@ -21,7 +23,7 @@ pub struct LineMerge {
 }
 
 impl LineMerge {
-    /// For accesses to one memory.
+    /// Creates a merger for accesses to one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         LineMerge {
             line_log2: memory.line_log2,
@@ -31,7 +33,7 @@ impl LineMerge {
         }
     }
 
-    /// Takes a burst; the record before, if it does not join that.
+    /// Adds a burst. Returns the record before it, if the burst is not part of that record.
     pub fn join(&mut self, access: Access) -> Option<Access> {
         let line = PhysAddr(access.address.0 >> self.line_log2 << self.line_log2);
         let burst = 1 << ((access.address.0 - line.0) >> self.burst_log2);
@@ -50,7 +52,7 @@ impl LineMerge {
         before
     }
 
-    /// Nothing joins what is open.
+    /// Closes and returns the open record.
     pub fn close(&mut self) -> Option<Access> {
         self.open.take().map(|open| open.record)
     }

@@ -1,4 +1,4 @@
-//! Frames to where they are wanted.
+//! Writes frames to a pcapng file or sends them on a network interface.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,16 +9,17 @@ pub mod interface;
 pub mod partial;
 pub mod pcapng;
 
-/// Takes frames in order of time.
+/// A receiver of frames in order of time.
 pub trait Sink {
-    /// Takes a frame.
+    /// Takes one frame.
     fn frame(&mut self, frame: &Frame) -> Result<(), OutputError>;
 
-    /// All frames were given. A sink that is dropped without this leaves nothing behind.
+    /// Ends the output after the last frame. A sink that is dropped without `finish` leaves no
+    /// file.
     fn finish(self: Box<Self>) -> Result<(), OutputError>;
 }
 
-/// Why frames could not be delivered.
+/// Why a frame could not be written or sent.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum OutputError {

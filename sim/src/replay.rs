@@ -1,8 +1,8 @@
-//! A recording through a card into frames, and the frames to wherever they are wanted.
+//! Replays a recording through a card and passes its frames to the outputs.
 //!
-//! Joins the other modules and decides nothing but when it is over: when the recording is, the card has
-//! sent its end frames and then kept silent; or at the first output that fails. End frames alone are
-//! not enough, since software can stop and start a card within a recording.
+//! This module connects the others and decides only when the replay ends: when the recording has ended and the card has
+//! sent its end frames and then nothing; or when an output fails. End frames alone are not sufficient, because software
+//! can stop and start a card within a recording.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
@@ -17,31 +17,31 @@ use crate::output::{OutputError, Sink};
 use crate::stimulus::Stimulus;
 use crate::summary::Summary;
 
-/// Most link violations kept; the rest are only counted.
+/// Number of link violations that are kept; further ones are only counted.
 const VIOLATIONS_KEPT: usize = 20;
 
-/// What to replay, and how.
+/// The parameters of a replay.
 pub struct Replay<'a> {
     /// The recording.
     pub spans: Spans,
-    /// The memory it was made on.
+    /// The memory on which the recording was made.
     pub memory: &'a MemoryDescription,
-    /// The engine, with its card.
+    /// The engine with its card.
     pub engine: &'a mut dyn Engine,
-    /// Where frames go.
+    /// The outputs of the frames.
     pub sinks: Vec<Box<dyn Sink>>,
-    /// Keep the decoded events, to compare them.
+    /// Whether decoded events are kept for a comparison.
     pub keep_events: bool,
-    /// Called now and then with the clocks simulated so far.
+    /// Called from time to time with the number of clocks simulated so far.
     pub progress: &'a mut dyn FnMut(u64),
 }
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The counts.
+    /// The counts of the replay.
     pub summary: Summary,
-    /// All events, where they were kept.
+    /// All events, if they were kept.
     pub events: Vec<Event>,
     /// The card's last report.
     pub report: Option<Report>,
@@ -61,12 +61,12 @@ pub enum ReplayError {
     Output(#[from] OutputError),
 }
 
-/// Runs a replay to its end. Only then outputs are finished.
+/// Runs a replay to its end. Outputs are finished only then.
 pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
     run_switched(replay, Vec::new())
 }
 
-/// Runs a replay with the run switch off for some of its clocks, which come in order.
+/// Runs a replay with the run switch off during some clocks, which are in order.
 pub fn run_switched(replay: Replay<'_>, off: Vec<Range<u64>>) -> Result<Outcome, ReplayError> {
     let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
     let tx_period_ps = replay.engine.tx_period_ps();
@@ -92,7 +92,7 @@ pub fn run_switched(replay: Replay<'_>, off: Vec<Range<u64>>) -> Result<Outcome,
     Ok(outcome)
 }
 
-/// The other end of the card's cable.
+/// The device at the other end of the card's link.
 struct Receiver<'a> {
     catcher: Catcher,
     decoder: Decoder,
@@ -101,7 +101,7 @@ struct Receiver<'a> {
     violations: Vec<Violation>,
     violation_count: u64,
     fifo_peak: u64,
-    /// Frames at the last call of `progress`.
+    /// Number of frames at the last call of `progress`.
     frames: u64,
     progress: &'a mut dyn FnMut(u64),
 }

@@ -1,15 +1,15 @@
-//! The densest legal DDR-200 traffic through a card, checked record by record while it runs.
+//! Sends the densest legal DDR-200 traffic through a card, and checks each record during the run.
 //!
 //! ```text
-//! pattern     seed                -> bursts somebody wants
-//! controller  bursts              -> commands at JEDEC's distances, and the accesses they are
-//! expected    accesses            -> the records a card must send
-//! check       frames and records  -> what was received, what was lost, whether that adds up
-//! paper       accesses            -> what 64-bit records in a 128 KB FIFO would have lost
+//! pattern     generates the wanted bursts from a seed
+//! controller  issues commands for them at JEDEC's distances, with the accesses that they are
+//! expected    derives the records that a card must send
+//! check       compares frames with these records, and counts what was received and lost
+//! paper       counts what 64-bit records in a 128 KB FIFO would have lost
 //! ```
 //!
-//! Nothing is kept: pins and truth come from two generators of one seed, so a run can be as long as one
-//! likes. Truth never sees the card.
+//! Nothing is stored: pins and expected records come from two generators with one seed, so a run can have any length.
+//! The expected records do not depend on the card.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,36 +34,36 @@ use expected::Expected;
 use paper::PaperFifo;
 use pattern::Pattern;
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Saturation {
-    /// The traffic.
+    /// The pattern of the traffic.
     pub pattern: Pattern,
-    /// Bus words of a burst: 4 or 8.
+    /// Length of a burst in bus words: 4 or 8.
     pub burst_length: u8,
-    /// DDR clocks of traffic.
+    /// Length of the traffic in DDR clocks.
     pub clocks: u64,
-    /// Makes the random choices.
+    /// Seed of the random choices.
     pub seed: u64,
     /// log2 of the words of the card's FIFO.
     pub fifo_log2: u8,
-    /// The engine; its TX clock is the link.
+    /// The engine. The period of its TX clock sets the speed of the link.
     pub engine: Options,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Found {
     /// Counts of the card and the link.
     pub outcome: Outcome,
-    /// Received against produced.
+    /// Comparison of received and produced records.
     pub verdict: Verdict,
-    /// The published format on the same accesses.
+    /// The losses of the published format for the same accesses.
     pub paper: PaperFifo,
 }
 
-/// The 512 MB of DDR-200 the gateware is made for when nothing else is named: four banks of 8192 rows of
-/// 16 KB, 64 data bits.
+/// The memory for which the gateware is made by default: 512 MB of DDR-200, four banks of 8192 rows of 16 KB, 64 data
+/// bits.
 pub fn memory(burst_length: u8) -> MemoryDescription {
     let mut map = MapBuilder::default();
     let axes = [(Axis::Column, 3, 11u8), (Axis::Bank, 14, 2), (Axis::Row, 16, 13)];
@@ -77,7 +77,7 @@ pub fn memory(burst_length: u8) -> MemoryDescription {
         .expect("a memory JEDEC knows")
 }
 
-/// Runs it. `progress`: called now and then with the clocks so far.
+/// Runs the traffic through the card. `progress` is called from time to time with the clocks so far.
 pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, ReplayError> {
     let mut parameters = engine::default_parameters(memory(what.burst_length));
     parameters.fifo_log2 = what.fifo_log2;
@@ -85,7 +85,7 @@ pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, Re
     let mut engine = engine::prepare(&what.engine, &parameters, Settings::default())?;
     let controller = || Controller::new(memory, what.pattern, what.seed).take(what.clocks as usize);
     let verdict = Rc::new(RefCell::new(Verdict::default()));
-    let expected = Expected::new(memory, controller().filter_map(|clock| clock.made));
+    let expected = Expected::new(memory, controller().filter_map(|clock| clock.issued));
     let check = Check::new(expected, verdict.clone());
     let span = |clock: controller::Clock| Ok::<_, InputError>(Span { clocks: 1, pins: clock.pins });
     let outcome = replay::run(Replay {
@@ -100,12 +100,12 @@ pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, Re
     Ok(Found { outcome, verdict: verdict.take(), paper })
 }
 
-/// What the published format would have lost of the same traffic.
+/// Computes what the published format would have lost of the same traffic.
 pub fn published(what: &Saturation) -> PaperFifo {
     let memory = memory(what.burst_length);
     let controller = Controller::new(&memory, what.pattern, what.seed).take(what.clocks as usize);
     let mut paper = PaperFifo::new(memory.tck_ps, what.engine.tx_period_ps);
-    for event in Expected::new(&memory, controller.filter_map(|clock| clock.made)) {
+    for event in Expected::new(&memory, controller.filter_map(|clock| clock.issued)) {
         paper.take(&event);
     }
     paper

@@ -1,36 +1,37 @@
-//! When which clock rises: the order of edges that every engine keeps.
+//! Defines the order of clock edges that every engine keeps.
 //!
-//! DDR clock `k` rises at `k * tCK`, TX clock `j` at `j * 8000 + 1000` ps, or at another period where the
-//! link is slowed on purpose; on a tie the DDR clock comes first. Falling edges change no state of the
-//! card and are left out. The order decides which TX edge sees a word that crosses the clock domains, so
-//! engines that disagree on it produce different frames. The Verilator harness runs the same arithmetic.
+//! DDR clock `k` rises at `k * tCK`. TX clock `j` rises at `j * 8000 + 1000` ps, or with a longer period if the link is
+//! slowed. If both rise at one time, the DDR clock comes first. Falling edges change no state of the card and are left
+//! out. The order decides at which TX edge a word that crosses the clock domains is seen, so engines with different
+//! orders would produce different frames. The Verilator harness uses the same arithmetic.
 
 /// Period of the TX clock (125 MHz: one gigabit a second) in picoseconds.
 pub const TX_PERIOD_PS: u32 = 8_000;
 /// Time of the first rising TX edge in picoseconds.
 pub const TX_OFFSET_PS: i64 = 1_000;
 
-/// Period of the TX clock of a link of so many megabits a second: GMII carries a byte a clock.
+/// Returns the period of the TX clock in picoseconds for a link speed in megabits per second. GMII transfers one byte
+/// per clock.
 pub const fn tx_period_of(megabits: u32) -> u32 {
     8_000_000 / megabits
 }
 
-/// Picoseconds from clock 0 to TX edge `edge`.
+/// Returns the time in picoseconds from clock 0 to TX edge `edge`.
 pub const fn tx_time_ps(edge: u64, tx_period_ps: u32) -> u64 {
     edge * tx_period_ps as u64 + TX_OFFSET_PS as u64
 }
 
-/// A time for which the DDR clock stands still.
+/// A stop of the DDR clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockStop {
-    /// Before which DDR clock.
+    /// The DDR clock before which it stops.
     pub at: u64,
-    /// For how many nanoseconds.
+    /// Duration of the stop in nanoseconds.
     pub nanos: u64,
 }
 
-/// Interleaves the two clocks. It keeps only the distance between the next edges of both, so it
-/// never overflows however long the recording.
+/// Interleaves the two clocks. Only the distance between the next edges of both is stored, so it does not overflow,
+/// however long the recording.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     tck_ps: i64,
@@ -40,8 +41,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Starts before the first edge of either clock. Both periods are in
-    /// picoseconds.
+    /// Creates a schedule that starts before the first edge of either clock. Both periods are in picoseconds.
     pub const fn new(tck_ps: u32, tx_period_ps: u32) -> Self {
         Schedule {
             tck_ps: tck_ps as i64,
@@ -50,12 +50,12 @@ impl Schedule {
         }
     }
 
-    /// The next DDR edge, and all after it, come this much later.
+    /// Delays the next DDR edge, and all edges after it.
     pub const fn delay(&mut self, nanos: u64) {
         self.ahead_ps -= nanos as i64 * 1_000;
     }
 
-    /// How many TX edges come before the next DDR edge; call it once for each DDR clock.
+    /// Returns the number of TX edges before the next DDR edge. To be called once for each DDR clock.
     pub const fn tx_edges(&mut self) -> u32 {
         let mut edges = 0;
         while self.ahead_ps < 0 {
@@ -85,16 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn the_transmit_clock_goes_on_while_the_ddr_clock_stands_still() {
+    fn the_transmit_clock_continues_while_the_ddr_clock_is_stopped() {
         let mut schedule = Schedule::new(10_000, TX_PERIOD_PS);
         assert_eq!([schedule.tx_edges(), schedule.tx_edges()], [0, 2]);
         schedule.delay(80);
-        // The edge of 20 ns comes at 100 ns: TX 17, 25 ... 97 ns.
+        // The DDR edge of 20 ns is delayed to 100 ns: TX 17, 25 ... 97 ns.
         assert_eq!(schedule.tx_edges(), 11);
     }
 
     #[test]
-    fn the_ddr_clock_goes_first_on_a_tie() {
+    fn the_ddr_edge_is_first_if_both_rise_at_once() {
         // DDR 0 1 2 ... 9 ns, TX 1 and 9 ns.
         assert_eq!(order(1_000, 11), "DDtDDDDDDDDtD");
     }

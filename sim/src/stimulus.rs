@@ -1,8 +1,8 @@
-//! A recording to everything the card's pins see: its clocks with `run` high, then quiet clocks
-//! with `run` low until the card has sent what it holds.
+//! Turns a recording into what the card's pins see: the recording's clocks with `run` high, then quiet clocks with
+//! `run` low until the card has sent what it stores.
 //!
-//! The quiet clocks are DESELECT with CKE as the recording left it, so that the card's view of the
-//! memory does not change while it drains.
+//! The quiet clocks are DESELECT with the recording's last CKE, so that the card's view of the memory does not change
+//! while it drains.
 
 use std::ops::Range;
 
@@ -12,56 +12,56 @@ use hmtt_format::{Command, CommandKind, Generation, Pins};
 use crate::input::{InputError, Span, Spans};
 use crate::schedule::TX_PERIOD_PS;
 
-/// Most clocks in one [`Drive`]: often enough to show progress and to stop in time.
+/// Maximum number of clocks in a [`Drive`], small enough to show progress and to stop in time.
 pub const LONGEST_DRIVE: u64 = 4096;
-/// Most quiet clocks in one [`Drive`]: a card that has finished is noticed after two of them.
+/// Maximum number of quiet clocks in a [`Drive`]. A card that has finished is detected after two of them.
 pub const LONGEST_QUIET_DRIVE: u64 = 2048;
-/// Fewest quiet clocks before a card that has not finished is given up.
+/// Minimum number of quiet clocks after which a card that has not finished is an error.
 pub const LEAST_QUIET_CLOCKS: u64 = 200_000;
-/// Quiet time before a card that has not finished is given up, in picoseconds: a full FIFO of 256 KB
-/// takes 2.1 ms at one gigabit.
+/// Quiet time in picoseconds after which a card that has not finished is an error. A full FIFO of 256 KB takes 2.1 ms
+/// at one gigabit.
 pub const QUIET_PS: u64 = 3_000_000_000;
 
-/// Consecutive clocks at which the card sees the same.
+/// Consecutive clocks with the same levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drive {
-    /// How many clocks, 1 to [`LONGEST_DRIVE`].
+    /// Number of clocks, 1 to [`LONGEST_DRIVE`].
     pub clocks: u64,
-    /// Command pins.
+    /// The command pins.
     pub pins: Pins,
-    /// The run switch.
+    /// The level of the run switch.
     pub run: bool,
-    /// The clocks are the recording's; else they are those after it.
+    /// Whether the clocks are part of the recording, not quiet clocks after it.
     pub recorded: bool,
 }
 
-/// What the stimulus has seen of the recording so far.
+/// Counts of the recording so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Clocks of the recording.
+    /// Number of clocks.
     pub clocks: u64,
-    /// Commands other than DESELECT and NOP in them.
+    /// Number of commands other than DESELECT and NOP.
     pub commands: u64,
 }
 
-/// Iterator over what the pins see.
+/// Iterates over the drives of a recording and of the quiet clocks after it.
 pub struct Stimulus {
     spans: Spans,
     generation: Generation,
     counts: Counts,
     quiet: u64,
-    /// CKE of the ranks at the clock before; `None` before clock 0.
+    /// CKE of the ranks at the previous clock; `None` before clock 0.
     cke: Option<u8>,
     rest: Option<Drive>,
     recording: bool,
-    /// Clocks handed out.
+    /// Number of clocks returned so far.
     clocks: u64,
-    /// Those of the recording at which the run switch is off.
+    /// Ranges of recorded clocks with the run switch off.
     off: Vec<Range<u64>>,
 }
 
 impl Stimulus {
-    /// `tck_ps`: period of the DDR clock.
+    /// Creates the stimulus. `tck_ps`: period of the DDR clock in picoseconds.
     pub fn new(spans: Spans, generation: Generation, tck_ps: u32) -> Self {
         let quiet = LEAST_QUIET_CLOCKS.max(QUIET_PS / u64::from(tck_ps.max(1)));
         Stimulus {
@@ -77,19 +77,19 @@ impl Stimulus {
         }
     }
 
-    /// Turns the run switch off for these clocks of the recording, which come in order.
+    /// Turns the run switch off for these clocks of the recording, which are in order.
     pub fn with_switch_off(mut self, off: Vec<Range<u64>>) -> Self {
         self.off = off;
         self
     }
 
-    /// Waits for a link with a TX clock of this period as much longer as it is slower.
+    /// Lengthens the quiet time for a link with this period of the TX clock.
     pub fn for_link(mut self, tx_period_ps: u32) -> Self {
         self.quiet = self.quiet * u64::from(tx_period_ps) / u64::from(TX_PERIOD_PS);
         self
     }
 
-    /// The recording's counts so far.
+    /// Counts of the recording so far.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
@@ -106,7 +106,7 @@ impl Stimulus {
         self.counts.commands += u64::from(!idle);
     }
 
-    /// Hands out as many clocks of `drive` as fit and keeps the rest.
+    /// Returns as many clocks of `drive` as fit, and keeps the rest.
     fn split(&mut self, drive: Drive) -> Drive {
         let longest = if drive.recorded { LONGEST_DRIVE } else { LONGEST_QUIET_DRIVE };
         let (on, same) = self.switch();
@@ -117,7 +117,7 @@ impl Stimulus {
         Drive { clocks, run: drive.recorded && on, ..drive }
     }
 
-    /// Whether the run switch is on at the next clock of a recording, and for how many clocks so.
+    /// Returns whether the run switch is on at the next clock of a recording, and for how many clocks it stays so.
     fn switch(&self) -> (bool, u64) {
         let clock = self.clocks;
         match self.off.iter().find(|off| off.end > clock) {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_run_switch_is_off_for_the_clocks_asked_for() {
+    fn the_run_switch_is_off_in_the_given_ranges() {
         let spans = [5, 7].map(|clocks| Ok(Span { clocks, pins: Pins::DESELECT }));
         let stimulus = Stimulus::new(Box::new(spans.into_iter()), Generation::Ddr1, 10_000);
         let mut stimulus = stimulus.with_switch_off(vec![0..2, 4..9]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_clocks_follow_with_cke_as_it_was() {
+    fn quiet_clocks_keep_the_last_cke() {
         let low = Pins { cke: 0, ..Pins::DESELECT };
         let read = Pins { cs_n: 0b1110, cas_n: false, ..Pins::DESELECT };
         let spans = [(1, Pins::DESELECT), (1, read), (10_000, low)]
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((clocks(true), clocks(false)), (10_002, 300_000));
         assert!(drives.iter().all(|drive| (1..=LONGEST_DRIVE).contains(&drive.clocks)));
         assert!(drives.iter().filter(|drive| !drive.run).all(|drive| drive.pins == low));
-        // The READ and the power-down entry.
+        // These are the READ and the power-down entry.
         assert_eq!(stimulus.counts(), Counts { clocks: 10_002, commands: 2 });
     }
 }

@@ -1,4 +1,4 @@
-//! What a replay amounted to, for people and for programs.
+//! Counts of a replay, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,11 +14,11 @@ pub struct Summary {
     pub commands: u64,
     /// Accesses in the card's records.
     pub accesses: u64,
-    /// Frames caught.
+    /// Frames received.
     pub frames: u64,
-    /// Records in them.
+    /// Records in these frames.
     pub records: u64,
-    /// Records the card says it lost.
+    /// Records that the card reports as lost.
     pub lost_records: u64,
     /// Protocol faults the card recorded.
     pub protocol_faults: u64,
@@ -26,16 +26,17 @@ pub struct Summary {
     pub tags: u64,
     /// Violations of IEEE 802.3 on the card's GMII.
     pub link_violations: u64,
-    /// Frames that make no sense or do not follow from those before.
+    /// Frames that cannot be decoded or do not continue the frames before.
     pub frame_flaws: u64,
-    /// Most 64-bit words the card's FIFO held, blocks being written left out.
+    /// Largest number of 64-bit words in the card's FIFO, not counting blocks that are being
+    /// written.
     pub fifo_peak_words: u64,
-    /// Simulated clocks in a second of this machine.
+    /// Clocks simulated per second of real time.
     pub clocks_per_second: u64,
 }
 
 impl Summary {
-    /// Sets the speed from the time it took.
+    /// Sets the speed from the duration of the run.
     pub fn took(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         if seconds > 0.0 {

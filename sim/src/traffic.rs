@@ -1,6 +1,6 @@
-//! Accesses to a legal command stream on the pins, for tests that need their own traffic.
+//! Builds a legal command stream on the pins from accesses, for tests with their own traffic.
 //!
-//! Opens and closes rows as needed, keeps JEDEC's distances, and remembers what it did as the truth.
+//! Opens and closes rows as needed, keeps JEDEC's distances, and records the accesses as the truth.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins, encode_to, mirror};
@@ -11,17 +11,17 @@ use hmtt_format::{
 
 use crate::input::{InputError, Span, Spans};
 
-/// Distances in clocks, where the memory description does not ask for more; enough for every speed bin
-/// up to a tCK of 5 ns, and simply slow below.
+/// Distances in clocks for a memory description without longer ones. They suffice for every speed bin up to a tCK of 5
+/// ns, and are slow for longer periods.
 const TRCD: u64 = 4;
 const TRP: u64 = 4;
 const TRAS: u64 = 8;
-/// Last WRITE to PRECHARGE: write latency, burst and tWR.
+/// Clocks from the last WRITE to a PRECHARGE: write latency, burst and tWR.
 const WRITE_TO_PRECHARGE: u64 = 10;
-/// READ to WRITE and WRITE to READ: bus turn-around.
+/// Clocks from READ to WRITE and WRITE to READ: bus turn-around.
 const TURN: u64 = 6;
 
-/// Banks of a rank that are kept apart, whatever the memory has.
+/// Number of banks per rank for which state is kept, whatever the memory has.
 const BANKS: usize = 16;
 
 fn index(place: Coordinates) -> usize {
@@ -48,7 +48,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Starts at clock 0 with every bank idle, as after power-up.
+    /// Creates traffic that starts at clock 0 with every bank idle, as after power-up.
     pub fn new(memory: MemoryDescription) -> Self {
         let banks = vec![Bank::default(); usize::from(memory.ranks()) * BANKS];
         Traffic {
@@ -62,23 +62,23 @@ impl Traffic {
         }
     }
 
-    /// A READ of the burst that holds `address`, naming its very word.
+    /// Adds a READ of the burst that contains `address`, with `address` as its first word.
     pub fn read(&mut self, address: u64) -> &mut Self {
         self.access(Direction::Read, address)
     }
 
-    /// A WRITE to the burst that holds `address`.
+    /// Adds a WRITE of the burst that contains `address`.
     pub fn write(&mut self, address: u64) -> &mut Self {
         self.access(Direction::Write, address)
     }
 
-    /// Clocks at which nothing happens.
+    /// Adds clocks without commands.
     pub fn idle(&mut self, clocks: u64) -> &mut Self {
         self.next += clocks;
         self
     }
 
-    /// Closes all banks of all ranks and refreshes them at once.
+    /// Closes all banks of all ranks and refreshes all ranks at once.
     pub fn refresh(&mut self) -> &mut Self {
         let from = self.banks.iter().map(|bank| bank.precharge_from).max().unwrap_or(0);
         let ranks = (1 << self.memory.ranks()) - 1;
@@ -89,7 +89,7 @@ impl Traffic {
         self
     }
 
-    /// The READs that make a configuration command: one register, as often as the card wants.
+    /// Adds the READs of a configuration command: one register, read as often as the card requires.
     pub fn configure(&mut self, register: u16) -> &mut Self {
         let address = register_address(register, self.memory.config_stride_log2);
         for _ in 0..self.memory.config_count {
@@ -98,45 +98,45 @@ impl Traffic {
         self
     }
 
-    /// Any command at all to rank 0, at the next clock. The truth takes no notice of it.
+    /// Adds any command to rank 0 at the next clock. It does not change the truth.
     pub fn raw(&mut self, command: Command) -> &mut Self {
         self.raw_to(1, command)
     }
 
-    /// Any command at all at the next clock. `ranks`: a bit for each. The truth takes no notice of it,
-    /// nor does the builder of banks it opens or closes.
+    /// Adds any command at the next clock. `ranks` has a bit for each rank. The command changes neither the truth nor
+    /// the builder's state of the banks.
     pub fn raw_to(&mut self, ranks: u8, command: Command) -> &mut Self {
         self.command(command.kind, 0, ranks, command.ba, command.a);
         self
     }
 
-    /// Takes for granted that a raw command closed every bank.
+    /// Marks every bank as closed, after a raw command that closed them.
     pub fn forget_rows(&mut self) -> &mut Self {
         self.banks.fill(Bank::default());
         self
     }
 
-    /// The accesses made so far.
+    /// Returns the accesses so far.
     pub fn truth(&self) -> &[Access] {
         &self.truth
     }
 
-    /// The commands so far, clock by clock where there is one.
+    /// Returns the commands so far, each with its clock.
     pub fn commands(&self) -> &[(u64, Pins)] {
         &self.commands
     }
 
-    /// Clocks so far.
+    /// Returns the number of clocks so far.
     pub const fn clocks(&self) -> u64 {
         self.next
     }
 
-    /// The memory the traffic is for.
+    /// Returns the memory of the traffic.
     pub const fn memory(&self) -> &MemoryDescription {
         &self.memory
     }
 
-    /// The traffic as a recording.
+    /// Returns the traffic as a recording.
     pub fn spans(&self) -> Spans {
         let mut spans: Vec<Result<Span, InputError>> = Vec::new();
         let mut next = 0;
@@ -174,7 +174,7 @@ impl Traffic {
         self
     }
 
-    /// Makes the row the open one of its bank.
+    /// Opens the row in its bank.
     fn open(&mut self, place: Coordinates) {
         let Bank { row, precharge_from } = self.banks[index(place)];
         if row == Some(place.row) {
@@ -194,7 +194,7 @@ impl Traffic {
         TRP.max(self.memory.trp_clocks.into())
     }
 
-    /// Puts a command at the first free clock not before `from`.
+    /// Issues a command at the first free clock not before `from`.
     fn command(&mut self, kind: CommandKind, from: u64, ranks: u8, ba: u8, a: u32) -> u64 {
         let clock = self.next.max(from);
         let generation = self.memory.generation;
@@ -214,7 +214,7 @@ pub(crate) mod tests {
     use hmtt_format::toml_memory;
     use proptest::prelude::*;
 
-    /// DDR-200, 512 MB, 32-byte bursts in 64-byte lines.
+    /// Returns a DDR-200 memory of 512 MB with 32-byte bursts in 64-byte lines.
     pub(crate) fn memory() -> MemoryDescription {
         toml_memory::parse(
             "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
@@ -223,8 +223,7 @@ pub(crate) mod tests {
         .unwrap()
     }
 
-    /// What a snooper makes of the pins, written without a look at the builder: rows open or not,
-    /// everything illegal is a panic.
+    /// Decodes the pins as a snooper does, independently of the builder. An illegal command panics.
     fn snoop(memory: &MemoryDescription, commands: &[(u64, Pins)]) -> Vec<Access> {
         let mut rows = [None; 64];
         let mut accesses = Vec::new();
@@ -262,7 +261,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_snooper_finds_the_truth(steps in prop::collection::vec((0u8..8, 0u64..1 << 29), 1..200)) {
+        fn decoding_the_pins_returns_the_truth(steps in prop::collection::vec((0u8..8, 0u64..1 << 29), 1..200)) {
             let mut traffic = Traffic::new(memory());
             for (step, address) in steps {
                 match step {
@@ -281,7 +280,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_configuration_command_is_one_address_as_often_as_asked() {
+    fn a_configuration_command_repeats_one_address() {
         let mut traffic = Traffic::new(memory());
         traffic.configure(hmtt_format::config::RESET);
         assert_eq!(traffic.truth().len(), 32);

@@ -1,9 +1,9 @@
-//! Decoded events against the accesses a recording really holds.
+//! Compares decoded events with the accesses that a recording really contains.
 //!
-//! From the list of accesses the records are built that a card with the given settings must send;
-//! they are compared one by one, order and clocks included. Tags and faults are taken from the card
-//! where they decide how records are cut, since a truth file does not list them; a flags file does
-//! list the faults. Settings that software changes while recording are beyond this comparison.
+//! The records that a card with the given settings must send are built from the list of accesses,
+//! and compared with the received ones one by one, including order and clocks. Tags and faults that
+//! end other records are taken from the card, since a truth file does not list them; a flags file
+//! lists the faults. Settings that software changes during the recording are not supported.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> Result<Vec<Access>, InputError> {
     Ok(accesses)
 }
 
-/// Reads a flags file: `clock kind bank` a line.
+/// Reads a flags file with lines of `clock kind bank`.
 pub fn read_flags(path: &Path) -> Result<Vec<Event>, InputError> {
     let mut lines = Lines::new(path, lines::open(path)?);
     let mut faults = Vec::new();
@@ -64,8 +64,8 @@ fn parse_flag(line: &str) -> Option<Event> {
     fields.next().is_none().then_some(Event::Fault { clock, kind, bank })
 }
 
-/// Compares what the card sent with what the accesses make of a card with these settings. `clocks`:
-/// length of the recording.
+/// Compares what the card sent with the records that the accesses require with these settings.
+/// `clocks`: length of the recording.
 pub fn check(
     accesses: &[Access],
     events: &[Event],
@@ -102,7 +102,7 @@ pub fn check(
     comparisons
 }
 
-/// Compares the faults the card sent with those of a flags file.
+/// Compares the faults that the card sent with those of a flags file.
 pub fn check_flags(flags: Vec<Event>, events: &[Event]) -> Comparison {
     let sent = pick(events, |event| matches!(event, Event::Fault { .. }));
     Comparison::new("faults", flags.len(), flags, sent)
@@ -112,7 +112,7 @@ fn pick(events: &[Event], wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
     events.iter().copied().filter(wanted).collect()
 }
 
-/// Events that stand for accesses. A mark stands for none: its accesses are recorded as such.
+/// Whether an event stands for accesses. A mark does not: its accesses are recorded separately.
 fn is_record(event: &Event) -> bool {
     match event {
         Event::Access(_) | Event::Page { .. } => true,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_files_are_read_and_mistakes_named() {
+    fn truth_files_are_read_and_errors_name_the_line() {
         let (_directory, path) = written("# clock\n6 R 40\n6 W 80\n");
         assert_eq!(read(&path).unwrap().len(), 2);
         let (_directory, path) = written("6 R 40\n5 W 80\n");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_files_are_read_and_mistakes_named() {
+    fn flags_files_are_read_and_errors_name_the_line() {
         let (_directory, path) = written("# clock kind bank\n386 act_open 1\n");
         let fault = Event::Fault { clock: Cycles(386), kind: FaultKind::ActivateOpen, bank: 1 };
         assert_eq!(read_flags(&path).unwrap(), [fault]);

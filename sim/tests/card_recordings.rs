@@ -1,4 +1,5 @@
-//! Recordings on which earlier cards counted wrongly or lost what they need not have lost.
+//! Replays recordings on which earlier versions of the card counted wrongly or lost records without
+//! need.
 
 mod support;
 
@@ -34,7 +35,7 @@ fn replayed(name: &str, settings: Settings, small: bool) -> Outcome {
     outcome
 }
 
-/// READs and WRITEs that the card saw, by its last report, and those of its slices and tags.
+/// Returns the READs and WRITEs in the card's last report, and those in its slices and tags.
 fn bursts(outcome: &Outcome) -> ([u64; 2], [u64; 2]) {
     let report = outcome.report.as_ref().expect("a report");
     let mut counted = [0; 2];
@@ -69,12 +70,12 @@ fn slices_leave_out_the_tag_window() {
 }
 
 #[test]
-fn a_setting_costs_no_record_with_analysis_on() {
+fn a_setting_loses_no_record_with_analysis_on() {
     let settings = Settings { analysis: true, ..Settings::default() };
     let outcome = replayed("analysis_setting.cmd.gz", settings, false);
     assert_eq!((outcome.summary.lost_records, outcome.summary.accesses), (0, 4032));
     let interval = |event: &&Event| matches!(event, Event::Interval { .. });
-    assert_eq!(outcome.events.iter().filter(interval).count(), 1, "settings dump nothing");
+    assert_eq!(outcome.events.iter().filter(interval).count(), 1, "a setting causes no dump");
     let skipped = |event: &&Event| {
         let skipped = other_count::ACCESSES_SKIPPED;
         matches!(event, Event::Count { group: CountGroup::Other, index, .. } if *index == skipped)
@@ -83,12 +84,12 @@ fn a_setting_costs_no_record_with_analysis_on() {
 }
 
 #[test]
-fn a_command_soon_after_a_stop_is_carried_out_with_analysis_on() {
+fn a_command_soon_after_a_stop_is_executed_with_analysis_on() {
     let settings = Settings { analysis: true, ..Settings::default() };
     let outcome = replayed("command_after_stop.cmd.gz", settings, false);
     let summary::Summary { lost_records, accesses, .. } = outcome.summary;
     assert_eq!((lost_records, accesses), (0, 3132));
     assert_eq!(outcome.report.expect("a report").mode, Mode::Page);
     let page = |event: &&Event| matches!(event, Event::Page { .. });
-    assert!(outcome.events.iter().any(|event| page(&event)), "runs of pages after the start");
+    assert!(outcome.events.iter().any(|event| page(&event)), "page records after the start");
 }

@@ -1,4 +1,4 @@
-//! The program as people meet it: help, messages, exit status, files.
+//! Tests the command `hmtt-sim`: help, messages, exit status and files.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .current_dir(directory)
-        // Help is as wide as the terminal, if there is one.
+        // The width of the help follows the terminal, if there is one.
         .stdin(Stdio::null())
         .env_remove("COLUMNS");
     command
@@ -33,7 +33,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_lists_commands_and_options() {
     insta::assert_snapshot!("help", run(&["--help"]).1);
     insta::assert_snapshot!("help_replay", run(&["replay", "--help"]).1);
 }
@@ -61,7 +61,7 @@ fn mistakes_on_the_command_line_are_explained() {
 }
 
 #[test]
-fn a_right_truth_is_status_0_and_a_wrong_one_status_1() {
+fn an_equal_truth_exits_with_0_and_another_with_1() {
     let truth = vector("truth.gz");
     let replay = |truth: &str| {
         run(&["replay", &vector("cmd.gz"), "--truth", truth, "--engine", "verilator"])
@@ -77,7 +77,7 @@ fn a_right_truth_is_status_0_and_a_wrong_one_status_1() {
 }
 
 #[test]
-fn both_engines_write_the_same_bytes_and_no_file_is_overwritten_unasked() {
+fn both_engines_write_the_same_bytes_and_files_are_overwritten_only_with_force() {
     let directory = tempfile::tempdir().unwrap();
     let input = vector("cmd.gz");
     let write = |engine: &str, output: &str, more: &[&str]| {
@@ -96,7 +96,7 @@ fn both_engines_write_the_same_bytes_and_no_file_is_overwritten_unasked() {
 }
 
 #[test]
-fn a_recording_that_breaks_off_leaves_no_file() {
+fn a_truncated_recording_leaves_no_output_file() {
     let directory = tempfile::tempdir().unwrap();
     let whole = fs::read(vector("cmd.gz")).unwrap();
     fs::write(directory.path().join("cut.gz"), &whole[..whole.len() - 100]).unwrap();
@@ -109,7 +109,7 @@ fn a_recording_that_breaks_off_leaves_no_file() {
 }
 
 #[test]
-fn the_summary_is_there_for_programs_too() {
+fn the_summary_can_be_json() {
     let truth = vector("truth.gz");
     let arguments =
         ["replay", &vector("cmd.gz"), "--truth", &truth, "--engine", "verilator", "--json"];
@@ -120,7 +120,7 @@ fn the_summary_is_there_for_programs_too() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&summary).unwrap());
 }
 
-/// Two accesses of a row, as a recorder writes them that knows nothing of the memory.
+/// A recording of two accesses of a row, without a memory description.
 const BARE: &str = "# ddr command-bus vector 1
 last_clock=400
 ---
@@ -140,7 +140,7 @@ row = ['p16-p28']
 ";
 
 #[test]
-fn a_memory_description_stands_in_for_a_recording_s_own() {
+fn a_memory_description_replaces_the_recordings_own() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
     write("memory.toml", MEMORY);
@@ -149,7 +149,7 @@ fn a_memory_description_stands_in_for_a_recording_s_own() {
         let arguments = [&["replay", "x.cmd", "--truth", "truth"], more].concat();
         run_in(directory.path(), &arguments)
     };
-    // No description, the part of one that has no map, and one of other banks and rows.
+    // The header has no description, a partial one without a map, or one with other banks and rows.
     for header in ["", "generation=DDR1\nspeed=DDR-200\nchip_selects=1\n", "map row[0]=p20\n"] {
         write("x.cmd", &BARE.replace("last_clock", &format!("{header}last_clock")));
         let output = replay(&["--memory", "memory.toml"]);
@@ -160,7 +160,7 @@ fn a_memory_description_stands_in_for_a_recording_s_own() {
 }
 
 #[test]
-fn a_recording_without_a_map_says_where_it_is_missing_and_what_to_do() {
+fn the_error_for_a_missing_map_names_line_and_option() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("x.cmd"), BARE).unwrap();
     let output = run_in(directory.path(), &["replay", "x.cmd"]);
@@ -173,7 +173,7 @@ fn a_recording_without_a_map_says_where_it_is_missing_and_what_to_do() {
     );
 }
 
-/// A verilator that compiles nothing: what is said comes before the compiler runs.
+/// A verilator that fails to compile. The announcement is printed before the compiler runs.
 const FAILING_VERILATOR: &str = "#!/bin/sh\n[ \"$1\" != --version ] || exec echo 0\nexit 1\n";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Both engines over whole recordings: the same frames, byte for byte, at the same times.
+//! Tests that both engines send the same frames at the same times, byte for byte, for whole
+//! recordings.
 
 mod support;
 
@@ -12,10 +13,10 @@ use hmtt_sim::input;
 use hmtt_sim::output::{OutputError, Sink};
 use hmtt_sim::replay::{self, Replay};
 
-/// Keeps frames.
-struct Keeper(Rc<RefCell<Vec<Frame>>>);
+/// A sink that collects frames.
+struct FrameCollector(Rc<RefCell<Vec<Frame>>>);
 
-impl Sink for Keeper {
+impl Sink for FrameCollector {
     fn frame(&mut self, frame: &Frame) -> Result<(), OutputError> {
         self.0.borrow_mut().push(frame.clone());
         Ok(())
@@ -37,7 +38,7 @@ fn frames(name: &str, settings: Settings, kind: Kind) -> Vec<Frame> {
         spans: recording.spans,
         memory: &parameters.memory,
         engine: &mut *engine,
-        sinks: vec![Box::new(Keeper(kept.clone()))],
+        sinks: vec![Box::new(FrameCollector(kept.clone()))],
         keep_events: false,
         progress: &mut |_| {},
     })
@@ -47,7 +48,7 @@ fn frames(name: &str, settings: Settings, kind: Kind) -> Vec<Frame> {
 }
 
 #[test]
-fn frames_are_the_same_byte_for_byte() {
+fn both_engines_send_the_same_frames() {
     let line = Settings::default();
     let slices = Settings { frequency: true, slice_code: 2, ..line };
     for (name, settings) in [

@@ -1,5 +1,5 @@
-//! Memory of what reads recordings is linear in the size of the input (docs/readers.md), and does not grow with
-//! what a small compressed file becomes.
+//! Tests that readers of recordings use memory linear in the size of the input (docs/readers.md), whatever the
+//! decompressed size.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -10,24 +10,24 @@ use hmtt_format::toml_memory;
 use hmtt_sim::input::pin_map::PinMap;
 use hmtt_sim::input::{self, InputError};
 
-/// Counts what is allocated.
+/// An allocator that counts the allocated bytes.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that are needed.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that are needed.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -46,10 +46,10 @@ const SIGNALS: &str = "$scope module p $end\n\
 const CLOCKS: &str =
     "$enddefinitions $end\n#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n#5 1!\n#10 0!\n#15 1!\n";
 
-/// Most bytes beside what the input causes: buffers, and one command.
+/// Maximum memory in bytes apart from the input's share: buffers, and one command.
 const BASE_BYTES: usize = 4 << 20;
 
-/// Reads a recording to its end; the clocks, and the most bytes that were allocated at once.
+/// Reads a recording to its end. Returns the number of clocks, and the maximum of bytes allocated at once.
 fn read(bytes: &[u8]) -> (Result<u64, InputError>, usize) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -75,9 +75,9 @@ fn deep_scopes(count: usize) -> Vec<u8> {
     [&scopes, &signals, SIGNALS, CLOCKS].concat().into_bytes()
 }
 
-// One test: what others allocate meanwhile would count.
+// There is only one test in this file, because allocations of other tests would be counted.
 #[test]
-fn recordings_take_memory_for_what_the_pin_map_names_only() {
+fn memory_is_used_only_for_signals_that_the_pin_map_names() {
     for count in [5_000, 20_000] {
         let input = deep_scopes(count);
         let (clocks, peak) = read(&input);

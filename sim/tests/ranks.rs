@@ -1,5 +1,5 @@
-//! Several ranks, mirrored addresses, burst lengths of the mode register and every fault that needs a
-//! clock's care: by construction, through both engines.
+//! Tests several ranks, mirrored addresses, burst lengths of the mode register and every fault that depends on time,
+//! with constructed traffic and both engines.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};
@@ -37,7 +37,7 @@ fn ddr4() -> MemoryDescription {
     .unwrap()
 }
 
-/// What both engines say of the traffic.
+/// Returns the events that both engines send for the traffic.
 fn events(traffic: &Traffic) -> Vec<Event> {
     let memory = traffic.memory();
     let settings = Settings { granularity: Granularity::Burst, ..Settings::default() };
@@ -77,14 +77,14 @@ fn faults(events: &[Event]) -> Vec<(u64, FaultKind, u8)> {
     events.iter().filter_map(fault).collect()
 }
 
-/// A raw command; its clock.
+/// Adds a raw command and returns its clock.
 fn put(traffic: &mut Traffic, ranks: u8, kind: CommandKind, ba: u8, a: u32) -> u64 {
     traffic.raw_to(ranks, Command { kind, ba, a });
     traffic.clocks() - 1
 }
 
 #[test]
-fn accesses_to_every_rank_are_where_the_map_says() {
+fn accesses_to_every_rank_have_the_address_of_the_map() {
     for mut memory in [ddr1(), ddr3(), ddr4()] {
         memory.refresh_limit_clocks = 0;
         let mut traffic = Traffic::new(memory.clone());
@@ -102,7 +102,7 @@ fn accesses_to_every_rank_are_where_the_map_says() {
             };
         }
         assert_eq!(u32::from(memory.ranks()), ranks.count_ones());
-        // Until the mode register is written the stated length holds: DDR1 4, the others 8.
+        // Until the mode register is written, the description's length applies: DDR1 4, the others 8.
         let burst = memory.burst_bytes().trailing_zeros();
         let truth: Vec<(u64, u64)> = traffic
             .truth()
@@ -116,7 +116,7 @@ fn accesses_to_every_rank_are_where_the_map_says() {
 }
 
 #[test]
-fn bursts_start_where_the_length_in_the_mode_register_says() {
+fn bursts_are_aligned_to_the_length_in_the_mode_register() {
     let mut traffic = Traffic::new(ddr1());
     let mut expected = vec![0x20];
     traffic.idle(20).read(0x38);
@@ -133,13 +133,13 @@ fn bursts_start_where_the_length_in_the_mode_register_says() {
 }
 
 #[test]
-fn chopped_bursts_start_at_their_half_of_a_mirrored_rank() {
+fn chopped_bursts_start_at_their_half_in_a_mirrored_rank() {
     let memory = ddr3();
     let mut traffic = Traffic::new(memory.clone());
     let columns = memory.bits(Axis::Column);
     let place = hmtt_format::Coordinates { rank: 1, bank: 5, row: 0x2a5a, column: 0x3b6 };
     let mut expected = Vec::new();
-    // MR0 as fixed 8, on the fly, fixed 4; then A12 of the READ.
+    // MR0 selects fixed 8, on the fly, or fixed 4; then A12 of the READ.
     for (register, a12, words) in [(0, 0, 8), (1, 0, 4), (1, 1, 8), (2, 1, 4)] {
         traffic.idle(20);
         put(&mut traffic, 2, CommandKind::ModeRegisterSet, 0, 0x500 | register);
@@ -157,20 +157,20 @@ fn chopped_bursts_start_at_their_half_of_a_mirrored_rank() {
 }
 
 #[test]
-fn every_distance_that_is_kept_too_short_is_a_fault() {
+fn every_distance_that_is_too_short_is_a_fault() {
     use CommandKind::*;
     let mut traffic = Traffic::new(ddr1());
     let mut expected = Vec::new();
     traffic.idle(20);
     let to = |traffic: &mut Traffic, ranks, kind, ba| put(traffic, ranks, kind, ba, 0);
-    // tRCD: the access stands, its fault comes on the next clock that is free.
+    // tRCD: the access is recorded, and its fault at the next free clock.
     to(&mut traffic, 2, Activate, 2);
     let early = to(&mut traffic, 2, Read, 2);
     let second = to(&mut traffic, 2, Read, 2);
     expected.push((early + 2, FaultKind::ColumnInRcd, 18));
     traffic.idle(20);
     let mut kept = vec![early, second];
-    // tRP: the row is known all the same.
+    // tRP: the row is opened nevertheless.
     to(&mut traffic, 2, Precharge, 2);
     expected.push((to(&mut traffic, 2, Activate, 2), FaultKind::CommandInRp, 18));
     traffic.idle(10);
@@ -184,12 +184,12 @@ fn every_distance_that_is_kept_too_short_is_a_fault() {
     traffic.idle(30);
     expected.push((to(&mut traffic, 3, Activate, 3), FaultKind::MultiRank, 3));
     expected.push((to(&mut traffic, 3, Read, 3), FaultKind::MultiRank, 3));
-    // tMRD, and what it does not concern: the other rank.
+    // tMRD, which does not apply to the other rank.
     put(&mut traffic, 1, ModeRegisterSet, 0, 0x22);
     to(&mut traffic, 2, Precharge, 0);
     expected.push((to(&mut traffic, 1, Precharge, 0), FaultKind::CommandInMrd, 0));
     traffic.idle(10);
-    // tXS: the ACTIVATE is refused, as within tRFC.
+    // tXS: the ACTIVATE has no effect, as within tRFC.
     let entry = to(&mut traffic, 2, SelfRefreshEntry, 0);
     traffic.idle(1);
     expected.push((to(&mut traffic, 2, Activate, 1), FaultKind::CommandInXs, 17));
@@ -197,7 +197,7 @@ fn every_distance_that_is_kept_too_short_is_a_fault() {
     expected.push((to(&mut traffic, 2, Read, 1), FaultKind::ReadIdle, 17));
     let refresh = to(&mut traffic, 1, Refresh, 0);
     traffic.idle(400);
-    // CKE rose on the clock after it fell.
+    // CKE rose one clock after it fell.
     expected.push((entry + 1 + 151, FaultKind::RefreshOverdue, 16));
     expected.push((refresh + 151, FaultKind::RefreshOverdue, 0));
     let events = events(&traffic);
@@ -207,7 +207,7 @@ fn every_distance_that_is_kept_too_short_is_a_fault() {
 }
 
 #[test]
-fn zq_calibration_wants_closed_banks() {
+fn zq_calibration_requires_closed_banks() {
     use CommandKind::*;
     let mut traffic = Traffic::new(ddr3());
     traffic.idle(20);

@@ -1,4 +1,4 @@
-//! Recordings that are wrong: an error or a recording, never a panic, and never a shorter recording.
+//! Tests that an invalid recording is an error or is read completely, and never causes a panic or a shorter recording.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Reads a recording to its end; the sum of its clocks.
+/// Reads a recording to its end and returns the sum of its clocks.
 fn clocks(bytes: &[u8]) -> Result<u64, InputError> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("recording");
@@ -45,7 +45,7 @@ fn clocks(bytes: &[u8]) -> Result<u64, InputError> {
     Ok(clocks)
 }
 
-/// The start of v16, short enough for many mutations, ended cleanly.
+/// The start of v16 with a matching header, short enough for many mutations.
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let text = String::from_utf8(plain("v16_ddr1_faults.cmd.gz")).unwrap();
     let text = text.replace("last_clock=28272", "last_clock=400");
@@ -82,13 +82,13 @@ fn vectors_are_as_long_as_their_header_says() {
 }
 
 #[test]
-fn plain_and_compressed_read_alike() {
+fn plain_and_compressed_vectors_are_equal() {
     assert_eq!(clocks(&SMALL).unwrap(), 401);
     assert_eq!(clocks(&gzip(&SMALL)).unwrap(), 401);
 }
 
 #[test]
-fn mistakes_are_named_with_file_and_line() {
+fn errors_name_file_and_line() {
     let messages = [
         message(b""),
         message(b"hello\n"),
@@ -112,7 +112,7 @@ fn mistakes_are_named_with_file_and_line() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn an_error_names_the_missing_file() {
     let error = input::open("no/such.cmd.gz".as_ref(), None, None).err().unwrap();
     assert_eq!(error.to_string(), "no/such.cmd.gz: cannot open");
     let source = std::error::Error::source(&error).unwrap();
@@ -120,7 +120,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_recording_reads_alike_with_its_map_and_with_a_description_from_elsewhere() {
+fn a_description_from_another_file_gives_the_same_recording() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("recording");
     let spans =
@@ -139,10 +139,10 @@ fn a_recording_reads_alike_with_its_map_and_with_a_description_from_elsewhere() 
     assert!(bare.contains("chip_selects=1\n") && bare.len() < text.len());
     assert!(spans(bare.as_bytes(), Some(own.0.clone())) == own);
     let other = toml_memory::parse(OTHER_MEMORY).unwrap();
-    assert!(spans(&SMALL, Some(other.clone())) == (other, own.1), "the header's map is left aside");
+    assert!(spans(&SMALL, Some(other.clone())) == (other, own.1), "the header's map is not used");
 }
 
-/// Two ranks, where the recording has one.
+/// A memory of two ranks; the recording has one.
 const OTHER_MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 4\n\
     burst_length = 8\n[map]\ncolumn = ['p2-p11']\nbank = ['p12-p13']\nrow = ['p14-p26']\n\
     rank = ['p27']\n";
@@ -164,7 +164,7 @@ fn more_ranks_than_the_memory_has_are_refused() {
     assert!(error.contains("expected a column act_n for DDR4"), "{error}");
 }
 
-/// The same recording as a logic analyser would have it: pins change between clock edges.
+/// Writes the recording as a logic analyser would: pins change between clock edges.
 fn as_vcd(pins: &[Pins]) -> String {
     let mut text = "$timescale 1 ps $end $scope module probe $end $var wire 1 ! ck $end \
         $var wire 1 \" cke $end $var wire 1 # cs_n $end $var wire 1 $ ras_n $end \
@@ -219,7 +219,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn mutated_vectors_read_or_say_why(
+    fn mutated_vectors_are_read_or_rejected(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
         compressed: bool,
@@ -232,12 +232,12 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        // A mutation may state a far last clock: reading that is work without end, not a fault.
+        // A mutation may state a last clock that is far away. Reading it takes very long but is no error.
         let _ = clocks(&bytes);
     }
 
     #[test]
-    fn shuffled_lines_read_or_say_why(
+    fn shuffled_lines_are_read_or_rejected(
         from in any::<prop::sample::Index>(),
         to in any::<prop::sample::Index>(),
         drop: bool,
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_read_or_say_why(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = clocks(&bytes);
         let vcd = [b"$scope module x $end ", &bytes[..]].concat();
         let _ = clocks(&vcd);

@@ -1,5 +1,5 @@
-//! Rules of `docs/format.md` that no vector comes to: slices that commands cut, what a conflict is, faults
-//! of commands that name no bank, and what illegal commands leave behind.
+//! Tests rules of `docs/format.md` that no vector covers: slices that end at commands, conflicts, faults of commands
+//! without a bank, and the effects of illegal commands.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};
@@ -38,7 +38,7 @@ fn replayed(traffic: &Traffic, settings: Settings) -> Outcome {
     outcome
 }
 
-/// A slice as sent.
+/// A slice as the card sent it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slice {
     start: u64,
@@ -62,25 +62,25 @@ fn slices(outcome: &Outcome, memory: &MemoryDescription) -> Vec<Slice> {
     outcome.events.iter().filter_map(slice).collect()
 }
 
-/// A read every ten clocks, which no slice goes without.
+/// Adds a read every ten clocks, so that no slice is empty.
 fn reads(traffic: &mut Traffic, count: u64) {
     for line in 0..count {
         traffic.read(0x80_0000 + line % 64 * 64).idle(9);
     }
 }
 
-/// Configuration whose last access cuts a slice, and the clock of that access.
+/// Adds a configuration command whose last access ends a slice. Returns the clock of that access.
 fn cut(traffic: &mut Traffic, register: u16) -> u64 {
     traffic.configure(register);
     traffic.truth().last().expect("accesses").clock.0
 }
 
 #[test]
-fn a_command_cuts_a_slice_behind_the_access_that_completes_it() {
+fn a_command_ends_a_slice_after_the_access_that_completes_it() {
     let memory = memory("burst_length = 4");
     let mut traffic = Traffic::new(memory.clone());
     reads(&mut traffic, 40);
-    // Marks cut nothing, so they are not among the cuts.
+    // Marks end no slice.
     traffic.configure(MARK_FREE_FIRST);
     reads(&mut traffic, 50);
     let cuts = [SLICE_FIRST + 1, SLICE_FIRST, FREQUENCY_ON, START, STOP].map(|register| {
@@ -111,9 +111,9 @@ fn a_command_cuts_a_slice_behind_the_access_that_completes_it() {
 }
 
 #[test]
-fn the_first_slice_of_a_new_code_is_longer_than_its_code() {
+fn the_first_slice_of_a_new_code_is_longer_than_the_others() {
     let memory = memory("burst_length = 4");
-    // The code in force as well, and a reset, begin a new grid.
+    // Setting the code in force and a reset also start a new grid.
     for register in [SLICE_FIRST + 1, SLICE_FIRST + 2, RESET] {
         let mut traffic = Traffic::new(memory.clone());
         reads(&mut traffic, 33);
@@ -132,7 +132,7 @@ fn the_first_slice_of_a_new_code_is_longer_than_its_code() {
     }
 }
 
-/// A raw command to the only rank; its clock.
+/// Adds a raw command to the only rank and returns its clock.
 fn put(traffic: &mut Traffic, kind: CommandKind, ba: u8, a: u32) -> u64 {
     traffic.raw(Command { kind, ba, a });
     traffic.clocks() - 1
@@ -152,9 +152,9 @@ fn a_conflict_is_the_first_access_after_a_precharge_of_just_its_bank() {
         }
         traffic.idle(20);
     };
-    // From power-up: a miss and a hit.
+    // After power-up: a miss and a hit.
     open_and_read(&mut traffic, 5, 2);
-    // Another row, the same row, and one that was opened in vain before: conflicts.
+    // Another row, the same row, and a row that was opened before without an access: conflicts.
     put(&mut traffic, Precharge, 1, 0);
     open_and_read(&mut traffic, 6, 1);
     put(&mut traffic, Precharge, 1, 0);
@@ -163,7 +163,7 @@ fn a_conflict_is_the_first_access_after_a_precharge_of_just_its_bank() {
     open_and_read(&mut traffic, 7, 0);
     put(&mut traffic, Precharge, 1, 0);
     open_and_read(&mut traffic, 6, 1);
-    // All at once, or all once more, or a REFRESH: misses.
+    // After PRECHARGE ALL, a second PRECHARGE or a REFRESH: misses.
     put(&mut traffic, PrechargeAll, 1, A10);
     open_and_read(&mut traffic, 7, 1);
     put(&mut traffic, Precharge, 1, 0);
@@ -195,11 +195,11 @@ fn faults(traffic: &Traffic) -> Vec<(u64, FaultKind, u8)> {
 }
 
 #[test]
-fn a_fault_states_the_bank_pins_of_commands_that_name_no_bank() {
+fn a_fault_states_the_bank_pins_of_commands_without_a_bank() {
     use CommandKind::*;
     let mut traffic = Traffic::new(memory("burst_length = 4"));
     put(traffic.idle(20), Activate, 2, 1);
-    // The register; the memory has two bank pins.
+    // The bank pins select the register; the memory has two bank pins.
     let mode = put(traffic.idle(20), ModeRegisterSet, 1, 0);
     let refresh = put(traffic.idle(20), Refresh, 3, 0);
     put(traffic.idle(20), Refresh, 0, 0);
@@ -213,21 +213,21 @@ fn a_fault_states_the_bank_pins_of_commands_that_name_no_bank() {
 }
 
 #[test]
-fn an_illegal_refresh_starts_its_time_anew_unless_a_bank_was_open() {
+fn an_illegal_refresh_restarts_trfc_unless_a_bank_was_open() {
     use CommandKind::*;
     let mut traffic = Traffic::new(memory("burst_length = 4"));
     let mut expected = Vec::new();
-    // With a bank open: the row is closed, and an ACTIVATE may follow at once.
+    // With a bank open, the row is closed, and an ACTIVATE may follow at once.
     put(traffic.idle(20), Activate, 2, 1);
     expected.push((put(traffic.idle(20), Refresh, 0, 0), FaultKind::RefreshOpen, 0));
     put(&mut traffic, Activate, 2, 1);
     put(traffic.idle(20), Precharge, 2, 0);
-    // Within tRFC: 30 clocks from the second one.
+    // Within tRFC: 30 clocks from the second REFRESH.
     put(traffic.idle(20), Refresh, 0, 0);
     expected.push((put(traffic.idle(24), Refresh, 0, 0), FaultKind::CommandInRfc, 0));
     expected.push((put(traffic.idle(28), Precharge, 0, 0), FaultKind::CommandInRfc, 0));
     put(&mut traffic, Precharge, 0, 0);
-    // Within tXS, of 40 clocks: tRFC instead, which ends later here.
+    // Within tXS of 40 clocks: tRFC applies, which ends later here.
     put(traffic.idle(20), SelfRefreshEntry, 0, 0);
     expected.push((put(traffic.idle(30), Refresh, 0, 0), FaultKind::CommandInXs, 0));
     expected.push((put(traffic.idle(28), Precharge, 0, 0), FaultKind::CommandInRfc, 0));
@@ -249,7 +249,7 @@ fn a_mode_register_is_set_within_trp_and_not_where_a_bank_is_open() {
     let mut traffic = Traffic::new(memory);
     let mut expected = Vec::new();
     let (four, two) = (0x22, 0x21);
-    // A bank is open: burst length and distances stay as they are.
+    // While a bank is open, burst length and distances do not change.
     put(traffic.idle(20), Activate, 0, 0);
     expected.push((
         put(traffic.idle(20), ModeRegisterSet, 0, four),
@@ -258,9 +258,9 @@ fn a_mode_register_is_set_within_trp_and_not_where_a_bank_is_open() {
     ));
     put(&mut traffic, Read, 0, column);
     put(traffic.idle(20), Precharge, 0, 0);
-    // Within tRP it is set, and tMRD runs.
+    // Within tRP the register is set, and tMRD starts.
     expected.push((put(&mut traffic, ModeRegisterSet, 0, four), FaultKind::CommandInRp, 0));
-    // Within tMRD it is not, and tMRD goes on from the one before.
+    // Within tMRD the register is not set, and tMRD continues from the command before.
     expected.push((put(traffic.idle(2), ModeRegisterSet, 0, two), FaultKind::CommandInMrd, 0));
     expected.push((put(&mut traffic, Precharge, 3, 0), FaultKind::CommandInMrd, 3));
     put(&mut traffic, Activate, 0, 0);

@@ -1,4 +1,5 @@
-//! The real card, configured over its own bus: its tags and marks fit the truth in every mode.
+//! Tests that tags and marks of the real card agree with the truth in every mode. The card is
+//! configured over its own bus.
 
 mod support;
 
@@ -61,8 +62,8 @@ fn every_mode() -> impl Iterator<Item = Settings> {
     .into_iter()
 }
 
-/// Traffic that stays below the window and hits pages, lines and banks often.
-fn wander(traffic: &mut Traffic, steps: u64) {
+/// Adds traffic below the window that often hits the same pages, lines and banks.
+fn random_walk(traffic: &mut Traffic, steps: u64) {
     let mut state = steps;
     for _ in 0..steps {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
@@ -79,7 +80,7 @@ fn wander(traffic: &mut Traffic, steps: u64) {
 #[test]
 fn traffic_of_the_builder_is_recorded_in_every_mode() {
     let mut traffic = Traffic::new(memory());
-    wander(&mut traffic, 700);
+    random_walk(&mut traffic, 700);
     for settings in every_mode() {
         let outcome = check(&traffic, settings);
         assert_eq!((outcome.summary.protocol_faults, outcome.summary.tags), (0, 0));
@@ -87,11 +88,11 @@ fn traffic_of_the_builder_is_recorded_in_every_mode() {
 }
 
 #[test]
-fn marks_come_out_and_fit_the_accesses_around_them() {
+fn marks_are_recorded_between_the_accesses_around_them() {
     let mut traffic = Traffic::new(memory());
     let marks = [MARK_KERNEL_ENTER, MARK_FREE_FIRST + 7, MARK_KERNEL_EXIT];
     for mark in marks {
-        wander(&mut traffic, 40);
+        random_walk(&mut traffic, 40);
         traffic.configure(mark);
     }
     traffic.read(0x8);
@@ -110,15 +111,15 @@ fn marks_come_out_and_fit_the_accesses_around_them() {
 }
 
 #[test]
-fn a_card_stopped_by_software_is_not_taken_for_finished() {
+fn a_replay_continues_after_software_stops_the_card() {
     let mut traffic = Traffic::new(memory());
-    wander(&mut traffic, 20);
+    random_walk(&mut traffic, 20);
     traffic.configure(STOP);
-    // Long enough for all end frames to be out before the capture goes on.
-    wander(traffic.idle(20_000), 20);
+    // The pause is long enough for all end frames to be sent before the capture continues.
+    random_walk(traffic.idle(20_000), 20);
     traffic.configure(START);
     let started = traffic.clocks();
-    wander(&mut traffic, 20);
+    random_walk(&mut traffic, 20);
     let outcome =
         replayed(&traffic, Settings { granularity: Granularity::Burst, ..Settings::default() });
     let after = |clock: u64| clock >= started;
@@ -129,7 +130,7 @@ fn a_card_stopped_by_software_is_not_taken_for_finished() {
         .filter(|event| matches!(event, Event::Access(access) if after(access.clock.0)))
         .count();
     assert_eq!(found, expected);
-    // Stopped at the end as well: end frames were sent long ago, and once more or not.
+    // The card is also stopped at the end, long after its end frames.
     traffic.configure(STOP).idle(20_000);
     replayed(&traffic, Settings::default());
 }
@@ -139,15 +140,15 @@ fn accesses_to_the_tag_window_become_tags() {
     let mut traffic = Traffic::new(memory());
     for nibble in (0..8).rev() {
         traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (4 * nibble) & 15) as u16);
-        // A changed setting cuts a line or run; so that none spans it, something else comes next.
-        wander(&mut traffic, 5);
+        // A setting that changes ends a line or run. Other accesses follow, so that none spans it.
+        random_walk(&mut traffic, 5);
     }
     traffic.configure(TAG_ON);
     for step in 0..40 {
-        wander(&mut traffic, 5);
+        random_walk(&mut traffic, 5);
         traffic.read(WINDOW + step * 8 * 37 % 0x1_0000).write(WINDOW + step * 8);
     }
-    // It cuts a slice as well, hence none here.
+    // A setting also ends a slice, so frequency mode is left out.
     for settings in every_mode().filter(|settings| settings.mode != Mode::Frequency) {
         let settings = Settings { frequency: false, ..settings };
         let outcome = check(&traffic, settings);
@@ -156,9 +157,9 @@ fn accesses_to_the_tag_window_become_tags() {
 }
 
 #[test]
-fn waves_of_the_reference_engine_show_the_same_simulation() {
+fn waveforms_of_the_reference_engine_show_the_same_simulation() {
     let mut traffic = Traffic::new(memory());
-    wander(&mut traffic, 30);
+    random_walk(&mut traffic, 30);
     let plain = replayed(&traffic, Settings::default());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("waves.vcd");

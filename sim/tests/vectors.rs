@@ -1,4 +1,4 @@
-//! Every vector through the soft card, against its truth.
+//! Replays every vector through the software card and compares the result with the vector's truth.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn file(name: &str, suffix: &str) -> std::path::PathBuf {
     support::vectors().join(format!("{name}.{suffix}"))
 }
 
-/// Replays and compares; panics with the first difference.
+/// Replays a vector and compares the result; panics with the first difference.
 fn check(name: &str, settings: Settings) -> Outcome {
     let recording = input::open(&file(name, "cmd.gz"), None, None).unwrap();
     let memory = recording.memory;
@@ -42,7 +42,7 @@ fn check(name: &str, settings: Settings) -> Outcome {
 }
 
 #[test]
-fn line_and_burst_records_are_the_truth() {
+fn line_and_burst_records_equal_the_truth() {
     for name in names() {
         for granularity in [Granularity::Line, Granularity::Burst] {
             check(&name, Settings { granularity, ..Settings::default() });
@@ -51,7 +51,7 @@ fn line_and_burst_records_are_the_truth() {
 }
 
 #[test]
-fn page_records_and_slices_are_the_truth() {
+fn page_records_and_slices_equal_the_truth() {
     for name in names() {
         let page = Settings { mode: Mode::Page, frequency: true, ..Settings::default() };
         check(&name, Settings { slice_code: 2, ..page });
@@ -60,7 +60,7 @@ fn page_records_and_slices_are_the_truth() {
 }
 
 #[test]
-fn inserted_faults_are_the_flags() {
+fn inserted_faults_equal_the_flags() {
     let mut found = 0;
     for name in names() {
         let flags = file(&name, "flags.txt");
@@ -76,7 +76,7 @@ fn inserted_faults_are_the_flags() {
 }
 
 #[test]
-fn a_wrong_truth_is_noticed() {
+fn a_wrong_truth_is_a_difference() {
     let name = "v01_ddr1_tiny_open";
     let outcome = check(name, Settings::default());
     let path = file(name, "cmd.gz");

@@ -1,5 +1,5 @@
-//! The verilator engine against a card small enough to know by heart: a Verilog module and its twin
-//! in Rust must show the same GMII levels at the same edges.
+//! Tests the verilator engine with a very small card: a Verilog module and the same card in Rust
+//! must show the same GMII levels at the same edges.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use hmtt_sim::input::{InputError, Span, Spans};
 use hmtt_sim::schedule::TX_PERIOD_PS;
 use hmtt_sim::stimulus::Stimulus;
 
-/// Every pin goes into a checksum in the DDR domain; the TX domain shows it, late by one TX clock.
+/// Adds every pin to a checksum in the DDR domain. The TX domain outputs it one TX clock later.
 const VERILOG: &str = "
 module top(input ddr_clock, tx_clock, input [3:0] cke, cs_n, input act_n, ras_n, cas_n, we_n, input [3:0] ba,
            input [17:0] a, input run, input [15:0] straps,
@@ -34,12 +34,12 @@ endmodule
 const STRAPS: u16 = 0x1234;
 
 #[derive(Default)]
-struct Twin {
+struct RustCard {
     sum: u32,
     shown: u32,
 }
 
-impl Card for Twin {
+impl Card for RustCard {
     fn ddr_edge(&mut self, pins: Pins, run: bool) {
         let strobes = [pins.act_n, pins.ras_n, pins.cas_n, pins.we_n];
         let word = strobes.iter().rev().fold(0, |word, level| word << 1 | u32::from(*level)) << 8
@@ -57,7 +57,7 @@ impl Card for Twin {
     }
 }
 
-/// Keeps all levels and stops after so many edges.
+/// Records all levels and stops after a number of edges.
 struct Recorder {
     levels: Vec<Gmii>,
     most: usize,
@@ -121,7 +121,12 @@ fn model(tck_ps: u32, traced: bool) -> Model {
 fn both_engines_see_the_same_edges() {
     for tck_ps in [10_000, 7_500, 2_500, 1_071, 8_000, 20_000] {
         let (reference, first) = run(
-            &mut Stepper { card: Twin::default(), tck_ps, tx_period_ps: TX_PERIOD_PS, stop: None },
+            &mut Stepper {
+                card: RustCard::default(),
+                tck_ps,
+                tx_period_ps: TX_PERIOD_PS,
+                stop: None,
+            },
             tck_ps,
             usize::MAX,
         );
@@ -137,14 +142,14 @@ fn both_engines_see_the_same_edges() {
 }
 
 #[test]
-fn an_engine_stops_when_the_phy_has_enough() {
+fn an_engine_stops_when_the_phy_breaks() {
     let (recorder, result) = run(&mut model(10_000, false), 10_000, 1000);
     assert!(result.is_ok());
     assert!((1000..3000).contains(&recorder.levels.len()));
 }
 
 #[test]
-fn waves_show_the_same_simulation() {
+fn waveforms_show_the_same_simulation() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("waves.vcd");
     let mut traced = Model { vcd: Some(path.clone()), ..model(10_000, true) };
@@ -156,7 +161,7 @@ fn waves_show_the_same_simulation() {
 }
 
 #[test]
-fn a_recording_that_breaks_off_ends_the_engine() {
+fn a_read_error_ends_the_engine() {
     let path = std::path::PathBuf::from("x");
     let broken = InputError::malformed(&path, 7, "a clock", "x");
     let spans = [Ok(Span { clocks: 100_000, pins: Pins::DESELECT }), Err(broken)];
@@ -166,11 +171,11 @@ fn a_recording_that_breaks_off_ends_the_engine() {
     assert!(matches!(result, Err(EngineError::Input(_))));
 }
 
-/// Compilations that were announced.
+/// The compilations that were announced.
 static ANNOUNCED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 #[test]
-fn a_compilation_is_announced_and_a_kept_model_is_not() {
+fn a_compilation_is_announced_and_a_cached_model_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let announce: fn(&Path) = |path| ANNOUNCED.lock().unwrap().push(path.into());
     let model = || cache::model(VERILOG, directory.path(), false, announce).unwrap();
@@ -181,7 +186,7 @@ fn a_compilation_is_announced_and_a_kept_model_is_not() {
 }
 
 #[test]
-fn wrong_verilog_is_refused_with_verilators_words_and_leaves_nothing() {
+fn invalid_verilog_is_an_error_with_verilators_message_and_leaves_no_model() {
     let directory = tempfile::tempdir().unwrap();
     let wrong = "module top(input x); assign y = ; endmodule";
     let error = cache::model(wrong, directory.path(), false, |_| {});

@@ -1,7 +1,7 @@
-//! Verilog to a compiled model, once for each text.
+//! Compiles Verilog into a model, once for each text, and keeps the models in a directory.
 //!
-//! A model is built in a directory of its own and then renamed into place, so that a cache shared by
-//! parallel runs never holds half a model. Its name is a hash of all that went into it.
+//! A model is built in a temporary directory and then renamed, so that a cache shared by parallel runs never holds an
+//! incomplete model. The name of a model is a hash of all its inputs.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,8 +14,7 @@ use super::{EngineError, loops};
 use crate::schedule::TX_OFFSET_PS;
 
 const HARNESS: &str = include_str!("main.cpp");
-/// Flags of every build. The widths and the combinational loops that rust-hdl's Verilog is warned
-/// about are checked on the rust-hdl side.
+/// Flags of every build. Warnings about widths and combinational loops are off: rust-hdl checks both itself.
 const FLAGS: [&str; 22] = [
     "--cc",
     "--exe",
@@ -33,9 +32,9 @@ const FLAGS: [&str; 22] = [
     "fast",
     "--noassert",
     "-CFLAGS",
-    // The harness brings its own vl_fatal.
+    // The harness defines its own vl_fatal.
     "-march=native -DVL_USER_FATAL",
-    // Verilator's makefile puts its own -Os behind -CFLAGS. -O3 made the model 6 % slower.
+    // Verilator's makefile appends its own -Os to -CFLAGS. -O3 made the model 6 % slower.
     "-MAKEFLAGS",
     "OPT_FAST=-O2",
     "--quiet-exit",
@@ -44,13 +43,13 @@ const FLAGS: [&str; 22] = [
 ];
 /// Cargo marks its target directories with this file.
 const TARGET_MARK: &str = "CACHEDIR.TAG";
-/// Longest part of a build's log that is shown, in bytes from its end.
+/// Maximum length in bytes of the end of a build's log that is shown.
 const LOG_SHOWN: usize = 4000;
 
-/// One build at a time in this process: tests of one model would else all build it.
+/// Allows one build at a time in this process. Without it all tests of one model would build the model.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// `hmtt-sim` in the target directory the program runs from, else in the user's cache directory.
+/// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's cache directory.
 pub fn default_directory() -> PathBuf {
     let executable = env::current_exe().unwrap_or_default();
     let target = executable.ancestors().skip(1).find(|path| path.join(TARGET_MARK).is_file());
@@ -63,8 +62,8 @@ pub fn default_directory() -> PathBuf {
     base.join("hmtt-sim")
 }
 
-/// The compiled model of `verilog`, built unless `cache` has it. `traced`: able to write waves.
-/// `compiling` is called before a build, with the model's path.
+/// Returns the compiled model of `verilog`, and builds it if `cache` does not have it. `traced`: the model can write
+/// waveforms. `compiling` is called with the model's path before a build.
 pub fn model(
     verilog: &str,
     cache: &Path,
@@ -79,7 +78,7 @@ pub fn model(
     loops::ISOLATE.hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
     let model = cache.join(&key);
-    // A build that panicked elsewhere leaves nothing in the cache that could be wrong.
+    // A build that panicked in another thread leaves nothing incomplete in the cache, so a poisoned lock is harmless.
     let _building = BUILDING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if model.is_file() {
         return Ok(model);
@@ -94,12 +93,12 @@ pub fn model(
     Ok(model)
 }
 
-/// The signals of the top module that say how full the FIFO is: its writer and its reader.
+/// Signals of the top module that give the FIFO's fill level: the pointers of its writer and its reader.
 const FIFO_POINTERS: [(&str, &str); 2] =
     [("FIFO_COMMITTED", "packet_fifo$committed"), ("FIFO_FREED", "packet_fifo$freed")];
 
-/// Marks the FIFO's pointers for the harness, and says to it where they are. Verilog without them is
-/// left as it is. The card itself does not change: nothing is added that computes.
+/// Makes the FIFO's pointers readable by the harness, and returns the definitions of their names. Verilog without these
+/// signals is not changed. The marks add no logic to the card.
 fn watched(verilog: &str) -> (String, String) {
     let mut marked = verilog.to_owned();
     let mut defines = String::new();
@@ -126,7 +125,7 @@ fn build(
     traced: bool,
 ) -> Result<PathBuf, EngineError> {
     fs::create_dir_all(directory).map_err(EngineError::io("create", directory))?;
-    let verilog = loops::broken(verilog, directory)?;
+    let verilog = loops::without_loops(verilog, directory)?;
     for (name, text) in [("top.v", verilog.as_str()), ("main.cpp", harness)] {
         let path = directory.join(name);
         fs::write(&path, text).map_err(EngineError::io("write", &path))?;

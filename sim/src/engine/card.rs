@@ -1,4 +1,4 @@
-//! The gateware as the engines see it: a model to step, Verilog to compile, straps to set.
+//! Builds the gateware for the engines: a model to step, or Verilog to compile, with straps set.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -11,33 +11,33 @@ use hmtt_format::{MemoryDescription, Pins};
 use super::{Card, EngineError};
 use crate::gmii::Gmii;
 
-/// What the card's straps choose: its settings after power-on.
+/// The settings after power-on that the card's straps select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What is recorded.
+    /// The mode of recording.
     pub mode: Mode,
-    /// What line records name.
+    /// The unit of line records.
     pub granularity: Granularity,
-    /// Frequency slices beside line or page records.
+    /// Whether frequency slices are recorded in addition to line or page records.
     pub frequency: bool,
-    /// Time slice, see [`hmtt_format::config::slice_micros`].
+    /// Code of the time slice, see [`hmtt_format::config::slice_micros`].
     pub slice_code: u8,
-    /// Hot pages, reuse distances and bank use beside anything else.
+    /// Whether the analysis (hot pages, reuse distances, bank use) runs in addition.
     pub analysis: bool,
 }
 
-/// The card that is simulated unless something else is asked for.
+/// The parameters of the card that is simulated by default.
 pub fn default_parameters(memory: MemoryDescription) -> CardParameters {
     CardParameters { memory, fifo_log2: gateware::DEFAULT_FIFO_LOG2 }
 }
 
-/// Levels of the strap pins.
+/// Encodes settings as levels of the strap pins.
 pub fn straps(settings: Settings) -> u16 {
     let Settings { mode, granularity, frequency, slice_code, analysis } = settings;
     gateware::straps(mode, granularity, frequency, slice_code, analysis)
 }
 
-/// The card's Verilog.
+/// Generates the card's Verilog.
 pub fn verilog(parameters: &CardParameters) -> Result<String, EngineError> {
     gateware::emit::verilog(parameters).map_err(|error| EngineError::Card(error.to_string()))
 }
@@ -49,7 +49,7 @@ pub struct StrappedCard {
     waves: Option<PathBuf>,
 }
 
-/// The rust-hdl card; with `waves` it writes a VCD file, many times slower.
+/// Builds the rust-hdl card. With `waves` it writes a VCD file, which makes it many times slower.
 pub fn simulated(
     parameters: &CardParameters,
     settings: Settings,

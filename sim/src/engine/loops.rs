@@ -1,13 +1,12 @@
-//! Verilog as `rust_hdl` emits it to Verilog that Verilator evaluates in one pass.
+//! Rewrites the Verilog that `rust_hdl` emits so that Verilator evaluates it in one pass.
 //!
-//! `rust_hdl` emits one `always @(*)` for all that a block computes. Where such a block writes an input of
-//! a block within it and reads an output that depends on it, Verilator sees a loop (UNOPTFLAT), though no
-//! signal depends on itself. It then evaluates the logic of the loop again and again until nothing
-//! changes, at every clock. `isolate_assignments` gives a signal an `always` of its own, and the loop is
-//! gone.
+//! `rust_hdl` emits one `always @(*)` for all logic of a block. If this logic drives an input of an inner block and
+//! reads an output that depends on it, Verilator sees a loop (UNOPTFLAT), although no signal depends on itself. It then
+//! evaluates the logic of the loop at every clock until nothing changes. `isolate_assignments` gives a signal an
+//! `always` block of its own and so removes the loop.
 //!
-//! Verilator moves the assignments of such a signal without a look at what they read. So a signal is
-//! marked only if that makes no difference ([`can_be_isolated`]); the loops of others stay.
+//! Verilator moves the assignments of such a signal without checking what they read. So a signal is marked only if
+//! moving is safe ([`can_be_isolated`]). Loops of other signals stay.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,17 +15,17 @@ use std::process::Command;
 
 use super::EngineError;
 
-/// What follows the name of a signal that gets an `always` of its own.
+/// The mark after the name of a signal that gets an `always` block of its own.
 pub const ISOLATE: &str = " /*verilator isolate_assignments*/";
-/// Flags with which Verilator names loops and does nothing else.
+/// Flags with which Verilator reports loops and does nothing else.
 const FLAGS: [&str; 5] = ["--lint-only", "-Wno-WIDTH", "--top-module", "top", "looped.v"];
 /// The warning, and the lines below it that name more signals of the same loop.
 const NAMED: [&str; 2] = ["Signal unoptimizable: Circular combinational logic:", "Example path:"];
-/// Breaking a loop may show another one behind it, a level of blocks deeper.
+/// Most passes: removing a loop may reveal another one, one level of blocks deeper.
 const ROUNDS: usize = 16;
 
-/// The same Verilog, with the marks that break its loops. `directory`: where Verilator may run.
-pub fn broken(verilog: &str, directory: &Path) -> Result<String, EngineError> {
+/// Returns the same Verilog with the marks that remove its loops. `directory`: working directory for Verilator.
+pub fn without_loops(verilog: &str, directory: &Path) -> Result<String, EngineError> {
     let file = directory.join("looped.v");
     let mut text = verilog.to_owned();
     for _ in 0..ROUNDS {
@@ -45,7 +44,7 @@ pub fn broken(verilog: &str, directory: &Path) -> Result<String, EngineError> {
     Ok(text)
 }
 
-/// Numbers of the lines, from 1, that declare the signals of loops.
+/// Parses the numbers, from 1, of the lines that declare the signals of loops.
 fn lines_of_loops(log: &str) -> BTreeSet<usize> {
     let line = |text: &str| {
         let at = text.find("looped.v:")? + "looped.v:".len();
@@ -57,7 +56,7 @@ fn lines_of_loops(log: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Marks the signals declared on these lines that an `always` of the same module assigns, or one of the
+/// Marks the signals that are declared on these lines, if an `always` block of the same module assigns them, or of the
 /// module whose output they are.
 fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     let lines: Vec<&str> = verilog.lines().collect();
@@ -73,7 +72,7 @@ fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     text
 }
 
-/// Of a declaration without a mark: a line of the module that assigns the signal, and its name there.
+/// For a declaration without a mark: the line of the module that assigns the signal, and the signal's name there.
 fn signal<'a>(lines: &[&'a str], at: usize) -> Option<(usize, &'a str)> {
     let declared = lines[at].trim().strip_suffix(';')?;
     let (kind, declared) = declared.split_once(' ')?;
@@ -85,7 +84,7 @@ fn signal<'a>(lines: &[&'a str], at: usize) -> Option<(usize, &'a str)> {
     }
 }
 
-/// Of a wire: the first line of the module whose output it is, and the output's name.
+/// For a wire: the first line of the module whose output the wire is, and the output's name.
 fn output<'a>(lines: &[&'a str], at: usize, wire: &str) -> Option<(usize, &'a str)> {
     let connected = format!("({wire})");
     let end = at + lines[at..].iter().position(|line| line.trim().starts_with("endmodule"))?;
@@ -97,7 +96,7 @@ fn output<'a>(lines: &[&'a str], at: usize, wire: &str) -> Option<(usize, &'a st
     Some((lines.iter().position(|line| line.starts_with(&head))?, name))
 }
 
-/// The lines of the `always @(*)` that assigns a variable, of the module around line `at`.
+/// Returns the lines of the `always @(*)` block that assigns a variable, in the module around line `at`.
 fn block_of<'a>(lines: &'a [&'a str], at: usize, name: &str) -> &'a [&'a str] {
     let module_end = |line: &&str| line.trim().starts_with("endmodule");
     let end = lines[at..].iter().position(module_end).map_or(lines.len(), |count| at + count);
@@ -116,14 +115,14 @@ fn block_of<'a>(lines: &'a [&'a str], at: usize, name: &str) -> &'a [&'a str] {
     &[]
 }
 
-/// The variable that a line assigns, whole or in part.
+/// Returns the variable that a line assigns, whole or in part.
 fn assigned(line: &str) -> Option<&str> {
     let (target, _) = line.split_once(" = ")?;
     let name = identifiers(target.trim()).next()?;
     (target.trim().starts_with(name)).then_some(name)
 }
 
-/// Words that may be names.
+/// Splits a text into words that may be identifiers.
 fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     let inner = |letter: char| letter.is_ascii_alphanumeric() || "_$".contains(letter);
     let begins = |word: &&str| {
@@ -132,9 +131,9 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |letter| !inner(letter)).filter(begins)
 }
 
-/// Whether the assignments of a variable mean the same in an `always` of their own: what they and the
-/// conditions before them read is not assigned again in the block afterwards, and nobody in the block
-/// reads the variable before its last assignment.
+/// Whether the assignments of a variable have the same effect in an `always` block of their own. That is so if what
+/// they and their conditions read is not assigned again later in the block, and if nothing in the block reads the
+/// variable before its last assignment.
 fn can_be_isolated(name: &str, block: &[&str]) -> bool {
     let Some(last) = block.iter().rposition(|line| assigned(line) == Some(name)) else {
         return false;
@@ -202,13 +201,13 @@ mod tests {
             assert_ne!(text, BLOCK);
             assert_eq!(marked(&text, &BTreeSet::from([line])), text);
         };
-        // What the condition read is another value at the end of the block.
+        // The condition would read a later value of `c`.
         refused("b$d = a;", "c = z;", 2);
-        // What is read here is another value at the end of the block.
+        // The assignment would read a later value of `a`.
         refused("b$d = a;", "b$d = a;\n        a = z;", 3);
         refused("if (c) begin", "if (a) begin", 2);
         refused("c = x;", "c = a;", 2);
-        // The block reads the signal before it has its value.
+        // The block reads the signal before its last assignment.
         refused("a = y;\n        end\n", "c = a;\n        end\n        a = y;\n", 2);
     }
 }

@@ -1,10 +1,11 @@
-// The compiled card's harness: pin levels on stdin, GMII levels on stdout, both run-length encoded.
+// Harness of the compiled card: reads pin levels on stdin and writes GMII levels on stdout, both run-length
+// encoded.
 //
 //   argv    tck_ps tx_period_ps straps stop_clock stop_ns [waves.vcd]
-//           before the DDR clock of number stop_clock the DDR clock stands still for stop_ns
+//           the DDR clock stops for stop_ns before its edge number stop_clock
 //   stdin   records of two 32-bit words. The first: 3..0 cke, 7..4 cs_n, 8 act_n, 9 ras_n, 10 cas_n,
 //           11 we_n, 15..12 ba, 31..16 a[15:0]. The second: 15..0 clocks, 17..16 a[17:16], 18 run.
-//           Clocks = 0 asks for a report.
+//           Clocks = 0 requests a report.
 //   stdout  32-bit words: 7..0 txd, 8 tx_en, 9 tx_er, 31..10 count of TX edges; a word with count 0
 //           is a report: 0 run, and three more words: the DDR clocks so far, low word first, and
 //           the most words the FIFO has held so far.
@@ -28,8 +29,8 @@
 #include "verilated_vcd_c.h"
 #endif
 
-// Ends at once. Verilator's own flushes the waves first, which never returns when it is the waves that
-// cannot be written.
+// Exits at once. Verilator's own vl_fatal flushes the waveforms first, which never returns if the waveforms
+// are what cannot be written.
 void vl_fatal(const char*, int, const char*, const char* message) {
     fprintf(stderr, "%s\n", message);
     _exit(4);
@@ -122,7 +123,7 @@ class Card {
     uint32_t fifo_peak() const { return fifo_peak_; }
 
   private:
-    // The marked signals of the card (cache.rs): where the FIFO's writer and reader are.
+    // Reads the pointers of the FIFO's writer and reader, which cache.rs makes visible.
     void note_fifo() {
 #ifdef FIFO_MASK
         const auto& card = *top_->rootp;
@@ -164,7 +165,7 @@ class Card {
 #if VM_TRACE
     static constexpr int64_t NEVER = INT64_MAX;
 
-    // Falling edges in the middle of each period, for whoever reads the waves.
+    // Puts falling edges in the middle of each period, so that waveforms are readable.
     void fall(int64_t rise_ps, uint8_t&, uint8_t&) {
         for (;;) {
             int64_t now = ddr_fall_ps_ < tx_fall_ps_ ? ddr_fall_ps_ : tx_fall_ps_;
@@ -183,7 +184,7 @@ class Card {
         at(rise_ps);
     }
 
-    // Time goes on: what it leaves behind is written, once for each point in time.
+    // Advances the time. The levels of the time before are written, once for each point in time.
     void at(int64_t now) {
         if (now == now_) return;
         if (trace_.isOpen()) trace_.dump(static_cast<uint64_t>(now_));
@@ -195,8 +196,8 @@ class Card {
 #else
     static constexpr int64_t NEVER = 0;
 
-    // Nothing reacts to falling edges: the other clock falls together with this one's rise, and an
-    // evaluation is spent only where one clock rises twice in a row.
+    // No logic reacts to falling edges. So the other clock falls together with this one's rise, and an extra
+    // evaluation is needed only where one clock rises twice in a row.
     void fall(int64_t, uint8_t& own, uint8_t& other) {
         if (own) {
             own = 0;

@@ -6,15 +6,15 @@ use super::{Card, Engine, EngineError, Phy};
 use crate::schedule::{ClockStop, Schedule};
 use crate::stimulus::{Drive, Stimulus};
 
-/// Steps a card.
+/// The engine: a card and its clocks.
 pub struct Stepper<C> {
-    /// The card, fresh from power-on.
+    /// The card, just powered on.
     pub card: C,
     /// Period of the DDR clock in picoseconds.
     pub tck_ps: u32,
     /// Period of the TX clock in picoseconds.
     pub tx_period_ps: u32,
-    /// When the DDR clock stands still, if ever.
+    /// When the DDR clock stops, if it does.
     pub stop: Option<ClockStop>,
 }
 
@@ -24,7 +24,7 @@ impl<C: Card> Engine for Stepper<C> {
         let (mut clocks, mut peak) = (0, 0);
         for drive in stimulus.by_ref() {
             let drive = drive?;
-            // The clock of this drive before which it stands still.
+            // The clock of this drive before which the DDR clock stops.
             let stop = self.stop.and_then(|stop| Some((stop.at.checked_sub(clocks)?, stop.nanos)));
             if step(&mut self.card, &mut schedule, drive, stop, phy, &mut peak).is_break() {
                 return self.card.finish();

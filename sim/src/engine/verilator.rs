@@ -1,10 +1,8 @@
-//! The `verilator` engine: the emitted Verilog as a compiled program of its own, fed and read
-//! through pipes.
+//! The `verilator` engine: runs the emitted Verilog as a compiled program, which is driven through pipes.
 //!
-//! A second thread writes, so that neither side ever waits for the other to empty a pipe. While the
-//! recording lasts it runs ahead; in the quiet clocks after it, it waits after each [`Drive`] for the
-//! program's report, so that the simulation ends at the same clock every time. `main.cpp` describes
-//! what goes through the pipes.
+//! A second thread writes, so that neither side waits for the other to empty a pipe. During the recording the writer
+//! runs ahead. In the quiet clocks after it, the writer waits after each [`Drive`] for the program's report, so that
+//! the simulation always ends at the same clock. `main.cpp` describes the protocol of the pipes.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
@@ -25,7 +23,7 @@ use crate::stimulus::{Drive, Stimulus};
 const REPORT_CLOCKS: u64 = 1 << 16;
 const PIPE_BYTES: usize = 1 << 16;
 
-/// A compiled card and how to run it. [`super::cache::model`] compiles.
+/// A compiled card and its arguments. [`super::cache::model`] compiles it.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The compiled program.
@@ -36,9 +34,9 @@ pub struct Model {
     pub tx_period_ps: u32,
     /// Levels of the strap pins.
     pub straps: u16,
-    /// When the DDR clock stands still, if ever.
+    /// When the DDR clock stops, if it does.
     pub stop: Option<ClockStop>,
-    /// Write waves here; the program must have been compiled for it.
+    /// File for waveforms; the program must have been compiled for them.
     pub vcd: Option<PathBuf>,
 }
 
@@ -70,8 +68,8 @@ impl Engine for Model {
         });
         let status = child.wait().map_err(EngineError::io("wait for", &self.program))?;
         let written = written.map_err(|_| EngineError::Died { reason: "writer lost".into() })?;
-        // A recording that cannot be read ends everything; a broken pipe only shows that the
-        // program died, which its status explains better.
+        // An error of the recording is returned first. A broken pipe only shows that the program ended, and the
+        // program's status explains that better.
         let died = |reason: String| EngineError::Died { reason };
         match (written, read) {
             (Err(WriteError::Engine(error)), _) => Err(error),
@@ -97,14 +95,14 @@ impl From<io::Error> for WriteError {
     }
 }
 
-/// The writing side.
+/// The writer of the stimulus.
 struct Writer<'a> {
     pipe: BufWriter<ChildStdin>,
     enough: &'a AtomicBool,
-    /// Clocks of the recording, once all are written.
+    /// Clocks of the recording, set once all of them are written.
     recorded: &'a AtomicU64,
     reports: Receiver<()>,
-    /// Reports asked for and not received.
+    /// Reports that were requested and not yet received.
     outstanding: u64,
 }
 
@@ -119,7 +117,7 @@ impl<'a> Writer<'a> {
         Writer { pipe, enough, recorded, reports, outstanding: 0 }
     }
 
-    /// Writes the whole stimulus or until it is enough. Dropping the pipe ends the program.
+    /// Writes the stimulus until its end or until the reader stops. Dropping the pipe ends the program.
     fn write(mut self, stimulus: &mut Stimulus) -> Result<(), WriteError> {
         let (mut clocks, mut quiet, mut recorded) = (0, 0, 0);
         for drive in stimulus.by_ref() {
@@ -168,7 +166,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The words of a record, as `main.cpp` unpacks them.
+/// Encodes a drive as the two words of a record, as `main.cpp` decodes them.
 fn record(drive: Drive) -> [u32; 2] {
     let pins = drive.pins;
     let strobes = [pins.act_n, pins.ras_n, pins.cas_n, pins.we_n];
@@ -184,7 +182,7 @@ fn record(drive: Drive) -> [u32; 2] {
     [levels, clocks]
 }
 
-/// Reads until the program ends. What comes after `phy` had enough is dropped.
+/// Reads until the program ends. Output after `phy` returned `Break` is dropped.
 fn read(
     stdout: ChildStdout,
     enough: &AtomicBool,
@@ -208,7 +206,7 @@ fn read(
                 stopped = true;
                 enough.store(true, Ordering::Release);
             }
-            // Nobody listens once everything is written.
+            // The writer no longer receives once everything is written.
             let _ = reported.send(());
             continue;
         }
@@ -221,7 +219,7 @@ fn read(
     Ok(())
 }
 
-/// The next word, or `None` at the end. A word cut short is an error.
+/// Reads the next word, or `None` at the end. An incomplete word is an error.
 fn next_word(pipe: &mut impl Read) -> io::Result<Option<u32>> {
     let mut bytes = [0; 4];
     if pipe.read(&mut bytes[..1])? == 0 {

@@ -1,4 +1,4 @@
-//! One seed to a verdict: the reference against an engine, event by event.
+//! Runs one seed: compares the model's events with those that an engine's card sends, one by one.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -19,25 +19,26 @@ use crate::replay::{self, Outcome, Replay, ReplayError};
 /// Clocks after the last command.
 const LAST_CLOCKS: u64 = 1000;
 
-/// Made-up commands and the events they are.
+/// Random commands and the events that the card must record for them.
 pub struct Case {
-    /// The memory they are for.
+    /// The memory that the commands are for.
     pub memory: MemoryDescription,
-    /// What line records name at first.
+    /// The unit of line records at the start.
     pub granularity: Granularity,
-    /// Clock and pins of each; every clock in between is DESELECT with CKE as before.
+    /// Clock and pins of each command. Every clock in between is DESELECT with CKE unchanged.
     pub commands: Vec<(u64, Pins)>,
-    /// Clocks in all.
+    /// Number of clocks, including those after the last command.
     pub clocks: u64,
-    /// What the card must send.
+    /// The events that the card must send.
     pub expected: Vec<Event>,
-    /// Accesses in it, merged or not.
+    /// Number of accesses in `expected`, whether merged or not.
     pub bursts: u64,
-    /// Faults its last report must say were not reported, and the burst length in force.
+    /// What the card's last report must state: faults that were not reported, and the burst length
+    /// in force.
     pub last: (u8, Option<u8>),
 }
 
-/// What line records of a seed's case name at first: lines and bursts in turn, for each memory.
+/// Returns the unit of line records at the start of a seed's case. It alternates for each memory.
 fn granularity(seed: u64) -> Granularity {
     match (seed + seed / memories::ALL.len() as u64) % 2 {
         0 => Granularity::Burst,
@@ -46,7 +47,7 @@ fn granularity(seed: u64) -> Granularity {
 }
 
 impl Case {
-    /// Makes up `count` commands.
+    /// Generates `count` commands.
     pub fn new(memory: &MemoryDescription, seed: u64, count: usize) -> Self {
         let illegal = [0, 2, 20, 100][Numbers(seed).below(4) as usize];
         let mut generator = Generator::new(memory, seed, illegal);
@@ -60,7 +61,7 @@ impl Case {
             commands.push((reference.pins.clocks(), pins));
             reference.clock(pins);
             quiet.cke = pins.cke;
-            // The generator tries commands on copies, which are to be small.
+            // The generator tries commands on copies of the model, so the model is kept small.
             expected.append(&mut reference.events);
         }
         (0..LAST_CLOCKS).for_each(|_| reference.clock(quiet));
@@ -71,7 +72,7 @@ impl Case {
         Case { memory: memory.clone(), granularity, commands, clocks, expected, bursts, last }
     }
 
-    /// Runs the first clocks through an engine; the outcome and all frames.
+    /// Runs the first `clocks` clocks through an engine. Returns the outcome and all frames.
     pub fn run(
         &self,
         kind: Kind,
@@ -95,7 +96,7 @@ impl Case {
         Ok((outcome, kept.take()))
     }
 
-    /// What the card says against what it must say; `None`: all is well.
+    /// Returns the first difference between what the card sent and `expected`, or `None`.
     pub fn difference(&self, outcome: &Outcome) -> Option<String> {
         let at = |index: usize| {
             let around = |events: &[Event]| {
@@ -122,7 +123,7 @@ impl Case {
     }
 }
 
-/// The first clocks of commands, with nothing but CKE in between.
+/// Converts commands into spans of the first `clocks` clocks. Between commands only CKE is driven.
 pub fn spans(commands: &[(u64, Pins)], clocks: u64) -> Spans {
     let mut spans = Vec::with_capacity(2 * commands.len());
     let (mut next, mut quiet) = (0, Pins::DESELECT);
@@ -140,7 +141,7 @@ pub fn spans(commands: &[(u64, Pins)], clocks: u64) -> Spans {
     Box::new(spans.into_iter())
 }
 
-/// Keeps the bytes of frames.
+/// A sink that keeps the bytes of all frames.
 pub struct Keeper(pub Rc<RefCell<Vec<Vec<u8>>>>);
 
 impl Sink for Keeper {

@@ -1,5 +1,6 @@
-//! Accesses and faults to the records software turned them into: configuration commands, the tag window,
-//! marks, stop and start, lines or bursts. The settings of `docs/format.md` for line mode.
+//! Applies the settings that software makes by accesses, and records accesses and faults accordingly: configuration
+//! commands, the tag window, marks, stop and start, lines or bursts. Models what `docs/format.md` says of settings in
+//! line mode.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, REGISTERS_LOG2, is_mark};
 use hmtt_format::record::TagSource;
@@ -7,7 +8,7 @@ use hmtt_format::{Access, Event, MemoryDescription, PhysAddr};
 
 use crate::line_merge::LineMerge;
 
-/// What software has told the card.
+/// The card's settings, as software has made them.
 #[derive(Clone)]
 pub struct Configuration {
     memory: MemoryDescription,
@@ -16,12 +17,12 @@ pub struct Configuration {
     window: bool,
     granularity: Granularity,
     merge: LineMerge,
-    /// Register, accesses so far, clock of the last one.
+    /// Register, number of accesses so far, and clock of the last access.
     sequence: Option<(u16, u8, u64)>,
 }
 
 impl Configuration {
-    /// As after power-on with the run switch on.
+    /// The settings after power-on with the run switch on.
     pub fn new(memory: &MemoryDescription, granularity: Granularity) -> Self {
         Configuration {
             memory: memory.clone(),
@@ -34,12 +35,12 @@ impl Configuration {
         }
     }
 
-    /// Records are being made.
+    /// Whether the card records.
     pub const fn running(&self) -> bool {
         self.running
     }
 
-    /// Records an access and lets a command it completes take effect.
+    /// Records an access, then applies the configuration command that it completes.
     pub fn access(&mut self, access: Access, events: &mut Vec<Event>) {
         let (clock, address) = (access.clock, access.address.0);
         let size = self.memory.tag_window_log2;
@@ -63,7 +64,7 @@ impl Configuration {
         }
     }
 
-    /// Records what is no access to a line or burst.
+    /// Records an event that is not an access to a line or burst.
     pub fn other(&mut self, event: Event, events: &mut Vec<Event>) {
         if self.running {
             self.close(events);
@@ -71,7 +72,7 @@ impl Configuration {
         }
     }
 
-    /// Records the line that more bursts might have joined.
+    /// Records the open line, to which further bursts might have been added.
     pub fn close(&mut self, events: &mut Vec<Event>) {
         events.extend(self.merge.close().map(Event::Access));
     }
@@ -108,7 +109,7 @@ impl Configuration {
             }
             _ => return,
         }
-        // A record is of one setting.
+        // One record never covers two settings.
         self.close(events);
     }
 }

@@ -1,5 +1,5 @@
-//! A seed to pins: commands of every kind to any ranks, as many of them illegal as asked for, CKE games,
-//! and now and then what software would do with a card.
+//! Generates pins from a seed: commands of every kind to any ranks, a given share of illegal ones, changes of CKE, and
+//! occasionally the accesses by which software configures a card.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use hmtt_format::{Command, CommandKind, Coordinates, Generation, MemoryDescripti
 
 use super::pin_reader::PinReader;
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Random numbers by SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone)]
 pub struct Numbers(pub u64);
 
 impl Numbers {
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -25,14 +25,14 @@ impl Numbers {
     }
 }
 
-/// Tries to find a legal command before a clock stays empty.
+/// Attempts to find a legal command before a clock stays empty.
 const TRIES: usize = 4;
-/// Bus words that neighbours lie within: a line or two.
+/// Range in bus words of accesses near each other: one or two lines.
 const LINE_WORDS: u64 = 16;
-/// Clocks that end every distance.
+/// Clocks after which every minimum distance has passed.
 const LONG: u64 = 60;
 
-/// A READ or WRITE and where it goes.
+/// A READ or WRITE and its address.
 struct Column {
     kind: CommandKind,
     ranks: u8,
@@ -44,13 +44,13 @@ impl Column {
     const FIRST: Column = Column { kind: CommandKind::Read, ranks: 1, ba: 0, column: 0 };
 }
 
-/// The maker of one case.
+/// Generates the commands of one case.
 pub struct Generator {
     memory: MemoryDescription,
     numbers: Numbers,
-    /// Of a hundred commands, those that may be anything.
+    /// Percentage of commands that may be illegal.
     illegal: u64,
-    /// Commands to come, each after so many empty clocks.
+    /// Commands that are queued, each with the number of empty clocks before it.
     script: VecDeque<(u64, Pins)>,
     cke: u8,
     last_row: u32,
@@ -59,7 +59,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// `illegal`: of a hundred commands, those that may be anything.
+    /// Creates a generator. `illegal`: percentage of commands that may be illegal.
     pub fn new(memory: &MemoryDescription, seed: u64, illegal: u64) -> Self {
         let numbers = Numbers(seed);
         let (memory, script) = (memory.clone(), VecDeque::new());
@@ -74,7 +74,7 @@ impl Generator {
         }
     }
 
-    /// The next command and how many empty clocks come before it. `reader` has seen all before.
+    /// Returns the next command and the number of empty clocks before it. `reader` has seen all commands before.
     pub fn next(&mut self, reader: &PinReader) -> (u64, Pins) {
         if let Some(next) = self.script.pop_front() {
             return next;
@@ -87,7 +87,7 @@ impl Generator {
         if let Some(next) = self.script.pop_front() {
             return next;
         }
-        // Dense stretches and empty ones; all in all the link takes it.
+        // Dense and empty stretches alternate, so that the link carries the records on average.
         let gap = match self.numbers.below(8) {
             0..=4 => self.numbers.below(3),
             5 | 6 => self.numbers.below(12),
@@ -117,7 +117,7 @@ impl Generator {
         (1 << self.memory.ranks()) - 1
     }
 
-    /// A command of any kind and the CKE that stays after it.
+    /// Returns a command of any kind, and the CKE that stays after it.
     fn anything(&mut self, reader: &PinReader) -> (Pins, u8) {
         use CommandKind::*;
         let rank = self.numbers.below(self.memory.ranks().into()) as u8;
@@ -157,8 +157,8 @@ impl Generator {
         (Pins { cke: self.cke, ..pins }, self.cke)
     }
 
-    /// A column for the next READ or WRITE, or, as often, the last one again at one near it: bursts of a
-    /// line come one after the other.
+    /// Chooses the column of the next READ or WRITE: the given one, or, as often, one near the last, because the bursts
+    /// of a line follow each other.
     fn near_or_far(&mut self, next: Column) {
         if self.numbers.below(2) == 0 {
             self.last.column ^= self.numbers.below(LINE_WORDS) as u32;
@@ -180,7 +180,7 @@ impl Generator {
         let bits = self.memory.bits(Axis::Column);
         match kind {
             CommandKind::Activate => {
-                // Often the same rows, so that pages and registers are met.
+                // Few rows are used often, so that page runs and registers occur.
                 if self.numbers.below(2) == 0 {
                     self.last_row = self.numbers.below(1 << self.memory.bits(Axis::Row)) as u32;
                 }
@@ -200,15 +200,15 @@ impl Generator {
         }
     }
 
-    /// CKE falls or rises for some ranks, with nothing on the other pins.
+    /// Lowers or raises CKE of some ranks, with the other pins deselected.
     fn clock_enable(&mut self, ranks: u8) -> (Pins, u8) {
         let asleep = !self.cke & self.ranks();
-        // What sleeps wakes sooner than what is awake falls asleep.
+        // Ranks leave power-down sooner than they enter it.
         let cke = if asleep != 0 { self.cke | ranks | asleep } else { self.cke & !ranks };
         (Pins { cke, ..Pins::DESELECT }, cke)
     }
 
-    /// Any levels at all on the command pins the generation has.
+    /// Returns random levels on the command pins that the generation has.
     fn noise(&mut self) -> Pins {
         let word = self.numbers.below(1 << 40);
         let bit = |at: u32| word >> at & 1 != 0;
@@ -237,7 +237,7 @@ impl Generator {
         pins
     }
 
-    /// Everybody awake, everything closed, and time for it.
+    /// Wakes all ranks, closes all banks, and waits until both are done.
     fn settle(&mut self, ranks: u8) {
         self.cke = ALL_RANKS;
         let all = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
@@ -253,17 +253,18 @@ impl Generator {
         self.script.push_back((LONG, Pins::DESELECT));
     }
 
-    /// The row that was opened last, of any bank.
+    /// Returns the row that was opened last, in any bank.
     pub const fn last_row(&self) -> u32 {
         self.last_row
     }
 
-    /// Whether nothing is left of what was asked for.
+    /// Whether all queued commands have been issued.
     pub fn idle(&self) -> bool {
         self.script.is_empty()
     }
 
-    /// Software reads addresses: each after so many empty clocks, rows opened as needed.
+    /// Queues reads of these addresses as software makes them, each after a number of empty clocks. Rows are opened as
+    /// needed.
     pub fn read(&mut self, reads: impl IntoIterator<Item = (u64, u64)>) {
         self.settle(self.ranks());
         let mut open: Option<Coordinates> = None;
@@ -291,7 +292,7 @@ impl Generator {
         self.script.push_back((LONG, close));
     }
 
-    /// Software writes to the card.
+    /// Queues the accesses by which software configures the card.
     fn configure(&mut self) {
         self.settle(self.ranks());
         let commands: Vec<u16> = match self.numbers.below(6) {
@@ -301,7 +302,7 @@ impl Generator {
             3 if self.numbers.below(2) == 0 => vec![config::GRANULARITY_LINE],
             3 => vec![config::GRANULARITY_BURST],
             _ => {
-                // Ten digits, so that the window lies beyond the registers.
+                // Ten digits place the window beyond the registers.
                 let size = 64 - self.memory.map.named_bits().leading_zeros();
                 let base = (1 << 16) + self.numbers.below((1 << size) - (1 << 16));
                 let digit = |at: u32| config::TAG_NIBBLE_FIRST + (base >> (4 * at) & 15) as u16;
@@ -329,7 +330,7 @@ impl Generator {
             let gap = LONG / 6 + self.numbers.below(8);
             self.script.push_back((gap, read));
         }
-        // An info frame may follow; the traffic goes on at once now and then.
+        // An info frame may follow, so sometimes the next traffic comes without a pause.
         let gap = if self.numbers.below(2) == 0 { 0 } else { 5 * LONG };
         self.script.push_back((gap, close));
     }

@@ -1,11 +1,11 @@
-//! The memories commands are made up for: every generation, one to four ranks, XOR maps, mirrored ranks,
-//! fixed burst lengths and those of the mode register.
+//! Defines the memories for which commands are generated: every generation, one to four ranks, XOR maps, mirrored
+//! ranks, fixed burst lengths and those of the mode register.
 //!
-//! Their clocks are slow, so that the link takes what they bring.
+//! Their clocks are slow, so that the link carries all records.
 
 use hmtt_format::{MemoryDescription, toml_memory};
 
-/// Each as the TOML file it would be.
+/// The descriptions, each in TOML.
 pub const ALL: [&str; 6] = [
     "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
      [map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n",
@@ -24,7 +24,7 @@ pub const ALL: [&str; 6] = [
      [map]\ncolumn = ['p3-p12']\nbank = ['p13^p20', 'p14']\nrow = ['p15-p27']\n",
 ];
 
-/// The description in one of them.
+/// Parses one of the descriptions.
 pub fn parse(text: &str) -> MemoryDescription {
     toml_memory::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

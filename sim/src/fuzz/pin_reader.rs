@@ -1,5 +1,5 @@
-//! Pins to the accesses and faults that a card must see: `docs/format.md`, protocol faults and burst
-//! length, with a clock written down for everything that counts time.
+//! Models what a card must see on the pins: accesses, protocol faults and the burst length, by `docs/format.md`. For
+//! everything that depends on time the model notes a clock.
 
 use std::collections::VecDeque;
 
@@ -12,21 +12,21 @@ use hmtt_format::{
 
 const BANKS: usize = 16;
 
-/// What an access finds of its row.
+/// State of the row that an access needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The row was used before.
+    /// The row was used by an earlier access.
     Hit,
-    /// The row is used first, and its bank was closed before.
+    /// This is the first access of the row, and the bank was closed when the row was opened.
     Miss,
-    /// The row is used first, and a PRECHARGE of just this bank closed another one for it.
+    /// This is the first access of the row, and a PRECHARGE of this bank alone had closed another row before.
     Conflict,
 }
 
-/// What a clock shows: an access or a fault, never both.
+/// The event of one clock: an access or a fault, never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// An access, what it found, and rank * 16 + bank.
+    /// An access, its outcome, and rank * 16 + bank.
     Access(Access, Outcome, u8),
     /// A fault.
     Fault(Event),
@@ -36,54 +36,54 @@ pub enum Seen {
 struct Bank {
     /// Row and the clock of its ACTIVATE.
     open: Option<(u32, u64)>,
-    /// The open row has been used.
+    /// Whether the open row has been used.
     used: bool,
-    /// A PRECHARGE of just this bank closed the row before, and nothing more general came since.
+    /// Whether a PRECHARGE of this bank alone closed the row before, with no PRECHARGE ALL or REFRESH since.
     conflict: bool,
-    /// Clock of the PRECHARGE that closed it, if one did and nothing came since.
+    /// Clock of the PRECHARGE that closed the bank, if it is the bank's last command.
     precharged: Option<u64>,
 }
 
 #[derive(Clone, Default)]
 struct Rank {
     banks: [Bank; BANKS],
-    /// What a command before this clock is.
+    /// The fault that a command before this clock is.
     blocked: Option<(FaultKind, u64)>,
     sleeping: bool,
-    /// Clock of the last REFRESH, where the next one is awaited.
+    /// Clock of the last REFRESH, if another one is due.
     refreshed: Option<u64>,
 }
 
-/// The ranks a command goes to, lowest first, and what it is there.
+/// A command with the ranks that it selects, lowest first.
 struct Order {
     kind: CommandKind,
     ranks: Vec<usize>,
-    /// Those it sends to self refresh.
+    /// Ranks that enter self refresh with this command.
     asleep: Vec<usize>,
     ba: u8,
     a: u32,
 }
 
-/// The reader of the pins.
+/// The model of the pins.
 #[derive(Clone)]
 pub struct PinReader {
     memory: MemoryDescription,
     clock: u64,
     cke: Option<u8>,
     ranks: Vec<Rank>,
-    /// Burst length the mode register was given; 0: on the fly.
+    /// Burst length that the mode register selects; 0: on the fly.
     length: Option<u32>,
-    /// A tRCD fault that waits for a free clock.
+    /// A tRCD fault that is reported at the next clock without an access.
     waiting: Option<Event>,
     overdue: VecDeque<u8>,
-    /// The command of the last clock was a fault.
+    /// Whether the command of the last clock was a fault.
     pub faulty: bool,
-    /// Faults that found an earlier one still waiting.
+    /// Number of faults that were dropped because an earlier one was still waiting.
     pub unreported: u64,
 }
 
 impl PinReader {
-    /// Before the first clock.
+    /// The state before the first clock.
     pub fn new(memory: &MemoryDescription) -> Self {
         PinReader {
             ranks: vec![Rank::default(); memory.ranks().into()],
@@ -98,23 +98,23 @@ impl PinReader {
         }
     }
 
-    /// Whether the row of this place is open.
+    /// Returns the open row of a bank.
     pub fn open_row(&self, rank: u8, bank: u8) -> Option<u32> {
         self.ranks[usize::from(rank)].banks[usize::from(bank)].open.map(|(row, _)| row)
     }
 
-    /// Clocks read.
+    /// Number of clocks so far.
     pub const fn clocks(&self) -> u64 {
         self.clock
     }
 
-    /// Burst length in force, `None` for on the fly.
+    /// The burst length in force, or `None` for on the fly.
     pub fn burst_length(&self) -> Option<u8> {
         let words = if self.memory.burst_from_mode_register { self.length } else { None };
         Some(words.unwrap_or(self.memory.burst_length.into()) as u8).filter(|words| *words != 0)
     }
 
-    /// One clock; what it shows, if anything.
+    /// Applies one clock and returns its event, if any.
     pub fn clock(&mut self, pins: Pins) -> Option<Seen> {
         let before = self.cke.replace(pins.cke).unwrap_or(pins.cke);
         self.note_overdue();
@@ -135,7 +135,7 @@ impl PinReader {
         seen
     }
 
-    /// Lets a fault that would take an access's place wait.
+    /// Delays a fault at the clock of an access, because a clock has one event.
     fn place(&mut self, access: Option<Seen>, fault: Option<Event>) -> Option<Seen> {
         if access.is_some() {
             self.unreported += u64::from(self.waiting.is_some() && fault.is_some());
@@ -373,7 +373,7 @@ impl PinReader {
     }
 }
 
-/// The burst length a mode register names, 0 for on the fly.
+/// The burst length that a mode register selects, 0 for on the fly.
 fn named(generation: Generation, a: u32) -> Option<u32> {
     match (generation, a & 7) {
         (Generation::Ddr1, 1) => Some(2),

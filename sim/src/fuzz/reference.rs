@@ -1,4 +1,4 @@
-//! Pins to the events a card must send in line mode.
+//! Models the events that a card must send in line mode for given pins.
 
 use hmtt_format::config::Granularity;
 use hmtt_format::{Event, MemoryDescription, Pins};
@@ -6,19 +6,20 @@ use hmtt_format::{Event, MemoryDescription, Pins};
 use super::configuration::Configuration;
 use super::pin_reader::{PinReader, Seen};
 
-/// The reader of the pins, and what becomes of what it sees.
+/// The model of the pins, with the records of what it sees.
 pub struct Reference {
-    /// What the pins show.
+    /// The model of the pins.
     pub pins: PinReader,
     configuration: Configuration,
-    /// Accesses seen while capturing, merged or not.
+    /// Number of accesses while the card records, merged or not.
     pub bursts: u64,
-    /// What the card must have sent, but for what more bursts may join; take it from here at will.
+    /// The events that the card must have sent, without the open line. The caller may take them at
+    /// any time.
     pub events: Vec<Event>,
 }
 
 impl Reference {
-    /// Before the first clock.
+    /// The state before the first clock.
     pub fn new(memory: &MemoryDescription, granularity: Granularity) -> Self {
         Reference {
             pins: PinReader::new(memory),
@@ -28,7 +29,7 @@ impl Reference {
         }
     }
 
-    /// One clock.
+    /// Applies one clock.
     pub fn clock(&mut self, pins: Pins) {
         match self.pins.clock(pins) {
             Some(Seen::Access(access, ..)) => {
@@ -40,7 +41,7 @@ impl Reference {
         }
     }
 
-    /// No more clocks come.
+    /// Ends the stimulus: records the open line.
     pub fn finish(&mut self) {
         self.configuration.close(&mut self.events);
     }

@@ -1,7 +1,7 @@
-//! A text file, plain or gzip, to numbered lines.
+//! Reads a text file, plain or gzip, as numbered lines.
 //!
-//! Compression is told by the first two bytes, whatever the name. A line is bounded, so that a file
-//! without line ends cannot fill the memory.
+//! Compression is recognised by the first two bytes, not by the name. The length of a line is
+//! limited, so that a file without line ends cannot fill the memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,10 +11,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::InputError;
 
-/// A file as it reads after decompression.
+/// The content of a file after decompression.
 pub type Reader = Box<dyn BufRead + Send>;
 
-/// Longest line taken, in bytes.
+/// Longest line in bytes.
 const LONGEST_LINE: u64 = 4096;
 /// RFC 1952, ID1 and ID2.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -26,7 +26,7 @@ pub fn open(path: &Path) -> Result<Reader, InputError> {
         .map_err(|source| InputError::Open { path: path.into(), source })
 }
 
-/// Puts a decompressor in front of `reader` when it holds gzip.
+/// Decompresses `reader` if it holds gzip.
 pub fn decompress(mut reader: impl BufRead + Send + 'static) -> io::Result<Reader> {
     if reader.fill_buf()?.starts_with(&GZIP_MAGIC) {
         let decoder = MultiGzDecoder::new(reader);
@@ -35,7 +35,7 @@ pub fn decompress(mut reader: impl BufRead + Send + 'static) -> io::Result<Reade
     Ok(Box::new(reader))
 }
 
-/// Reads lines and keeps their number.
+/// Reads lines and counts them.
 pub struct Lines {
     path: PathBuf,
     reader: Reader,
@@ -44,22 +44,22 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `path`: for messages.
+    /// Creates a reader of lines. `path` is used in messages.
     pub fn new(path: &Path, reader: Reader) -> Self {
         Lines { path: path.into(), reader, number: 0, buffer: Vec::new() }
     }
 
-    /// The file's name.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of the line read last, from 1.
+    /// Number, from 1, of the line that was read last.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line without its end, or `None` at the end of the file.
+    /// Reads the next line without its line end, or `None` at the end of the file.
     pub fn next_line(&mut self) -> Result<Option<&str>, InputError> {
         self.buffer.clear();
         self.number += 1;
@@ -84,7 +84,7 @@ impl Lines {
         }
     }
 
-    /// An error about the line read last.
+    /// Creates an error for the line that was read last.
     pub fn malformed(&self, expected: impl Into<String>, got: &str) -> InputError {
         InputError::malformed(&self.path, self.number, expected, got)
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_told_by_content() {
+    fn compression_is_recognised_by_content() {
         for bytes in [b"a\r\nb".to_vec(), gzip("a\r\nb")] {
             let mut lines = lines(&bytes);
             assert_eq!(lines.next_line().unwrap(), Some("a"));

@@ -1,4 +1,4 @@
-//! Which signal of a logic analyser's VCD is which pin, from TOML.
+//! Parses a pin map in TOML, which assigns the signals of a logic analyser's VCD to pins.
 //!
 //! ```toml
 //! clock = "ck"                     # a name alone, or with its scopes: "probe.ck"
@@ -15,7 +15,7 @@
 
 use serde::Deserialize;
 
-/// Several pins: one vector, or single signals, low bit first.
+/// The signals of several pins: one vector, or one signal for each pin, low bit first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Bus {
@@ -34,14 +34,14 @@ impl Bus {
     }
 }
 
-/// Which levels count when the clock and other pins change at one time stamp.
+/// Which levels are sampled when the clock and other pins change at one time stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sample {
-    /// Those before it, as a flip-flop on the clock would see: simulations, fast analysers.
+    /// The levels before the time stamp, as a flip-flop samples them: for simulations and fast analysers.
     #[default]
     Before,
-    /// Those it brings: analysers that sample all pins at the clock edge.
+    /// The levels after the time stamp: for analysers that sample all pins at the clock edge.
     After,
 }
 
@@ -64,12 +64,12 @@ pub struct PinMap {
 }
 
 impl PinMap {
-    /// Reads a pin map.
+    /// Parses a pin map.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
 
-    /// The names of all signals.
+    /// Returns the names of all signals.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let single = [&self.clock, &self.ras_n, &self.cas_n, &self.we_n];
         let buses = [&self.cke, &self.cs_n, &self.ba, &self.a].into_iter().flat_map(Bus::names);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_forgotten_or_misspelt_is_named() {
+    fn an_error_names_a_missing_or_misspelt_pin() {
         let error = |from, to| PinMap::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
         assert!(error("cke='cke'\n", "").contains("missing field `cke`"));
         assert!(error("we_n", "we").contains("unknown field `we`"));

@@ -1,8 +1,8 @@
-//! A logic analyser's VCD to spans of pin levels: the pins as they are at each rising edge of the
-//! clock signal, whatever the time between edges.
+//! Reads a logic analyser's VCD as spans of pin levels, sampled at each rising edge of the clock
+//! signal. The time between edges is not used.
 //!
-//! Clock 0 is the first rising edge in the file. Until all pins are known the clocks count as CKE
-//! low. After that an unknown level is an error, except on pins that mean nothing at that clock.
+//! Clock 0 is the first rising edge in the file. Until all pins are known, CKE counts as low. After
+//! that an unknown level is an error, except on pins that have no meaning at that clock.
 
 use std::path::{Path, PathBuf};
 
@@ -58,15 +58,15 @@ struct VcdReader {
     bound: Bound,
     signals: Signals,
     sample: Sample,
-    /// Levels as of the command read last.
+    /// Levels after the last command.
     levels: Levels,
     /// Levels before the current time stamp.
     before: Levels,
     time: u64,
-    /// Every pin has been 0 or 1 at some clock.
+    /// Whether every pin has been 0 or 1 at some clock.
     known: bool,
     ended: bool,
-    /// The clock has risen.
+    /// Whether the clock rose at the current time stamp.
     rose: bool,
 }
 
@@ -110,7 +110,7 @@ impl VcdReader {
         }
     }
 
-    /// Closes a time stamp: a span if the clock rose in it.
+    /// Ends a time stamp. Returns a span if the clock rose in it.
     fn edge(&mut self) -> Result<Option<Span>, InputError> {
         let before = std::mem::replace(&mut self.before, self.levels.clone());
         let rose = before.clock() == Value::V0 && self.levels.clock() == Value::V1;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_have_pins_of_their_own_or_share_the_clock_enable() {
+    fn ranks_have_their_own_pins_or_share_a_clock_enable() {
         let pins = PINS.replace("cs_n='cs'", "cs_n=['cs','ba0']").replace("'ba0','ba1'", "'ba1'");
         let body = format!("{START}#1 1'\n#5 1!\n#7 0'\n#10 0!\n#15 1!\n#17 0\"\n#20 0!\n#25 1!\n");
         let levels: Vec<_> =
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_levels_count_as_power_up_and_then_as_errors() {
+    fn unknown_levels_are_power_up_first_and_errors_later() {
         let off = Pins { cke: 0, ..Pins::DESELECT };
         let body = format!("#0 0! x\"\n#5 1!\n#10 0!\n{}#15 1!\n", START.replace("#0", "#12"));
         assert_eq!(spans(PINS, &body).unwrap(), [off, Pins::DESELECT]);

@@ -1,4 +1,4 @@
-//! The vectors' text format to spans of pin levels.
+//! Reads the vectors' text format as spans of pin levels.
 //!
 //! ```text
 //! # ddr command-bus vector 1
@@ -7,15 +7,14 @@
 //! clock cke cs_n [act_n] ras_n cas_n we_n ba a     clock decimal, ba and a hexadecimal
 //! ```
 //!
-//! A memory description from elsewhere takes the place of the header's, which may then be incomplete.
+//! A memory description from another file replaces the header's, which may then be incomplete.
 //!
-//! Where the map has several ranks, cke and cs_n are hexadecimal too, a bit for each rank, rank 0
-//! lowest; a module whose ranks share one CKE has all of its bits alike.
+//! If the map has several ranks, cke and cs_n are hexadecimal too, with one bit for each rank, rank 0 lowest. If the
+//! ranks share one CKE, all bits of cke are equal.
 //!
-//! Clocks without a line are DESELECT with CKE as in the line before; those before the first line
-//! with CKE as in the first line. Refused: clocks that do not increase or leave the header's extent,
-//! levels other than 0 and 1, addresses wider than the generation's pins, and a missing clock where
-//! the header says that every clock is listed.
+//! A clock without a line is DESELECT with the CKE of the line before; clocks before the first line have the CKE of the
+//! first line. Rejected: clocks that do not increase or are outside the header's range, levels other than 0 and 1,
+//! addresses wider than the generation's pins, and a missing clock if the header states that every clock is listed.
 
 use hmtt_format::command::ALL_RANKS;
 use hmtt_format::header::{END, HeaderError, HeaderParser, MAGIC, VectorHeader};
@@ -29,26 +28,26 @@ mod columns;
 
 use columns::{Columns, Widths};
 
-/// Reads a vector's header at once and its clocks as an iterator.
+/// Reads the header when created, and the clocks as an iterator.
 pub struct VectorReader {
     lines: Lines,
     header: VectorHeader,
     columns: Columns,
     widths: Widths,
-    /// First clock not handed out yet.
+    /// The first clock that has not been returned.
     next: u64,
     /// CKE of the line before.
     cke: u8,
-    /// A line read whose clocks before are being handed out.
+    /// A line whose preceding clocks are being returned.
     pending: Option<(u64, Pins)>,
-    /// A line was read.
+    /// Whether a line was read.
     started: bool,
-    /// The last clock was handed out, or an error.
+    /// Whether the last clock or an error was returned.
     ended: bool,
 }
 
 impl VectorReader {
-    /// Reads the header. `memory`, if given, takes the place of its description.
+    /// Reads the header. `memory`, if given, replaces the header's description.
     pub fn new(mut lines: Lines, memory: Option<MemoryDescription>) -> Result<Self, InputError> {
         let mut parser = HeaderParser::default();
         let mut stated = None;
@@ -77,13 +76,13 @@ impl VectorReader {
             let got = header.last_clock.to_string();
             return Err(lines.malformed("last_clock below 2^48", &got));
         }
-        let columns = stated.unwrap_or_else(|| Columns::of(header.generation));
+        let columns = stated.unwrap_or_else(|| Columns::from_generation(header.generation));
         if header.memory.generation.has_act_n() && !columns.has_act_n() {
             return Err(lines.malformed("a column act_n for DDR4", "columns without it"));
         }
         Ok(VectorReader {
             lines,
-            widths: Widths::of(header.generation, header.ranks),
+            widths: Widths::new(header.generation, header.ranks),
             header,
             columns,
             next: 0,
@@ -94,7 +93,7 @@ impl VectorReader {
         })
     }
 
-    /// The header.
+    /// The header of the vector.
     pub const fn header(&self) -> &VectorHeader {
         &self.header
     }
@@ -157,7 +156,7 @@ impl VectorReader {
         Span { clocks, pins: Pins { cke: self.cke, ..Pins::DESELECT } }
     }
 
-    /// The clocks between the last line and the header's last clock.
+    /// Returns the clocks between the last line and the header's last clock.
     fn tail(&mut self) -> Result<Option<Span>, InputError> {
         let end = self.header.last_clock + 1;
         if !self.started {

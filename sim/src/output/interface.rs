@@ -1,10 +1,10 @@
-//! Frames to a network interface, as if a card were plugged in at its other end.
+//! Sends frames on a network interface, as a card at its other end would.
 //!
-//! A raw packet socket (AF_PACKET) sends each frame from its destination address on; the interface
-//! adds FCS and preamble. Needs CAP_NET_RAW.
+//! A raw packet socket (AF_PACKET) sends each frame from its destination address on. The interface adds preamble and
+//! FCS. Requires CAP_NET_RAW.
 //!
-//! Memory given to the kernel: `sockaddr_ll`, fully initialised, for bind; the frame's bytes for send.
-//! Both live until the call returns; the kernel keeps neither.
+//! Memory passed to the kernel: a fully initialised `sockaddr_ll` for bind, and the frame's bytes for send. Both live
+//! until the call returns, and the kernel keeps neither.
 
 use std::ffi::CString;
 use std::io;
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 use super::{OutputError, Sink};
 use crate::gmii::Frame;
 
-/// Pause before a send is tried again after the interface's queue was full.
+/// Pause before a send is repeated after the interface's queue was full.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
-/// A queue that stays full this long belongs to an interface that sends nothing.
+/// Time after which a queue that stays full is an error: such an interface sends nothing.
 const FULL_LIMIT: Duration = Duration::from_secs(5);
 
-/// An interface to send on.
+/// An interface on which frames are sent.
 pub struct Interface {
     socket: OwnedFd,
     name: String,
-    /// Simulated seconds per second; as fast as frames come when not given.
+    /// Simulated seconds per second; without a value frames are sent as fast as they are simulated.
     speed: Option<f64>,
     start: Option<Instant>,
 }
@@ -54,7 +54,7 @@ impl Interface {
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut full_since = None;
         loop {
-            // SAFETY: the pointer and length are those of a live slice.
+            // SAFETY: pointer and length are those of a live slice.
             let sent = unsafe {
                 libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0)
             };
@@ -105,14 +105,14 @@ fn index_of(name: &str) -> io::Result<i32> {
     i32::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// A socket that sends on the interface and, with protocol 0, receives nothing.
+/// Creates a socket that sends on the interface and, with protocol 0, receives nothing.
 fn bound_socket(index: i32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -124,8 +124,7 @@ fn bound_socket(index: i32) -> io::Result<OwnedFd> {
         sll_addr: [0; 8],
     };
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer and length are those of `address`, which is initialised and outlives the
-    // call.
+    // SAFETY: pointer and length are those of `address`, which is initialised and outlives the call.
     let bound = unsafe { libc::bind(fd, (&raw const address).cast(), length) };
     if bound < 0 {
         return Err(io::Error::last_os_error());

@@ -1,12 +1,12 @@
-//! A file in the making: written beside its final name, renamed when it is whole, removed when it is
-//! not.
+//! Writes a file under a temporary name beside its final one. The file is renamed when it is complete and removed when
+//! it is not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::OutputError;
 
-/// A file that does not have its name yet.
+/// A file that has a temporary name.
 #[derive(Debug)]
 pub struct Partial {
     partial: PathBuf,
@@ -15,7 +15,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Chooses a name. An existing file is replaced at the end, and only with `overwrite`.
+    /// Chooses the temporary name. An existing file is replaced by `finish`, and only with `overwrite`.
     pub fn new(path: &Path, overwrite: bool) -> Result<Self, OutputError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
@@ -25,23 +25,23 @@ impl Partial {
         Ok(file)
     }
 
-    /// Where to write.
+    /// The temporary path.
     pub fn partial(&self) -> &Path {
         &self.partial
     }
 
-    /// The name it will have.
+    /// The final path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final path.
     pub fn finish(self) -> Result<(), OutputError> {
         self.refuse_existing()?;
         fs::rename(&self.partial, &self.path).map_err(self.failed("create"))
     }
 
-    /// An operation on this file failed.
+    /// Creates the error of a failed operation on this file.
     pub fn failed(
         &self,
         operation: &'static str,
@@ -52,7 +52,7 @@ impl Partial {
 
     fn refuse_existing(&self) -> Result<(), OutputError> {
         match fs::metadata(&self.path) {
-            // Renaming over a device or a directory would replace it, not write to it.
+            // Renaming over a device or a directory would replace it instead of writing to it.
             Ok(there) if !there.is_file() => Err(OutputError::NoFile { path: self.path.clone() }),
             Ok(_) if !self.overwrite => Err(OutputError::Exists { path: self.path.clone() }),
             _ => Ok(()),
@@ -62,7 +62,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After a finished file there is nothing to remove; else there is nobody left to tell.
+        // After `finish` there is nothing to remove. Otherwise an error cannot be reported from `drop`.
         let _ = fs::remove_file(&self.partial);
     }
 }

@@ -1,7 +1,7 @@
-//! Frames to a pcapng file: one section, one Ethernet interface, nanoseconds since clock 0.
+//! Writes frames to a pcapng file: one section, one Ethernet interface, nanoseconds since clock 0.
 //!
-//! The file is written beside its final name and renamed when it is whole. It holds nothing that
-//! differs between two runs of one recording.
+//! The file is written under a temporary name and renamed when it is complete. Its content does not
+//! differ between two runs of one recording.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -23,12 +23,12 @@ use crate::gmii::{FCS_BYTES, Frame};
 const APPLICATION: &str = "hmtt-sim";
 /// if_tsresol: 10^-9 seconds, which is also what the writer assumes.
 const NANOSECONDS: u8 = 9;
-/// One gigabit.
+/// Speed of the interface: one gigabit per second.
 const BITS_PER_SECOND: u64 = 1_000_000_000;
 /// "Until length of the file": a section is never rewritten.
 const UNKNOWN_LENGTH: i64 = -1;
 
-/// A pcapng file being written.
+/// A pcapng file that is being written.
 pub struct PcapngFile {
     writer: PcapNgWriter<BufWriter<File>>,
     file: Partial,
@@ -36,8 +36,8 @@ pub struct PcapngFile {
 }
 
 impl PcapngFile {
-    /// Starts a file. An existing one is replaced at the end, and only with `overwrite`.
-    /// With `keep_fcs` every packet ends with its FCS, and the interface block says so.
+    /// Creates a file. An existing one is replaced by `finish`, and only with `overwrite`. With
+    /// `keep_fcs` every packet ends with its FCS, and the interface block states that.
     pub fn create(path: &Path, overwrite: bool, keep_fcs: bool) -> Result<Self, OutputError> {
         let file = Partial::new(path, overwrite)?;
         let section = SectionHeaderBlock {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_with_their_nanosecond() {
+    fn frames_are_read_back_with_their_nanosecond() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
         let mut file = Box::new(PcapngFile::create(&path, false, false).unwrap());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_file_leaves_nothing_and_an_old_one_stays() {
+    fn an_unfinished_file_is_removed_and_an_old_one_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
         drop(PcapngFile::create(&path, false, false).unwrap());

@@ -1,8 +1,9 @@
-//! Frames against the records that were due: every one equal, or lost where the card says so.
+//! Compares frames with the expected records. Each record must be equal, or lost where the card reports a loss.
 //!
-//! A sync tells how many records were lost before it, how many accesses those were, and between which
-//! clocks. As many are taken from what was due; their accesses must add up and their clocks lie in
-//! between. What is received after must be what is due next. So `received + reported lost = produced`
+//! A sync states how many records were lost before it, how many accesses these were, and between which clocks. As many
+//! are taken from the expected records; their accesses must add up, and their clocks must lie in this range. The next
+//! record must be the next expected one. So `received + reported lost = produced` holds at every frame, not only at the
+//! end.
 //! holds at every frame, not only at the end.
 
 use std::cell::RefCell;
@@ -15,37 +16,37 @@ use hmtt_format::{Block, Event};
 use crate::gmii::Frame;
 use crate::output::{OutputError, Sink};
 
-/// What was found.
+/// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Records received, each as it was due.
+    /// Records that were received as expected.
     pub received: u64,
-    /// Records the card says it lost, each placed.
+    /// Records that the card reports as lost, each at its place.
     pub lost: u64,
-    /// Of these, placed by the next record only: they came after the clock of the next sync. The event
+    /// Lost records that only the next record locates: they came after the clock of the next sync, while the event
     /// queue was full.
     pub late: u64,
-    /// Stretches of them.
+    /// Stretches of lost records.
     pub gaps: u64,
     /// Clock of the first lost record.
     pub first_lost: Option<u64>,
-    /// The first thing that is wrong.
+    /// The first difference.
     pub wrong: Option<String>,
 }
 
-/// Compares. See the module's description.
+/// Compares frames with expected records, as the module's description says.
 pub struct Check<I> {
     due: I,
-    /// Clock of the last record received or lost.
+    /// Clock of the last record that was received or lost.
     clock: u64,
-    /// What the next sync must state.
+    /// Accesses that the next sync must state.
     accesses: u64,
     lost: u32,
     verdict: Rc<RefCell<Verdict>>,
 }
 
 impl<I: Iterator<Item = Event>> Check<I> {
-    /// A check against `due`. `verdict`: where the result is found.
+    /// Creates a comparison with `due`. The result is stored in `verdict`.
     pub fn new(due: I, verdict: Rc<RefCell<Verdict>>) -> Self {
         Check { due, clock: 0, accesses: 0, lost: 0, verdict }
     }
@@ -57,7 +58,7 @@ impl<I: Iterator<Item = Event>> Check<I> {
         let words = words[..count].iter().map(|word| u64::from_be_bytes(*word));
         let mut block = Block::new(words).map_err(|error| error.to_string())?;
         let sync = block.sync();
-        // A report's clock is no bound for what was lost; the next frame of records tells it again.
+        // A report's clock does not bound the losses. The next frame of records states them again.
         if kind == FrameKind::Info {
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl<I: Iterator<Item = Event>> Check<I> {
     }
 }
 
-/// Clock of a record and how many accesses it counts.
+/// Returns the clock of a record and the number of accesses that it counts.
 fn counted(event: &Event) -> (u64, u64) {
     match event {
         Event::Access(access) => (access.clock.0, 1),

@@ -1,7 +1,7 @@
-//! Wanted bursts to DDR-200 commands, as close together as JESD79 allows, one clock at a time.
+//! Issues DDR-200 commands for wanted bursts, as close together as JESD79 allows, one clock at a time.
 //!
-//! Bursts go out in the order they are wanted. ACTIVATE and PRECHARGE of those to come fill the clocks
-//! between their commands, so that rows change behind the back of the data. Every 7.8 us all rows close
+//! Bursts are issued in the order in which they are wanted. ACTIVATE and PRECHARGE for later bursts use the clocks
+//! between their commands, so rows change while data of other rows is transferred. Every 7.8 us all banks are closed
 //! for a REFRESH.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, MemoryDescription, PhysAddr, Pins,
 };
 
-use super::pattern::{Note, Pattern, Wanted, Wants};
+use super::pattern::{Note, Pattern, Wanted, WantedBursts};
 
 /// JESD79F, table 11, DDR-200 (tCK 10 ns): in clocks, rounded up.
 const TRCD: u64 = 2;
@@ -23,29 +23,29 @@ const TRRD: u64 = 2;
 const TWR: u64 = 2;
 const TWTR: u64 = 1;
 const TRFC: u64 = 8;
-/// CAS latency.
+/// CAS latency in clocks.
 const CL: u64 = 2;
-/// 7.8 us.
+/// 7.8 us in clocks.
 const TREFI: u64 = 780;
-/// Bursts looked ahead.
+/// Number of bursts that the controller looks ahead.
 const WINDOW: usize = 8;
 
-/// An access, and what it is besides.
+/// A burst that the controller has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// The truth; the address is that of the word named.
+pub struct Issued {
+    /// The access. The address is that of the word that the command names.
     pub access: Access,
-    /// See [`Note`].
+    /// What the burst means to the card besides an access.
     pub note: Note,
 }
 
-/// A clock of the bus.
+/// One clock of the bus.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The pins.
+    /// The pins at this clock.
     pub pins: Pins,
-    /// The access its command is.
-    pub made: Option<Made>,
+    /// The burst, if the command at this clock is a READ or WRITE.
+    pub issued: Option<Issued>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,10 +62,10 @@ struct Pending {
     place: Coordinates,
 }
 
-/// The controller, from power-on. It never ends.
+/// The memory controller, starting at power-on. As an iterator it never ends.
 pub struct Controller {
     memory: MemoryDescription,
-    wants: Wants,
+    wanted: WantedBursts,
     pending: VecDeque<Pending>,
     banks: [Bank; 4],
     now: u64,
@@ -76,11 +76,11 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller for a DDR1 memory of four banks.
+    /// Creates a controller for a DDR1 memory of four banks.
     pub fn new(memory: &MemoryDescription, pattern: Pattern, seed: u64) -> Self {
         Controller {
             memory: memory.clone(),
-            wants: Wants::new(memory, pattern, seed),
+            wanted: WantedBursts::new(memory, pattern, seed),
             pending: VecDeque::new(),
             banks: [Bank::default(); 4],
             now: 0,
@@ -95,7 +95,7 @@ impl Controller {
         self.memory.burst_length as u64 / 2
     }
 
-    /// First clock for a READ or WRITE after the one before: the data bus, turned where need be.
+    /// Returns the first clock for a READ or WRITE after the one before, including the turn-around of the data bus.
     fn column_from(&self, wanted: &Wanted) -> u64 {
         let Some((at, last)) = self.last_column else { return 0 };
         let distance = match (last, wanted.direction) {
@@ -106,7 +106,7 @@ impl Controller {
         at + distance.max(wanted.distance)
     }
 
-    /// What to do at this clock.
+    /// Chooses the command for this clock.
     fn choose(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
         if self.now < self.idle_until {
             return None;
@@ -115,7 +115,7 @@ impl Controller {
             return self.refresh();
         }
         while self.pending.len() < WINDOW {
-            let wanted = self.wants.next()?;
+            let wanted = self.wanted.next()?;
             let word = wanted.address >> self.memory.bus_log2 << self.memory.bus_log2;
             self.pending.push_back(Pending { wanted, place: self.memory.map.to_coordinates(word) });
         }
@@ -141,8 +141,8 @@ impl Controller {
         Some((kind, place, column_pins(self.memory.generation, place.column, bits)))
     }
 
-    /// An ACTIVATE or a PRECHARGE for the first burst that wants one and that no earlier one stands
-    /// before.
+    /// Returns an ACTIVATE or a PRECHARGE for the first burst that needs one and does not have to wait for an earlier
+    /// burst.
     fn row(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
         let mut taken = 0u32;
         for Pending { place, .. } in &self.pending {
@@ -197,17 +197,17 @@ impl Iterator for Controller {
         let now = self.now;
         self.now += 1;
         let Some((kind, place, a)) = chosen else {
-            return Some(Clock { pins: Pins::DESELECT, made: None });
+            return Some(Clock { pins: Pins::DESELECT, issued: None });
         };
         let command = Command { kind, ba: place.bank as u8, a };
         let pins = encode(self.memory.generation, command);
         let column = matches!(kind, CommandKind::Read | CommandKind::Write);
-        let made =
+        let issued =
             column.then(|| self.pending.pop_front()).flatten().map(|Pending { wanted, .. }| {
                 let (direction, address) = (wanted.direction, PhysAddr(wanted.address));
                 let access = Access { clock: Cycles(now), direction, address };
-                Made { access, note: wanted.note }
+                Issued { access, note: wanted.note }
             });
-        Some(Clock { pins, made })
+        Some(Clock { pins, issued })
     }
 }

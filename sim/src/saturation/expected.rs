@@ -1,38 +1,37 @@
-//! Accesses to the line records a card must send of them, one by one.
+//! Derives the line records that a card must send for accesses, one by one.
 //!
-//! The rules are those of `docs/format.md`, line mode: bursts of one line are one record; a tag or a mark
-//! ends it.
+//! The rules are those of `docs/format.md`, line mode: bursts of one line are one record, which a tag or a mark ends.
 
 use std::collections::VecDeque;
 
 use hmtt_format::record::TagSource;
 use hmtt_format::{Event, MemoryDescription};
 
-use super::controller::Made;
+use super::controller::Issued;
 use super::pattern::Note;
 use crate::line_merge::LineMerge;
 
-/// Iterator over the records.
+/// Iterates over the expected records.
 pub struct Expected<I> {
-    made: I,
+    issued: I,
     memory: MemoryDescription,
     merge: LineMerge,
-    /// Records that are complete.
+    /// Complete records that have not been returned.
     ready: VecDeque<Event>,
 }
 
-impl<I: Iterator<Item = Made>> Expected<I> {
-    /// The records of `made`.
-    pub fn new(memory: &MemoryDescription, made: I) -> Self {
+impl<I: Iterator<Item = Issued>> Expected<I> {
+    /// Creates the iterator over the records for issued bursts.
+    pub fn new(memory: &MemoryDescription, issued: I) -> Self {
         let merge = LineMerge::new(memory);
-        Expected { made, memory: memory.clone(), merge, ready: VecDeque::new() }
+        Expected { issued, memory: memory.clone(), merge, ready: VecDeque::new() }
     }
 
     fn close(&mut self) {
         self.ready.extend(self.merge.close().map(Event::Access));
     }
 
-    fn take(&mut self, Made { access, note }: Made) {
+    fn take(&mut self, Issued { access, note }: Issued) {
         let clock = access.clock;
         if note == Note::Tag {
             self.close();
@@ -51,13 +50,13 @@ impl<I: Iterator<Item = Made>> Expected<I> {
     }
 }
 
-impl<I: Iterator<Item = Made>> Iterator for Expected<I> {
+impl<I: Iterator<Item = Issued>> Iterator for Expected<I> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
         while self.ready.is_empty() {
-            match self.made.next() {
-                Some(made) => self.take(made),
+            match self.issued.next() {
+                Some(issued) => self.take(issued),
                 None => {
                     self.close();
                     break;

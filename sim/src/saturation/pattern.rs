@@ -1,29 +1,29 @@
-//! A seed to an endless stream of bursts somebody wants, in the order they want them.
+//! Generates an endless stream of wanted bursts from a seed, in the order in which they are wanted.
 
 use hmtt_format::config::{self, register_address};
 use hmtt_format::{Direction, MemoryDescription};
 
-/// What the traffic is like.
+/// Kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Line after line of one row.
+    /// The lines of one row in order.
     RowHits,
-    /// Every line in another row, the banks in turn.
+    /// Each line in another row, the banks in turn.
     RowMisses,
-    /// Any line, some runs of them written.
+    /// Random lines; some runs of them are writes.
     Random,
-    /// A read, a write, a read, a write.
+    /// Alternating reads and writes.
     Alternating,
-    /// Lines just too far apart for their delta to fit their record.
+    /// Lines just too far apart for their delta to fit in a record.
     Gaps,
-    /// Every sixteenth access is to the tag window, with a mark and a setting now and then.
+    /// Every sixteenth access is in the tag window, with occasional marks and settings.
     Tags,
-    /// The bursts of two lines of different banks, one by one in turn: no two in a row are of one line.
+    /// The bursts of two lines of different banks, alternating: no two consecutive bursts are of one line.
     Interleaved,
 }
 
 impl Pattern {
-    /// Every pattern.
+    /// All patterns.
     pub const ALL: [Pattern; 7] = [
         Pattern::RowHits,
         Pattern::RowMisses,
@@ -34,7 +34,7 @@ impl Pattern {
         Pattern::Interleaved,
     ];
 
-    /// Its name on the command line.
+    /// The name of the pattern on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Pattern::RowHits => "row-hits",
@@ -48,70 +48,70 @@ impl Pattern {
     }
 }
 
-/// What a burst is to the card besides an access.
+/// What a burst means to the card besides an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Nothing.
+    /// An access only.
     Plain,
-    /// In the tag window.
+    /// An access in the tag window.
     Tag,
-    /// It completes a mark.
+    /// The last access of a mark of this register.
     Mark(u16),
 }
 
-/// A burst somebody wants.
+/// A burst that the traffic contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of the word named.
+    /// Address of the first word that is transferred.
     pub address: u64,
-    /// Read or write.
+    /// Direction of the burst.
     pub direction: Direction,
-    /// Fewest clocks after the burst before.
+    /// Minimum number of clocks after the burst before.
     pub distance: u64,
-    /// What it is besides.
+    /// What the burst means to the card besides an access.
     pub note: Note,
 }
 
-/// Where software puts the tag window.
+/// Base of the tag window, as software sets it.
 const TAG_BASE: u64 = 0x1000_0000;
-/// Clocks between the accesses of a configuration command: the pace of lines.
+/// Clocks between the accesses of a configuration command, as between lines.
 const CONFIGURATION_DISTANCE: u64 = 4;
-/// Clocks between lines of [`Pattern::Gaps`]: one more than a record's delta can say.
+/// Clocks between lines of [`Pattern::Gaps`]: one more than the delta of a record can express.
 const GAP: u64 = 31;
 /// Lines between two tags, and between two marks.
 const TAG_LINES: u64 = 16;
 const MARK_LINES: u64 = 4096;
-/// Lines of one direction in [`Pattern::Random`], one run in four a write.
+/// Lines of one direction in [`Pattern::Random`]. One run in four is a run of writes.
 const RUN_LINES: u64 = 8;
-/// Clocks before each of the commands that set the tag window: software that sets up a card has time.
+/// Clocks before each command that sets the tag window, as software pauses when it sets up a card.
 const START_PAUSE: u64 = 1000;
-/// A setting made amid the traffic: the threshold it has already.
+/// A setting made amid the traffic. It sets the threshold to its present value.
 const SETTING: u16 = config::THRESHOLD_FIRST + 7;
-/// The register the marks are of.
+/// The register of the marks.
 const MARK: u16 = config::MARK_FREE_FIRST;
 
-/// The stream. It has no end.
+/// The endless stream of bursts.
 #[derive(Clone, Debug)]
-pub struct Wants {
+pub struct WantedBursts {
     pattern: Pattern,
     state: u64,
     line_bytes: u64,
     burst_bytes: u64,
     capacity: u64,
-    /// Where rows and banks change, in bytes: a row of one bank, and a row of all banks.
+    /// Sizes in bytes of a row of all banks (`row_bytes`) and of a row of one bank (`bank_bytes`).
     row_bytes: u64,
     bank_bytes: u64,
     lines: u64,
     write: bool,
-    /// Bursts of what is under way, last one first.
+    /// Queued bursts, last one first.
     ready: Vec<Wanted>,
     registers: MemoryDescription,
 }
 
-impl Wants {
-    /// Starts a stream.
+impl WantedBursts {
+    /// Creates a stream.
     pub fn new(memory: &MemoryDescription, pattern: Pattern, seed: u64) -> Self {
-        let mut wants = Wants {
+        let mut wanted = WantedBursts {
             pattern,
             state: seed ^ 0x9e37_79b9_7f4a_7c15,
             line_bytes: 1 << memory.line_log2,
@@ -127,12 +127,12 @@ impl Wants {
         if pattern == Pattern::Tags {
             for digit in format!("{TAG_BASE:x}").bytes() {
                 let digit = char::from(digit).to_digit(16).expect("a digit") as u16;
-                wants.configure(config::TAG_NIBBLE_FIRST + digit, START_PAUSE, Note::Plain);
+                wanted.configure(config::TAG_NIBBLE_FIRST + digit, START_PAUSE, Note::Plain);
             }
-            wants.configure(config::TAG_ON, START_PAUSE, Note::Plain);
-            wants.ready.reverse();
+            wanted.configure(config::TAG_ON, START_PAUSE, Note::Plain);
+            wanted.ready.reverse();
         }
-        wants
+        wanted
     }
 
     fn number(&mut self) -> u64 {
@@ -155,7 +155,7 @@ impl Wants {
         }
     }
 
-    /// The bursts of a line, any of them first.
+    /// Queues the bursts of a line, starting with a random one.
     fn line(&mut self, address: u64, direction: Direction, distance: u64) {
         let bursts = self.line_bytes / self.burst_bytes;
         let first = self.number() % bursts;
@@ -166,12 +166,12 @@ impl Wants {
         }
     }
 
-    /// Line `number` of one row.
+    /// Returns the address of line `number` of one row.
     fn in_row(&self, number: u64) -> u64 {
         0x80_0000 + number * self.line_bytes % self.bank_bytes
     }
 
-    /// Queues what comes next.
+    /// Queues the next bursts.
     fn more(&mut self) {
         let number = self.lines;
         self.lines += 1;
@@ -196,7 +196,7 @@ impl Wants {
                 self.line(self.in_row(number), direction, 0);
             }
             Pattern::Gaps => {
-                // From the first burst of a line to that of the next.
+                // The distance is from the first burst of a line to the first burst of the next.
                 let bursts = self.line_bytes / self.burst_bytes;
                 let within = (bursts - 1) * u64::from(self.registers.burst_length / 2);
                 self.line(self.in_row(number), Direction::Read, GAP - within);
@@ -232,7 +232,7 @@ impl Wants {
         }
     }
 
-    /// A line of the whole memory, but not among the registers.
+    /// Returns a random line of the memory outside the registers.
     fn anywhere(&mut self) -> u64 {
         let lines = self.capacity / self.line_bytes;
         let first = (self.line_bytes << config::REGISTERS_LOG2) / self.line_bytes;
@@ -240,7 +240,7 @@ impl Wants {
     }
 }
 
-impl Iterator for Wants {
+impl Iterator for WantedBursts {
     type Item = Wanted;
 
     fn next(&mut self) -> Option<Wanted> {

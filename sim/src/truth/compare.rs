@@ -1,16 +1,16 @@
-//! Two lists of events to a verdict a human can act on.
+//! Compares two lists of events and shows the first difference with its context.
 
 use std::fmt;
 
 use hmtt_format::Event;
 use hmtt_format::record::TagSource;
 
-/// Equal events shown before the first difference.
+/// Number of equal events shown before the first difference.
 const BEFORE: usize = 3;
-/// Events shown from the first difference on.
+/// Number of events shown from the first difference on.
 const AFTER: usize = 5;
 
-/// What was expected and what was sent.
+/// The expected and the sent events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     name: &'static str,
@@ -21,7 +21,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares. `accesses`: what the expected events stand for.
+    /// Compares two lists. `accesses`: number of accesses that the expected events stand for.
     pub fn new(
         name: &'static str,
         accesses: usize,
@@ -33,7 +33,7 @@ impl Comparison {
         Comparison { name, accesses, expected, sent, difference }
     }
 
-    /// Whether everything is equal.
+    /// Whether both lists are equal.
     pub const fn equal(&self) -> bool {
         self.difference.is_none()
     }
@@ -44,7 +44,7 @@ impl Comparison {
 }
 
 impl fmt::Display for Comparison {
-    /// One line when equal, else the first difference with what is around it.
+    /// Formats one line if the lists are equal, otherwise the first difference with its context.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, noun, accesses) = (self.name, self.noun(), self.accesses);
         let Some(at) = self.difference else {
@@ -71,7 +71,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// An event as a line.
+/// Formats an event as one line.
 pub struct Shown<'a>(pub &'a Event);
 
 impl fmt::Display for Shown<'_> {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_shown_with_what_is_around_it() {
+    fn the_first_difference_is_shown_with_its_context() {
         let expected = events("1 R 40,2 R 40,3 R 40,4 R 40,5 R 40,6 W 80");
         let sent = events("1 R 40,2 R 40,3 R 40,4 R 40,5 W 40");
         let comparison = Comparison::new("truth", 6, expected, sent);

@@ -1,22 +1,22 @@
-//! The card's tags, marks and faults to where they cut its other records.
+//! Finds where the card's tags, marks and faults end its other records.
 
 use std::collections::BTreeSet;
 
 use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Event, MemoryDescription};
 
-/// Clocks at which something other than an ordinary access was recorded.
+/// Clocks at which the card recorded anything other than an ordinary access.
 #[derive(Clone, Debug, Default)]
 pub struct Interruptions {
-    /// Accesses to the tag window.
+    /// Clocks of accesses to the tag window.
     window: BTreeSet<u64>,
-    /// Those, marks and faults.
+    /// Clocks of tags, marks and faults.
     all: BTreeSet<u64>,
     window_bytes: u64,
 }
 
 impl Interruptions {
-    /// Collects them from what the card sent.
+    /// Collects the clocks from the card's events.
     pub fn new(events: &[Event], memory: &MemoryDescription) -> Self {
         let mut found =
             Interruptions { window_bytes: 1 << memory.tag_window_log2, ..Self::default() };
@@ -37,8 +37,8 @@ impl Interruptions {
         found
     }
 
-    /// The Tag an access must have become, if the card made one of it. Whether it should have is not
-    /// in a truth file; that offset and direction are right is.
+    /// Returns the tag that an access must have become, if the card recorded a tag at its clock. A truth file does not
+    /// say whether the access is a tag; offset and direction are checked.
     pub fn tag(&self, access: &Access) -> Option<Event> {
         self.window.contains(&access.clock.0).then(|| Event::Tag {
             clock: access.clock,
@@ -47,8 +47,8 @@ impl Interruptions {
         })
     }
 
-    /// Whether something came between two accesses. A mark has the clock of the access that
-    /// completed it and comes after it.
+    /// Whether anything was recorded between two accesses. A mark has the clock of the access that completed it, and
+    /// follows that access.
     pub fn between(&self, first: u64, second: u64) -> bool {
         first < second && self.all.range(first..second).next().is_some()
     }

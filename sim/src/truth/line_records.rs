@@ -1,10 +1,10 @@
-//! Accesses to the line or burst records a card must make of them.
+//! Derives the line or burst records that a card must send for accesses.
 
 use hmtt_format::{Access, Cycles, Event, MemoryDescription, PhysAddr};
 
 use super::interruptions::Interruptions;
 
-/// Records at granularity `burst`: one for each access, at the burst's first byte.
+/// Returns the records with granularity `burst`: one for each access, at the burst's first byte.
 pub fn bursts(
     accesses: &[Access],
     memory: &MemoryDescription,
@@ -16,19 +16,19 @@ pub fn bursts(
     accesses.iter().map(record).collect()
 }
 
-/// A line record that more bursts may still belong to.
+/// A line record to which further bursts may be added.
 #[derive(Clone, Copy)]
 struct Open {
     first: u64,
     last: u64,
     line: u64,
     write: bool,
-    /// Bursts of the line seen, one bit each.
+    /// The bursts of the line so far, one bit each.
     seen: u64,
 }
 
-/// Records at granularity `line`: a burst belongs to the record before it when direction and line are
-/// the same, it is not in it yet, it came within the merge window, and nothing else was recorded in
+/// Returns the records with granularity `line`. A burst is part of the record before it if direction and line are
+/// equal, the record does not contain the burst, the burst is within the merge window, and nothing else was recorded in
 /// between.
 pub fn lines(
     accesses: &[Access],
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn merged(text: &str) -> String {
-        // 32-byte bursts in 64-byte lines, merged within 64 clocks.
+        // Bursts have 32 bytes, lines 64 bytes, and the merge window 64 clocks.
         shown(&lines(&accesses(text), &memory(), &Interruptions::default()))
     }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_stays_apart() {
+    fn bursts_of_other_lines_or_directions_are_not_merged() {
         assert_eq!(merged("1 R 40,3 R 40"), "1 R 40,3 R 40");
         assert_eq!(merged("1 R 40,3 W 60"), "1 R 40,3 W 40");
         assert_eq!(merged("1 R 40,3 R 80,5 R 60"), "1 R 40,3 R 80,5 R 40");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_between_keeps_bursts_apart() {
+    fn a_fault_in_between_prevents_a_merge() {
         let fault = Event::Fault { clock: Cycles(2), kind: FaultKind::ReadIdle, bank: 0 };
         let interruptions = Interruptions::new(&[fault], &memory());
         let found = lines(&accesses("1 R 40,3 R 60"), &memory(), &interruptions);

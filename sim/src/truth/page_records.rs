@@ -1,4 +1,4 @@
-//! Accesses to the page records a card must make of them.
+//! Derives the page records that a card must send for accesses.
 
 use hmtt_format::config::slice_clocks;
 use hmtt_format::memory::PAGE_LOG2;
@@ -7,7 +7,7 @@ use hmtt_format::{Access, Cycles, Direction, Event, MemoryDescription, PhysAddr}
 
 use super::interruptions::Interruptions;
 
-/// When a card looks at a run besides when an access joins it.
+/// The clocks at which a card checks the length of a run, in addition to those of accesses.
 #[derive(Clone, Copy)]
 pub struct Moments {
     tick_clocks: u64,
@@ -15,13 +15,14 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Ticks, and ends of time slices where there are any.
+    /// Creates the moments: ticks, and ends of time slices if there are slices.
     pub fn new(memory: &MemoryDescription, slice_code: Option<u8>) -> Self {
         let slice = |code| u64::from(slice_clocks(code, memory.tck_ps)).max(1);
         Moments { tick_clocks: memory.tick_clocks.into(), slice_clocks: slice_code.map(slice) }
     }
 
-    /// The last one up to a clock; a tick or end of a slice comes before an access of its clock.
+    /// Returns the last moment up to a clock. A tick or the end of a slice comes before an access
+    /// at its clock.
     fn last(&self, clock: u64) -> Option<u64> {
         let tick = ((clock + 1) / self.tick_clocks * self.tick_clocks).checked_sub(1);
         let slice = self.slice_clocks.map(|length| clock / length * length);
@@ -29,7 +30,7 @@ impl Moments {
     }
 }
 
-/// A run that goes on.
+/// A run that has not ended.
 #[derive(Clone, Copy)]
 struct Run {
     page: u64,
@@ -40,7 +41,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(access: &Access) -> Self {
+    fn new(access: &Access) -> Self {
         let clock = access.clock.0;
         let mut run = Run { page: page(access), first: clock, last: clock, reads: 0, writes: 0 };
         run.join(access);
@@ -55,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Whether an access goes on with this run.
+    /// Whether an access continues this run.
     fn takes(&self, access: &Access, interruptions: &Interruptions, moments: Moments) -> bool {
         let clock = access.clock.0;
         let looked = moments.last(clock).unwrap_or(0).max(self.last);
@@ -81,7 +82,8 @@ fn page(access: &Access) -> u64 {
     access.address.0 >> PAGE_LOG2
 }
 
-/// Runs of accesses to one page. Tags, marks and faults end a run; so do its limits.
+/// Returns the runs of accesses to one page. Tags, marks and faults end a run, and so do its
+/// limits.
 pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moments) -> Vec<Event> {
     let mut records = Vec::new();
     let mut open: Option<Run> = None;
@@ -94,7 +96,7 @@ pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moment
         match &mut open {
             Some(run) if run.takes(access, interruptions, moments) => run.join(access),
             open => {
-                let ended = open.replace(Run::of(access));
+                let ended = open.replace(Run::new(access));
                 records.extend(ended.map(|run| run.record()));
             }
         }
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(found, [(1, 0x1000, 2, 0, 3), (7, 0x1000, 1, 0, 0)]);
     }
 
-    /// Runs that two or three reads of a page make, with ticks as the default is.
+    /// Counts the runs that two or three reads of a page make, with the default ticks.
     fn cut(clocks: &[u64], slice_code: Option<u8>) -> usize {
         let reads: Vec<Access> = clocks
             .iter()
@@ -156,17 +158,21 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_once_it_was_seen_to_have_lasted_too_long() {
+    fn a_run_ends_at_the_first_check_after_its_longest_duration() {
         let (longest, tick) = (1 << RUN_DURATION_LOG2, u64::from(memory().tick_clocks));
-        assert_eq!(cut(&[0, longest], None), 1, "nobody looked before that access");
+        assert_eq!(cut(&[0, longest], None), 1, "no check before that access");
         assert_eq!(cut(&[0, longest + tick - 2], None), 1);
-        assert_eq!(cut(&[0, longest + tick - 1], None), 2, "a tick comes first on its clock");
-        assert_eq!(cut(&[0, longest, longest + 1], None), 2, "the access before looked");
+        assert_eq!(
+            cut(&[0, longest + tick - 1], None),
+            2,
+            "a tick comes before the access at its clock"
+        );
+        assert_eq!(cut(&[0, longest, longest + 1], None), 2, "the access before checked");
         assert_eq!(cut(&[0, longest - 1, longest + 1], None), 1);
-        // Slices of 1 us are 100 clocks of 10 ns.
+        // Slices of 1 us have 100 clocks of 10 ns.
         let slice = longest.next_multiple_of(100);
         assert_eq!(cut(&[0, slice - 1], Some(0)), 1);
-        assert_eq!(cut(&[0, slice], Some(0)), 2, "the end of a slice looks, too");
+        assert_eq!(cut(&[0, slice], Some(0)), 2, "the end of a slice checks too");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Accesses to the frequency slices a card must make of them.
+//! Derives the frequency slices that a card must send for accesses.
 
 use std::ops::Range;
 
 use hmtt_format::config::slice_clocks;
 use hmtt_format::{Access, Cycles, Direction, Event};
 
-/// Clocks after a slice's due start or end within which the card may take note that it was started or
-/// stopped: its pipeline is deeper than one clock.
+/// Clocks after a slice's nominal start or end within which the card may start or stop, since its pipeline has several
+/// stages.
 const SWITCH_CLOCKS: u64 = 32;
 
-/// Counts per slice, slices without accesses left out. `clocks`: length of the recording. `sent`: what
-/// the card sent, which decides where exactly the first slice starts and the last one ends.
+/// Returns the counts per slice without empty slices. `clocks`: length of the recording. `sent`: the card's slices,
+/// which decide where exactly the first slice starts and the last one ends.
 pub fn slices(
     accesses: &[Access],
     code: u8,
@@ -43,8 +43,8 @@ pub fn slices(
     counts.into_iter().enumerate().map(record).collect()
 }
 
-/// Start and length of a slice as sent, where the recording's start or end makes them negotiable and
-/// they are close enough.
+/// Returns start and length of a slice as sent, if the recording's start or end makes them uncertain and they are
+/// within [`SWITCH_CLOCKS`].
 fn switched(sent: &Event, due: Range<u64>, clocks: u64) -> Option<(u64, Option<Cycles>)> {
     let Event::Slice { clock, partial, .. } = sent else { return None };
     let end = clock.0 + partial.map_or(due.end - due.start, |length| length.0);
@@ -68,7 +68,7 @@ mod tests {
     fn slices_count_from_clock_zero_and_empty_ones_are_left_out() {
         let text = ["0 R 0", "99 W 0", "100 W 0", "299 R 0", "850 R 0"];
         let accesses: Vec<_> = text.iter().map(|line| parse_line(line).unwrap().unwrap()).collect();
-        // Slices of 1 us are 100 clocks of 10 ns.
+        // Slices of 1 us have 100 clocks of 10 ns.
         let expected = [
             slice(0, None, 1, 1),
             slice(100, None, 0, 1),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_card_may_notice_start_and_stop_a_little_late() {
+    fn the_card_may_start_and_stop_some_clocks_late() {
         let accesses = [parse_line("50 R 0").unwrap().unwrap()];
         let found = |clocks, sent| slices(&accesses, 0, 10_000, clocks, &[sent]);
         for sent in [slice(0, None, 1, 0), slice(3, Some(97), 1, 0), slice(2, Some(96), 1, 0)] {

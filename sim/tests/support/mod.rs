@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Replays vectors through a software card, for several tests.
 
 #![allow(dead_code)] // not every test needs all of it
 
@@ -18,12 +18,12 @@ use hmtt_sim::schedule::TX_PERIOD_PS;
 
 use soft_card::SoftCard;
 
-/// The vectors' directory.
+/// The directory of the vectors.
 pub fn vectors() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors")
 }
 
-/// The soft card on its straps.
+/// The software card with its straps set.
 pub struct StrappedSoftCard {
     card: SoftCard,
     straps: u16,
@@ -50,7 +50,7 @@ impl Card for StrappedSoftCard {
     }
 }
 
-/// Replays through the soft card.
+/// Replays spans through the software card.
 pub fn replay(
     spans: Spans,
     memory: &MemoryDescription,

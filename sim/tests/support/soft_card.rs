@@ -1,5 +1,6 @@
-//! A card in plain Rust: what the gateware does, without its clocks and its depth. It follows the
-//! format from the sending side, so that the simulator's receiving side has something to check.
+//! Models the card in software: the behaviour of the gateware without its clock domains and
+//! pipelines. The model implements the sending side of the format, so that the simulator's
+//! receiving side can be checked without the gateware.
 
 use std::collections::VecDeque;
 
@@ -16,9 +17,9 @@ use hmtt_format::{
     Pins,
 };
 
-/// Words of records in a frame; frames are sent when they are full and at the end.
+/// Words of records in a frame. Frames are sent when they are full and at the end.
 const FRAME_WORDS: usize = 100;
-/// Bytes of silence between frames.
+/// Gap between frames in byte times.
 const GAP: usize = 12;
 
 struct Line {
@@ -36,7 +37,7 @@ struct Page {
     writes: u32,
 }
 
-/// The card.
+/// The software card.
 pub struct SoftCard {
     memory: MemoryDescription,
     clock: u64,
@@ -90,7 +91,8 @@ impl SoftCard {
         }
     }
 
-    /// One DDR clock. `straps`: mode, burst, frequency and slice code from bit 0, 2, 3 and 4 on.
+    /// Applies one DDR clock. `straps`: mode, burst, frequency and slice code from bit 0, 2, 3 and
+    /// 4 on.
     pub fn ddr(&mut self, pins: Pins, run: bool, straps: u16) {
         if run && !self.ran {
             self.mode = Mode::from_code((straps & 3) as u8).expect("a mode");
@@ -120,13 +122,14 @@ impl SoftCard {
         self.clock += 1;
     }
 
-    /// One TX edge: data and enable.
+    /// Applies one TX edge and returns data and enable.
     pub fn tx(&mut self) -> (u8, bool) {
         let byte = self.wire.pop_front().flatten();
         (byte.unwrap_or(0), byte.is_some())
     }
 
-    /// Of the faults only those that the recorded vectors have; their commands go to one rank.
+    /// Executes a command. Of the faults only those of the recorded vectors are modelled; their
+    /// commands go to one rank.
     fn command(&mut self, rank: u8, command: Command) {
         use CommandKind::*;
         if matches!(command.kind, Deselect | Nop) {
@@ -276,7 +279,7 @@ impl SoftCard {
         self.full();
     }
 
-    /// Lets time pass until no more than `most` clocks are left to `clock`.
+    /// Adds records of passed time until at most `most` clocks are left to `clock`.
     fn pass(&mut self, clock: u64, most: u64) {
         while clock - self.now > most {
             let skip = (clock - self.now).min(MAX_SKIP.into());

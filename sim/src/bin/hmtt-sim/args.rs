@@ -1,4 +1,4 @@
-//! The command line.
+//! Defines the command line of `hmtt-sim`.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Replay a recording and catch the frames the card sends
+    /// Replay a recording and capture the frames that the card sends
     #[command(after_help = EXIT_STATUS)]
     Replay(Box<ReplayArguments>),
-    /// Run the densest legal DDR-200 traffic through the card and count what is lost
+    /// Run the densest legal DDR-200 traffic through the card and count the losses
     #[command(after_help = EXIT_STATUS)]
     Saturate(SaturateArguments),
 }
@@ -33,16 +33,16 @@ const EXIT_STATUS: &str = "Exit status: 0 all is well; 1 the card differs from t
 pub struct ReplayArguments {
     /// Recording: a vector (plain or gzip) or, with --pins and --memory, a VCD
     pub input: PathBuf,
-    /// What the card records
+    /// What is recorded: lines, pages, frequency slices or the analysis alone
     #[arg(long, value_enum, default_value_t = ModeArgument::Line)]
     pub mode: ModeArgument,
-    /// What line records name
+    /// Unit of line records
     #[arg(long, value_enum, default_value_t = GranularityArgument::Line)]
     pub granularity: GranularityArgument,
-    /// Record frequency slices beside line or page records
+    /// Record frequency slices in addition to line or page records
     #[arg(long)]
     pub frequency: bool,
-    /// Hot pages, reuse distances and bank use beside the records
+    /// Record hot pages, reuse distances and bank use in addition
     #[arg(long)]
     pub analysis: bool,
     /// Length of a frequency slice: 1, 2, 5, 10 ... us, ms, up to 1s
@@ -51,7 +51,7 @@ pub struct ReplayArguments {
     /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
     #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
     pub fifo: u8,
-    /// What simulates the card
+    /// Engine that simulates the card
     #[arg(long, value_enum, default_value_t = EngineArgument::Rust)]
     pub engine: EngineArgument,
     /// Compare every record with this list of accesses
@@ -63,39 +63,37 @@ pub struct ReplayArguments {
     /// Write the frames to a pcapng file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Keep each frame's FCS in the pcapng file
+    /// Include each frame's FCS in the pcapng file
     #[arg(long, requires = "output")]
     pub fcs: bool,
     /// Send the frames on a network interface
     #[arg(short, long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Send at this many simulated seconds per second [default: as fast as frames come]
+    /// Send at this many simulated seconds per second [default: as fast as frames are simulated]
     #[arg(long, value_parser = parse_speed, requires = "interface", value_name = "FACTOR")]
     pub speed: Option<f64>,
-    /// Write the card's waves
+    /// Write the card's waveforms to a VCD file
     #[arg(long, value_name = "FILE")]
     pub vcd: Option<PathBuf>,
-    /// Let the DDR clock stand still before this clock, for this long
+    /// Stop the DDR clock before this clock, for this long
     #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
     pub stop_clock: Option<ClockStop>,
-    /// Speed of the link; less than 1000 slows it on purpose
+    /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
-    /// Turn the run switch off from the first of these clocks until the second; may be given again for
-    /// later clocks
+    /// Turn the run switch off from the first of these clocks until the second; may be repeated for later clocks
     #[arg(long, value_parser = parse_range, value_name = "CLOCK:CLOCK")]
     pub switch_off: Vec<std::ops::Range<u64>>,
-    /// Compare everything the card sends, settings, losses and its analysis included, with a model of the
-    /// card
+    /// Compare everything that the card sends, including settings, losses and its analysis, with a model of the card
     #[arg(long)]
     pub oracle: bool,
-    /// Memory description, in place of a vector's own
+    /// Memory description that replaces the vector's own
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
-    /// Which signal of a VCD recording is which pin
+    /// Pin map: the pin of each signal of a VCD recording
     #[arg(long, value_name = "FILE")]
     pub pins: Option<PathBuf>,
-    /// Where compiled cards are kept
+    /// Directory for compiled cards
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
     /// Print the summary as JSON on standard output
@@ -110,7 +108,7 @@ pub struct ReplayArguments {
 }
 
 impl ReplayArguments {
-    /// The card's straps.
+    /// Returns the settings that the card's straps select.
     pub fn settings(&self) -> Settings {
         Settings {
             mode: match self.mode {
@@ -132,28 +130,28 @@ impl ReplayArguments {
 
 #[derive(Args)]
 pub struct SaturateArguments {
-    /// What the traffic is like
+    /// Kind of traffic
     #[arg(long, value_enum, default_value_t = PatternArgument::RowHits)]
     pub pattern: PatternArgument,
-    /// Bus words of a burst
+    /// Length of a burst in bus words
     #[arg(long, value_parser = parse_burst, default_value = "4", value_name = "4|8")]
     pub burst: u8,
-    /// DDR clocks
+    /// Length of the traffic in DDR clocks
     #[arg(long, default_value_t = 1_000_000)]
     pub clocks: u64,
-    /// Makes the random choices
+    /// Seed of the random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
     #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
     pub fifo: u8,
-    /// Speed of the link; less than 1000 slows it on purpose
+    /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
-    /// What simulates the card
+    /// Engine that simulates the card
     #[arg(long, value_enum, default_value_t = EngineArgument::Verilator)]
     pub engine: EngineArgument,
-    /// Where compiled cards are kept
+    /// Directory for compiled cards
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
     /// Print the result as JSON on standard output
@@ -163,19 +161,19 @@ pub struct SaturateArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum PatternArgument {
-    /// Line after line of one row
+    /// The lines of one row in order
     RowHits,
-    /// Every line in another row, over four banks
+    /// Each line in another row, over four banks
     RowMisses,
-    /// Any line, some runs of them written
+    /// Random lines; some runs of them are writes
     Random,
-    /// Reads and writes in turn
+    /// Alternating reads and writes
     Alternating,
-    /// Lines just too far apart for their delta to fit their record
+    /// Lines just too far apart for their delta to fit in a record
     Gaps,
-    /// Every sixteenth access to the tag window, with marks
+    /// Every sixteenth access in the tag window, with marks
     Tags,
-    /// Bursts of two lines in turn, so that no two merge: more than the link takes
+    /// Bursts of two lines in turn, so that none merge: more than the link carries
     Interleaved,
 }
 
@@ -195,13 +193,13 @@ impl From<PatternArgument> for Pattern {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ModeArgument {
-    /// Each line (or burst)
+    /// Lines (or bursts), one by one
     Line,
     /// Runs of accesses to a page
     Page,
-    /// Counts per time slice only
+    /// Only counts per time slice
     Frequency,
-    /// Hot pages, reuse distances and bank use only
+    /// Only hot pages, reuse distances and bank use
     Analysis,
 }
 
@@ -217,7 +215,7 @@ pub enum GranularityArgument {
 pub enum EngineArgument {
     /// The rust-hdl model, the reference
     Rust,
-    /// The emitted Verilog, compiled: some thirty times faster
+    /// The emitted Verilog, compiled: about thirty times faster
     Verilator,
 }
 
@@ -230,7 +228,7 @@ impl From<EngineArgument> for Kind {
     }
 }
 
-/// log2 of the words of a FIFO there is a card for.
+/// Parses the size of a FIFO and returns log2 of its words. Only the sizes with a card are accepted.
 fn parse_fifo(text: &str) -> Result<u8, String> {
     match text {
         "8" => Ok(10),
@@ -247,7 +245,7 @@ fn parse_burst(text: &str) -> Result<u8, String> {
     }
 }
 
-/// `1us` to `1s` to the code of the slice.
+/// Parses `1us` to `1s` and returns the code of the slice.
 fn parse_slice(text: &str) -> Result<u8, String> {
     let expected = || "expected 1, 2, 5, 10, 20, 50, 100, 200 or 500 us or ms, or 1s".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
@@ -279,7 +277,7 @@ fn parse_stop(text: &str) -> Result<ClockStop, String> {
     stop.ok_or_else(|| "expected a clock, a colon, and up to 1000000000 nanoseconds".into())
 }
 
-/// A second: 125 million transmit clocks to simulate.
+/// One second, which is 125 million transmit clocks to simulate.
 const LONGEST_STOP_NS: u64 = 1_000_000_000;
 
 fn parse_speed(text: &str) -> Result<f64, String> {

@@ -1,4 +1,5 @@
-//! `hmtt-sim`: command line to replay, outcome to exit status.
+//! The command `hmtt-sim`: replays a recording through the simulated card, and sets the exit status
+//! from the outcome.
 
 use std::process::ExitCode;
 
@@ -11,9 +12,9 @@ mod saturate;
 
 use args::{Arguments, Command};
 
-/// The card is not right.
+/// Exit status when the card has a defect.
 const FOUND: u8 = 1;
-/// The replay could not be done.
+/// Exit status when the replay could not be done.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(FOUND),
         Err(error) => {
             eprintln!("hmtt-sim: {error:#}");
-            ExitCode::from(if run::is_finding(&error) { FOUND } else { FAILED })
+            ExitCode::from(if run::is_card_defect(&error) { FOUND } else { FAILED })
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Outcomes to the terminal: a bar while it runs, then verdicts on standard output and the summary on
-//! standard error; with `--json` one object on standard output instead.
+//! Prints outcomes: a progress bar during the run, then verdicts on standard output and the summary on standard error.
+//! With `--json` prints one object on standard output instead.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::args::ReplayArguments;
 const BAR: &str = "{wide_bar} {human_pos}/{human_len} clocks, {per_sec}, {eta} left";
 const SPINNER: &str = "{spinner} {human_pos} clocks, {per_sec}";
 
-/// A progress bar, where somebody sees it.
+/// A progress bar, shown only on a terminal.
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// `clocks`: of the recording, if known.
+    /// Creates a bar. `clocks`: length of the recording, if known.
     pub fn new(clocks: Option<u64>, quiet: bool) -> Self {
         let target = if quiet || !std::io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
@@ -37,7 +37,7 @@ impl Progress {
         Progress { bar }
     }
 
-    /// `clocks` have been simulated, those after the recording included.
+    /// Sets the bar to `clocks` simulated clocks, including those after the recording.
     pub fn at(&self, clocks: u64) {
         let most = self.bar.length().unwrap_or(clocks);
         self.bar.set_position(clocks.min(most));
@@ -49,8 +49,8 @@ impl Progress {
     }
 }
 
-/// What to do before a card is compiled, which takes so long that a silent program looks stuck: say so
-/// on standard error, unless `quiet`.
+/// Returns the function that is called before a card is compiled. It announces the compilation on standard error unless
+/// `quiet`, because a compilation takes up to a minute without output.
 pub fn compiling(quiet: bool) -> fn(&Path) {
     match quiet {
         true => |_| {},
@@ -63,7 +63,7 @@ pub fn compiling(quiet: bool) -> fn(&Path) {
     }
 }
 
-/// Prints what came of a replay.
+/// Prints the outcome of a replay.
 pub fn print(
     outcome: &Outcome,
     comparisons: &[Comparison],
@@ -89,15 +89,15 @@ pub fn print(
     Ok(())
 }
 
-/// Prints what the model of the card says; whether it agrees.
+/// Prints the verdict of the card's model. Returns whether the card agrees with the model.
 pub fn print_verdict(verdict: &Result<Verdict, String>, arguments: &ReplayArguments) -> bool {
     match verdict {
         Ok(Verdict { lost_command: true, .. }) => {
-            eprintln!("oracle: the card lost a command; what came after it is not known");
+            eprintln!("oracle: the card lost a command; what follows it cannot be checked");
         }
         Ok(verdict) if !arguments.quiet => {
             let Verdict { lost, dumps, .. } = verdict;
-            eprintln!("oracle: all as due; {lost} records lost, {dumps} dumps");
+            eprintln!("oracle: equal to the model; {lost} records lost, {dumps} dumps");
         }
         Ok(_) => {}
         Err(difference) => eprintln!("oracle: {difference}"),

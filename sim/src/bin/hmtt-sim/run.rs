@@ -1,4 +1,4 @@
-//! One replay as the command line asks for it. `Ok(true)`: nothing to complain about.
+//! Runs one replay as the command line describes it. `Ok(true)` means that no defect was found.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use hmtt_sim::truth::{self, compare::Comparison};
 use crate::args::ReplayArguments;
 use crate::report::{self, Progress};
 
-/// Replays, compares and reports.
+/// Replays a recording, compares the result and prints it. Returns whether no defect was found.
 pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     refuse_shared_files(arguments)?;
     let recording = open(arguments)?;
-    // Whatever can be wrong with the files is found before an hour is simulated.
+    // Errors in these files are reported before a simulation that may take an hour.
     let expected = Expected::read(arguments)?;
     let mut parameters = engine::default_parameters(recording.memory);
     parameters.fifo_log2 = arguments.fifo;
@@ -39,7 +39,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
     let progress = Progress::new(recording.clocks, arguments.quiet);
     let mut sinks = sinks(arguments)?;
-    let (watched, spans) = Watched::new(arguments, recording.spans, &mut sinks);
+    let (oracle_input, spans) = OracleInput::new(arguments, recording.spans, &mut sinks);
     let replay = Replay {
         spans,
         memory: &parameters.memory,
@@ -54,20 +54,21 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     let comparisons = expected.compare(&outcome, &parameters.memory, arguments);
     report::print(&outcome, &comparisons, arguments)?;
     let mut equal = comparisons.iter().all(Comparison::equal);
-    if let Some(watched) = watched {
-        equal &= report::print_verdict(&watched.verdict(arguments, &parameters.memory), arguments);
+    if let Some(oracle_input) = oracle_input {
+        equal &=
+            report::print_verdict(&oracle_input.verdict(arguments, &parameters.memory), arguments);
     }
     Ok(equal && outcome.violations.is_empty() && outcome.flaws.is_empty())
 }
 
-/// A recording and the frames made of it, for the model of the card.
-struct Watched {
+/// A recording and its frames, as input of the card's model.
+struct OracleInput {
     spans: Arc<Mutex<Vec<Span>>>,
     frames: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
-impl Watched {
-    /// Watches, if asked to.
+impl OracleInput {
+    /// Collects spans and frames if the command line asks for the model.
     fn new(
         arguments: &ReplayArguments,
         spans: Spans,
@@ -76,18 +77,18 @@ impl Watched {
         if !arguments.oracle {
             return (None, spans);
         }
-        let watched = Watched { spans: Arc::default(), frames: Rc::default() };
-        sinks.push(Box::new(Keeper(watched.frames.clone())));
-        let kept = watched.spans.clone();
+        let oracle_input = OracleInput { spans: Arc::default(), frames: Rc::default() };
+        sinks.push(Box::new(Keeper(oracle_input.frames.clone())));
+        let kept = oracle_input.spans.clone();
         let spans = spans.inspect(move |span| {
             if let (Ok(span), Ok(mut kept)) = (span, kept.lock()) {
                 kept.push(*span);
             }
         });
-        (Some(watched), Box::new(spans))
+        (Some(oracle_input), Box::new(spans))
     }
 
-    /// What the model says.
+    /// Compares the frames with the model.
     fn verdict(
         self,
         arguments: &ReplayArguments,
@@ -100,7 +101,7 @@ impl Watched {
     }
 }
 
-/// One file for two purposes would destroy one of them.
+/// Rejects a file that is named for two purposes: one use would destroy the other's content.
 fn refuse_shared_files(arguments: &ReplayArguments) -> Result<()> {
     let read = [Some(&arguments.input), arguments.truth.as_ref(), arguments.flags.as_ref()];
     let written = [arguments.output.as_ref(), arguments.vcd.as_ref()];
@@ -114,8 +115,8 @@ fn refuse_shared_files(arguments: &ReplayArguments) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error says something about the card rather than about files or the machine.
-pub fn is_finding(error: &anyhow::Error) -> bool {
+/// Whether an error describes a defect of the card, not of files or the machine.
+pub fn is_card_defect(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref(),
         Some(ReplayError::Engine(EngineError::NotFinished { .. } | EngineError::Died { .. }))
@@ -141,7 +142,7 @@ fn sinks(arguments: &ReplayArguments) -> Result<Vec<Box<dyn Sink>>> {
     Ok(sinks)
 }
 
-/// What the outcome is compared with.
+/// The truth and flags that the outcome is compared with.
 struct Expected {
     accesses: Option<Vec<hmtt_format::Access>>,
     faults: Option<Vec<hmtt_format::Event>>,

@@ -1,4 +1,4 @@
-//! One saturation run as the command line asks for it. `Ok(true)`: received + reported lost = produced.
+//! Runs one saturation as the command line describes it. `Ok(true)` means that received + reported lost = produced.
 
 use anyhow::Result;
 use hmtt_sim::engine::Options;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::SaturateArguments;
 use crate::report::{self, Progress};
 
-/// Runs and reports.
+/// Runs a saturation and prints the result. Returns whether the counts add up.
 pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
     let what = Saturation {
         pattern: arguments.pattern.into(),
@@ -48,7 +48,7 @@ fn print(what: &Saturation, found: &Found) {
     }
     if let Some(clock) = verdict.first_lost {
         println!(
-            "lost from clock {clock} on, in {} gaps; {} later than the next sync says",
+            "lost from clock {clock} on, in {} gaps; {} after the clock of the next sync",
             verdict.gaps, verdict.late
         );
     }

@@ -1,31 +1,31 @@
-//! A stream to the same stream, with a limit to the bytes of one command.
+//! Limits the bytes that one command of a stream may have.
 //!
-//! The vcd crate keeps a whole command in memory, comments too. A small compressed file may hold a comment of
+//! The vcd crate keeps a whole command in memory, including comments. A small compressed file may contain a comment of
 //! many gigabytes.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of a command, white space before it included.
+/// Maximum length of a command in bytes, including white space before it.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
 
-/// Bytes that the current command may still take. The parser owns the stream, so this is shared with it.
+/// Bytes left for the current command. The parser owns the stream, so the count is shared with it.
 #[derive(Clone, Debug, Default)]
 pub struct Bound(Arc<AtomicUsize>);
 
 impl Bound {
-    /// Another command begins.
+    /// Starts another command: resets the count.
     pub fn begin(&self) {
         self.0.store(MAX_COMMAND_BYTES, Ordering::Relaxed);
     }
 }
 
-/// A stream whose commands are bounded.
+/// A stream whose commands have a limited length.
 pub struct Bounded<R> {
     /// The stream.
     pub reader: R,
-    /// What is left.
+    /// The bytes left for the current command.
     pub bound: Bound,
 }
 

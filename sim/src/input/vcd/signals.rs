@@ -1,4 +1,4 @@
-//! The signals of a VCD to the pins a pin map names, and their levels.
+//! Connects the signals of a VCD to the pins of a pin map, and holds their levels.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -23,39 +23,39 @@ const A: usize = BA + BA_PINS;
 const A_PINS: usize = 18;
 const SLOTS: usize = A + A_PINS;
 
-/// Longest part of a signal's path in a message, in characters.
+/// Longest part of a signal's path in a message, in characters. A longer path is cut at its start.
 const SHOWN: usize = 200;
 
-/// A signal of the file.
+/// A signal that the file declares.
 #[derive(Clone)]
 struct Variable {
     bits: u32,
     code: IdCode,
 }
 
-/// What the declarations have for a name of the pin map.
+/// The declarations that match one name of the pin map.
 #[derive(Default)]
 struct Wanted {
-    /// A signal whose name, with its scopes, is this one.
+    /// The signal whose full path equals the name.
     exact: Option<Variable>,
-    /// The first signal whose last parts are this name, with its path for messages.
+    /// The first signal whose path ends in the name, with its path for messages.
     fitting: Option<(Variable, String)>,
-    /// The path of a second one.
+    /// The path of a second signal that ends in the name.
     other: Option<String>,
 }
 
-/// The declarations read so far: of all signals only those that the pin map names are kept, so that memory
-/// does not grow with the number of signals times the depth of their scopes.
+/// The declarations read so far. Only signals that the pin map names are kept, so memory does not grow with the number
+/// of signals times the depth of their scopes.
 struct Found<'a> {
     wanted: HashMap<&'a str, Wanted>,
-    /// The open scopes, joined by dots, each followed by one.
+    /// The open scopes, each followed by a dot.
     scopes: String,
-    /// Where each of them begins.
+    /// Start of each open scope in `scopes`.
     begins: Vec<usize>,
 }
 
 impl<'a> Found<'a> {
-    fn of(names: impl Iterator<Item = &'a str>) -> Self {
+    fn new(names: impl Iterator<Item = &'a str>) -> Self {
         let wanted = names.map(|name| (name, Wanted::default())).collect();
         Found { wanted, scopes: String::new(), begins: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The signal with this name; the name alone must fit only one.
+    /// Returns the signal with this name. A name that is not a full path must match only one signal.
     fn find(&self, pin: &str, name: &str) -> Result<&Variable, String> {
         match self.wanted.get(name) {
             Some(Wanted { exact: Some(variable), .. }) => Ok(variable),
@@ -105,10 +105,10 @@ impl<'a> Found<'a> {
     }
 }
 
-/// If a path, of scopes and a name, ends in whole parts that are `wanted`: the bytes before them.
+/// If the path of scopes and name ends in `wanted` at a separator, returns the length of the part before it.
 fn without_end(scopes: &str, name: &str, wanted: &str) -> Option<usize> {
     let Some(left) = wanted.len().checked_sub(name.len()) else {
-        // A name may hold dots of its own.
+        // A name may itself contain dots.
         let before = name.strip_suffix(wanted)?;
         return before.ends_with('.').then_some(scopes.len() + before.len());
     };
@@ -117,7 +117,7 @@ fn without_end(scopes: &str, name: &str, wanted: &str) -> Option<usize> {
     (before.is_empty() || before.ends_with('.')).then_some(before.len())
 }
 
-/// A path in a message; of a long one the end.
+/// Formats a path for a message. Of a long path only the end is shown.
 fn shown(scopes: &str, name: &str) -> String {
     let path = scopes.chars().rev().take(SHOWN).collect::<Vec<_>>();
     let left_out = path.len() == SHOWN && scopes.chars().nth(SHOWN).is_some();
@@ -127,17 +127,17 @@ fn shown(scopes: &str, name: &str) -> String {
     format!("{start}{}", escape::name(&path))
 }
 
-/// Which change of which signal sets which pin.
+/// Maps changes of signals to pins.
 #[derive(Default)]
 pub struct Signals {
-    /// Signal to pairs of (its bit, pin).
+    /// For each signal, pairs of its bit and the pin.
     wires: HashMap<IdCode, Vec<(usize, usize)>>,
     wired: Vec<usize>,
 }
 
 impl Signals {
-    /// Takes a change. `values`: high bit first, as in the file; left out high bits repeat the
-    /// highest given, or are 0 where that is 1 (IEEE 1364, 18.2.1).
+    /// Applies a change. `values`: high bit first, as in the file. High bits that are left out repeat the highest given
+    /// bit, or are 0 if that is 1 (IEEE 1364, 18.2.1).
     pub fn change(&self, levels: &mut Levels, code: IdCode, values: &[Value]) {
         for (bit, slot) in self.wires.get(&code).into_iter().flatten() {
             let given = values.len().checked_sub(bit + 1).and_then(|at| values.get(at));
@@ -201,36 +201,36 @@ impl Signals {
     }
 }
 
-/// Levels of all pins.
+/// The levels of all pins.
 #[derive(Clone)]
 pub struct Levels {
     slots: [Value; SLOTS],
 }
 
 impl Default for Levels {
-    /// Nothing known yet; [`Signals`] that wire fewer pins leave the others so.
+    /// All levels are unknown. Pins without a signal stay unknown.
     fn default() -> Self {
         Levels { slots: [Value::X; SLOTS] }
     }
 }
 
 impl Levels {
-    /// The clock's level.
+    /// The level of the clock.
     pub fn clock(&self) -> Value {
         self.slots[CLOCK]
     }
 
-    /// Whether every pin that is wired is 0 or 1.
+    /// Whether every pin with a signal is 0 or 1.
     pub fn all_known(&self, signals: &Signals) -> bool {
         signals.wired.iter().all(|slot| level(self.slots[*slot]).is_some())
     }
 
-    /// The pins, or the name of the first that is unknown where it means something.
+    /// Returns the pins, or the name of the first pin that is unknown although it has a meaning.
     pub fn pins(&self, signals: &Signals) -> Result<Pins, &'static str> {
         let wired = |slot: usize| signals.wired.contains(&slot);
         let (mut cke, mut cs_n, mut matters) = (0, 0, false);
         for rank in 0..RANKS {
-            // Ranks without a clock enable of their own follow rank 0.
+            // Ranks without their own clock enable use that of rank 0.
             let enable = if wired(CKE + rank) { CKE + rank } else { CKE };
             let awake = level(self.slots[enable]).ok_or("cke")?;
             let deselected =
@@ -272,14 +272,14 @@ fn level(value: Value) -> Option<bool> {
     }
 }
 
-/// Reads the declarations of a VCD and wires up what the pin map names. (The vcd crate's own header
-/// reader recurses into scopes, as deep as a file likes.) `before` is called before each command.
+/// Reads the declarations of a VCD and connects the signals that the pin map names. (The vcd crate's own header reader
+/// recurses into scopes to any depth.) `before` is called before each command.
 pub fn read_header(
     parser: &mut Parser<impl Read>,
     pins: &PinMap,
     before: impl Fn(),
 ) -> Result<Signals, String> {
-    let mut found = Found::of(pins.names());
+    let mut found = Found::new(pins.names());
     loop {
         before();
         match parser.next() {
@@ -309,8 +309,8 @@ mod tests {
 
     use super::*;
 
-    /// As one would write it if memory were free.
-    fn plainly(scopes: &[String], name: &str, wanted: &str) -> Option<usize> {
+    /// Computes the same by joining the whole path.
+    fn by_joining(scopes: &[String], name: &str, wanted: &str) -> Option<usize> {
         let path = [scopes, &[name.to_owned()]].concat().join(".");
         let fits = path == wanted || path.ends_with(&format!(".{wanted}"));
         fits.then(|| path.len() - wanted.len())
@@ -324,7 +324,7 @@ mod tests {
             wanted in "[ab.]{1,6}",
         ) {
             let joined: String = scopes.iter().map(|scope| format!("{scope}.")).collect();
-            prop_assert_eq!(without_end(&joined, &name, &wanted), plainly(&scopes, &name, &wanted));
+            prop_assert_eq!(without_end(&joined, &name, &wanted), by_joining(&scopes, &name, &wanted));
         }
     }
 }

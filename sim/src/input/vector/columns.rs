@@ -1,4 +1,4 @@
-//! One line of a vector to its clock and pin levels.
+//! Parses one line of a vector into its clock and pin levels.
 
 use hmtt_format::command::ALL_RANKS;
 use hmtt_format::{Generation, Pins};
@@ -45,7 +45,7 @@ impl Column {
     }
 }
 
-/// How many ranks, bank and address pins a module has.
+/// Numbers of ranks, bank pins and address pins of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
     ranks: u8,
@@ -54,9 +54,9 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// BA and A pins of the DIMM slot: JESD21-C 4.5.10 (DDR), 4.20.13 (DDR2), 4.20.19 (DDR3) and
-    /// 4.20.26 (DDR4, where BG and BA count together).
-    pub const fn of(generation: Generation, ranks: u8) -> Self {
+    /// Returns the numbers of BA and A pins of the DIMM slot: JESD21-C 4.5.10 (DDR), 4.20.13
+    /// (DDR2), 4.20.19 (DDR3) and 4.20.26 (DDR4, where BG and BA are counted together).
+    pub const fn new(generation: Generation, ranks: u8) -> Self {
         match generation {
             Generation::Ddr1 => Widths { ranks, ba: 2, a: 14 },
             Generation::Ddr2 | Generation::Ddr3 => Widths { ranks, ba: 3, a: 16 },
@@ -65,20 +65,20 @@ impl Widths {
     }
 }
 
-/// The order of columns in a file.
+/// The order of the columns in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     order: Vec<Column>,
 }
 
 impl Columns {
-    /// The order the format prescribes.
-    pub fn of(generation: Generation) -> Self {
+    /// Returns the order that the format prescribes.
+    pub fn from_generation(generation: Generation) -> Self {
         let present = |column: &Column| generation.has_act_n() || *column != Column::ActN;
         Columns { order: Column::ALL.into_iter().filter(present).collect() }
     }
 
-    /// The order a header states, or what was expected of it.
+    /// Parses the order that a header states, or returns what was expected.
     pub fn parse(names: &str) -> Result<Self, String> {
         let mut order = Vec::new();
         for name in names.split_ascii_whitespace() {
@@ -95,12 +95,12 @@ impl Columns {
         }
     }
 
-    /// Whether lines state ACT_n.
+    /// Whether lines have a column for ACT_n.
     pub fn has_act_n(&self) -> bool {
         self.order.contains(&Column::ActN)
     }
 
-    /// Reads a line, or says what was expected of it.
+    /// Parses a line, or returns what was expected.
     pub fn line(&self, line: &str, widths: Widths) -> Result<(u64, Pins), String> {
         let mut fields = line.split_ascii_whitespace();
         let mut clock = 0;
@@ -111,7 +111,7 @@ impl Columns {
                 Column::Clock => {
                     clock = field.parse().map_err(|_| "a decimal clock".to_owned())?;
                 }
-                // Absent ranks follow rank 0 where they share its CKE, and are never selected.
+                // Absent ranks follow rank 0 if they share its CKE, and are never selected.
                 Column::Cke => pins.cke = of_ranks(*column, field, widths.ranks)?,
                 Column::CsN => {
                     pins.cs_n = of_ranks(*column, field, widths.ranks)? | absent(widths.ranks);
@@ -136,7 +136,7 @@ impl Columns {
     }
 }
 
-/// A level of each rank; with one rank it is repeated for the absent ones.
+/// Parses a level for each rank. With one rank the level is repeated for the absent ranks.
 fn of_ranks(column: Column, field: &str, ranks: u8) -> Result<u8, String> {
     match ranks {
         1 => Ok(if level(column, field)? { ALL_RANKS } else { 0 }),
@@ -168,23 +168,25 @@ fn hexadecimal(column: Column, field: &str, width: u32) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    const DDR1: Widths = Widths::of(Generation::Ddr1, 1);
+    const DDR1: Widths = Widths::new(Generation::Ddr1, 1);
 
     #[test]
-    fn lines_become_pins() {
+    fn a_line_is_parsed_into_pins() {
         let (clock, pins) =
-            Columns::of(Generation::Ddr1).line("42 1 0 0 1 1 3 1fff", DDR1).unwrap();
+            Columns::from_generation(Generation::Ddr1).line("42 1 0 0 1 1 3 1fff", DDR1).unwrap();
         assert_eq!(clock, 42);
         let expected = Pins { cs_n: 0b1110, ras_n: false, ba: 3, a: 0x1fff, ..Pins::DESELECT };
         assert_eq!(pins, expected);
     }
 
     #[test]
-    fn ranks_share_a_column_as_hexadecimal_digits() {
-        let two = Widths::of(Generation::Ddr1, 2);
-        let (_, pins) = Columns::of(Generation::Ddr1).line("42 3 1 0 1 1 3 1fff", two).unwrap();
+    fn a_column_has_a_bit_for_each_rank() {
+        let two = Widths::new(Generation::Ddr1, 2);
+        let (_, pins) =
+            Columns::from_generation(Generation::Ddr1).line("42 3 1 0 1 1 3 1fff", two).unwrap();
         assert_eq!((pins.cke, pins.cs_n), (0b0011, 0b1101));
-        let error = Columns::of(Generation::Ddr1).line("42 3 4 0 1 1 3 0", two).unwrap_err();
+        let error =
+            Columns::from_generation(Generation::Ddr1).line("42 3 4 0 1 1 3 0", two).unwrap_err();
         assert_eq!(error, "cs_n as 2 bits in hexadecimal, not `4`");
     }
 
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let columns = Columns::of(Generation::Ddr1);
+        let columns = Columns::from_generation(Generation::Ddr1);
         let error = |line: &str| columns.line(line, DDR1).unwrap_err();
         assert_eq!(error("4 1 0 2 1 1 3 0"), "ras_n=0 or 1, not `2`");
         assert_eq!(error("4 1 0 0 1 1 4 0"), "ba as 2 bits in hexadecimal, not `4`");
