@@ -1,4 +1,4 @@
-//! The card's analysis against counts made of the truth files.
+//! Compares the card's analysis with counts that are computed from the truth files.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use hmtt_tests::{accesses, succeed};
 
 use crate::captures::{path, replay};
 
-/// The one dump of a capture that is shorter than an interval.
+/// Returns the only dump of a capture that is shorter than an interval.
 fn dump(name: &str, options: &[&str]) -> serde_json::Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("capture.pcapng");
@@ -23,7 +23,7 @@ fn number(value: &serde_json::Value) -> u64 {
 }
 
 #[test]
-fn hot_pages_lie_within_their_bounds_and_every_access_has_a_row_outcome() {
+fn hot_pages_are_within_their_bounds_and_every_access_has_a_row_outcome() {
     for (name, options) in [
         ("v03_ddr1_medium_open", &["--mode", "analysis"][..]),
         ("v05_ddr1_medium_rtl", &["--analysis", "--granularity", "burst"][..]),
@@ -51,13 +51,13 @@ fn hot_pages_lie_within_their_bounds_and_every_access_has_a_row_outcome() {
     }
 }
 
-/// Sampled pages, from bit 0 up: the XOR of six bits each is 0.
+/// Whether a page is sampled: the XOR of six of its bits, for each group from bit 0, is 0.
 fn is_sampled(page: u64) -> bool {
     (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
 }
 
 #[test]
-fn reuse_distances_are_those_of_an_exact_stack_where_none_was_skipped() {
+fn reuse_distances_equal_those_of_an_exact_stack() {
     let name = "v03_ddr1_medium_open";
     let dump = dump(name, &["--analysis"]);
     let (mut stack, mut exact, mut before): (Vec<u64>, HashMap<Option<u64>, u64>, _) =

@@ -1,4 +1,4 @@
-//! A recording to a capture file and its decoded text, without a wire in between.
+//! Replays recordings into capture files and decodes them, without a wire in between.
 
 use std::path::Path;
 
@@ -18,23 +18,23 @@ pub fn replay_file(input: &Path, options: &[&str], capture: &Path) {
     succeed("hmtt-sim", &arguments);
 }
 
-/// The text `hmtt decode` makes of a capture.
+/// Decodes a capture as `hmtt decode` prints it.
 pub fn decode(capture: &Path) -> String {
     succeed("hmtt", &["decode", path(capture), "--format", "text"])
 }
 
-/// The lines of a decoded text that are no comments.
+/// Returns the lines of a decoded text that are not comments.
 pub fn lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with('#')).collect()
 }
 
-/// The comment lines that start with `# kind`, without that.
+/// Returns the comment lines that start with `# kind`, without this prefix.
 pub fn comments<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {
     let prefix = format!("# {kind} ");
     text.lines().filter_map(|line| line.strip_prefix(prefix.as_str())).collect()
 }
 
-/// A path as an argument; tests only make paths that are text.
+/// Converts a path to an argument. Paths of tests are always valid text.
 pub fn path(path: &Path) -> &str {
     path.to_str().expect("test paths are text")
 }

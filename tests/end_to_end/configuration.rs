@@ -1,5 +1,5 @@
-//! The card configured over its own bus: command sequences and tags driven as DDR reads, seen in what
-//! `hmtt decode` prints.
+//! Configures the card over its own bus: drives command sequences and tags as DDR reads, and checks the output of `hmtt
+//! decode`.
 
 use hmtt_format::config::{
     DEFAULT_STRIDE_LOG2, DEFAULT_TIMEOUT, FREQUENCY_ON, MARK_FREE_FIRST, MARK_KERNEL_ENTER,
@@ -12,7 +12,7 @@ use hmtt_sim::traffic::Traffic;
 use crate::captures::{comments, decode, lines, replay_file};
 use crate::recording::write_vector;
 
-/// Accesses that make a command.
+/// Number of accesses that make a command.
 const COUNT: usize = 32;
 
 fn memory() -> MemoryDescription {
@@ -28,8 +28,8 @@ fn recorded(traffic: &Traffic, options: &[&str]) -> String {
     decode(&capture)
 }
 
-/// The lines of accesses from one clock to another. A READ may name any word; a burst record holds
-/// where its burst starts.
+/// Returns the lines of accesses between two clocks. A READ may name any word; a burst record contains the start of its
+/// burst.
 fn between(traffic: &Traffic, from: u64, to: u64) -> Vec<String> {
     let inside = |clock: u64| (from..to).contains(&clock);
     let accesses = traffic.truth().iter().filter(|access| inside(access.clock.0));
@@ -42,7 +42,7 @@ fn between(traffic: &Traffic, from: u64, to: u64) -> Vec<String> {
         .collect()
 }
 
-/// Reads of one register with other traffic between them.
+/// Adds reads of one register with other traffic between them.
 fn interleaved(traffic: &mut Traffic, register: u16, count: usize) {
     for step in 0..count {
         traffic.read(register_address(register, DEFAULT_STRIDE_LOG2));
@@ -51,7 +51,7 @@ fn interleaved(traffic: &mut Traffic, register: u16, count: usize) {
 }
 
 #[test]
-fn marks_come_out_whatever_traffic_is_between_their_reads() {
+fn marks_are_recorded_whatever_traffic_is_between_their_reads() {
     let mut traffic = Traffic::new(memory());
     interleaved(&mut traffic, MARK_KERNEL_ENTER, COUNT);
     traffic.read(0x20_0000);
@@ -68,13 +68,13 @@ fn marks_come_out_whatever_traffic_is_between_their_reads() {
 }
 
 #[test]
-fn a_broken_sequence_does_nothing() {
+fn an_incomplete_sequence_has_no_effect() {
     let mut traffic = Traffic::new(memory());
-    // One read short, then another register, then the rest.
+    // The sequence is one read short. Another register follows, then the last read.
     interleaved(&mut traffic, STOP, COUNT - 1);
     traffic.read(register_address(START, DEFAULT_STRIDE_LOG2));
     interleaved(&mut traffic, STOP, COUNT - 1);
-    // A silence longer than the timeout starts over, too.
+    // A pause longer than the timeout also restarts the sequence.
     traffic.idle(u64::from(DEFAULT_TIMEOUT) + 1);
     interleaved(&mut traffic, STOP, COUNT - 1);
     traffic.idle(u64::from(DEFAULT_TIMEOUT) + 1);
@@ -84,7 +84,7 @@ fn a_broken_sequence_does_nothing() {
 }
 
 #[test]
-fn stop_and_start_bound_what_is_recorded() {
+fn only_accesses_between_start_and_stop_are_recorded() {
     let mut traffic = Traffic::new(memory());
     traffic.read(0x40_0000).write(0x40_0020);
     traffic.configure(STOP);
@@ -105,7 +105,7 @@ fn stop_and_start_bound_what_is_recorded() {
 }
 
 #[test]
-fn settings_change_in_place_and_reset_restores_them() {
+fn settings_take_effect_at_once_and_reset_restores_them() {
     let mut traffic = Traffic::new(memory());
     let page = |traffic: &mut Traffic, at: u64| {
         (0..8).for_each(|step| {
@@ -146,7 +146,7 @@ fn single_accesses_to_the_tag_window_are_tags_in_every_mode() {
             traffic.read(base + offset)
         };
     }
-    // Just below and just above the window: ordinary accesses.
+    // Addresses just below and just above the window are ordinary accesses.
     traffic.read(base - 8).read(base + 0x1_0000);
     for options in [
         &["--granularity", "burst"][..],
@@ -159,7 +159,7 @@ fn single_accesses_to_the_tag_window_are_tags_in_every_mode() {
             comments(&text, "tag").iter().map(|tag| tag.split_once(' ').unwrap().1).collect();
         assert_eq!(tags, ["R 8", "W fff8", "R 1230"], "{options:?}");
     }
-    // The window's base is in the report that follows the command, so tags come out as accesses too.
+    // The report after the command contains the window's base, so tags are also decoded as accesses.
     let text = recorded(&traffic, &["--granularity", "burst"]);
     let last: Vec<&str> = lines(&text).iter().rev().take(8).rev().copied().collect();
     let expected = ["R 1000000", "R 12340008", "R 1000040", "W 1234fff8", "R 1000080"];

@@ -1,5 +1,5 @@
-//! The plugin for Wireshark, written from `docs/format.md` like the reader in Python, shows the accesses
-//! and page runs that `hmtt decode` prints.
+//! Checks that the plugin for Wireshark shows the accesses and page runs that `hmtt decode` prints. The plugin was
+//! written from `docs/format.md` alone, like the reader in Python.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use hmtt_tests::{has, skip};
 
 use crate::captures::{decode, lines, path, replay};
 
-/// The values of fields that stand side by side in each frame, one row for each record.
+/// Returns the values of fields that occur together in each frame, one row for each record.
 fn rows(fields: &[&str], capture: &Path) -> Vec<Vec<u64>> {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/wireshark/hmtt.lua");
     let mut tshark = Command::new("tshark");
@@ -35,9 +35,9 @@ fn rows(fields: &[&str], capture: &Path) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn the_plugin_for_wireshark_agrees() {
+fn the_plugin_for_wireshark_shows_what_hmtt_decodes() {
     if !has("tshark") {
-        skip("the_plugin_for_wireshark_agrees", "tshark is not installed");
+        skip("the_plugin_for_wireshark_shows_what_hmtt_decodes", "tshark is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

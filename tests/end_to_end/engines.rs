@@ -1,5 +1,5 @@
-//! Both engines on every vector, of long ones on their first clocks: the same capture files, byte for
-//! byte, and the truth.
+//! Compares the capture files of both engines byte for byte, and with the truth, on every vector. Of long vectors the
+//! first clocks are used.
 
 use hmtt_tests::{DDR1, LATER, accesses, gunzip, header_number, succeed, vector};
 
@@ -33,8 +33,8 @@ fn both_engines_send_the_same_frames_for_the_other_vectors() {
     compare(DDR1.into_iter().filter(|name| !name.starts_with("v03")));
 }
 
-/// Burst records of the capture are the truth, its faults those put into the recording.
-fn tells_the_truth(name: &str, capture: &std::path::Path) {
+/// Checks that the capture's burst records equal the truth, and its faults those inserted into the recording.
+fn check_against_truth(name: &str, capture: &std::path::Path) {
     let text = decode(capture);
     let expected: Vec<String> = accesses(name).iter().map(ToString::to_string).collect();
     assert!(lines(&text) == expected, "{name}: not the truth");
@@ -43,12 +43,12 @@ fn tells_the_truth(name: &str, capture: &std::path::Path) {
     assert_eq!(comments(&text, "fault"), flags, "{name}");
 }
 
-/// Clocks the reference engine gets of a vector of a later generation; it is slow.
+/// Clocks that the reference engine simulates of a vector of a later generation. The engine is slow.
 const PREFIX: u64 = 20_000;
-/// Of one of DDR1.
+/// Clocks that the reference engine simulates of a DDR1 vector.
 const LONG_PREFIX: u64 = 100_000;
 
-/// The first clocks of a vector, as a vector.
+/// Writes the first clocks of a vector as a vector.
 fn prefix(name: &str, most: u64) -> String {
     let clocks = most.min(header_number(name, "last_clock") + 1);
     let text = gunzip(&vector(name, "cmd.gz"));
@@ -65,14 +65,14 @@ fn prefix(name: &str, most: u64) -> String {
     header.chain(["---\n".into()]).chain(body).collect()
 }
 
-/// The compiled engine on each whole vector, against its truth; both on its first clocks, against each
-/// other.
+/// Runs the compiled engine on each whole vector and compares it with the truth, and both engines on the first clocks
+/// and compares them with each other.
 fn both(names: impl Iterator<Item = &'static str>) {
     let folder = tempfile::tempdir().unwrap();
     for name in names {
         let whole = folder.path().join(format!("{name}.pcapng"));
         replay(name, &["--granularity", "burst"], &whole);
-        tells_the_truth(name, &whole);
+        check_against_truth(name, &whole);
         let start = folder.path().join(format!("{name}.cmd"));
         std::fs::write(&start, prefix(name, PREFIX)).unwrap();
         let files = ["rust", "verilator"].map(|engine| {
@@ -88,11 +88,11 @@ fn both(names: impl Iterator<Item = &'static str>) {
 }
 
 #[test]
-fn both_engines_tell_the_truth_of_ddr2_and_ddr4() {
+fn both_engines_record_the_truth_of_ddr2_and_ddr4() {
     both(LATER.into_iter().filter(|name| !name.contains("ddr3")));
 }
 
 #[test]
-fn both_engines_tell_the_truth_of_ddr3() {
+fn both_engines_record_the_truth_of_ddr3() {
     both(LATER.into_iter().filter(|name| name.contains("ddr3")));
 }

@@ -1,4 +1,4 @@
-//! The card's frames, as tshark judges them.
+//! Checks the card's frames with tshark.
 
 use std::process::Command;
 
@@ -7,9 +7,9 @@ use hmtt_tests::{has, skip};
 use crate::captures::{path, replay};
 
 #[test]
-fn tshark_finds_every_frame_sound() {
+fn tshark_accepts_every_frame() {
     if !has("tshark") {
-        skip("tshark_finds_every_frame_sound", "tshark is not installed");
+        skip("tshark_accepts_every_frame", "tshark is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -34,6 +34,6 @@ fn tshark_finds_every_frame_sound() {
         frames += 1;
     }
     assert!(frames > 40, "{frames} frames");
-    // Busy traffic leaves in full frames.
+    // Dense traffic is sent in full frames.
     assert!(text.lines().filter(|line| line.ends_with("\t1518")).count() > frames / 2);
 }

@@ -1,5 +1,5 @@
-//! A million made-up commands, legal and illegal, of every generation: the card says what a plain reading
-//! of the pins says, and both engines say it in the same frames. `make fuzz` goes on from there.
+//! Sends a million random commands, legal and illegal, of every generation through the card, and compares its records
+//! with a model of the pins. Both engines must send the same frames. `make fuzz` runs more seeds.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const CASES: u64 = 26;
 const COMMANDS: usize = 40_000;
 
 #[test]
-fn a_million_commands_decode_as_the_reference_says() {
+fn a_million_commands_are_recorded_as_the_model_says() {
     assert!(CASES * COMMANDS as u64 >= 1_000_000);
     let folder = tempfile::tempdir().unwrap().keep();
     for seed in 1..=CASES {
@@ -27,7 +27,7 @@ fn a_million_commands_decode_as_the_reference_says() {
 }
 
 #[test]
-fn made_up_commands_meet_everything_the_card_can_say() {
+fn random_commands_cause_every_event_of_the_card() {
     let (mut faults, mut accesses, mut tags, mut marks) = (BTreeSet::new(), 0, 0, 0);
     let (mut bursts, mut unreported, mut lengths) = (0, 0, BTreeSet::new());
     for seed in 1..=12 {
@@ -61,7 +61,7 @@ fn made_up_commands_meet_everything_the_card_can_say() {
 }
 
 #[test]
-fn what_is_kept_of_a_case_replays_the_same() {
+fn the_files_of_a_case_reproduce_it() {
     let folder = tempfile::tempdir().unwrap();
     let (input, toml) = (folder.path().join("case.cmd"), folder.path().join("case.toml"));
     let capture = folder.path().join("case.pcapng");
@@ -82,7 +82,7 @@ fn what_is_kept_of_a_case_replays_the_same() {
 }
 
 #[test]
-fn a_wrong_reference_is_noticed() {
+fn a_wrong_model_is_a_difference() {
     let mut case = Case::new(&memories::parse(memories::ALL[0]), 3, 500);
     let (outcome, _) = case.run(Kind::Verilator, None, case.clocks).unwrap();
     assert_eq!(case.difference(&outcome), None);

@@ -1,4 +1,4 @@
-//! A DDR clock that stands still: told by the card, shown by every reader, and no loss.
+//! Stops the DDR clock: the card reports the stop, every reader shows it, and nothing is lost.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,10 +18,11 @@ fn replay(engine: &str, stop: &[&str], capture: &Path) {
 }
 
 #[test]
-fn a_stopped_clock_is_shown_and_costs_nothing() {
+fn a_stopped_clock_is_reported_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    // 5 us in, for 30 us: 1024 transmit clocks of 8 ns without an edge are a loss.
+    // The clock stops after 5 us, for 30 us. 1024 transmit clocks of 8 ns without an edge are a
+    // loss.
     let stop = ["--stop-clock", "500:30000"];
     replay("rust", &[], &file("whole"));
     replay("rust", &stop, &file("rust"));
@@ -44,7 +45,7 @@ fn a_stopped_clock_is_shown_and_costs_nothing() {
     assert!(info.contains("warning: DDR clock lost 1 times; at last: DDR clock found again"));
 
     if !has("python3") {
-        skip("a_stopped_clock_is_shown_and_costs_nothing", "python3 is not installed");
+        skip("a_stopped_clock_is_reported_and_loses_nothing", "python3 is not installed");
         return;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("readers/hmtt_reader.py");
@@ -55,7 +56,7 @@ fn a_stopped_clock_is_shown_and_costs_nothing() {
 }
 
 #[test]
-fn short_stops_go_unnoticed() {
+fn short_stops_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("capture");
     replay("rust", &["--stop-clock", "500:7000"], &file);

@@ -1,12 +1,12 @@
-//! Whatever bytes come, every reader takes or refuses them, and says of them what a plain reading does.
-//! `make fuzz` goes on from there.
+//! Feeds every reader random bytes. A reader accepts or rejects them, and returns what a simple model of the format
+//! returns. `make fuzz` tries more inputs.
 
 use std::path::PathBuf;
 
 use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
-/// Inputs each target is tried on. Those that do more with one get fewer.
+/// Number of inputs for each target. Targets that do more work for an input get fewer.
 const INPUTS: [(&str, u64); 12] = [
     ("frame", 200_000),
     ("record", 100_000),
@@ -23,23 +23,23 @@ const INPUTS: [(&str, u64); 12] = [
 ];
 const SEED: u64 = 1;
 
-/// The build's folder: beside those of other profiles, so that it is not built anew each time.
+/// Returns the build folder, which is apart from those of other profiles, so that it is kept between runs.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().join("fuzz")
 }
 
 #[test]
-fn made_up_inputs_panic_nowhere_and_read_as_the_document_says() {
+fn random_inputs_never_panic_and_are_read_as_documented() {
     let targets = match Targets::build(&folder()) {
         Ok(targets) => targets,
         Err(BuildError::Missing(what)) => {
-            return skip("made_up_inputs_panic_nowhere_and_read_as_the_document_says", &what);
+            return skip("random_inputs_never_panic_and_are_read_as_documented", &what);
         }
         Err(BuildError::Failed(what)) => panic!("the fuzz targets do not build: {what}"),
     };
     assert!(INPUTS.iter().map(|(target, _)| *target).eq(TARGETS));
-    // Nothing of earlier runs: the same inputs each time.
+    // The corpus is empty, so that every run tries the same inputs.
     let corpus = tempfile::tempdir().unwrap();
     for (target, inputs) in INPUTS {
         if let Err(failure) = targets.run(target, corpus.path(), Extent::Inputs(inputs), SEED) {

@@ -1,4 +1,5 @@
-//! Frames dropped, doubled and swapped on the way: each costs exactly itself and is reported exactly.
+//! Drops, duplicates and swaps frames between card and receiver. Each dropped frame loses only its own accesses, and is
+//! reported with their number.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::captures::{comments, decode, lines, path, replay};
 
 const NAME: &str = "v08_ddr1_litedram";
 
-/// The blocks of a capture before its packets, and the packets.
+/// Returns the blocks of a capture before its packets, and the packets.
 pub fn split(file: &Path) -> (Vec<PcapBlock<'static>>, Vec<PcapBlock<'static>>) {
     let mut reader = PcapNgReader::new(std::fs::File::open(file).unwrap()).unwrap();
     let mut blocks = Vec::new();
@@ -20,7 +21,7 @@ pub fn split(file: &Path) -> (Vec<PcapBlock<'static>>, Vec<PcapBlock<'static>>) 
     blocks.into_iter().partition(|block| !matches!(block, PcapBlock::EnhancedPacket(_)))
 }
 
-/// Writes a capture of them.
+/// Writes blocks and packets as a capture.
 pub fn join(file: &Path, blocks: &[PcapBlock<'static>], packets: &[PcapBlock<'static>]) {
     let mut writer = PcapNgWriter::new(std::fs::File::create(file).unwrap()).unwrap();
     for block in blocks.iter().chain(packets) {
@@ -30,7 +31,7 @@ pub fn join(file: &Path, blocks: &[PcapBlock<'static>], packets: &[PcapBlock<'st
     }
 }
 
-/// Accesses, first and last clock of a packet's frame.
+/// Returns the number of accesses, the first and the last clock of a packet's frame.
 fn content(packet: &PcapBlock<'static>) -> (u64, u64, u64) {
     let PcapBlock::EnhancedPacket(packet) = packet else { panic!("a packet") };
     let count = usize::from(packet.data[frame::MAC_HEADER_BYTES + 1]);
@@ -43,7 +44,7 @@ fn content(packet: &PcapBlock<'static>) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_dropped_frame_costs_exactly_its_own_accesses() {
+fn a_dropped_frame_loses_only_its_own_accesses() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole.pcapng"), folder.path().join("cut.pcapng"));
     replay(NAME, &["--granularity", "burst"], &whole);
@@ -83,7 +84,7 @@ fn a_dropped_frame_costs_exactly_its_own_accesses() {
 }
 
 #[test]
-fn doubled_and_swapped_frames_change_nothing() {
+fn duplicated_and_swapped_frames_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, mixed) = (folder.path().join("whole.pcapng"), folder.path().join("mixed.pcapng"));
     replay(NAME, &["--granularity", "burst"], &whole);
@@ -101,10 +102,10 @@ fn doubled_and_swapped_frames_change_nothing() {
 }
 
 #[test]
-fn what_the_card_loses_is_counted_and_placed() {
+fn losses_on_the_card_are_counted_and_located() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("capture.pcapng");
-    // Bursts faster than the link, and a FIFO too small for them.
+    // The bursts are faster than the link, and the FIFO is too small for them.
     let name = "v19_ddr1_bl4_open_same_row";
     replay(name, &["--granularity", "burst", "--fifo", "8"], &file);
     let output = run("hmtt", &["decode", path(&file)]);
@@ -136,7 +137,7 @@ fn what_the_card_loses_is_counted_and_placed() {
 }
 
 #[test]
-fn a_lost_tail_shows() {
+fn a_lost_end_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole.pcapng"), folder.path().join("cut.pcapng"));
     replay(NAME, &["--granularity", "burst"], &whole);

@@ -1,4 +1,4 @@
-//! From DDR pins to a checked trace, with the programs a user runs.
+//! Tests the whole path from DDR pins to a checked trace, with the programs that users run.
 
 mod analysis;
 mod captures;

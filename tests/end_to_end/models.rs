@@ -1,12 +1,13 @@
-//! What each mode must report, computed from a recording's accesses in the plainest way.
+//! Computes what each mode must report from a recording's accesses, with simple code.
 
 use hmtt_format::{Access, Direction};
 
-/// Largest gap between the first burst of a line and another one of the same record, in clocks.
+/// Largest distance in clocks between the first burst of a line and another burst of the same
+/// record.
 const MERGE_WINDOW: u64 = 64;
 
-/// Lines accessed: consecutive bursts of one 64-byte line merged, each burst once, as
-/// `clock R|W address`.
+/// Returns the accessed lines as `clock R|W address`: consecutive bursts of one 64-byte line are
+/// merged, each burst at most once.
 pub fn lines(accesses: &[Access], burst_bytes: u64) -> Vec<String> {
     let mut merged: Vec<(Access, u64)> = Vec::new();
     for access in accesses {
@@ -31,7 +32,7 @@ pub fn lines(accesses: &[Access], burst_bytes: u64) -> Vec<String> {
     merged.iter().map(|(access, _)| text(access)).collect()
 }
 
-/// Runs of accesses to one 4 KiB page, as `clock P address reads writes duration`.
+/// Returns the runs of accesses to one 4 KiB page, as `clock P address reads writes duration`.
 pub fn pages(accesses: &[Access]) -> Vec<String> {
     let mut runs: Vec<(u64, u64, u64, u64, u64)> = Vec::new();
     for access in accesses {
@@ -53,7 +54,8 @@ pub fn pages(accesses: &[Access]) -> Vec<String> {
     runs.iter().map(text).collect()
 }
 
-/// Reads and writes in each slice of `length` clocks that has any: (first clock, reads, writes).
+/// Counts reads and writes in each slice of `length` clocks that is not empty: (first clock, reads,
+/// writes).
 pub fn slices(accesses: &[Access], length: u64) -> Vec<(u64, u64, u64)> {
     let mut slices: Vec<(u64, u64, u64)> = Vec::new();
     for access in accesses {

@@ -1,4 +1,5 @@
-//! Line, page and frequency mode against what the truth files say, computed independently.
+//! Compares line, page and frequency mode with records that are computed independently from the
+//! truth files.
 
 use hmtt_format::config::slice_clocks;
 use hmtt_tests::{DDR1, accesses, header_number};
@@ -13,7 +14,7 @@ fn recorded(name: &str, options: &[&str]) -> String {
     decode(&file)
 }
 
-/// Vectors without faults: a fault ends a line's merge and a page's run.
+/// Returns the vectors without faults. A fault would end a line's merge and a page's run.
 fn legal() -> impl Iterator<Item = &'static str> {
     DDR1.into_iter().filter(|name| !name.ends_with("faults"))
 }
@@ -35,7 +36,7 @@ fn page_mode_reports_runs() {
     }
 }
 
-/// `clock F length reads writes [partial]` of every slice.
+/// Parses `clock F length reads writes [partial]` of every slice.
 fn reported_slices(text: &str) -> Vec<(u64, u64, u64)> {
     let slice = |line: &&str| {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -64,7 +65,7 @@ fn frequency_mode_counts_per_slice() {
 }
 
 #[test]
-fn frequency_runs_beside_line_mode() {
+fn frequency_can_be_combined_with_line_mode() {
     let name = "v08_ddr1_litedram";
     let text = recorded(name, &["--granularity", "burst", "--frequency", "--slice", "10us"]);
     let (slices, bursts): (Vec<&str>, Vec<&str>) =

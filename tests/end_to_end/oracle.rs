@@ -1,5 +1,5 @@
-//! Two hundred seeds of hostile commands, settings and switches: the card says what a model of all of it
-//! says, written from the documents. `make fuzz` goes on from there.
+//! Runs two hundred seeds of hostile commands, settings and switches, and compares what the card sends with a model of
+//! the whole card that was written from the documents. `make fuzz` runs more seeds.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use hmtt_tests::oracle::{Failure, capture, try_seed};
 const SEEDS: u64 = 200;
 const COMMANDS: usize = 1_500;
 
-/// What the cases of all seeds met.
+/// Sums over the cases of all seeds.
 #[derive(Default)]
 struct Met {
     records: u64,
@@ -27,7 +27,7 @@ struct Met {
     epochs: u64,
 }
 
-/// Tries seeds until there is none left; two threads share them, as many as the machine of the tests has.
+/// Runs seeds until none is left. Two threads share them, as many as the test machine has cores.
 fn try_seeds(next: &AtomicU64, folder: &Path, met: &Mutex<Met>) -> Result<(), Failure> {
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -46,7 +46,7 @@ fn try_seeds(next: &AtomicU64, folder: &Path, met: &Mutex<Met>) -> Result<(), Fa
 }
 
 #[test]
-fn two_hundred_seeds_are_as_the_model_of_the_whole_card_says() {
+fn two_hundred_seeds_agree_with_the_model_of_the_whole_card() {
     let folder = tempfile::tempdir().unwrap().keep();
     let (next, met) = (AtomicU64::new(1), Mutex::new(Met::default()));
     let found = thread::scope(|scope| {
@@ -69,7 +69,7 @@ fn two_hundred_seeds_are_as_the_model_of_the_whole_card_says() {
     println!("{dumps} dumps, {switched} times switched off, {epochs} settings");
 }
 
-/// Cases of the first seeds that lose nothing, with what the card says of them.
+/// Returns the cases of the first seeds without losses, with the card's captures.
 fn cases(wanted: impl Fn(&Case) -> bool) -> impl Iterator<Item = (Case, Capture)> {
     let cases = (1..=SEEDS).filter_map(move |seed| {
         let (memory, setup) = Setup::of(seed);
@@ -88,9 +88,9 @@ fn cases(wanted: impl Fn(&Case) -> bool) -> impl Iterator<Item = (Case, Capture)
         .filter(|(_, capture)| capture.lost == 0)
 }
 
-/// Requires the model to refuse a capture once `spoil` has done to it what an earlier card did. `spoil`
-/// says whether there was anything to spoil.
-fn is_refused(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Capture) -> bool) {
+/// Requires that the model rejects a capture after `spoil` has made an error of an earlier card in it. `spoil` returns
+/// whether there was anything to change.
+fn is_rejected(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Capture) -> bool) {
     if cases(|_| true).next().is_none() {
         return;
     }
@@ -98,14 +98,14 @@ fn is_refused(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Capture
         let mut spoilt = capture.clone();
         if spoil(&case, &mut spoilt) {
             assert!(case.check(&capture).is_ok());
-            assert!(case.check(&spoilt).is_err(), "the model takes it");
+            assert!(case.check(&spoilt).is_err(), "the model accepts it");
             return;
         }
     }
-    panic!("no case to spoil");
+    panic!("no case in which the error can be made");
 }
 
-/// Adds the tags within a slice to it.
+/// Adds the tags within a slice to the slice.
 fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
     let Event::Slice { clock, reads, writes, .. } = slice else { return false };
     let within = |clock: &u64, at: u64| (*clock..end).contains(&at);
@@ -121,7 +121,7 @@ fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
     found
 }
 
-/// Slices count the tags within them, in frames with numbers or in those without.
+/// Slices that count the tags within them are rejected, in frames with or without frame numbers.
 fn slices_with_tags(unnumbered: bool) {
     let spoil = |case: &Case, capture: &mut Capture| {
         let mut found = false;
@@ -141,21 +141,21 @@ fn slices_with_tags(unnumbered: bool) {
         case.due.bursts.iter().any(|burst| burst.window)
             && case.due.epochs.iter().any(|epoch| epoch.chosen.sliced())
     };
-    is_refused(has_tags, spoil);
+    is_rejected(has_tags, spoil);
 }
 
 #[test]
-fn slices_that_count_accesses_to_the_tag_window_are_refused() {
+fn slices_that_count_accesses_to_the_tag_window_are_rejected() {
     slices_with_tags(false);
 }
 
 #[test]
-fn frequency_mode_that_counts_tags_twice_is_refused() {
+fn frequency_mode_that_counts_tags_twice_is_rejected() {
     slices_with_tags(true);
 }
 
 #[test]
-fn records_lost_to_a_lone_setting_are_refused() {
+fn records_lost_to_a_lone_setting_are_rejected() {
     let spoil = |case: &Case, capture: &mut Capture| {
         let commands = &case.due.commands;
         let near =
@@ -166,11 +166,11 @@ fn records_lost_to_a_lone_setting_are_refused() {
         capture.lost = 1;
         capture.said[at..].iter().any(|said| matches!(said, Said::Record(_)))
     };
-    is_refused(|_| true, spoil);
+    is_rejected(|_| true, spoil);
 }
 
 #[test]
-fn a_command_that_has_no_effect_after_a_stop_is_refused() {
+fn a_command_that_has_no_effect_after_a_stop_is_rejected() {
     let spoil = |_: &Case, capture: &mut Capture| {
         let mut before = None;
         for said in &mut capture.said {
@@ -184,11 +184,11 @@ fn a_command_that_has_no_effect_after_a_stop_is_refused() {
         }
         false
     };
-    is_refused(|case| case.due.reports.iter().filter(|report| report.end).count() > 1, spoil);
+    is_rejected(|case| case.due.reports.iter().filter(|report| report.end).count() > 1, spoil);
 }
 
 #[test]
-fn a_wrong_base_of_the_tag_window_is_refused() {
+fn a_wrong_base_of_the_tag_window_is_rejected() {
     let spoil = |case: &Case, capture: &mut Capture| {
         let reports = capture.said.iter_mut().filter_map(|said| match said {
             Said::Report(report, ..) => report.tag_window.as_mut(),
@@ -196,11 +196,11 @@ fn a_wrong_base_of_the_tag_window_is_refused() {
         });
         reports.map(|base| *base ^= 1 << case.memory.tag_window_log2).count() > 0
     };
-    is_refused(|case| case.due.epochs.iter().any(|epoch| epoch.chosen.window), spoil);
+    is_rejected(|case| case.due.epochs.iter().any(|epoch| epoch.chosen.window), spoil);
 }
 
 #[test]
-fn hot_pages_that_are_missing_from_whole_dumps_are_refused() {
+fn hot_pages_that_are_missing_from_whole_dumps_are_rejected() {
     let spoil = |_: &Case, capture: &mut Capture| {
         let mut dropped = 0;
         capture.said.retain_mut(|said| match said {
@@ -221,5 +221,5 @@ fn hot_pages_that_are_missing_from_whole_dumps_are_refused() {
         });
         capture.said.iter().any(|said| matches!(said, Said::Analysis(_)))
     };
-    is_refused(|case| case.due.bursts.iter().any(|burst| burst.analysed), spoil);
+    is_rejected(|case| case.due.bursts.iter().any(|burst| burst.analysed), spoil);
 }

@@ -1,4 +1,5 @@
-//! A reader written from `docs/format.md` alone, in another language, reads the same trace.
+//! Checks that a reader in another language, written from `docs/format.md` alone, reads the same
+//! trace.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,9 +18,9 @@ fn reader(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_independent_reader_agrees() {
+fn the_independent_reader_reads_the_same_trace() {
     if !has("python3") {
-        skip("the_independent_reader_agrees", "python3 is not installed");
+        skip("the_independent_reader_reads_the_same_trace", "python3 is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -38,9 +39,9 @@ fn the_independent_reader_agrees() {
 }
 
 #[test]
-fn the_worked_frames_of_the_document_decode_as_it_says() {
+fn the_example_frames_of_the_document_decode_as_stated() {
     if !has("python3") {
-        skip("the_worked_frames_of_the_document_decode_as_it_says", "python3 is not installed");
+        skip("the_example_frames_of_the_document_decode_as_stated", "python3 is not installed");
         return;
     }
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/format.md");

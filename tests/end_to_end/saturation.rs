@@ -1,5 +1,5 @@
-//! The densest traffic a DDR-200 bus can carry, and what becomes of it; and `docs/lossless.md`, whose
-//! numbers come from here.
+//! Sends the densest traffic of a DDR-200 bus through the card, and checks that `docs/lossless.md` states the numbers
+//! that are measured here.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -20,17 +20,17 @@ use hmtt_sim::saturation::{self, Found, Saturation, budget};
 use hmtt_sim::schedule::tx_period_of;
 use hmtt_sim::traffic::Traffic;
 
-/// DDR clocks of each run: 26 of them are 13 million.
+/// DDR clocks of each run. The 26 runs have 13 million.
 const CLOCKS: u64 = 500_000;
-/// DDR clocks the published format gets in the document's table.
+/// DDR clocks of each row in the document's table about the published format.
 const PUBLISHED_CLOCKS: u64 = 2_000_000;
-/// log2 of the words of the smallest board's FIFO and of the published one.
+/// log2 of the words of the smallest board's FIFO, and of the published one.
 const FIFOS: [u8; 2] = [10, 14];
 /// Words of the longest block: a descriptor and a full frame.
 const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
-/// What is neither sent nor freed: a block on the wire, one behind it, and one cut short by a setting.
+/// Words that are neither sent nor freed: a block on the wire, one behind it, and one that a setting ended.
 const BOUND: u64 = 3 * BLOCK_WORDS;
-/// Burst length, and settings as fast as the bus takes their reads that the event queue has room for.
+/// Burst length, and the number of settings in a row for which the event queue has space.
 const SETTINGS: [(u8, u32); 2] = [(4, 9), (8, 20)];
 const DOCUMENT: &str = include_str!("../../docs/lossless.md");
 
@@ -50,13 +50,13 @@ fn run(what: &Saturation) -> Found {
     found
 }
 
-/// The bursts of a line never merge, twice as many records as there are lines.
+/// Whether the bursts of a line never merge, so that there are twice as many records as lines.
 const fn exceeds_the_link(pattern: Pattern, burst_length: u8) -> bool {
     matches!(pattern, Pattern::Interleaved) && burst_length == 4
 }
 
 #[test]
-fn no_dense_traffic_makes_the_card_lose_a_record() {
+fn the_densest_traffic_loses_no_record() {
     let mut clocks = 0;
     for burst_length in [4, 8] {
         for fifo_log2 in FIFOS {
@@ -74,12 +74,12 @@ fn no_dense_traffic_makes_the_card_lose_a_record() {
         }
     }
     assert!(clocks >= 10_000_000);
-    // With that much in it the smallest FIFO still has room for a block.
+    // With this fill level the smallest FIFO still has space for a block.
     assert!(BOUND + BLOCK_WORDS < 1 << FIFOS[0]);
 }
 
 #[test]
-fn what_exceeds_the_link_is_lost_and_counted_exactly() {
+fn records_beyond_the_link_rate_are_lost_and_counted_exactly() {
     for fifo_log2 in FIFOS {
         let what = Saturation { fifo_log2, ..saturation(Pattern::Interleaved, 4) };
         let Found { verdict, paper, .. } = run(&what);
@@ -90,11 +90,11 @@ fn what_exceeds_the_link_is_lost_and_counted_exactly() {
 }
 
 #[test]
-fn a_slow_link_loses_what_is_reported_where_it_is_reported() {
+fn losses_of_a_slow_link_are_reported_with_their_place() {
     for (at, pattern) in Pattern::ALL.into_iter().enumerate() {
         for (burst_length, megabits) in [(4, 100), (8, 300), (8, 20)] {
-            // Settings wait for room, and on a slow link the event queue overflows: it counts bursts, not
-            // lines, and commands among what it misses do not happen.
+            // Settings wait for space. On a slow link the event queue overflows meanwhile: it counts bursts, not lines,
+            // and commands among the missed events have no effect.
             if pattern == Pattern::Tags && megabits != 300 {
                 continue;
             }
@@ -112,7 +112,7 @@ fn a_slow_link_loses_what_is_reported_where_it_is_reported() {
     }
 }
 
-/// Keeps the last report and its clock.
+/// A sink that keeps the last report and its clock.
 struct LastReport(Rc<RefCell<Option<(Report, u64)>>>);
 
 impl Sink for LastReport {
@@ -130,8 +130,8 @@ impl Sink for LastReport {
     }
 }
 
-/// Runs traffic that is one record a burst, the run switch going off right after it: the verdict, and how
-/// many READs the card recorded.
+/// Runs traffic with one record per burst and turns the run switch off right after it. Returns the verdict, and the
+/// number of READs that the card recorded.
 fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
     let mut parameters = engine::default_parameters(traffic.memory().clone());
     parameters.fifo_log2 = FIFOS[0];
@@ -156,13 +156,13 @@ fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
 }
 
 #[test]
-fn an_event_queue_that_overflows_as_the_run_ends_tells_all_it_missed() {
+fn an_event_queue_that_overflows_at_the_end_reports_all_it_missed() {
     let lines = |traffic: &mut Traffic, count: u64| {
         for line in 0..count {
             traffic.read(0x80_0000 + line % 256 * 64);
         }
     };
-    // A full FIFO, a setting whose report waits for room, and reads meanwhile.
+    // The FIFO is full, the report of a setting waits for space, and reads continue.
     let mut traffic = Traffic::new(saturation::memory(8));
     lines(&mut traffic, 5_000);
     traffic.configure(THRESHOLD_FIRST + 7);
@@ -172,15 +172,15 @@ fn an_event_queue_that_overflows_as_the_run_ends_tells_all_it_missed() {
         let produced = traffic.truth().len() as u64;
         let (verdict, recorded) = run_bursts(&traffic, 100);
         assert_eq!(verdict.received + verdict.lost, produced);
-        // All that came after the queue was full.
+        // All events after the queue was full are missed.
         let missed = produced - recorded;
         assert!((more - 240..more - 200).contains(&missed), "{missed} of {more}");
     }
 }
 
 #[test]
-fn slices_that_find_no_place_go_on_and_take_no_clock_with_them() {
-    // A slice of 1 us has a read; the link takes a frame of them in two milliseconds, and a report waits.
+fn slices_without_space_continue_and_lose_no_clocks() {
+    // Each slice of 1 us contains a read. The link sends a frame of slices in two milliseconds, and a report waits.
     let reads = |traffic: &mut Traffic, count: u64| {
         for line in 0..count {
             traffic.read(0x80_0000 + line % 256 * 64).idle(90);
@@ -215,16 +215,16 @@ fn slices_that_find_no_place_go_on_and_take_no_clock_with_them() {
             end = clock.0 + length;
         }
     }
-    // Far more slices went by while the queue was full than it has places.
+    // While the queue was full, far more slices ended than it has entries.
     let missed = traffic.truth().len() as u64 - report.reads;
     assert!(missed > 500, "the queue missed {missed} reads");
-    // Had the queue lost an event, its clocks were missing.
+    // If the queue had lost an event, the clocks of that event would be missing.
     let last = traffic.truth().last().expect("reads").clock.0;
     assert!((last..last + 500).contains(&stopped), "stopped at {stopped}, not at {last}");
 }
 
 #[test]
-fn a_few_settings_right_after_each_other_are_waited_for() {
+fn a_few_consecutive_settings_lose_nothing() {
     for (burst_length, settings) in SETTINGS {
         let mut traffic = Traffic::new(saturation::memory(burst_length));
         for _ in 0..settings {
@@ -239,7 +239,7 @@ fn a_few_settings_right_after_each_other_are_waited_for() {
 }
 
 #[test]
-fn both_engines_fill_the_fifo_alike() {
+fn both_engines_fill_the_fifo_equally() {
     for (pattern, megabits) in [(Pattern::RowMisses, 1000), (Pattern::Random, 50)] {
         let found = [Kind::Rust, Kind::Verilator].map(|kind| {
             let engine = Options { kind, tx_period_ps: tx_period_of(megabits), ..verilator() };
@@ -253,7 +253,7 @@ fn both_engines_fill_the_fifo_alike() {
     }
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -266,13 +266,13 @@ fn thousands(number: u64) -> String {
     text
 }
 
-/// Fails with the text the document should hold.
+/// Fails unless the document contains this text.
 fn document_says(expected: &str) {
     assert!(DOCUMENT.contains(expected), "docs/lossless.md should say:\n{expected}");
 }
 
 #[test]
-fn the_document_states_the_budget_as_it_is() {
+fn the_document_states_the_computed_budget() {
     let frames = budget::frames_per_second();
     let records = frames * f64::from(budget::FRAME_RECORDS);
     let content = budget::record_bytes_per_second();
@@ -291,11 +291,11 @@ fn the_document_states_the_budget_as_it_is() {
     row("the same in 64-bit records", format!("{:.1} MB/s", lines * 8.0 / 1e6));
     document_says(&table);
     document_says(&format!("three blocks of {BLOCK_WORDS} words, {BOUND}"));
-    assert!(lines < records, "the argument itself");
+    assert!(lines < records, "the link carries the records of a saturated bus");
 }
 
 #[test]
-fn the_document_states_what_the_published_format_loses() {
+fn the_document_states_the_losses_of_the_published_format() {
     let mut table = String::new();
     for pattern in Pattern::ALL {
         for burst_length in [4, 8] {

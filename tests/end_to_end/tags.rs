@@ -1,5 +1,5 @@
-//! Functions of a real program, joined with accesses through a simulated card: what `hmtt tag report` says is
-//! what a plain look at the inputs says.
+//! Attributes accesses to functions of a real program, with tags that pass through a simulated card, and compares `hmtt
+//! tag report` with a simple model of the same inputs.
 
 mod by_marks;
 mod marked;
@@ -19,19 +19,19 @@ use crate::wire;
 use program::{Event, Program};
 use truth::Truth;
 
-/// Where the card watches for tags.
+/// Base of the tag window.
 const WINDOW: u64 = 0x1234_0000;
 const STRIDE: u64 = 64;
-/// Clocks in which the card has sent the report that each command brings about.
+/// Clocks within which the card sends the report that follows each command.
 const REPORT: u64 = 3000;
-/// Accesses of a recording that are not in the way: beyond the registers, outside the window.
+/// Addresses that the test may use: above the registers and below the window.
 const SPACE: std::ops::Range<u64> = 0x10_0000..0x1000_0000;
 
 fn memory() -> MemoryDescription {
     toml_memory::parse(include_str!("../../gateware/memories/ddr1-512m.toml")).unwrap()
 }
 
-/// Addresses and directions that a program really had, again and again.
+/// Repeats the addresses and directions of a real program's accesses.
 fn recorded() -> impl Iterator<Item = (Direction, u64)> {
     let accesses = hmtt_tests::accesses("v03_ddr1_medium_open");
     let accesses: Vec<_> = accesses
@@ -42,7 +42,7 @@ fn recorded() -> impl Iterator<Item = (Direction, u64)> {
     accesses.into_iter().cycle()
 }
 
-/// How many accesses follow each event: mostly few, now and then many.
+/// Returns the number of accesses after each event: mostly few, occasionally many.
 fn runs() -> impl Iterator<Item = u64> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     std::iter::repeat_with(move || {
@@ -53,8 +53,8 @@ fn runs() -> impl Iterator<Item = u64> {
     })
 }
 
-/// Makes accesses.
-fn some(
+/// Adds accesses to the traffic and to the truth.
+fn add_accesses(
     accesses: impl Iterator<Item = (Direction, u64)>,
     traffic: &mut Traffic,
     truth: &mut Truth,
@@ -69,7 +69,8 @@ fn some(
     }
 }
 
-/// The events as writes to the window, accesses between them; and whose these are.
+/// Converts events into writes to the window with accesses between them. Returns the traffic, and the accesses of each
+/// function.
 fn traffic(events: &[Event]) -> (Traffic, Truth) {
     let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::default());
     for nibble in (0..8).rev() {
@@ -77,22 +78,22 @@ fn traffic(events: &[Event]) -> (Traffic, Truth) {
     }
     traffic.configure(TAG_ON).idle(REPORT);
     let (mut accesses, mut runs) = (recorded(), runs());
-    let mut some = |traffic: &mut Traffic, truth: &mut Truth, count: u64| {
-        some(accesses.by_ref(), traffic, truth, count);
+    let mut add_accesses = |traffic: &mut Traffic, truth: &mut Truth, count: u64| {
+        add_accesses(accesses.by_ref(), traffic, truth, count);
     };
-    some(&mut traffic, &mut truth, 100);
+    add_accesses(&mut traffic, &mut truth, 100);
     for event in events {
         let place = u64::from(2 * event.number + u32::from(event.is_exit));
         traffic.write(WINDOW + STRIDE * place);
         truth.event(*event);
-        some(&mut traffic, &mut truth, runs.next().unwrap());
+        add_accesses(&mut traffic, &mut truth, runs.next().unwrap());
     }
-    some(&mut traffic, &mut truth, 50);
+    add_accesses(&mut traffic, &mut truth, 50);
     traffic.configure(TAG_OFF);
     (traffic, truth)
 }
 
-/// The map of the program, as `--sink card` writes it.
+/// Writes the map of the program as `--sink card` does.
 fn card_map(program: &Program) -> std::path::PathBuf {
     let mut map = program.map();
     map["sink"] = json!("card");
@@ -109,9 +110,9 @@ fn report(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Compares what is told of every function, and of what is outside, with the truth.
-fn compare(told: &Value, truth: &Truth, program: &Program) {
-    let functions = told["functions"].as_array().unwrap();
+/// Compares the report on every function, and on accesses outside all functions, with the truth.
+fn compare(reported: &Value, truth: &Truth, program: &Program) {
+    let functions = reported["functions"].as_array().unwrap();
     assert_eq!(functions.len(), truth.functions.len());
     for function in functions {
         let number = function["number"].as_u64().unwrap() as u32;
@@ -123,11 +124,11 @@ fn compare(told: &Value, truth: &Truth, program: &Program) {
         expected.inclusive.check(&function["accesses"]["inclusive"], name);
         expected.own.check(&function["accesses"]["self"], name);
     }
-    truth.outside.check(&told["trace"]["outside"]["self"], "(outside)");
-    truth.several.check(&told["trace"]["several_threads"]["self"], "(several threads)");
-    assert_eq!(told["trace"]["accesses"], json!(truth.accesses));
-    assert_eq!(told["trace"]["gaps"], json!(0));
-    assert_eq!(told["unmatched_exits"], json!(0));
+    truth.outside.check(&reported["trace"]["outside"]["self"], "(outside)");
+    truth.several.check(&reported["trace"]["several_threads"]["self"], "(several threads)");
+    assert_eq!(reported["trace"]["accesses"], json!(truth.accesses));
+    assert_eq!(reported["trace"]["gaps"], json!(0));
+    assert_eq!(reported["unmatched_exits"], json!(0));
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn tags_on_the_bus_split_accesses_by_function() {
     let outside = text.lines().find(|line| line.ends_with("  (outside)")).unwrap();
     let count = (truth.outside.reads + truth.outside.writes).to_string();
     assert!(outside.split_whitespace().take(2).all(|word| word == count), "{text}");
-    // A map without an address takes the card's window for its own.
+    // A map without a base uses the window that the card reports.
     let mut unplaced: Value = serde_json::from_slice(&std::fs::read(&map).unwrap()).unwrap();
     unplaced["window"]["base"] = json!("0");
     std::fs::write(&map, unplaced.to_string()).unwrap();
@@ -152,8 +153,8 @@ fn tags_on_the_bus_split_accesses_by_function() {
 }
 
 #[test]
-fn tags_on_the_bus_come_through_a_wire() {
-    let test = "tags_on_the_bus_come_through_a_wire";
+fn tags_on_the_bus_pass_over_a_wire() {
+    let test = "tags_on_the_bus_pass_over_a_wire";
     if !wire::wires_work() {
         return skip(test, "no user namespaces or veth pairs here");
     }
@@ -167,8 +168,8 @@ fn tags_on_the_bus_come_through_a_wire() {
 }
 
 #[test]
-fn what_is_lost_on_the_way_makes_lower_bounds() {
-    let Some(program) = Program::run("what_is_lost_on_the_way_makes_lower_bounds") else { return };
+fn losses_make_the_counts_lower_bounds() {
+    let Some(program) = Program::run("losses_make_the_counts_lower_bounds") else { return };
     let (traffic, truth) = traffic(&program.events);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
@@ -184,10 +185,10 @@ fn what_is_lost_on_the_way_makes_lower_bounds() {
     assert_eq!(output.status.code(), Some(3));
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("lower bounds"), "{errors}");
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(told["trace"]["gaps"].as_u64() > Some(3), "{}", told["trace"]["gaps"]);
+    let reported: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(reported["trace"]["gaps"].as_u64() > Some(3), "{}", reported["trace"]["gaps"]);
     let mut calls = 0;
-    for function in told["functions"].as_array().unwrap() {
+    for function in reported["functions"].as_array().unwrap() {
         let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];
         calls += function["calls"].as_u64().unwrap();
         assert!(function["calls"].as_u64().unwrap() <= truth.calls, "{function}");
@@ -196,5 +197,8 @@ fn what_is_lost_on_the_way_makes_lower_bounds() {
             assert!(count <= share.reads + share.writes, "{function}");
         }
     }
-    assert!(calls > 100 && told["trace"]["accesses"].as_u64().unwrap() < truth.accesses, "{calls}");
+    assert!(
+        calls > 100 && reported["trace"]["accesses"].as_u64().unwrap() < truth.accesses,
+        "{calls}"
+    );
 }

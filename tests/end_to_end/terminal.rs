@@ -1,4 +1,4 @@
-//! `hmtt-recv` on a real pseudo-terminal, made by `script` of util-linux.
+//! Tests `hmtt-recv` on a real pseudo-terminal, which `script` of util-linux creates.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use hmtt_test_support::files::{scratch, skipped};
 use hmtt_tests::program;
 
-/// Escape sequences that take another screen and give it back (xterm's `smcup` and `rmcup`).
-const TAKE: &str = "\x1b[?1049h";
-const GIVE_BACK: &str = "\x1b[?1049l";
+/// Escape sequences that switch to the alternate screen and back (xterm's `smcup` and `rmcup`).
+const ENTER_SCREEN: &str = "\x1b[?1049h";
+const LEAVE_SCREEN: &str = "\x1b[?1049l";
 
-/// Starts shell words in a namespace of their own, on a terminal; `None` when skipped.
+/// Starts a shell command in its own network namespace on a terminal; `None` if the test is
+/// skipped.
 fn start(words: &str) -> Option<Child> {
     let inside = format!("stty rows 24 cols 100; unshare -Urn sh -c '{words}'");
     let child = Command::new("script")
         .args(["-qec", &inside, "/dev/null"])
         .env("TERM", "xterm")
-        // Kept open: at its end `script` would type Ctrl-D.
+        // Standard input stays open, because `script` types Ctrl-D at its end.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -26,7 +27,7 @@ fn start(words: &str) -> Option<Child> {
     child.map_err(|error| skipped(format_args!("script: {error}"))).ok()
 }
 
-/// What was written to the terminal; `None` when skipped.
+/// Returns the terminal's output; `None` if the test is skipped.
 fn finish(mut child: Child) -> Option<String> {
     let open = child.stdin.take();
     let output = child.wait_with_output().unwrap();
@@ -40,7 +41,8 @@ fn finish(mut child: Child) -> Option<String> {
     Some(text)
 }
 
-/// What a receiver wrote to its terminal in a few seconds without traffic; `None` when skipped.
+/// Returns what a receiver writes to its terminal in a few seconds without traffic; `None` if the
+/// test is skipped.
 fn on_terminal(arguments: &str) -> Option<String> {
     let recv = program("hmtt-recv");
     let recv = recv.display();
@@ -48,7 +50,7 @@ fn on_terminal(arguments: &str) -> Option<String> {
 }
 
 #[test]
-fn a_status_line_is_rewritten_and_taken_away() {
+fn a_status_line_is_rewritten_and_removed() {
     let Some(text) = on_terminal("-a duration:3") else { return };
     let shown: Vec<&str> = text.split('\r').filter(|line| line.contains(" fps ")).collect();
     assert!(shown.len() >= 2, "{text:?}");
@@ -56,29 +58,32 @@ fn a_status_line_is_rewritten_and_taken_away() {
     let end = text.find("frames captured in").expect("a summary");
     assert!(!text[end..].contains(" fps "), "{text:?}");
     assert!(text[end..].contains("no frames of a card arrived on lo"), "{text:?}");
-    // Nobody asked for another screen.
-    assert!(!text.contains(TAKE), "{text:?}");
+    // The alternate screen is not used without `--tui`.
+    assert!(!text.contains(ENTER_SCREEN), "{text:?}");
 }
 
 #[test]
-fn the_full_screen_is_taken_shown_and_given_back() {
+fn the_full_screen_uses_the_alternate_screen_and_leaves_it() {
     let Some(text) = on_terminal("--tui -a duration:3") else { return };
-    let (take, give) = (text.find(TAKE).expect("taken"), text.find(GIVE_BACK).expect("given back"));
+    let (take, give) = (
+        text.find(ENTER_SCREEN).expect("the screen is entered"),
+        text.find(LEAVE_SCREEN).expect("the screen is left"),
+    );
     let end = text.find("frames captured in").expect("a summary");
     assert!(take < give && give < end, "{text:?}");
     let screen = &text[take..give];
     assert!(screen.contains("lost") || screen.contains("Lost"), "{screen:?}");
 }
 
-/// What Ctrl-S and Ctrl-Q send.
+/// The characters that Ctrl-S and Ctrl-Q send.
 const STOP: &[u8] = b"\x13";
-const GO_ON: &[u8] = b"\x11";
+const CONTINUE: &[u8] = b"\x11";
 
 #[test]
 fn a_terminal_that_is_stopped_delays_neither_signals_nor_the_end_of_the_capture() {
     let [file, copy] = ["terminal-stopped", "terminal-stopped-copy"].map(scratch);
-    // Nobody else may write to the terminal while it is stopped. The capture is finished when its
-    // statistics are known.
+    // No other process may write to the terminal while it is stopped. The capture is complete when
+    // its statistics are in the file.
     let words = format!(
         r#"ip link set lo up; {recv} lo -w {file} & receiver=$!
         sleep 3; kill -TERM $receiver
@@ -103,15 +108,15 @@ fn a_terminal_that_is_stopped_delays_neither_signals_nor_the_end_of_the_capture(
         sleep(Duration::from_millis(50));
     }
     let is_finished = copy.exists();
-    // If `script` has ended it has been skipped.
-    let _ = terminal.write_all(GO_ON);
+    // If `script` has already ended, the test is skipped.
+    let _ = terminal.write_all(CONTINUE);
     let Some(text) = finish(child) else { return };
     assert!(is_finished, "the capture waited for the terminal: {text:?}");
     assert!(text.contains("frames captured in"), "{text:?}");
 }
 
 #[test]
-fn a_terminal_that_goes_away_ends_the_capture_and_the_file_is_whole() {
+fn a_closed_terminal_ends_the_capture_with_a_complete_file() {
     // In a session of its own the receiver gets no SIGHUP.
     for session in ["", "setsid -w"] {
         let [file, status] = ["terminal-gone", "terminal-gone-status"].map(scratch);
@@ -143,7 +148,7 @@ fn a_terminal_that_goes_away_ends_the_capture_and_the_file_is_whole() {
         assert_eq!(ended(), "0\n", "{session:?}");
         let info =
             Command::new(program("hmtt")).args(["info", "--json"]).arg(&file).output().unwrap();
-        // Its statistics are the last block.
+        // The statistics are the last block of the file.
         let text = String::from_utf8_lossy(&info.stdout);
         assert!(info.status.success() && text.contains(r#""kernel_drops":0"#), "{text}");
         std::fs::remove_file(&file).unwrap();

@@ -1,5 +1,5 @@
-//! Memories this project was never run on: other geometries, maps, burst lengths and page policies,
-//! made up by a seed, decode exactly with no change to the code.
+//! Decodes recordings of memories that the project was never run on: geometries, maps, burst
+//! lengths and page policies that are generated from a seed.
 
 use hmtt_format::{MemoryDescription, toml_memory};
 use hmtt_sim::traffic::Traffic;
@@ -7,7 +7,7 @@ use hmtt_sim::traffic::Traffic;
 use crate::captures::{decode, lines, replay_file};
 use crate::recording::write_vector;
 
-/// A small generator of numbers, seeded.
+/// Random numbers from a seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -17,12 +17,13 @@ impl Numbers {
     }
 }
 
-/// A DDR1 memory with a map that scatters its coordinates.
+/// Returns a DDR1 memory with a map that scatters its coordinates.
 fn invent(numbers: &mut Numbers) -> MemoryDescription {
     let bus_log2 = numbers.below(4) as u32;
     let burst_log2 = 1 + numbers.below(3) as u32;
     let (columns, rows) = (8 + numbers.below(5) as u32, 11 + numbers.below(3) as u32);
-    // The first columns stay lowest, sometimes fewer than a burst needs; all above is shuffled.
+    // The first columns stay lowest, sometimes fewer than a burst needs. All bits above are
+    // shuffled.
     let straight = burst_log2.saturating_sub(numbers.below(2) as u32).max(1);
     let mut above: Vec<u32> = (bus_log2 + straight..bus_log2 + columns + rows + 2).collect();
     for at in (1..above.len()).rev() {
@@ -50,7 +51,7 @@ fn invent(numbers: &mut Numbers) -> MemoryDescription {
 }
 
 #[test]
-fn made_up_memories_decode_exactly() {
+fn generated_memories_decode_exactly() {
     for seed in 1..=6 {
         let mut numbers = Numbers(seed);
         let memory = invent(&mut numbers);

@@ -1,4 +1,5 @@
-//! Pins -> card -> veth pair -> `hmtt-recv` -> `hmtt decode`: byte for byte the truth file.
+//! Runs pins -> card -> veth pair -> `hmtt-recv` -> `hmtt decode`, and compares the result with the
+//! truth file byte for byte.
 
 use std::process::Command;
 
@@ -6,7 +7,7 @@ use hmtt_tests::{DDR1, gunzip, program, skip, vector};
 
 use crate::captures::{comments, decode, path};
 
-/// Runs in a user and a network namespace of its own; arguments: vector, capture, engine.
+/// The script, run in its own user and network namespaces. Arguments: vector, capture, engine.
 const SCRIPT: &str = r#"
 set -eu
 PATH=$PATH:/usr/sbin
@@ -27,7 +28,7 @@ done
 wait "$receiver"
 "#;
 
-/// Whether this machine lets us make namespaces and veth pairs.
+/// Whether namespaces and veth pairs can be created on this machine.
 pub fn wires_work() -> bool {
     let probe = "PATH=$PATH:/usr/sbin; ip link add card type veth peer name eth1";
     let mut unshare = Command::new("unshare");
@@ -39,7 +40,7 @@ fn capture(name: &str, engine: &str, capture: &std::path::Path) {
     capture_file(&vector(name, "cmd.gz"), engine, capture);
 }
 
-/// Captures what a card sends of a recording.
+/// Captures what a card sends for a recording.
 pub fn capture_file(input: &std::path::Path, engine: &str, capture: &std::path::Path) {
     let name = input.display();
     let output = Command::new("unshare")
@@ -73,9 +74,9 @@ fn check(name: &str, engine: &str) {
 }
 
 #[test]
-fn every_vector_arrives_as_its_truth_file() {
+fn every_vector_is_received_as_its_truth_file() {
     if !wires_work() {
-        skip("every_vector_arrives_as_its_truth_file", "no user namespaces or veth pairs here");
+        skip("every_vector_is_received_as_its_truth_file", "no user namespaces or veth pairs here");
         return;
     }
     for name in DDR1 {
@@ -84,9 +85,9 @@ fn every_vector_arrives_as_its_truth_file() {
 }
 
 #[test]
-fn the_reference_engine_drives_the_wire_too() {
+fn the_reference_engine_also_drives_the_wire() {
     if !wires_work() {
-        skip("the_reference_engine_drives_the_wire_too", "no user namespaces or veth pairs here");
+        skip("the_reference_engine_also_drives_the_wire", "no user namespaces or veth pairs here");
         return;
     }
     for name in ["v01_ddr1_tiny_open", "v16_ddr1_faults"] {

@@ -1,4 +1,4 @@
-// Nothing but calls.
+// A program that consists almost only of calls.
 #include <stdio.h>
 #include <stdlib.h>
 __attribute__((noipa)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }

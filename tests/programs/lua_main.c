@@ -1,4 +1,4 @@
-// Runs one script with one word.
+// Runs a Lua script with one argument.
 #include "lua.h"
 #include "lauxlib.h"
 #include "lualib.h"

@@ -1,11 +1,11 @@
-// Preloaded: at its end a process appends its name and the processor time that it has used, in nanoseconds,
-// to the file OWN_TIME.
+// A library to be preloaded: when a process ends, it appends its name and its processor time in nanoseconds
+// to the file that OWN_TIME names.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-__attribute__((destructor)) static void say(void) {
+__attribute__((destructor)) static void append_time(void) {
     struct timespec used;
     const char *path = getenv("OWN_TIME");
     FILE *file = path ? fopen(path, "a") : 0;

@@ -1,4 +1,4 @@
-// A sorted tree is built, searched and freed, by functions that call themselves and a comparison by pointer.
+// Builds, searches and frees a sorted tree, with recursive functions and a comparison called by pointer.
 #include <stdio.h>
 #include <stdlib.h>
 typedef struct node { struct node *left, *right; unsigned long key; } node;

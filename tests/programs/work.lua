@@ -1,4 +1,4 @@
--- Numbers, strings, tables and closures, as often as asked.
+-- Works with numbers, strings, tables and closures. The argument is the number of rounds.
 local turns = tonumber(arg and arg[1] or ...) or 1
 local sum = 0
 for turn = 1, turns do

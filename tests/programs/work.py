@@ -1,4 +1,4 @@
-# Numbers, strings, dictionaries, classes and closures, as often as asked.
+# Works with numbers, strings, dictionaries, classes and closures. The argument is the number of rounds.
 import sys
 
 

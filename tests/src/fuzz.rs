@@ -1,4 +1,4 @@
-//! One case of made-up commands, tried on both engines; what to keep of one that fails.
+//! Runs one case of random commands on both engines, and stores a case that fails.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,10 +9,10 @@ use hmtt_sim::engine::Kind;
 use hmtt_sim::fuzz::case::Case;
 use hmtt_sim::fuzz::memories;
 
-/// Clocks of each case that the reference engine runs as well: it is slow.
+/// Clocks of each case that the reference engine also simulates. The engine is slow.
 const REFERENCE_CLOCKS: u64 = 3_000;
 
-/// Tries a case. An error says what is wrong and which files, in `folder`, show it.
+/// Runs a case. An error states the difference and the files in `folder` that reproduce it.
 pub fn try_case(memory: &str, seed: u64, commands: usize, folder: &Path) -> Result<(), String> {
     let case = Case::new(&memories::parse(memory), seed, commands);
     let Err(wrong) = check(&case) else { return Ok(()) };
@@ -40,7 +40,7 @@ fn check(case: &Case) -> Result<(), String> {
     (reference == compiled).then_some(()).ok_or_else(|| "the engines differ".into())
 }
 
-/// Commands in the vectors' format, the memory in the header.
+/// Formats commands in the vectors' format, with the memory in the header.
 pub fn vector_text(memory: &MemoryDescription, commands: &[(u64, Pins)], clocks: u64) -> String {
     let mut text = String::from("# ddr command-bus vector 1\n");
     let _ = writeln!(text, "generation={}", memory.generation.name());

@@ -1,14 +1,14 @@
-//! The fuzz targets of `fuzz/` to inputs that make one of them panic, if there are any.
+//! Builds and runs the fuzz targets of `fuzz/`, and returns an input that makes a target panic.
 //!
-//! Built apart from everything else: with coverage counters in all code, and with libFuzzer, which is
-//! C++. Plain stable Rust can do that; the compiler's options are those of `cargo fuzz`.
+//! The targets are built separately from all other code: with coverage counters, and with libFuzzer, which is C++.
+//! Stable Rust can do that; the compiler's options are those of `cargo fuzz`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::has;
 
-/// The targets.
+/// Names of the targets.
 pub const TARGETS: [&str; 12] = [
     "frame",
     "record",
@@ -24,45 +24,45 @@ pub const TARGETS: [&str; 12] = [
     "unfinished",
 ];
 
-/// What makes the compiler count which edges an input takes and show what it is compared with.
+/// Compiler options that count the edges an input takes and record the values that it is compared with.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
-/// As libFuzzer's sources need.
+/// Compilers that libFuzzer's sources can be built with.
 const COMPILERS: [&str; 3] = ["c++", "g++", "clang++"];
-/// Longest input, in bytes.
+/// Longest input in bytes.
 const MAX_BYTES: u32 = 4096;
-/// Longest time an input may take, in seconds; most take less than a millisecond.
+/// Maximum time for an input in seconds. Most inputs take less than a millisecond.
 const HANGS: u32 = 60;
 
-/// Why the targets were not built.
+/// Why the targets could not be built.
 #[derive(Debug)]
 pub enum BuildError {
-    /// Something is not there; says what.
+    /// A missing tool or package.
     Missing(String),
-    /// They do not compile; what cargo said.
+    /// A compile error, with cargo's output.
     Failed(String),
 }
 
 /// How long a target runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// So many inputs: the same ones with the same seed.
+    /// Number of inputs: the same ones with the same seed.
     Inputs(u64),
-    /// So many seconds.
+    /// Time in seconds.
     Seconds(u64),
 }
 
-/// The targets, built.
+/// The targets after they were built.
 pub struct Targets {
     programs: PathBuf,
 }
 
 impl Targets {
-    /// Builds the targets in a folder of their own.
+    /// Builds the targets in a separate folder.
     ///
     /// # Errors
-    /// See [`BuildError`].
+    /// Returns a [`BuildError`] if a tool is missing or the targets do not compile.
     pub fn build(folder: &Path) -> Result<Targets, BuildError> {
         let compiler = std::env::var("CXX")
             .ok()
@@ -77,7 +77,7 @@ impl Targets {
         {
             return Err(BuildError::Missing(format!("libFuzzer cannot be fetched: {what}")));
         }
-        // With a target named, build scripts and macros are compiled without the options.
+        // With `--target`, build scripts and macros are compiled without these options.
         let built = cargo("build", folder)
             .args(["--release", "--target", &host])
             .env("RUSTFLAGS", INSTRUMENTED)
@@ -89,10 +89,10 @@ impl Targets {
         }
     }
 
-    /// Runs a target from its seeds and what `corpus`, which is made if need be, holds of earlier runs.
+    /// Runs a target with its seeds and the inputs in `corpus`, which is created if it does not exist.
     ///
     /// # Errors
-    /// The panic an input makes, with how to see it again; or why the target did not run.
+    /// The panic that an input causes, with the command that reproduces it; or why the target did not run.
     pub fn run(
         &self,
         target: &str,
@@ -111,7 +111,7 @@ impl Targets {
         };
         let failed = corpus.join(format!("{target}-"));
         let output = Command::new(&program)
-            // A seed of 0 is one of libFuzzer's own choice.
+            // libFuzzer chooses a seed itself if it is 0.
             .args([limit, format!("-seed={}", seed.max(1))])
             .args([format!("-max_len={MAX_BYTES}"), format!("-timeout={HANGS}")])
             .arg(format!("-artifact_prefix={}", failed.display()))
@@ -130,7 +130,7 @@ impl Targets {
     }
 }
 
-/// The folder of inputs that once made a target panic, if there is one.
+/// Returns the folder of inputs that once made a target panic, if there is one.
 fn kept(target: &str) -> Option<PathBuf> {
     Some(source().join("found").join(target)).filter(|folder| folder.is_dir())
 }
@@ -146,7 +146,7 @@ fn cargo(command: &str, folder: &Path) -> Command {
     cargo
 }
 
-/// The platform that the compiler runs on.
+/// Returns the platform on which the compiler runs.
 fn host() -> Option<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let output = Command::new(rustc).arg("-vV").output().ok()?;
@@ -154,7 +154,7 @@ fn host() -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("host: ")).map(String::from)
 }
 
-/// The end of what a command that failed said.
+/// Returns the end of a failed command's error output.
 fn failure(output: &Output) -> Option<String> {
     const LINES: usize = 30;
     if output.status.success() {

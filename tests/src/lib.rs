@@ -1,4 +1,5 @@
-//! What end-to-end tests and benchmarks share: where the vectors are, and what they hold.
+//! Reads the vectors, and contains what end-to-end tests and benchmarks share: fuzzing, load and
+//! measurements.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ pub mod load;
 pub mod measure;
 pub mod oracle;
 
-/// The DDR1 vectors.
+/// Names of the DDR1 vectors.
 pub const DDR1: [&str; 12] = [
     "v01_ddr1_tiny_open",
     "v02_ddr1_tiny_rtl_init",
@@ -28,7 +29,7 @@ pub const DDR1: [&str; 12] = [
     "v19_ddr1_bl4_open_same_row",
 ];
 
-/// The vectors of the later generations.
+/// Names of the vectors of later generations.
 pub const LATER: [&str; 7] = [
     "v09_ddr2_open",
     "v10_ddr3_open",
@@ -39,12 +40,12 @@ pub const LATER: [&str; 7] = [
     "v18_ddr4_open",
 ];
 
-/// A file of a vector: `cmd.gz`, `truth.gz` or `flags.txt`.
+/// Returns the path of a vector's file: `cmd.gz`, `truth.gz` or `flags.txt`.
 pub fn vector(name: &str, suffix: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(format!("{name}.{suffix}"))
 }
 
-/// The text of a gzip-compressed file.
+/// Decompresses a gzip file into a text.
 pub fn gunzip(path: &Path) -> String {
     let file = std::fs::File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
@@ -52,13 +53,13 @@ pub fn gunzip(path: &Path) -> String {
     text
 }
 
-/// The accesses a vector really holds.
+/// Reads the accesses that a vector really contains.
 pub fn accesses(name: &str) -> Vec<Access> {
     let text = gunzip(&vector(name, "truth.gz"));
     text.lines().filter_map(|line| truth::parse_line(line).expect("a truth line")).collect()
 }
 
-/// The first number behind `key=` in a vector's header.
+/// Returns the first number after `key=` in a vector's header.
 pub fn header_number(name: &str, key: &str) -> u64 {
     let text = gunzip(&vector(name, "cmd.gz"));
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));

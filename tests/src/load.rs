@@ -1,7 +1,7 @@
-//! A software card that sends full frames of line accesses at a chosen speed.
+//! Generates the frames of a software card: full frames of line accesses.
 //!
-//! The words of the records repeat after [`POOL_FRAMES`] frames; counters, clocks and counts of
-//! accesses go on for ever, so a receiver can prove that it lost nothing.
+//! The words of the records repeat after [`POOL_FRAMES`] frames. Counters, clocks and counts of
+//! accesses continue, so a receiver can prove that it lost nothing.
 
 mod capture;
 mod sender;
@@ -18,22 +18,22 @@ use hmtt_format::info::StaticWords;
 use hmtt_format::record::Half;
 use hmtt_format::{Direction, FORMAT_VERSION, Generation, MemoryDescription, Report};
 
-/// Distinct frames.
+/// Number of distinct frames.
 const POOL_FRAMES: usize = 4096;
-/// Accesses of a full frame.
+/// Number of accesses in a full frame.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// Clocks a full frame covers: every access one clock after the last.
+/// Clocks of a full frame: there is one access per clock.
 const FRAME_CLOCKS: u64 = FRAME_ACCESSES;
 const LINE_LOG2: u8 = 6;
 
-/// The frames.
+/// Generates frames.
 pub struct Load {
     pool: Vec<Vec<u64>>,
     counter: u64,
     accesses: u64,
 }
 
-/// A cheap generator of numbers that look random (Marsaglia's xorshift64).
+/// Returns a pseudorandom number by Marsaglia's xorshift64, which is fast.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -48,8 +48,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Half of the accesses run through 16 streams of lines, half go anywhere in 1 GiB; a third
-    /// writes.
+    /// Creates a generator. Half of the accesses are in 16 streams of consecutive lines, half are
+    /// random in 1 GiB. A third are writes.
     pub fn new() -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut streams: Vec<u32> =
@@ -70,7 +70,7 @@ impl Load {
         }
     }
 
-    /// Builds the next frame; its length comes back.
+    /// Builds the next frame and returns its length.
     pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         let words = &self.pool[self.counter as usize % POOL_FRAMES];
         let length = frame(buffer, self.counter, self.accesses, FrameKind::Data, words);
@@ -79,7 +79,7 @@ impl Load {
         length
     }
 
-    /// Builds a frame with the card's report; `end`: the one that ends the trace.
+    /// Builds a frame with the card's report. `end`: the report ends the trace.
     pub fn report(&mut self, end: bool, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         let memory = memory();
         let words = StaticWords::new(&memory);
@@ -108,13 +108,13 @@ impl Load {
         length
     }
 
-    /// Accesses in all frames built so far.
+    /// Number of accesses in all frames so far.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
 }
 
-/// 1 GiB of DDR1 with 8 KiB rows, the banks hashed with row bits.
+/// Returns a memory of 1 GiB of DDR1 with 8 KiB rows, whose banks are hashed with row bits.
 fn memory() -> MemoryDescription {
     let mut map = MapBuilder::default();
     let mut bit = |axis, bit, mask| map.bit(axis, bit, mask).expect("the map has one bit each");

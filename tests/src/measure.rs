@@ -1,45 +1,46 @@
-//! A command to what it took: wall time, processor time, memory.
+//! Measures the wall time, processor time and memory of a command.
 
 use std::io::{self, Read};
 use std::mem::zeroed;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process took.
+/// Resources that a process used.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// Exit code; none after a signal.
+    /// The exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// From its start to its end, in seconds.
+    /// Time from start to end in seconds.
     pub wall: f64,
     /// Processor time in user mode and in the kernel, in seconds.
     pub cpu: f64,
-    /// Most memory that was resident, in bytes.
+    /// Maximum resident memory in bytes.
     pub memory: u64,
-    /// What it printed.
+    /// The standard output.
     pub output: String,
 }
 
-/// A process that is measured.
+/// A running process that is measured.
 pub struct Measured {
     child: Child,
     begin: Instant,
 }
 
 impl Measured {
-    /// Starts it; what it prints is kept.
+    /// Starts a process and captures its output.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         Ok(Measured { child, begin: Instant::now() })
     }
 
-    /// Sends it SIGINT.
+    /// Sends SIGINT to the process.
     pub fn interrupt(&self) {
-        // SAFETY: no memory is touched; the process is ours and has not been waited for.
+        // SAFETY: the call accesses no memory; the process is our child and has not been waited
+        // for.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGINT) };
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub fn finish(mut self) -> io::Result<Taken> {
         let mut output = String::new();
         if let Some(stdout) = &mut self.child.stdout {

@@ -1,5 +1,4 @@
-//! One case of hostile commands and settings against the model of the whole card; what to keep of one
-//! that fails.
+//! Runs one case of hostile commands and settings against the model of the whole card, and stores a case that fails.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,16 +12,16 @@ use hmtt_sim::replay::ReplayError;
 
 use crate::fuzz::vector_text;
 
-/// Why there is no verdict.
+/// Why a case has no verdict.
 #[derive(Debug)]
 pub enum Failure {
     /// Verilator is not installed.
     Missing(String),
-    /// The card is wrong, and which files show it.
+    /// The card differs from the model. The text names the files that reproduce it.
     Wrong(String),
 }
 
-/// Tries the case of a seed. What a card does wrong is left in `folder`.
+/// Runs the case of a seed. If the card differs from the model, the files of the case are written to `folder`.
 pub fn try_seed(seed: u64, commands: usize, folder: &Path) -> Result<(Case, Verdict), Failure> {
     let (memory, setup) = Setup::of(seed);
     let case = Case::new(&memories::parse(memory), setup, seed, commands);
@@ -33,12 +32,12 @@ pub fn try_seed(seed: u64, commands: usize, folder: &Path) -> Result<(Case, Verd
     }
 }
 
-/// What the compiled card says of a case, and whether it is right.
+/// Runs a case on the compiled card and compares it with the model.
 pub fn judge(case: &Case) -> Result<Verdict, Failure> {
     case.check(&capture(case)?).map_err(Failure::Wrong)
 }
 
-/// What the compiled card says of a case.
+/// Runs a case on the compiled card.
 pub fn capture(case: &Case) -> Result<Capture, Failure> {
     let (outcome, frames) = case.run(Kind::Verilator, None).map_err(|error| match error {
         ReplayError::Engine(error @ EngineError::VerilatorMissing) => {
@@ -52,7 +51,7 @@ pub fn capture(case: &Case) -> Result<Capture, Failure> {
     Capture::read(&frames).map_err(Failure::Wrong)
 }
 
-/// Writes a case down; what is wrong and how to see it again.
+/// Writes the files of a case. Returns the difference and the command that reproduces it.
 fn kept(case: &Case, memory: &str, seed: u64, folder: &Path, wrong: String) -> String {
     let name = folder.join(format!("oracle-{seed}"));
     let (vector, toml) = (name.with_extension("cmd"), name.with_extension("toml"));
@@ -65,7 +64,7 @@ fn kept(case: &Case, memory: &str, seed: u64, folder: &Path, wrong: String) -> S
     format!("seed {seed}: {wrong}\nrun it again: {}", replay(case, &vector, &toml))
 }
 
-/// The command line that repeats a case.
+/// Returns the command line that repeats a case.
 pub fn replay(case: &Case, vector: &Path, toml: &Path) -> String {
     let (straps, setup) = (case.straps, case.setup);
     let mut line = format!(

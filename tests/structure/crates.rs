@@ -1,4 +1,4 @@
-//! Which crates use which, as cargo resolves them.
+//! Checks the dependencies between crates as cargo resolves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate of ours may use of ours, tests aside; ARCHITECTURE.md has the same.
+/// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
+/// list.
 const ALLOWED: [(&str, &[&str]); 9] = [
     ("hmtt-format", &[]),
     ("gateware", &["hmtt-format"]),
@@ -19,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("hmtt-tests", &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-test-support"]),
 ];
 
-/// What the receiver, the only program that needs a privilege, is made of.
+/// The direct dependencies of the receiver, the only program that needs a privilege.
 const RECEIVER: [&str; 16] = [
     "anyhow",
     "clap",
@@ -39,7 +40,7 @@ const RECEIVER: [&str; 16] = [
     "zstd",
 ];
 
-/// What the receiver must not be made of, however it came in.
+/// Crates that the receiver must not depend on, directly or indirectly.
 const HEAVY: [&str; 8] =
     ["csv", "gimli", "hmtt-probe", "iced-x86", "inferno", "object", "parquet", "rust-hdl"];
 
@@ -55,7 +56,7 @@ pub fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo prints text")
 }
 
-/// Names of the packages that a program is made of, to a depth.
+/// Returns the names of the packages that a program depends on, to a depth.
 fn tree(package: &str, depth: &[&str]) -> BTreeSet<String> {
     let own = ["tree", "--offline", "-e", "normal", "--prefix", "none", "-p", package];
     let names = cargo(&[&own[..], &["--format", "{p}"], depth].concat());
@@ -64,7 +65,7 @@ fn tree(package: &str, depth: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn crates_use_what_they_may() {
+fn crates_use_only_allowed_crates() {
     let metadata = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
     let metadata: Value = serde_json::from_str(&metadata).expect("cargo prints JSON");
     let packages = metadata["packages"].as_array().expect("there are packages");
@@ -84,7 +85,7 @@ fn crates_use_what_they_may() {
 }
 
 #[test]
-fn the_receiver_is_made_of_little() {
+fn the_receiver_has_few_dependencies() {
     let direct = tree("hmtt-host", &["--depth", "1"]);
     println!("hmtt-host uses: {direct:?}");
     assert_eq!(direct, RECEIVER.iter().map(ToString::to_string).collect());
@@ -92,14 +93,14 @@ fn the_receiver_is_made_of_little() {
     println!("which use {} crates: {all:?}", all.len());
     let heavy: Vec<&str> = HEAVY.into_iter().filter(|name| all.contains(*name)).collect();
     assert!(heavy.is_empty(), "{heavy:?}");
-    // They are found where they are.
+    // The heavy crates are found in a program that uses them.
     let all = tree("hmtt-cli", &[]);
     let missed: Vec<&str> = HEAVY.into_iter().filter(|name| !all.contains(*name)).collect();
     assert_eq!(missed, ["rust-hdl"]);
 }
 
 #[test]
-fn the_format_needs_nothing_but_its_features_do() {
+fn the_format_has_no_dependencies_without_features() {
     assert_eq!(tree("hmtt-format", &["--no-default-features"]), BTreeSet::new());
 }
 

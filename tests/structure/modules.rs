@@ -1,13 +1,13 @@
-//! Circles of modules: of the modules in one module, none may need another one that needs it, be it by way of others.
+//! Finds circles of modules: modules in one parent module that need each other, directly or through others.
 //!
-//! A module and those in it are one to its neighbours, and may name each other.
+//! A module and its submodules count as one module, and may name each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::source::Crate;
 
-/// The crates, by their first files.
+/// The first file of each crate.
 const CRATES: [&str; 13] = [
     "cli/src/main.rs",
     "format/src/lib.rs",
@@ -24,23 +24,23 @@ const CRATES: [&str; 13] = [
     "trace/src/lib.rs",
 ];
 
-/// Circles that there are, each with the reason why it is still there. One that is gone has to go from here too.
+/// Known circles, each with its reason. A circle that no longer exists must be removed from this list.
 const KNOWN: [(&str, &[&str]); 2] = [
-    // The plan says which kind of record is due, and the kinds are defined where records are made.
+    // The plan contains the record kinds that are due, and the kinds are defined with the units that make records.
     ("gateware/src/lib.rs", &["config", "statistics"]),
-    // What waits is made of what the traces define, and they hold it.
+    // A waiting record is defined by types of the traces, and the traces contain it.
     ("gateware/src/lib.rs", &["statistics::traces", "statistics::waiting_record"]),
 ];
 
-/// The modules of a module that are in a circle, with the modules that name each other.
+/// Modules of one parent module that are in a circle, and the uses that cause it.
 struct Circle {
     members: Vec<String>,
     because: BTreeSet<String>,
 }
 
-/// All circles of a crate.
+/// Returns all circles of a crate.
 fn circles(of: &Crate) -> Vec<Circle> {
-    // Of the modules in a module: which names which, and who says so.
+    // For each parent module: which of its modules name which, and in which files.
     let mut edges: BTreeMap<&[String], Edges> = BTreeMap::new();
     for (number, module) in of.modules.iter().enumerate() {
         for path in &module.paths {
@@ -56,10 +56,10 @@ fn circles(of: &Crate) -> Vec<Circle> {
     edges.into_iter().flat_map(|(place, edges)| circles_in(place, &edges)).collect()
 }
 
-/// Of each module, by name, the ones that it names, and who says so.
+/// For each module, by name, the modules that it names, and where.
 type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<String>>>;
 
-/// What a module needs, be it by way of others.
+/// Returns the modules that a module needs, directly or through others.
 fn needed<'a>(edges: &Edges<'a>, by: &'a str) -> BTreeSet<&'a str> {
     let (mut all, mut next) = (BTreeSet::new(), vec![by]);
     while let Some(one) = next.pop() {
@@ -97,7 +97,7 @@ fn circles_in(place: &[String], edges: &Edges) -> Vec<Circle> {
 }
 
 #[test]
-fn no_modules_need_each_other() {
+fn no_modules_depend_on_each_other_in_a_circle() {
     let mut known: Vec<(&str, Vec<String>)> = KNOWN
         .iter()
         .map(|(root, members)| (*root, members.iter().map(ToString::to_string).collect()))
@@ -117,7 +117,7 @@ fn no_modules_need_each_other() {
     assert_eq!(known, [], "these circles are gone");
 }
 
-/// The members of the circles of a crate of one file.
+/// Returns the modules in the circles of a crate of one file.
 fn members(text: &str) -> Vec<Vec<String>> {
     circles(&Crate::parse(text)).into_iter().map(|circle| circle.members).collect()
 }
@@ -125,7 +125,7 @@ fn members(text: &str) -> Vec<Vec<String>> {
 const NONE: [[&str; 0]; 0] = [];
 
 #[test]
-fn circles_are_found_whichever_way_they_are_written() {
+fn circles_are_found_in_every_notation() {
     let twice = |one: &str, other: &str| {
         members(&format!("mod a {{ pub mod c {{ {one} }} }} mod b {{ {other} pub struct B; }}"))
     };
@@ -137,10 +137,10 @@ fn circles_are_found_whichever_way_they_are_written() {
     assert_eq!(twice("use crate::b::B;", "/* crate::a */ // crate::a\n"), NONE);
     assert_eq!(twice("use crate::b::B;", "const T: &str = r#\"crate::a \"#;"), NONE);
     assert_eq!(twice("use crate::b::B;", "use std::a::c;"), NONE);
-    // By way of what a third one hands on, and of a name that the crate hands on.
+    // The circle passes through a module with a re-export, and through a name that the crate re-exports.
     let third = "mod a { use crate::b; } mod b { pub use super::c::C; } mod c { use crate::A; }";
     assert_eq!(members(&format!("pub use a::A; {third}")), [["a", "b", "c"]]);
-    // A module and those in it are one.
+    // A module and its submodules count as one.
     assert_eq!(members("mod a { use b::B; mod b { use super::A; } }"), NONE);
     assert_eq!(
         members("mod a { mod b { use super::c; } mod c { use super::b; } }"),

@@ -1,46 +1,46 @@
-//! The text of a crate to its modules, and to the paths that each of them names.
+//! Parses the text of a crate into its modules and the paths that each of them names.
 //!
-//! What is compiled for tests alone is left out. Macros are read as any other text.
+//! Code that is compiled for tests only is left out. Macros are parsed as any other text.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A path as it is written: `crate`, `decode`, `Gap`.
+/// A path as written, by segments: `crate`, `decode`, `Gap`.
 type Written = Vec<String>;
 
-/// A module.
+/// A module of a crate.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Names from the crate's root.
+    /// Names from the crate's root to the module.
     pub path: Vec<String>,
-    /// The modules in it, by name; places in [`Crate::modules`].
+    /// Submodules by name, as indices into [`Crate::modules`].
     pub children: BTreeMap<String, usize>,
-    /// The module that it is in.
+    /// The parent module, as an index into [`Crate::modules`].
     pub parent: Option<usize>,
-    /// Names that `use` declarations bring in.
+    /// Names that `use` declarations import, with their paths.
     pub uses: BTreeMap<String, Written>,
-    /// Modules of which all names are brought in.
+    /// Modules from which all names are imported.
     pub globs: Vec<Written>,
-    /// All paths that it names.
+    /// All paths that the module names.
     pub paths: Vec<Written>,
 }
 
 /// The modules of a crate, its root first.
 #[derive(Debug, Default)]
 pub struct Crate {
-    /// In the order in which they are declared.
+    /// The modules, in the order in which they are declared.
     pub modules: Vec<Module>,
 }
 
 impl Crate {
-    /// Reads a crate from its first file.
+    /// Parses a crate from its first file.
     pub fn read(root: &Path) -> Crate {
         let mut read = Crate { modules: vec![Module::default()] };
         read.file(0, root, root.parent().expect("it is in a folder"));
         read
     }
 
-    /// Reads a crate of one file.
+    /// Parses a crate of one file.
     pub fn parse(text: &str) -> Crate {
         let mut read = Crate { modules: vec![Module::default()] };
         read.items(0, &tokens(text), Path::new("."));
@@ -53,7 +53,7 @@ impl Crate {
         self.items(module, &tokens(&text), folder);
     }
 
-    /// `folder`: where the files of modules in this one are.
+    /// Parses items. `folder`: directory of the files of submodules.
     fn items(&mut self, module: usize, tokens: &[&str], folder: &Path) {
         let (mut at, mut path) = (0, None);
         while at < tokens.len() {
@@ -106,7 +106,7 @@ impl Crate {
         child
     }
 
-    /// Takes note of what a `use` declaration brings in; how many tokens it has comes back.
+    /// Records the names that a `use` declaration imports. Returns the number of its tokens.
     fn use_tree(&mut self, module: usize, tokens: &[&str], before: &[String]) -> usize {
         let mut path = before.to_vec();
         let mut at = 0;
@@ -137,7 +137,7 @@ impl Crate {
             if path.len() > 1 && path.last().is_some_and(|name| name == "self") {
                 path.pop();
             }
-            let mut name = path.last().expect("it has a name").clone();
+            let mut name = path.last().expect("a path has a last segment").clone();
             if tokens[at] == "as" {
                 name = tokens[at + 1].to_owned();
                 at += 2;
@@ -149,13 +149,14 @@ impl Crate {
         }
     }
 
-    /// The module that has what a path names, as it is written in a module; `None`: it is of another crate.
+    /// Returns the module that contains what a path names in a module; `None`: it is in another crate.
     pub fn target(&self, module: usize, path: &[String]) -> Option<usize> {
         let (from, rest) = self.start(module, path, 0)?;
         self.follow(from, &rest, 0)
     }
 
-    /// Where a path begins, and what is left of it. `depth`: declarations that were followed.
+    /// Resolves the first segment of a path. Returns the module and the remaining segments. `depth`: number of
+    /// declarations followed so far.
     fn start(&self, module: usize, path: &[String], depth: usize) -> Option<(usize, Written)> {
         let (first, rest) = path.split_first()?;
         let own = &self.modules[module];
@@ -206,12 +207,12 @@ impl Crate {
     }
 }
 
-/// Declarations that lead to each other, as some of Rust's own may, end somewhere.
+/// Limits the depth, because declarations may lead to each other.
 fn deeper(depth: usize) -> Option<usize> {
     (depth < 20).then_some(depth + 1)
 }
 
-/// The file of a module, and the folder of those in it.
+/// Returns the file of a module, and the directory of its submodules.
 fn files(folder: &Path, name: &str, path: Option<String>) -> (PathBuf, PathBuf) {
     let inner = folder.join(name);
     if let Some(path) = path {
@@ -226,7 +227,7 @@ fn is_name(token: &str) -> bool {
     token.chars().next().is_some_and(is_letter)
 }
 
-/// How many tokens an item has, its attributes included.
+/// Returns the number of tokens of an item, including its attributes.
 fn end_of_item(tokens: &[&str]) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -245,7 +246,7 @@ fn end_of_item(tokens: &[&str]) -> usize {
     tokens.len()
 }
 
-/// Names, `::`, strings and single characters, without comments.
+/// Splits a text into names, `::`, strings and single characters, without comments.
 fn tokens(text: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -260,7 +261,7 @@ fn tokens(text: &str) -> Vec<&str> {
     all
 }
 
-/// Bytes of the token that a text begins with.
+/// Returns the length in bytes of the first token of a text.
 fn token(text: &str, first: char) -> usize {
     let until = |end: &str| text.find(end).map_or(text.len(), |at| at + end.len());
     if text.starts_with("//") {
@@ -282,7 +283,7 @@ fn token(text: &str, first: char) -> usize {
         '"' => quoted(text, '"'),
         'b' if text.starts_with("b\"") => 1 + quoted(&text[1..], '"'),
         'b' if text.starts_with("b'") => 1 + quoted(&text[1..], '\''),
-        // A character, or else a lifetime.
+        // A character, or otherwise a lifetime.
         '\'' if text[1..].starts_with('\\') => quoted(text, '\''),
         '\'' => match text[1..].chars().next() {
             Some(letter) if text[1 + letter.len_utf8()..].starts_with('\'') => {
@@ -298,7 +299,7 @@ fn token(text: &str, first: char) -> usize {
     }
 }
 
-/// Bytes of a text in quotes, these included.
+/// Returns the length in bytes of a text in quotes, including the quotes.
 fn quoted(text: &str, quote: char) -> usize {
     let mut letters = text.char_indices().skip(1);
     while let Some((at, letter)) = letters.next() {

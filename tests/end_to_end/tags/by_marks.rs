@@ -1,4 +1,4 @@
-//! Times of a log found in a trace by marks, and how marks are made.
+//! Locates times of a log in a trace by marks, and tests how `hmtt tag` makes marks.
 
 use std::fs::File;
 
@@ -13,23 +13,23 @@ use serde_json::{Value, json};
 use super::marked::MarkedLog;
 use super::program::{Event, Program};
 use super::truth::{Share, Truth};
-use super::{compare, memory, recorded, report, runs, some};
+use super::{add_accesses, compare, memory, recorded, report, runs};
 use crate::captures::{path, replay_file};
 use crate::recording::write_vector;
 
-/// A log and a recording that are made together.
-struct Making {
+/// A log and a recording that are built together.
+struct Builder {
     traffic: Traffic,
     log: MarkedLog,
     truth: Truth,
     accesses: Box<dyn Iterator<Item = (Direction, u64)>>,
-    /// Clocks between an event and any access.
+    /// Clocks between an event and the nearest access.
     apart: u64,
 }
 
-impl Making {
-    fn some(&mut self, count: u64) {
-        some(&mut self.accesses, &mut self.traffic, &mut self.truth, count);
+impl Builder {
+    fn add_accesses(&mut self, count: u64) {
+        add_accesses(&mut self.accesses, &mut self.traffic, &mut self.truth, count);
     }
 
     fn event(&mut self, event: Event) {
@@ -52,36 +52,36 @@ impl Making {
     }
 }
 
-/// Events at times that are `apart` clocks from any access; every so often a mark, some of them lost on
-/// either side. For a while another thread has a function open, and once it is alone.
-fn marked(program: &Program, apart: u64) -> Making {
+/// Builds events that are `apart` clocks from any access, with regular marks, some of them lost in the log or on the
+/// bus. For some time another thread has a function open, once without the first thread.
+fn marked(program: &Program, apart: u64) -> Builder {
     let (traffic, truth) = (Traffic::new(memory()), Truth::default());
     let (log, accesses) = (MarkedLog::new(program), Box::new(recorded()));
-    let mut making = Making { traffic, log, truth, accesses, apart };
+    let mut builder = Builder { traffic, log, truth, accesses, apart };
     let (mut runs, other) = (runs(), program.events[program.events.len() / 2].number);
-    making.mark(true, true);
-    making.some(30);
+    builder.mark(true, true);
+    builder.add_accesses(30);
     for (at, event) in program.events.iter().enumerate() {
         match at {
-            300 => making.other(other, false),
-            400 => making.other(other, true),
-            _ if at % 40 == 39 => making.mark(at % 7 != 3, at % 11 != 5),
+            300 => builder.other(other, false),
+            400 => builder.other(other, true),
+            _ if at % 40 == 39 => builder.mark(at % 7 != 3, at % 11 != 5),
             _ => {}
         }
-        making.event(*event);
-        making.some(runs.next().unwrap());
+        builder.event(*event);
+        builder.add_accesses(runs.next().unwrap());
     }
-    making.other(other, false);
-    making.some(20);
-    making.other(other, true);
-    making.some(30);
-    making.mark(true, true);
-    making
+    builder.other(other, false);
+    builder.add_accesses(20);
+    builder.other(other, true);
+    builder.add_accesses(30);
+    builder.mark(true, true);
+    builder
 }
 
-/// What is told of events and accesses that are so far apart, and the truth.
-fn told_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
-    let Making { traffic, log, truth, .. } = marked(program, apart);
+/// Returns the report for events and accesses that are `apart` clocks from each other, and the truth.
+fn report_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
+    let Builder { traffic, log, truth, .. } = marked(program, apart);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("marked.cmd"), folder.join("marked.pcapng"));
     write_vector(&input, &traffic);
@@ -94,23 +94,23 @@ fn told_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
 }
 
 #[test]
-fn marks_split_accesses_that_are_farther_from_calls_than_the_error() {
-    let test = "marks_split_accesses_that_are_farther_from_calls_than_the_error";
+fn marks_attribute_accesses_that_are_farther_from_calls_than_the_error() {
+    let test = "marks_attribute_accesses_that_are_farther_from_calls_than_the_error";
     let Some(program) = Program::run(test) else { return };
-    let (told, truth) = told_by_marks(&program, 100);
-    compare(&told, &truth, &program);
+    let (reported, truth) = report_by_marks(&program, 100);
+    compare(&reported, &truth, &program);
     assert!(truth.several.reads > 50);
-    let sync = &told["trace"]["sync"];
+    let sync = &reported["trace"]["sync"];
     let error = sync["error_ns"].as_f64().unwrap();
-    // 300 ticks of 20 a clock, and a clock; accesses are 100 clocks away.
+    // The error is 300 ticks at 20 per clock, plus one clock. Accesses are 100 clocks from events.
     assert!((160.0..900.0).contains(&error), "{error}");
     assert_eq!(sync["uncertain"], json!(0));
     assert!(sync["only_log"].as_u64() > Some(0) && sync["only_trace"].as_u64() > Some(0), "{sync}");
-    for function in told["functions"].as_array().unwrap() {
+    for function in reported["functions"].as_array().unwrap() {
         for sense in ["self", "inclusive"] {
-            let told = &function["accesses"][sense];
-            assert_eq!(told["at_least"], told["accesses"], "{function}");
-            assert_eq!(told["at_most"], told["accesses"], "{function}");
+            let reported = &function["accesses"][sense];
+            assert_eq!(reported["at_least"], reported["accesses"], "{function}");
+            assert_eq!(reported["at_most"], reported["accesses"], "{function}");
         }
     }
 }
@@ -119,21 +119,25 @@ fn marks_split_accesses_that_are_farther_from_calls_than_the_error() {
 fn marks_bound_accesses_that_are_nearer_to_calls_than_the_error() {
     let test = "marks_bound_accesses_that_are_nearer_to_calls_than_the_error";
     let Some(program) = Program::run(test) else { return };
-    let (told, truth) = told_by_marks(&program, 3);
-    assert_eq!(told["trace"]["accesses"], json!(truth.accesses));
-    assert!(told["trace"]["sync"]["uncertain"].as_u64() > Some(100), "{}", told["trace"]["sync"]);
-    let bounds = |told: &Value, share: &Share| {
+    let (reported, truth) = report_by_marks(&program, 3);
+    assert_eq!(reported["trace"]["accesses"], json!(truth.accesses));
+    assert!(
+        reported["trace"]["sync"]["uncertain"].as_u64() > Some(100),
+        "{}",
+        reported["trace"]["sync"]
+    );
+    let bounds = |reported: &Value, share: &Share| {
         let count = share.reads + share.writes;
-        let [least, most] = ["at_least", "at_most"].map(|key| told[key].as_u64().unwrap());
+        let [least, most] = ["at_least", "at_most"].map(|key| reported[key].as_u64().unwrap());
         assert!((least..=most).contains(&count), "{least} {count} {most}");
         assert!(least < most);
     };
-    for function in told["functions"].as_array().unwrap() {
+    for function in reported["functions"].as_array().unwrap() {
         let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];
         bounds(&function["accesses"]["self"], &truth.own);
         bounds(&function["accesses"]["inclusive"], &truth.inclusive);
     }
-    bounds(&told["trace"]["outside"]["self"], &truth.outside);
+    bounds(&reported["trace"]["outside"]["self"], &truth.outside);
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn marks_are_made_while_a_program_runs() {
         assert!(mark.tsc_before < mark.tsc_after);
     }
     assert!(marks.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
-    // The first is made before the program goes on, the last when it has ended.
+    // The first mark is made before the program continues, the last one after it has ended.
     assert!(marks.len() >= 2 && marks[0].tsc_after < events.start, "{marks:?} {events:?}");
     assert!(marks[marks.len() - 1].tsc_before > events.end, "{marks:?} {events:?}");
     let report = report(&[path(&log)]);
@@ -171,7 +175,7 @@ fn marks_are_made_while_a_program_runs() {
 }
 
 #[test]
-fn marks_without_times_to_find_are_refused() {
+fn marks_in_a_log_without_times_are_rejected() {
     let arguments = ["tag", "run", "--sink", "log", "--no-time", "-o", "none", "--marks", "none"];
     let output = run("hmtt", &[&arguments[..], &["true"]].concat());
     assert_eq!(output.status.code(), Some(1));

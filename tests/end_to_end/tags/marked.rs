@@ -1,5 +1,5 @@
-//! A real program's events at made-up times, marks between them, and accesses of a card's clock: a log, a
-//! recording, and whose the accesses are.
+//! Writes a log of a real program's events at generated times with marks between them, and adds the marks to a
+//! recording.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,24 +12,24 @@ use hmtt_sim::traffic::Traffic;
 
 use super::program::{Event, Program};
 
-/// Ticks of the log's clock in one of the card's, and what it is when the card's is 0.
+/// Ticks of the log's clock per clock of the card, and its value when the card's clock is 0.
 const TICKS: u64 = 20;
 const ORIGIN: u64 = 1 << 50;
-/// Ticks by which each mark's begin and end are apart from when the card sees it.
+/// Ticks by which a mark's begin and end differ from the time at which the card records it.
 const MARK_TICKS: u64 = 300;
-/// Of a card whose clock has 10 ns.
+/// Ticks per second for a card with clocks of 10 ns.
 const TSC_HZ: u64 = TICKS * 100_000_000;
 
-/// The ticks at a clock.
+/// Converts a clock of the card to ticks.
 pub fn ticks(clock: u64) -> u64 {
     ORIGIN + TICKS * clock
 }
 
-/// What is written of the log.
+/// A log that is being built.
 pub struct MarkedLog {
     bytes: Vec<u8>,
     events: Vec<TagEvent>,
-    /// Of another thread.
+    /// Events of the second thread.
     others: Vec<TagEvent>,
     marks: u64,
 }
@@ -75,7 +75,7 @@ impl MarkedLog {
         self.bytes.extend_from_slice(&buffer[..length]);
     }
 
-    /// Makes the next mark on the bus and says so, unless either is lost.
+    /// Adds the next mark to the bus and to the log, unless it is lost in either.
     pub fn mark(&mut self, traffic: &mut Traffic, is_on_bus: bool, is_in_log: bool) {
         let register = MARK_FREE_FIRST + (self.marks % 256) as u16;
         self.marks += 1;
@@ -90,9 +90,9 @@ impl MarkedLog {
         }
     }
 
-    /// Writes it.
+    /// Writes the log to a file.
     pub fn finish(mut self, path: &Path, last: u64) {
-        // Threads' chunks come as their buffers are full, not in the order of time.
+        // Threads write their chunks when their buffers are full, so chunks are not in the order of time.
         let (events, others) = (std::mem::take(&mut self.events), std::mem::take(&mut self.others));
         self.events(2, &others);
         self.events(1, &events);

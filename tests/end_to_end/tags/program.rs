@@ -1,4 +1,4 @@
-//! A real program, tagged: the functions it really entered and left, in their order.
+//! Runs a real tagged program and reads the functions that it entered and left, in order.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,16 +28,16 @@ int main(void) {
 "#;
 const FUNCTIONS: [&str; 4] = ["main", "work", "fib", "leaf"];
 
-/// A function was entered or left.
+/// The entry to or exit from a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub number: u32,
     pub is_exit: bool,
-    /// As the stack pointer was.
+    /// Value of the stack pointer.
     pub sp: u32,
 }
 
-/// What ran.
+/// A program that was run with tags.
 pub struct Program {
     pub folder: tempfile::TempDir,
     pub names: BTreeMap<u32, String>,
@@ -45,7 +45,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Builds and runs it; none if that is skipped.
+    /// Builds and runs the program; returns `None` if the test is skipped.
     pub fn run(test: &str) -> Option<Self> {
         if !has("cc") {
             skip(test, "no C compiler");
@@ -69,7 +69,7 @@ impl Program {
         Some(ran)
     }
 
-    /// Runs it once more, to a log.
+    /// Runs the program again, with tags to a log.
     pub fn tag(&self, log: &Path, options: &[&str]) {
         let mut arguments = vec!["tag", "run", "--sink", "log", "-o", path(log)];
         FUNCTIONS.iter().for_each(|name| arguments.extend(["-i", name]));
@@ -79,12 +79,12 @@ impl Program {
         succeed("hmtt", &arguments);
     }
 
-    /// The log it has left.
+    /// Returns the path of the log.
     pub fn log(&self) -> PathBuf {
         self.folder.path().join("prog.tags")
     }
 
-    /// The map beside it.
+    /// Reads the map of the log.
     pub fn map(&self) -> Value {
         let file = File::open(self.folder.path().join("prog.tags.json")).unwrap();
         serde_json::from_reader(file).unwrap()

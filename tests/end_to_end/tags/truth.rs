@@ -1,4 +1,4 @@
-//! Events and accesses in their order, to whose the accesses are, as plainly as can be.
+//! Attributes accesses to functions with a simple model: one stack per thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::program::Event;
 
-/// Bytes of a burst of the memory.
+/// Length of a burst of the memory in bytes.
 const BURST_BYTES: u64 = 32;
 
-/// Accesses of somebody.
+/// Accesses that are attributed to one owner.
 #[derive(Debug, Default)]
 pub struct Share {
     pub reads: u64,
@@ -18,7 +18,7 @@ pub struct Share {
     pages: BTreeSet<u64>,
 }
 
-/// Accesses of a function.
+/// Calls and accesses of a function.
 #[derive(Debug, Default)]
 pub struct Function {
     pub calls: u64,
@@ -30,7 +30,7 @@ pub struct Function {
 pub struct Truth {
     pub functions: BTreeMap<u32, Function>,
     pub outside: Share,
-    /// While another thread had a function open, too.
+    /// Accesses while both threads had a function open.
     pub several: Share,
     pub accesses: u64,
     stack: Vec<u32>,
@@ -46,10 +46,10 @@ impl Share {
         self.pages.insert(address / 4096);
     }
 
-    /// Whether this is what was told.
-    pub fn check(&self, told: &Value, name: &str) {
+    /// Compares these accesses with the reported ones.
+    pub fn check(&self, reported: &Value, name: &str) {
         let accesses = self.reads + self.writes;
-        let found = ["accesses", "reads", "writes", "bytes", "pages"].map(|key| &told[key]);
+        let found = ["accesses", "reads", "writes", "bytes", "pages"].map(|key| &reported[key]);
         let bytes = accesses * BURST_BYTES;
         let expected = [accesses, self.reads, self.writes, bytes, self.pages.len() as u64];
         assert_eq!(found.map(Value::clone), expected.map(|count| json!(count)), "{name}");
@@ -57,7 +57,7 @@ impl Share {
 }
 
 impl Truth {
-    /// A function is entered, or the innermost is left.
+    /// Enters a function, or leaves the innermost one.
     pub fn event(&mut self, event: Event) {
         if event.is_exit {
             assert_eq!(self.stack.pop(), Some(event.number));
@@ -67,7 +67,7 @@ impl Truth {
         }
     }
 
-    /// Another thread enters a function, or leaves the one it has entered.
+    /// Lets the second thread enter a function, or leave the one that it entered.
     pub fn other(&mut self, number: u32, is_exit: bool) {
         self.other = (!is_exit).then_some(number);
         self.functions.entry(number).or_default().calls += u64::from(!is_exit);

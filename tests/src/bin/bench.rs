@@ -1,14 +1,16 @@
-//! Speed of the simulated card: both engines on the same vectors in one run, as a Markdown table.
+//! Measures the speed of the simulated card: runs both engines on the same vectors and prints a
+//! Markdown table.
 //!
-//! The engines alternate, so that a machine that gets busier slows both; medians are quoted.
+//! The engines alternate, so that other load on the machine slows both. The table shows medians.
 
 use hmtt_tests::{succeed, vector};
 
-/// Vectors and how often each engine runs them.
+/// Vectors, and the number of runs of each engine.
 const RUNS: [(&str, usize); 3] =
     [("v03_ddr1_medium_open", 3), ("v05_ddr1_medium_rtl", 5), ("v19_ddr1_bl4_open_same_row", 5)];
 
-/// Clocks in the recording and DDR clocks per second of one replay.
+/// Returns the number of clocks in the recording, and the simulated DDR clocks per second of one
+/// replay.
 fn replay(name: &str, engine: &str) -> (u64, f64) {
     let input = vector(name, "cmd.gz");
     let input = input.to_str().expect("vectors have text paths");
@@ -29,7 +31,7 @@ fn main() {
     println!("| vector | clocks | rust engine, clocks/s | verilator engine, clocks/s | ratio |");
     println!("|---|---:|---:|---:|---:|");
     for (name, runs) in RUNS {
-        // Builds the model, so that no counted run does.
+        // The first run builds the model and is not counted.
         let (clocks, _) = replay(name, "verilator");
         let (mut rust, mut verilator) = (Vec::new(), Vec::new());
         for _ in 0..runs {

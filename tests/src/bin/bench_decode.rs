@@ -1,4 +1,5 @@
-//! Frames in memory to columns, and a capture to Parquet, timed, as a Markdown table: `bench_decode [FOLDER]`.
+//! Measures decoding: frames in memory to columns, and a capture to Parquet. Prints a Markdown table: `bench_decode
+//! [FOLDER]`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,10 +15,10 @@ use hmtt_tests::{program, vector};
 
 const FRAMES: usize = 100_000;
 const RUNS: usize = 5;
-/// Fewer say more of the start of a process than of decoding.
+/// With fewer records the start of the process would dominate the time.
 const MIN_TIMED_RECORDS: f64 = 1e6;
 
-/// Takes columns, and forgets them now and then, as whoever uses them would.
+/// Receives columns and clears them regularly, as a user of the library would.
 #[derive(Default)]
 struct Sum {
     columns: Columns,
@@ -42,7 +43,7 @@ impl CardSink for Sum {
     }
 }
 
-/// Millions of accesses a second.
+/// Returns millions of accesses per second.
 fn decode(frames: &[Vec<u8>]) -> f64 {
     let (mut wire, mut sum) = (Wire::default(), Sum::default());
     let begin = Instant::now();

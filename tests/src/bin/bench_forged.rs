@@ -1,8 +1,8 @@
-//! What frames cost that no card sent, as a Markdown table: `bench_forged [FRAMES [KIND]]`.
+//! Measures the cost of forged frames and prints a Markdown table: `bench_forged [FRAMES [KIND]]`.
 //!
-//! The frames of each kind come on a wire whose card has lost frames thousands of times, first alone, then
-//! two for each frame of the card. Time is of the check that the recorder makes of each frame, memory is
-//! what the process needs more after all of them.
+//! The card on the wire has lost frames thousands of times before. The forged frames of each kind arrive first alone,
+//! then two for each frame of the card. The time is that of the recorder's check of each frame; the memory is what the
+//! process uses in addition after all frames.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use hmtt_format::frame::MAX_FRAME_BYTES;
 use hmtt_test_support::forged::{Forger, Forgery};
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
 
-/// Gaps before: as many as are kept.
+/// Gaps before the forged frames: as many as the receiver stores.
 const GAPS: usize = 11_000;
-/// Frames that are made before any is checked.
+/// Frames that are generated before they are checked.
 const ROUND: usize = 10_000;
-/// Frames of the card after all that are forged.
+/// Frames of the card after all forged frames.
 const TAIL: usize = 100;
 
 struct Bench {
@@ -26,7 +26,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A wire with a card that has lost every other frame.
+    /// Creates a receiver whose card has lost every other frame.
     fn new(load: &mut Load) -> Self {
         let mut bench = Bench { wire: Wire::default(), packet: 0, nanos: 0 };
         let mut buffer = [0; MAX_FRAME_BYTES];
@@ -64,7 +64,7 @@ fn good(load: &mut Load, frames: usize) -> Vec<Vec<u8>> {
     (0..frames).map(|_| next()).collect()
 }
 
-/// Kilobytes of memory that the process holds.
+/// Returns the resident memory of the process in kilobytes.
 fn resident() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -72,7 +72,7 @@ fn resident() -> Result<u64> {
     Ok(number.parse()?)
 }
 
-/// Nanoseconds for each frame of a card: of the shortest frames, and of full ones.
+/// Returns nanoseconds per frame of a card, for the shortest frames and for full ones.
 fn of_a_card(frames: usize) -> (f64, f64) {
     let mut load = Load::new();
     let mut full = Bench::new(&mut load);
@@ -86,7 +86,7 @@ fn of_a_card(frames: usize) -> (f64, f64) {
     (each(short), each(full))
 }
 
-/// Nanoseconds for each forged frame on a card's wire, and kilobytes that are needed more.
+/// Returns nanoseconds per forged frame on a card's wire, and the additional memory in kilobytes.
 fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
     let mut bench = Bench::new(&mut Load::new());
     let mut forger = Forger::new(forgery, 0x9e37_79b9);
@@ -100,7 +100,7 @@ fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
     Ok((bench.nanos as f64 / frames.next_multiple_of(ROUND) as f64, grown))
 }
 
-/// Nanoseconds for each frame where two are forged for each of a card, and what the card lost.
+/// Returns nanoseconds per frame with two forged frames for each frame of a card, and checks the card's losses.
 fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     let mut load = Load::new();
     let mut bench = Bench::new(&mut load);
@@ -114,7 +114,7 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
         bench.check(&frames);
     }
     let nanos = bench.nanos as f64 / (3 * ROUND * rounds) as f64;
-    // What was forged last may be the card's after a gap until the card goes on.
+    // The last forged frames may be the card's after a gap. Further frames of the card decide that.
     bench.check(&good(&mut load, TAIL));
     let counts = bench.wire.finish_counted(&mut |_, _| {});
     let card = counts.cards.first().context("no card")?;

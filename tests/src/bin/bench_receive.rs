@@ -1,5 +1,6 @@
-//! The receiver beside tcpdump and dumpcap on the same traffic, and the reading of captures, as Markdown
-//! tables: `bench_receive [FOLDER]`. Runs itself again in a network namespace, where it makes its wire.
+//! Compares the receiver with tcpdump and dumpcap on the same traffic, measures the reading of captures, and prints
+//! Markdown tables: `bench_receive [FOLDER]`. The program starts itself again in a network namespace and creates a veth
+//! pair there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +12,15 @@ use hmtt_tests::measure::{Measured, Taken, measure};
 use hmtt_tests::program;
 use serde_json::Value;
 
-/// Full frames that a gigabit link takes in a second (IEEE 802.3: 1538 bytes each).
+/// Full frames per second on a gigabit link (IEEE 802.3: 1538 bytes each).
 const LINE_RATE: u64 = 81_274;
-/// 10 GB of them.
+/// Number of frames in 10 GB.
 const LINE_FRAMES: u64 = 6_450_000;
 const FLAT_OUT_FRAMES: u64 = 1_500_000;
 const FLAT_OUT_RUNS: usize = 3;
 const SUMMARY_RUNS: usize = 5;
 const RING_MIB: &str = "64";
-/// Names the folder, inside of the namespace.
+/// Environment variable with the folder, set inside the namespace.
 const INSIDE: &str = "HMTT_BENCH_FOLDER";
 
 fn main() -> Result<()> {
@@ -28,10 +29,10 @@ fn main() -> Result<()> {
     }
     let folder = std::env::args().nth(1).map_or_else(|| "target/bench".into(), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
-    // Built here, because cargo has no network inside.
+    // The receiver is built here, because cargo has no network inside the namespace.
     program("hmtt-recv");
-    // tcpdump changes its groups, which only the real root may.
-    // SAFETY: no memory is touched.
+    // tcpdump changes its groups, which only the real root may do.
+    // SAFETY: the call accesses no memory.
     let is_root = unsafe { libc::geteuid() } == 0;
     let status = Command::new("unshare")
         .arg(if is_root { "-n" } else { "-Urn" })
@@ -61,10 +62,10 @@ fn make_wire() -> Result<()> {
     Ok(())
 }
 
-/// A tool that captures while frames are sent.
+/// Runs a capturing tool while frames are sent.
 fn capture(command: &mut Command, pace: Pace) -> Result<(Taken, Sent)> {
     let tool = Measured::start(command)?;
-    // None of the tools says in the same way that it listens.
+    // The tools do not report uniformly when they are ready, so the start is delayed.
     std::thread::sleep(Duration::from_millis(1500));
     let sent = send("veth0", pace)?;
     std::thread::sleep(Duration::from_millis(1500));
@@ -107,7 +108,7 @@ fn at_line_rate(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads the capture past the page cache and sums it up, in turn: the disk's speed varies.
+/// Alternates between reading the capture past the page cache and summarising it, since the disk's speed varies.
 fn summarised(file: &Path) -> Result<()> {
     let bytes = file.metadata()?.len();
     let mut disk = Command::new("dd");
@@ -141,7 +142,7 @@ fn summarised(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A tool's name, and how it is run.
+/// The name of a tool, and the command that runs it.
 type Tool = (&'static str, fn(&Path) -> Command);
 
 fn flat_out(folder: &Path) -> Result<()> {
@@ -201,7 +202,7 @@ fn flat_out(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Packets in a capture, as Wireshark's own tool counts them.
+/// Counts the packets in a capture with Wireshark's own tool.
 fn packets(file: &Path) -> Result<u64> {
     let output = Command::new("capinfos").args(["-c", "-M", "-T", "-r"]).arg(file).output()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,6 +1,7 @@
-//! Events of tags in memory to a log, and that to calls, timed, as a Markdown table: `bench_tags [MILLIONS]`.
+//! Measures the encoding of tag events into a log and the decoding of the log into calls, and prints a Markdown table:
+//! `bench_tags [MILLIONS]`.
 //!
-//! Times are those that the processor spent on it, so that others who use it count little.
+//! Times are processor times, so other load on the machine has little influence.
 
 use std::io::{self, Read};
 use std::mem::zeroed;
@@ -13,12 +14,12 @@ use hmtt::tags::threads::Threads;
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
 
 const RUNS: usize = 5;
-/// Events that are made once and then come again and again, so that memory holds them.
+/// Number of events that are generated and then repeated, so that they fit in memory.
 const EVENTS: usize = 1_000_000;
 const CHUNK_BYTES: usize = 1 << 16;
 const FUNCTIONS: u64 = 200;
 
-/// What this thread has used of a processor.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     // SAFETY: a C structure of integers, for which zeros are valid.
     let mut time: libc::timespec = unsafe { zeroed() };
@@ -27,7 +28,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What a program does whose functions call one another; it ends as deep as it begins.
+/// Generates the events of a program whose functions call one another. The stack is as deep at the end as at the start.
 fn program() -> Vec<TagEvent> {
     let mut state = 1u64;
     let mut below = |limit: u64| {
@@ -42,7 +43,7 @@ fn program() -> Vec<TagEvent> {
             Some((number, sp)) => (number, sp, true),
             None => {
                 let (caller, sp) = stack.last().copied().unwrap_or((0, 0x7fff_f000));
-                // A function calls a few others, at one place on the stack.
+                // A function calls a few others, each from one place on the stack.
                 let called = (u64::from(caller) * 3 + 1 + below(3)) % FUNCTIONS;
                 let sp = sp - 16 - caller * 53 % 48 * 8;
                 stack.push((called as u32, sp));
@@ -54,7 +55,7 @@ fn program() -> Vec<TagEvent> {
     events
 }
 
-/// Their chunks, and millions of events a second while they were made.
+/// Encodes events into chunks. Returns the chunks and the millions of events encoded per second.
 fn encode(events: &[TagEvent], is_timed: bool) -> Result<(Vec<u8>, f64)> {
     let (mut chunks, mut buffer) = (Vec::new(), vec![0; CHUNK_BYTES]);
     let mut rest = events.iter().peekable();
@@ -69,7 +70,7 @@ fn encode(events: &[TagEvent], is_timed: bool) -> Result<(Vec<u8>, f64)> {
     Ok((chunks, speed))
 }
 
-/// A header, and the same chunks again and again.
+/// A log with a header and repeated chunks.
 struct Log<'a> {
     header: &'a [u8],
     chunks: &'a [u8],
@@ -89,7 +90,7 @@ impl Read for Log<'_> {
     }
 }
 
-/// Millions of events a second.
+/// Returns the millions of events decoded per second.
 fn decode(chunks: &[u8], is_timed: bool) -> Result<f64> {
     let (mut rest, mut events, mut sum) = (chunks, 0, 0u64);
     let begin = processor_time();
@@ -105,7 +106,7 @@ fn decode(chunks: &[u8], is_timed: bool) -> Result<f64> {
     Ok(f64::from(events) / (processor_time() - begin).as_secs_f64() / 1e6)
 }
 
-/// Millions of events a second.
+/// Returns the millions of events per second that are read as calls.
 fn read(header: &Header, chunks: &[u8], rounds: usize, expected: u64) -> Result<f64> {
     let bytes = header.encode();
     let begin = processor_time();

@@ -1,8 +1,9 @@
-//! Made-up commands, legal and illegal, through the card, hostile settings and switches with them, and
-//! made-up inputs through every reader, each for as long as wanted: `fuzz [SECONDS] [SEED]`.
+//! Fuzzes the card with random commands, settings and switches, and every reader with random inputs, each for a given
+//! time: `fuzz [SECONDS] [SEED]`.
 //!
-//! A case that fails prints its seed and leaves a vector and its memory for `hmtt-sim replay`; an input
-//! that fails is left in `target/fuzz/corpus`, where each run begins with what those before found.
+//! For a case that fails the program prints its seed and writes a vector and its memory for `hmtt-sim replay`. An input
+//! that fails is stored in `target/fuzz/corpus`, which also contains the inputs that earlier runs found and from which
+//! each run starts.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
-/// Of a case with settings: short cases meet more of them.
+/// Commands of a case with settings. Short cases cover more different settings.
 const HOSTILE_COMMANDS: usize = 1_500;
 
 fn main() -> ExitCode {
@@ -48,7 +49,7 @@ fn commands(seconds: u64, first: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Hostile commands, settings and switches against the model of the whole card.
+/// Compares hostile commands, settings and switches with the model of the whole card.
 fn whole_cards(seconds: u64, first: u64) -> Result<(), String> {
     let (start, mut seed, mut losing, mut unknown) = (Instant::now(), first, 0, 0);
     while start.elapsed() < Duration::from_secs(seconds) {
@@ -73,20 +74,20 @@ fn whole_cards(seconds: u64, first: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Each target in turn.
+/// Runs each target in turn.
 fn inputs(seconds: u64, seed: u64) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz");
     let targets = match Targets::build(&folder) {
         Ok(targets) => targets,
         Err(BuildError::Missing(what)) => {
-            println!("skipped: made-up inputs: {what}");
+            println!("skipped: random inputs: {what}");
             return Ok(());
         }
         Err(BuildError::Failed(what)) => return Err(what),
     };
     for target in TARGETS {
         targets.run(target, &folder.join("corpus"), Extent::Seconds(seconds), seed)?;
-        println!("{target}: {seconds} s of made-up inputs, none refused wrongly");
+        println!("{target}: {seconds} s of random inputs, all read correctly");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Sends a software card's frames: `load IFACE FRAMES [FRAMES_PER_SECOND]`. For interfaces of a network
-//! namespace of your own. `load FILE.pcapng FRAMES` writes them to a capture.
+//! Sends the frames of a software card: `load IFACE FRAMES [FRAMES_PER_SECOND]`. Use an interface in a network
+//! namespace of your own. `load FILE.pcapng FRAMES` writes the frames to a capture.
 
 use anyhow::{Context, Result};
 use hmtt_tests::load::{Pace, send, write};
@@ -9,11 +9,11 @@ fn main() -> Result<()> {
     let [interface, frames, rest @ ..] = &arguments[..] else {
         anyhow::bail!("usage: load IFACE FRAMES [FRAMES_PER_SECOND]");
     };
-    let frames = frames.parse().context("FRAMES is a number")?;
+    let frames = frames.parse().context("FRAMES must be a number")?;
     if interface.ends_with(".pcapng") {
         return write(interface.as_ref(), frames).with_context(|| interface.clone());
     }
-    let rate = rest.first().map(|rate| rate.parse().context("FRAMES_PER_SECOND is a number"));
+    let rate = rest.first().map(|rate| rate.parse().context("FRAMES_PER_SECOND must be a number"));
     let sent = send(interface, Pace { frames_per_second: rate.transpose()?, frames })?;
     let seconds = sent.time.as_secs_f64();
     println!(

@@ -1,4 +1,4 @@
-//! Frames to a capture, as if they had come over a link at its full speed.
+//! Writes generated frames to a capture, with the arrival times of a link at full speed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,9 +10,9 @@ use hmtt_format::frame::MAX_FRAME_BYTES;
 
 use super::Load;
 
-/// Arrival of the first frame.
+/// Arrival time of the first frame.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
-/// From frame to frame of a link of 1 Gbit/s.
+/// Time between frames on a link of 1 Gbit/s.
 const FRAME: Duration = Duration::from_micros(12);
 
 /// Writes a report, data frames, and an end frame.

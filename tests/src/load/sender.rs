@@ -1,4 +1,4 @@
-//! Frames onto an interface, many a system call, at a chosen pace.
+//! Sends generated frames on an interface at a given rate, several per system call.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -9,30 +9,30 @@ use hmtt_format::frame::{END_REPEATS, ETHER_TYPE, MAX_FRAME_BYTES};
 
 use super::Load;
 
-/// Frames of one system call.
+/// Number of frames per system call.
 const CALL_FRAMES: usize = 32;
 
-/// How fast, and how long.
+/// The rate and number of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Data frames a second; `None` is as fast as the machine sends.
+    /// Data frames per second; `None` means as fast as the machine sends.
     pub frames_per_second: Option<u64>,
-    /// Data frames.
+    /// Number of data frames.
     pub frames: u64,
 }
 
 /// What was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Frames, the reports included.
+    /// Number of frames, including reports.
     pub frames: u64,
-    /// Accesses in them.
+    /// Number of accesses in the frames.
     pub accesses: u64,
-    /// How long it took.
+    /// Duration of the sending.
     pub time: Duration,
 }
 
-/// Sends a report, data frames, and the end frames, to `interface`.
+/// Sends a report, data frames, and the end frames on `interface`.
 pub fn send(interface: &str, pace: Pace) -> io::Result<Sent> {
     let socket = open(interface)?;
     let mut load = Load::new();
@@ -69,17 +69,17 @@ fn succeeded(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A packet socket that sends past the queueing discipline.
+/// Opens a packet socket that bypasses the queueing discipline.
 fn open(interface: &str) -> io::Result<OwnedFd> {
     let name = std::ffi::CString::new(interface)?;
-    // SAFETY: a C string that outlives the call.
+    // SAFETY: the pointer is that of a C string that outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: makes a descriptor, touches no memory.
+    // SAFETY: the call creates a descriptor and accesses no memory.
     let socket = succeeded(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) })?;
-    // SAFETY: a descriptor that was just made and that nobody else owns.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let yes: libc::c_int = 1;
     // SAFETY: the kernel reads one integer.
@@ -103,7 +103,7 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends frames whole and in order.
+/// Sends frames completely and in order.
 fn send_all(
     socket: &OwnedFd,
     buffers: &mut [[u8; MAX_FRAME_BYTES]],
@@ -131,7 +131,8 @@ fn send_all(
     while done < messages.len() {
         let rest = &mut messages[done..];
         let count = rest.len() as libc::c_uint;
-        // SAFETY: `count` messages, each with one vector into a buffer; all outlive the call.
+        // SAFETY: there are `count` messages, each with one vector into a buffer; all outlive the
+        // call.
         let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
         match succeeded(result) {
             Ok(sent) => done += sent as usize,

@@ -75,7 +75,7 @@ impl Forger {
     pub fn new(forgery: Forgery, seed: u64) -> Self {
         let sync = Sync { clock: 0, unit_log2: 6, segment: 0, accesses: 0, lost: 0 };
         let mut forger = Forger { forgery, state: seed, sent: 0, counter: 0, sync };
-        forger.begin_anew();
+        forger.restart();
         forger
     }
 
@@ -87,7 +87,7 @@ impl Forger {
         self.state
     }
 
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.counter = self.random() & COUNTER_MASK;
         self.sync.clock = self.random() & CLOCK_MASK;
         self.sync.accesses = self.random() & ACCESSES_MASK;
@@ -98,11 +98,11 @@ impl Forger {
     fn advance(&mut self) {
         match self.forgery {
             Forgery::Random | Forgery::Heartbeats | Forgery::Unreadable | Forgery::Ends => {
-                self.begin_anew();
+                self.restart();
             }
             Forgery::OneCounter => {
                 let counter = self.counter;
-                self.begin_anew();
+                self.restart();
                 self.counter = counter;
             }
             Forgery::Restarts => {
@@ -110,14 +110,14 @@ impl Forger {
                 (self.sync.accesses, self.sync.lost) = (self.counter, 0);
                 self.sync.clock = 100 + self.counter * 100;
             }
-            Forgery::Jumps => self.go_on(JUMP),
-            Forgery::Sessions if self.sent.is_multiple_of(SESSION_FRAMES) => self.begin_anew(),
-            Forgery::Sessions | Forgery::Card => self.go_on(1),
+            Forgery::Jumps => self.continue_session(JUMP),
+            Forgery::Sessions if self.sent.is_multiple_of(SESSION_FRAMES) => self.restart(),
+            Forgery::Sessions | Forgery::Card => self.continue_session(1),
         }
         self.sent += 1;
     }
 
-    fn go_on(&mut self, frames: u64) {
+    fn continue_session(&mut self, frames: u64) {
         self.counter = (self.counter + frames) & COUNTER_MASK;
         self.sync.accesses = (self.sync.accesses + frames) & ACCESSES_MASK;
         self.sync.clock = (self.sync.clock + frames) & CLOCK_MASK;
@@ -146,7 +146,7 @@ impl Forger {
         encode(buffer, self.counter, header, &words)
     }
 
-    /// The next frame.
+    /// Builds the next frame.
     pub fn frame(&mut self) -> Vec<u8> {
         let mut buffer = [0; MAX_FRAME_BYTES];
         let length = self.next(&mut buffer);

@@ -1,8 +1,9 @@
-//! Programs under `hmtt tag` and under other tools, timed, as Markdown tables: `bench_tagged [FOLDER
-//! [PROGRAM...]]`; of programs that are named, what tagging them costs and no more.
+//! Measures programs under `hmtt tag` and under other tools, and prints Markdown tables: `bench_tagged [FOLDER
+//! [PROGRAM...]]`. With programs on the command line, only the cost of tagging them is measured.
 //!
-//! A slowdown is of the processor time that the program itself uses, which a preloaded library tells; each
-//! run alternates with one as it is, and the best of each count. What `hmtt` uses beside it is told apart.
+//! A slowdown is the ratio of the processor times that the program itself uses, which a preloaded library reports.
+//! Tagged and untagged runs alternate, and the best of each is used. Processor time of `hmtt` itself is listed
+//! separately.
 
 mod programs;
 
@@ -20,12 +21,12 @@ const RUNS: usize = 7;
 const SLOW_RUNS: usize = 2;
 const STARTS: usize = 15;
 
-/// What a run took, in seconds.
+/// Processor times of a run in seconds.
 #[derive(Clone, Copy)]
 struct Used {
-    /// The program.
+    /// Time of the program.
     own: f64,
-    /// All processes together.
+    /// Time of all processes together.
     all: f64,
 }
 
@@ -42,7 +43,7 @@ struct Bench {
     own_time: PathBuf,
 }
 
-/// A way to run a program: words before it, which build of it, how much work.
+/// A way to run a program: the command before it, its build, and the amount of work.
 struct Way {
     name: &'static str,
     words: Vec<String>,
@@ -58,7 +59,7 @@ impl Bench {
         };
         let times = self.folder.join("times");
         let _ = std::fs::remove_file(&times);
-        // XRay names each log anew.
+        // XRay uses a new file name for each log.
         for entry in std::fs::read_dir(&self.folder)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("xray.") {
                 std::fs::remove_file(entry.path())?;
@@ -66,7 +67,7 @@ impl Bench {
         }
         let first = path.display().to_string();
         let mut words = way.map_or_else(Vec::new, |way| way.words.clone());
-        // What is tagged is said before what is run.
+        // The rules are inserted before the separator.
         if let Some(at) = words.iter().position(|word| word == "--") {
             words.splice(at..at, program.rules.iter().cloned());
         }
@@ -74,7 +75,7 @@ impl Bench {
         let mut command = Command::new(all.next().unwrap_or_default());
         command.args(all).current_dir(&self.folder).stderr(Stdio::null());
         command.env("LD_PRELOAD", &self.own_time).env("OWN_TIME", &times);
-        // Whatever the program prints is read as text.
+        // Output of the program must not be parsed as a measurement, so it is discarded.
         let mut shell = Command::new("sh");
         shell.args(["-c", "exec \"$@\" >/dev/null", "sh"]).arg(command.get_program());
         shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
@@ -88,7 +89,7 @@ impl Bench {
         Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu }))
     }
 
-    /// The least of the program as it is and in a way, in turn.
+    /// Runs the program untagged and in a way, alternating, and returns the shortest times of both.
     fn compare(&self, way: &Way, program: &Program) -> Result<Option<(Used, Used)>> {
         let (mut plain, mut other) = (Used::MOST, Used::MOST);
         for _ in 0..way.runs {
@@ -100,7 +101,7 @@ impl Bench {
         Ok(Some((plain, other)))
     }
 
-    /// Calls that are counted.
+    /// Counts the calls with `hmtt tag`.
     fn calls(&self, program: &Program, size: usize) -> Result<u64> {
         let file = self.folder.join("counts.json");
         let mut command = Command::new(hmtt());
@@ -209,7 +210,7 @@ fn hmtt() -> String {
     program("hmtt").display().to_string()
 }
 
-/// Least time from start to end, in milliseconds.
+/// Returns the shortest run time in milliseconds.
 fn fastest(words: &[&str]) -> Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..STARTS {
@@ -222,14 +223,14 @@ fn fastest(words: &[&str]) -> Result<f64> {
     Ok(least)
 }
 
-/// Calls in a program's code, as objdump lists them.
+/// Counts the calls in a program's code, as objdump lists them.
 fn call_sites(program: &str) -> Result<usize> {
     let output = Command::new("objdump").args(["-d", "--no-show-raw-insn", program]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().filter(|line| line.contains("\tcall")).count())
 }
 
-/// What tagging adds to the time of a program that does nothing.
+/// Measures the time that tagging adds to a program that does nothing.
 fn starts(folder: &Path) -> Result<()> {
     println!("\n| start | call sites | untagged, ms | none, ms more | count | log |");
     println!("|---|---:|---:|---:|---:|---:|");

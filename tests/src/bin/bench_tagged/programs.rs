@@ -1,38 +1,39 @@
-//! Sources of C, ours and those that packages of Rust bring along, to programs that are measured.
+//! Builds the programs to be measured from C sources: our own, and those in packages of Rust.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// How a program was made.
+/// How a program was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// As it is.
+    /// Without instrumentation.
     Plain,
-    /// `gcc -pg`.
+    /// With `gcc -pg`.
     Profiled,
-    /// `clang -fxray-instrument`, all functions.
+    /// With `clang -fxray-instrument` for all functions.
     Xray,
 }
 
-/// What is run.
+/// A program to be measured.
 pub struct Program {
     pub name: &'static str,
-    /// The others need its source.
+    /// The untagged program. Other builds need its source.
     pub plain: PathBuf,
     others: Vec<(Build, PathBuf)>,
-    /// Neither ours nor small: what averages are of.
+    /// Whether averages include the program: it is neither our own nor small.
     pub is_real: bool,
-    /// What is tagged of it; the program itself if nothing is said.
+    /// Rules that select what is tagged; without rules the program itself.
     pub rules: Vec<String>,
     before: Vec<String>,
-    /// The last word: much work, less for logs, and little for slow tools.
+    /// The last argument: a large amount of work, a smaller one for logs, and a small one for slow
+    /// tools.
     pub sizes: [String; 3],
 }
 
 impl Program {
-    /// One that Debian has built, if it is there; of some, the library does the work.
+    /// Returns a program of Debian, if it is installed. Some have their code in a library.
     fn of_debian(
         name: &'static str,
         library: Option<&str>,
@@ -46,7 +47,7 @@ impl Program {
         Some(Program { name, plain, others: Vec::new(), is_real: true, rules, before, sizes })
     }
 
-    /// Its file, if there is that build.
+    /// Returns the path of a build, if it exists.
     pub fn built(&self, build: Build) -> Option<&Path> {
         let other = self.others.iter().find(|(other, _)| *other == build);
         match build {
@@ -64,7 +65,7 @@ fn ours(file: &str) -> String {
     format!("{}/programs/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The compiler that knows XRay.
+/// A compiler that supports XRay.
 const CLANG: &str = "clang-14";
 
 fn compile(compiler: &str, output: &Path, flags: &[String], files: &[String]) -> Result<()> {
@@ -82,14 +83,14 @@ fn compile(compiler: &str, output: &Path, flags: &[String], files: &[String]) ->
     Ok(())
 }
 
-/// The library that says what a process has used.
+/// Builds the library that reports the processor time of a process.
 pub fn own_time(folder: &Path) -> Result<PathBuf> {
     let library = folder.join("own_time.so");
     compile("cc", &library, &["-shared".into(), "-fPIC".into()], &[ours("own_time.c")])?;
     Ok(library)
 }
 
-/// Where cargo has put a package.
+/// Returns the directory of a package's source, as cargo reports it.
 fn package(name: &str) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args([
@@ -107,7 +108,7 @@ fn package(name: &str) -> Result<PathBuf> {
     Ok(Path::new(manifest).parent().context("in a folder")?.to_owned())
 }
 
-/// The folder in a package that has a file, and all its sources but some.
+/// Returns the directory in a package that contains a file, and its sources except some.
 fn sources(package: &Path, with: &str, without: &[&str]) -> Result<(String, Vec<String>)> {
     let folders = std::fs::read_dir(package)?.flatten().map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(with).exists()).collect();
@@ -162,7 +163,7 @@ fn bzip2(folder: &Path, inputs: &[String; 3]) -> Result<Program> {
     build(folder, "bzip2", &[], &files, vec!["-k".into(), "-c".into()], sizes)
 }
 
-/// All there are; what is missing is said.
+/// Returns all available programs, and prints those that are missing.
 pub fn all(folder: &Path) -> Result<Vec<Program>> {
     let mut inputs = [const { String::new() }; 3];
     for (input, bytes) in inputs.iter_mut().zip([6_000_000u64, 2_000_000, 300_000]) {
@@ -186,7 +187,7 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
     let script = ours("work.py");
     let turns = ["400", "60", "2"].map(String::from);
     let python = Program::of_debian("python3", None, &["-S", "-E", &script], turns);
-    // The last word is a query.
+    // The last argument is a query.
     let rows = ["2000000", "600000", "60000"].map(|rows| {
         format!(
             "with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) \
