@@ -1,5 +1,4 @@
-# What this project can do from a fresh Debian machine. `make demo` and `make test` set up what they
-# need by themselves.
+# Targets for a fresh Debian machine. Every target first installs the packages and tools that it needs.
 .POSIX:
 .PHONY: setup demo lint test formal fuzz long synth bitstream bench
 
@@ -16,7 +15,7 @@ demo:
 	--features hmtt-sim/card
 	@sh tools/demo.sh
 
-# Debian's compiler comes without clippy.
+# Checks format and lints. Debian's compiler has no clippy, so missing tools are skipped.
 lint: setup
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; \
 	else echo "skipped: format check: cargo fmt is not installed"; fi
@@ -30,21 +29,21 @@ lint: setup
 test: lint
 	cargo test --workspace
 
-# The proofs alone; `make test` runs them too.
+# Runs the formal proofs alone. `make test` runs them too.
 formal: setup
 	cargo test -p gateware --test formal
 
 synth: setup
 	cargo run --quiet -p gateware -- synth
 
-# The card as a bitstream for every board; an error if one misses timing.
+# Builds the card's bitstream for every board. A bitstream that misses timing is an error.
 bitstream: setup
 	@status=0; for board in $$(ls constraints); do \
 	cargo run --quiet -p gateware -- synth --bitstream --board $$board || status=1; \
 	done; exit $$status
 
-# The simulated card, the receiver beside tcpdump and dumpcap, decoding, logs of tags, and tagged programs beside other
-# tools. The receiver's part writes 10 GB to target/bench and removes them.
+# Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged programs compared
+# with other tools, and the simulated card. The receiver's part writes 10 GB to target/bench and removes them.
 bench: setup
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
@@ -54,10 +53,9 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
-# Made-up commands against a plain reading of the pins, settings and switches with them against a model of the
-# whole card, then made-up inputs (frames, records, traces,
-# captures, vectors) against plain readings of those, then a hostile program under `hmtt tag`, SECONDS each, and forged
-# memory of tags: make fuzz SECONDS=3600 SEED=1000
+# Fuzzes for SECONDS each: random commands against a model of the pins, settings and switches against a model of the
+# whole card, random inputs (frames, records, traces, captures, vectors) against models of their formats, and a hostile
+# program under `hmtt tag`. Also tests forged shared memory of tags: make fuzz SECONDS=3600 SEED=1000
 SECONDS = 60
 SEED = 1
 fuzz: setup
@@ -66,7 +64,7 @@ fuzz: setup
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
 	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_itself_only
 
-# Programs of Go under tags again and again, RUNS times in each way: make long RUNS=100
+# Tags programs of Go RUNS times in each way: make long RUNS=100
 RUNS = 100
 long: setup
 	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go

@@ -76,7 +76,7 @@ echo "4. hmtt decode --format text"
 head -n 6 "$work/trace.txt" | sed 's/^/   /'
 if cmp -s "$work/trace.txt" "$work/truth.txt"; then
     lines=$(grep -vc '^#' "$work/trace.txt")
-    echo "verified: $lines accesses, byte for byte what the memory controller asked for"
+    echo "verified: $lines accesses, byte for byte those of the memory controller"
 else
     echo "the trace differs from the truth" >&2
     diff "$work/truth.txt" "$work/trace.txt" | head -n 10 >&2

@@ -39,7 +39,7 @@ new_enough() { # rustc
         [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ]
 }
 if ! new_enough rustc; then
-    # Debian 12 carries a current compiler as rustc-web, later ones as rustc.
+    # Debian 12 has a current compiler as rustc-web, later releases as rustc.
     missing="$missing rust"
 fi
 install_packages() {
@@ -80,9 +80,9 @@ install_packages() {
         --no-install-recommends $packages >/dev/null
 }
 
-# Debian's yosys is older and maps to slower designs, and it has no nextpnr for the ECP5. Without
-# these, bitstreams for the iCE40 are still built, with Debian's, but miss timing (docs/hardware.md).
-# cocotb loads the shared library of Python, which gdb depends on.
+# Debian's yosys is older and produces slower designs, and Debian has no nextpnr for the ECP5. Without the tools from
+# PyPI, bitstreams for the iCE40 are built with Debian's tools but miss timing (docs/hardware.md). cocotb loads the
+# shared library of Python, on which Debian's gdb depends.
 install_tools() {
     stamp=target/tools/requirements.txt
     cmp -s tools/requirements.txt "$stamp" && return

@@ -8,8 +8,7 @@ use hmtt_tests::{program, skip};
 
 use crate::wire::wires_work;
 
-const VERIFIED: &str =
-    "verified: 18000 accesses, byte for byte what the memory controller asked for\n";
+const VERIFIED: &str = "verified: 18000 accesses, byte for byte those of the memory controller\n";
 
 /// Runs the demonstration with programs of `first_in_path` preferred. Returns what it prints.
 fn demonstrate(first_in_path: Option<&Path>) -> String {
