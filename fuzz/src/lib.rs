@@ -1,7 +1,7 @@
-//! Bytes that nobody vouches for, from a coverage-guided fuzzer, to everything that reads such bytes.
+//! Fuzz targets, guided by coverage, for everything that parses untrusted bytes.
 //!
-//! Each module of [`targets`] takes an input and panics if what is under test does, or says something
-//! that a plain reading contradicts.
+//! Each module of [`targets`] takes an input and panics if the code under test panics, or if its result differs from
+//! that of a simple model.
 
 pub mod plain;
 pub mod script;

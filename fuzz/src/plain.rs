@@ -1,32 +1,33 @@
-//! The words of a data frame to events, as `docs/format.md` has them: word by word, bit by bit.
+//! Decodes the words of a data frame bit by bit, as `docs/format.md` describes them. Serves as the
+//! model of the decoder.
 
 use hmtt_format::record::{CountGroup, TagSource};
 use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr};
 
-/// What a frame's words say.
+/// The decoded content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Its events up to the first error.
+    /// The events up to the first error.
     pub events: Vec<Event>,
-    /// Clock after them.
+    /// The event clock after the last event.
     pub clock: u64,
-    /// Segment after them.
+    /// The address segment after the last event.
     pub segment: u32,
-    /// Accesses they stand for.
+    /// Number of accesses that the events stand for.
     pub counted: u64,
-    /// Index of the word that makes no sense.
+    /// Index of the first invalid word.
     pub error: Option<usize>,
 }
 
-/// Bits `high` to `low` of a word, both included.
+/// Returns bits `high` to `low` of a word, both included.
 const fn bits(word: u64, high: u32, low: u32) -> u64 {
     word << (63 - high) >> (63 - high + low)
 }
 
-/// Reads words, sync first.
+/// Decodes words, of which the first are a sync.
 ///
 /// # Panics
-/// Without a sync.
+/// If there is no sync.
 pub fn read(words: &[u64]) -> Reading {
     let mut reading = Reading {
         events: Vec::new(),
@@ -50,7 +51,8 @@ pub fn read(words: &[u64]) -> Reading {
 }
 
 impl Reading {
-    /// Reads what `words` begin with; how many words that were, none on an error.
+    /// Decodes the record at the start of `words`. Returns its number of words, or `None` if it is
+    /// invalid.
     fn word(&mut self, unit: u32, words: &[u64]) -> Option<usize> {
         let word = words[0];
         if bits(word, 63, 58) == 0x3f {

@@ -1,5 +1,5 @@
-//! Bytes to the frames of cards on a wire: what they send, what the wire does to it, and, where one
-//! card met nothing but loss, copies and a changed order, what must come out.
+//! Interprets an input as a script of what cards send and what the wire does to their frames, and
+//! computes the expected counts for a single card with losses, copies and changed order only.
 
 mod expected;
 mod take;
@@ -11,31 +11,33 @@ use hmtt_format::record::WordRecord;
 use hmtt_test_support::card::{Card, MAX_ACCESSES};
 pub(crate) use take::Bytes;
 
-/// Most frames of a script: more take longer and meet nothing new.
+/// Maximum number of frames. Longer scripts take more time and cover nothing new.
 const MAX_FRAMES: usize = 400;
-/// Frames that a copy may be late; fewer than a receiver remembers.
+/// Maximum number of frames by which a copy is late. A receiver remembers more.
 const RECENT: usize = 8;
-/// How far apart the counters of frames that change places may be: what a receiver waits for.
+/// Maximum difference of the counters of frames that are swapped. A receiver waits for so many
+/// frames.
 const NEAR: usize = 48;
 
-/// Frames as they arrive.
+/// The frames of a script.
 pub struct Script<'a> {
     bytes: Bytes<'a>,
     card: Card,
-    /// A second one on the wire.
+    /// The second card on the wire.
     other: Card,
     sent: Vec<Sent>,
-    /// What arrives.
+    /// The frames in order of arrival.
     pub frames: Vec<Vec<u8>>,
-    /// Of each arrival, the frame it is.
+    /// For each arrival, the index of the sent frame.
     arrived: Vec<usize>,
     copies: u64,
-    /// Nothing happened but what a receiver must see through.
+    /// Whether only losses, copies and changes of order occurred, which a receiver must resolve
+    /// exactly.
     tame: bool,
 }
 
 impl<'a> Script<'a> {
-    /// Plays the script that the bytes are.
+    /// Runs the script in these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         let mut script = Script {
             bytes: Bytes::new(bytes),
@@ -54,7 +56,8 @@ impl<'a> Script<'a> {
         script
     }
 
-    /// What one card's frames must come to; none if more happened than loss, copies and order.
+    /// Returns the counts of a single card's frames, or `None` if anything but losses, copies and
+    /// changed order occurred.
     pub fn expected(&self) -> Option<Expected> {
         self.tame.then(|| Expected::new(&self.sent, &self.arrived, self.copies))
     }
@@ -83,7 +86,7 @@ impl<'a> Script<'a> {
             20 => {
                 let was_fine = is_fine(&self.card);
                 self.card.unit_log2 = [0, 6, 12, 3][usize::from(self.bytes.byte()? & 3)];
-                // How much a lost frame can have held is told by the one after it.
+                // The frame after a lost one decides how much the lost frame can have contained.
                 self.tame &= is_fine(&self.card) == was_fine || self.sent.len() == 1;
                 return Some(());
             }
@@ -96,7 +99,7 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// What makes a receiver guess.
+    /// Does something after which the receiver cannot know the exact counts.
     fn wild(&mut self, what: u8) -> Option<()> {
         match what {
             21 => {
@@ -132,7 +135,7 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// The card counts from anywhere.
+    /// Sets the card's counters to arbitrary values.
     fn bend(&mut self) -> Option<()> {
         let bytes = usize::from(self.bytes.byte()?);
         let value = self.bytes.number(bytes >> 2 & 7)?;
@@ -162,7 +165,7 @@ impl<'a> Script<'a> {
     fn records(&mut self) -> Option<()> {
         let count = self.bytes.byte()? & 15;
         let has_no_numbers = self.card.unit_log2 == 0;
-        // Where lines are recorded there are no page runs.
+        // A card that records lines sends no page runs.
         let fits = |record: &WordRecord| {
             !is_fine(&self.card) || !matches!(record, WordRecord::Page { .. })
         };
@@ -174,7 +177,7 @@ impl<'a> Script<'a> {
             else {
                 continue;
             };
-            // A clock that the card has not had yet is one of another card, if it is a card's.
+            // A frame with a clock that the card has not reached is taken for another card's.
             match *clock >> 47 {
                 0 => *clock = self.card.clock.saturating_sub(*clock & 0xffff),
                 _ => self.tame = false,
@@ -189,7 +192,7 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// Frames that do not arrive.
+    /// Sends frames that do not arrive.
     fn lose(&mut self) -> Option<()> {
         for _ in 0..self.bytes.byte()? % 100 {
             let (frame, _) = self.card.data(5);
@@ -201,13 +204,14 @@ impl<'a> Script<'a> {
     fn lose_on_card(&mut self) -> Option<()> {
         let records = self.bytes.number(2)?;
         self.card.lost = (self.card.lost + records as u32) & 0xff_ffff;
-        // More than one each would be another card, unless they were pages.
+        // More than one access for each record would be another card, unless the records were page
+        // runs.
         self.card.accesses += records;
         Some(())
     }
 
-    /// One of the last frames once more. Of one card alone only one that is near: a far one, or the
-    /// first, would be a restart.
+    /// Delivers one of the last frames again. For a single card it must be a near one: a far one,
+    /// or the first, would be a restart.
     fn copy(&mut self, farthest: usize) -> Option<()> {
         let back = usize::from(self.bytes.byte()?) % farthest;
         if !self.tame {
@@ -225,12 +229,12 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// The last two in the other order, if the receiver still waits for the earlier one.
+    /// Swaps the last two frames, if the receiver still waits for the earlier one.
     fn swap(&mut self) -> Option<()> {
         let [passed @ .., before, last] = &mut self.arrived[..] else { return Some(()) };
         let newest = *passed.iter().max()?;
         let (older, newer) = (*before.min(last), *before.max(last));
-        // It may have been put behind others before.
+        // The frame may have been moved behind others before.
         if newer < newest + NEAR && newest.max(newer) < older + NEAR {
             std::mem::swap(before, last);
             let end = self.frames.len();

@@ -1,4 +1,5 @@
-//! The software card, the vectors' first lines and small texts to the inputs a fuzzer starts from.
+//! Builds the inputs from which a fuzzer starts: frames of a simulated card, the first lines of
+//! vectors, and small texts.
 
 mod elf;
 mod shared;
@@ -19,7 +20,7 @@ use hmtt_test_support::card::Card;
 
 use crate::targets::vector::{PIN_MAP, PINS, VCD, VECTOR};
 
-/// The environment variable that names the folder the seeds go to.
+/// Environment variable that names the directory for the seeds.
 pub const FOLDER: &str = "HMTT_FUZZ_SEEDS";
 const WAVES: &str = "$timescale 1ps $end $scope module p $end\n\
     $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
@@ -27,22 +28,22 @@ const WAVES: &str = "$timescale 1ps $end $scope module p $end\n\
     $var wire 1 ' ba0 $end $var wire 1 ( ba1 $end $var wire 13 ) a [12:0] $end\n\
     $upscope $end $enddefinitions $end\n#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n\
     #5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0! x$\n#25 1!\n";
-/// Lines of a vector after its header.
+/// Number of lines of a vector after its header.
 const LINES: usize = 20;
 
-/// Writes the seeds of a target where the environment says, if it does.
+/// Writes the seeds of a target to the directory that the environment variable names, if it is set.
 ///
 /// # Panics
-/// If the folder cannot be written to.
+/// If the directory cannot be written to.
 pub fn write(target: &str) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    for (index, seed) in of(target).iter().enumerate() {
+    for (index, seed) in seeds(target).iter().enumerate() {
         let path = Path::new(&folder).join(format!("seed-{index}"));
         std::fs::write(path, seed).expect("the folder of seeds can be written to");
     }
 }
 
-fn of(target: &str) -> Vec<Vec<u8>> {
+fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "frame" => session(),
         "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),
@@ -60,7 +61,7 @@ fn of(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// A frame of every kind, with records of every kind.
+/// Returns a frame of every kind, with records of every kind.
 fn session() -> Vec<Vec<u8>> {
     let mut card = Card::new();
     let (mut frames, _) = card.session(2, 31);
@@ -87,7 +88,8 @@ fn records() -> Vec<WordRecord> {
     ]
 }
 
-/// Data, loss, copies and order; then damage, a second card and a restart.
+/// Returns scripts with data, losses, copies and changed order; then with damage, a second card and
+/// a restart.
 fn scripts() -> Vec<Vec<u8>> {
     let data = [0, 0, 100, 1, 1, 50];
     let tame = [&data[..], &[15, 3], &data, &[16, 1, 17, 18, 0, 9, 12, 1, 0, 0, 13, 2, 1, 5, 0, 7]]
@@ -113,7 +115,7 @@ fn captures() -> Vec<Vec<u8>> {
     vec![[&little[..], &little].concat(), big_endian()]
 }
 
-/// A section in the other byte order, with a simple packet.
+/// Returns a section in the other byte order with a simple packet.
 fn big_endian() -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
@@ -138,7 +140,7 @@ fn texts() -> Vec<Vec<u8>> {
     own.into_iter().chain(memories).chain(vectors).collect()
 }
 
-/// A vector's header and first clocks, the header's last clock put right.
+/// Returns a vector's header and first clocks, with the last clock in the header adapted.
 fn shortened(lines: impl Iterator<Item = String>) -> String {
     let (mut header, mut clocks) = (Vec::new(), Vec::new());
     let mut in_header = true;

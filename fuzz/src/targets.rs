@@ -1,4 +1,4 @@
-//! Inputs to panics where there should be none: one module for each reader.
+//! The fuzz targets: one module for each reader.
 
 pub mod elf;
 pub mod frame;

@@ -1,4 +1,5 @@
-//! Any file is a program whose functions lie apart and inside its instructions, or it is refused.
+//! Fuzzes the reader of program files. Functions do not overlap and lie within the file's code, or
+//! the file is rejected.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,4 +1,5 @@
-//! Any bytes are a frame of a card, an unreadable one or none, as the document has it.
+//! Fuzzes the parser of Ethernet frames against a model of the document: a card's frame, an
+//! unreadable one or none.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

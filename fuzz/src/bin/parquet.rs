@@ -1,4 +1,5 @@
-//! Any file is a Parquet table of a trace or refused; its rows survive being written.
+//! Fuzzes the reader of Parquet tables. Rows that were read are the same after they are written and
+//! read again.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,4 +1,5 @@
-//! Any file is read to its last whole block or refused; its packets are those the block library sees.
+//! Fuzzes the reader of captures. It returns the packets that an independent library returns, up to the last whole
+//! block.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

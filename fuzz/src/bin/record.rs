@@ -1,4 +1,4 @@
-//! Any words are the records that a plain reading finds, up to the first bad one, however they are read.
+//! Fuzzes the decoder of records against a simple model, up to the first invalid record and in every way of reading.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

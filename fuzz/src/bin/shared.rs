@@ -1,4 +1,4 @@
-//! Whatever a traced process writes to its tags' memory, the controller reads what is there, or calls it damage.
+//! Fuzzes the controller's readers of shared memory that a traced process may overwrite with anything.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

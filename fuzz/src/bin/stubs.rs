@@ -1,4 +1,4 @@
-//! Any code is tagged so that it does the same, or refused; what is emitted is judged by a plain reading of it.
+//! Fuzzes the tagging of code. The tagged program does the same as the original one, or the code is rejected.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

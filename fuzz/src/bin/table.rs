@@ -1,4 +1,4 @@
-//! Any table is read to what is wrong with it; its rows come back from every format that holds them.
+//! Fuzzes the readers of text tables and records. Rows are the same in every format that can hold them.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

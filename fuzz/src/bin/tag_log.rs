@@ -1,4 +1,4 @@
-//! Any bytes are a tag log or none; its events are those that a plain reading finds, and each is counted once.
+//! Fuzzes the reader of tag logs against a simple model of the document. Each event is counted once.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,4 +1,4 @@
-//! Any file is a tag map or refused; its names are those that its JSON has.
+//! Fuzzes the reader of tag maps. Names are those of the JSON.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

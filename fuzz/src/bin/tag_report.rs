@@ -1,4 +1,5 @@
-//! Any log is told as tables, stacks and timelines that add up, and no name in it forges a line.
+//! Fuzzes the reports of tag logs: tables, stacks and profiles add up, and no name in them forges a
+//! line.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

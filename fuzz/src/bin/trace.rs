@@ -1,4 +1,5 @@
-//! Any frames are each counted once; what one card sends and the wire loses adds up.
+//! Fuzzes the decoder of frames from several cards. Each frame is counted once, and the counts of
+//! one card add up.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,4 +1,5 @@
-//! A tag that was interrupted anywhere is finished as if it had not been, and any other code is none.
+//! Fuzzes the completion of interrupted tags. The result is that of an uninterrupted tag; other code is not taken for a
+//! tag.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,4 +1,5 @@
-//! Any recording or description is read whole or refused; what is read is what it says.
+//! Fuzzes the readers of recordings and memory descriptions. What is read has the stated length, or
+//! is rejected.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

@@ -1,16 +1,16 @@
-//! What one card sent and what of it arrived to the counts that must come out.
+//! Computes the expected counts from what one card sent and what of it arrived.
 
 use hmtt::decode::Counts;
 
 /// A frame that a card sent.
 pub struct Sent {
-    /// Its bytes.
+    /// The frame's bytes.
     pub frame: Vec<u8>,
-    /// The accesses in it, those up to its end and the records lost before it; heartbeats tell nothing.
+    /// Accesses in the frame, accesses up to its end, and records lost before it; `None` for heartbeats.
     pub told: Option<(u64, u64, u32)>,
 }
 
-/// Counts of one card whose frames were lost, copied or put in another order, but never damaged.
+/// Counts of one card whose frames were lost, copied or reordered, but never damaged.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expected {
     frames: u64,
@@ -23,7 +23,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// `arrived`: which of the frames sent, in order of arrival, copies included.
+    /// Computes the counts. `arrived`: indices of the sent frames in order of arrival, including copies.
     pub fn new(sent: &[Sent], arrived: &[usize], copies: u64) -> Self {
         let mut unique = arrived.to_vec();
         unique.sort_unstable();
@@ -42,8 +42,8 @@ impl Expected {
         }
     }
 
-    /// What a reader counted.
-    pub fn of(counts: &Counts) -> Self {
+    /// Converts the counts of a reader.
+    pub fn from_counts(counts: &Counts) -> Self {
         let order = counts.order;
         Expected {
             frames: counts.frames,

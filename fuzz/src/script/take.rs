@@ -1,9 +1,9 @@
-//! The bytes of a script to numbers and records.
+//! Takes numbers and records from the bytes of a script.
 
 use hmtt_format::record::{PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 
-/// Bytes, taken from the front.
+/// Bytes that are taken from the front.
 pub struct Bytes<'a> {
     left: &'a [u8],
 }
@@ -19,12 +19,12 @@ impl<'a> Bytes<'a> {
         Some(*first)
     }
 
-    /// A number of `count` bytes.
+    /// Takes a number of `count` bytes.
     pub fn number(&mut self, count: usize) -> Option<u64> {
         (0..count).try_fold(0, |number, _| Some(number << 8 | u64::from(self.byte()?)))
     }
 
-    /// Some bytes; the first one says how many.
+    /// Takes some bytes. The first one is their number.
     pub fn some(&mut self) -> &'a [u8] {
         let count = usize::from(self.byte().unwrap_or_default()).min(self.left.len());
         let (some, left) = self.left.split_at(count);
@@ -32,12 +32,12 @@ impl<'a> Bytes<'a> {
         some
     }
 
-    /// All that are left.
+    /// Returns all remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         self.left
     }
 
-    /// A record that a card could send.
+    /// Takes a record that a card could send.
     pub fn record(&mut self) -> Option<WordRecord> {
         let kind = self.byte()?;
         let delta = self.number(usize::from(kind >> 7) + 1)? as u32;
@@ -73,7 +73,8 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The accesses that a record stands for, and by how many clocks it is later than the one before.
+/// Returns the number of accesses that a record stands for, and its distance in clocks from the
+/// record before.
 pub fn amount(record: &WordRecord, has_no_numbers: bool) -> (u64, u64) {
     match *record {
         WordRecord::Tag { delta, source: TagSource::Mark, .. } => (0, delta.into()),

@@ -1,6 +1,7 @@
-//! A program of two functions to its file: with symbols, stripped, and without section headers.
+//! Builds the file of a program with two functions: with symbols, stripped, and without section
+//! headers.
 
-/// Where the file is in memory.
+/// Address at which the file is loaded.
 const BASE: u64 = 0x40_0000;
 /// Sizes of headers and of a symbol.
 const HEADER: usize = 64;
@@ -12,17 +13,17 @@ const MAIN: u64 = 15;
 const SYMBOLS: &[u8] = b"\0_start\0main\0_Z4maini\0f.cold\0";
 const SECTIONS: &[u8] = b"\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab\0";
 
-/// Bytes of 32-bit words.
+/// Encodes 32-bit words.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Bytes of 64-bit words.
+/// Encodes 64-bit words.
 fn longs(longs: &[u64]) -> Vec<u8> {
     longs.iter().flat_map(|long| long.to_le_bytes()).collect()
 }
 
-/// A kind of frame, and one frame for each function; `at` is where they are in the file.
+/// Builds a CIE, and one FDE for each function. `at`: their offset in the file.
 fn frames(text: usize, at: usize) -> Vec<u8> {
     // Version 1, "zR", factors 1 and -8, return address 16, relative addresses; CFA is rsp+8.
     let kind = [1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
@@ -51,7 +52,8 @@ fn symbols(text: u64) -> Vec<u8> {
     all.concat()
 }
 
-/// A section's header: name, type, flags, address, offset, size, link, size of an entry.
+/// Builds a section header from name, type, flags, address, offset, size, link, and size of an
+/// entry.
 fn section(
     name: u32,
     kind: u32,
@@ -66,13 +68,14 @@ fn section(
     [words(&[name, kind]), places, words(&[link, 0]), longs(&[1, entry])].concat()
 }
 
-/// The files.
+/// Returns the files.
 pub(super) fn programs() -> Vec<Vec<u8>> {
     let text = HEADER + 2 * SEGMENT;
     let frames_at = text + TEXT.len();
     let frames = frames(text, frames_at);
     let hint_at = frames_at + frames.len();
-    // What tells the frames without section headers: version 1, relative address, no table.
+    // The .eh_frame_hdr, which locates the frames without section headers: version 1, relative
+    // address, no table.
     let hint =
         [words(&[0xffff_1b01]), words(&[(frames_at as u32).wrapping_sub(hint_at as u32 + 4)])];
     let symbols_at = hint_at + 8;
@@ -106,7 +109,7 @@ pub(super) fn programs() -> Vec<Vec<u8>> {
     };
     let whole = file(6);
     let mut stripped = whole.clone();
-    // The symbols' type, made that of no meaning.
+    // Sets the type of the symbol section to one without a meaning.
     let kind = table_at + 3 * SECTION + 4;
     stripped[kind..kind + 4].fill(0);
     vec![whole, stripped, file(0)]

@@ -1,22 +1,22 @@
-//! Small functions, as compilers make them, to scripts of the target `stubs`.
+//! Builds scripts of the target `stubs` from small functions as compilers generate them.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use crate::targets::stubs::DATA;
 
-/// Where the scripts put code: the first of their bases.
+/// Address of the code: the first of the target's bases.
 const BASE: u64 = 0x40_1000;
-/// Options: a program that can be loaded anywhere; one of Go.
+/// Options: a position-independent program, and one of Go.
 const RELOCATABLE: u8 = 4;
 const GO: u8 = 8;
-/// Kinds of addresses that data hold.
+/// Kinds of addresses in data.
 const REACHED: u8 = 0;
 const LANDING_PAD: u8 = 2;
-/// Loops of the first function, blocks of the second, and so on.
+/// Granularities: loops of the first function, blocks of the second, and so on.
 const GRAINS: u8 = 0b00_10_01_11;
 
-/// A function's or a part's kind, and how many bytes it is away from the start.
+/// Kind of a function or fragment, and its distance from the start in bytes.
 type Place = (u8, u16);
 
 fn script(
@@ -34,7 +34,7 @@ fn script(
     head.chain(places).chain(table).chain(code.iter().copied()).collect()
 }
 
-/// Assembles something at [`BASE`].
+/// Assembles code at [`BASE`].
 fn code(make: impl Fn(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
     let code = CodeAssembler::new(64).and_then(|mut asm| {
         make(&mut asm)?;
@@ -43,7 +43,7 @@ fn code(make: impl Fn(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
     code.expect("it can be assembled")
 }
 
-/// A prologue, a loop, two calls, a tail call, and the function that it goes on as; padding between.
+/// Assembles a prologue, a loop, two calls, a tail call, and its target, with padding between functions.
 fn plain(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut again, mut behind, mut other) =
         (asm.create_label(), asm.create_label(), asm.create_label());
@@ -72,7 +72,7 @@ fn plain(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.int3()
 }
 
-/// A table of where it goes on, and branches that only reach near.
+/// Assembles a jump table, and branches with short displacements only.
 fn tables(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut again, mut end) = (asm.create_label(), asm.create_label());
     asm.lea(r8, ptr(BASE + DATA))?;
@@ -92,7 +92,7 @@ fn tables(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.ret()
 }
 
-/// Functions of a few bytes, without room for a jump of five.
+/// Assembles functions that are too short for a jump of five bytes.
 fn small(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut first, mut second) = (asm.create_label(), asm.create_label());
     asm.xor(eax, eax)?;
@@ -110,7 +110,7 @@ fn small(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.nops_with_size(8)
 }
 
-/// A check of the stack as Go makes it, and the function that makes the stack grow.
+/// Assembles a stack check as Go generates it, and the function that grows the stack.
 fn checked(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut start, mut grow, mut grows) =
         (asm.create_label(), asm.create_label(), asm.create_label());
@@ -130,7 +130,7 @@ fn checked(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.ret()
 }
 
-/// The scripts: each with every sink.
+/// Returns the scripts, each with every sink.
 pub(super) fn scripts() -> Vec<Vec<u8>> {
     let (plain, tables, small, checked) = (code(plain), code(tables), code(small), code(checked));
     let other = plain.len() as u16 - 10;

@@ -1,4 +1,4 @@
-//! Rows of every kind to tables in every format.
+//! Builds tables with rows of every kind in every format.
 
 use hmtt::decode::{DdrClock, Gap};
 use hmtt::table::{Entry, Row};
@@ -8,7 +8,7 @@ use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
 use crate::targets::parquet;
 use crate::targets::table::{CSV, JSONL, RECORDS, csv, jsonl};
 
-/// A row of every kind, of two cards.
+/// Returns a row of every kind, for two cards.
 fn rows() -> Vec<Row> {
     let (clock, address, direction) = (Cycles(77), PhysAddr(0x1240), Direction::Write);
     let gap = Gap { frames: 2, after: Some(clock), before: Some(Cycles(90)), ..Gap::default() };
@@ -32,7 +32,7 @@ fn rows() -> Vec<Row> {
     entries.into_iter().enumerate().map(row).collect()
 }
 
-/// All of them as text, behind the byte that names the format; and records.
+/// Returns the rows in each text format after the byte that names the format; and 6-byte records.
 pub fn texts() -> Vec<Vec<u8>> {
     let named = |kind: u8, table: Vec<u8>| [vec![kind], table].concat();
     let records: Vec<u8> = (0..60).map(|byte: u8| byte.wrapping_mul(37)).collect();
@@ -47,7 +47,7 @@ pub fn texts() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Parquet files, with all rows and with accesses only.
+/// Returns Parquet files with all rows and with accesses only.
 pub fn parquets() -> Vec<Vec<u8>> {
     let accesses: Vec<Row> = rows().into_iter().take(1).cycle().take(9).collect();
     vec![parquet::written(&rows()), parquet::written(&accesses)]

@@ -1,8 +1,9 @@
-//! A few calls to scripts of the target `tag_log`.
+//! Builds scripts of the target `tag_log` from a few calls.
 
 use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, TagEvent};
 
-/// Calls, returns, a jump, a block and another stack, with times and without, and one of each other chunk.
+/// Returns scripts with calls, returns, a jump, a block and another stack, with and without times, and one chunk of
+/// each other kind.
 pub fn scripts() -> Vec<Vec<u8>> {
     [false, true].into_iter().map(script).collect()
 }
@@ -43,7 +44,7 @@ fn script(is_timed: bool) -> Vec<u8> {
     script
 }
 
-/// A map with a function and a block.
+/// Returns a map with a function and a block.
 pub fn map() -> Vec<u8> {
     serde_json::json!({
         "version": 1, "id": "0001020304050607", "program": "p", "pid": 1, "sink": "log",

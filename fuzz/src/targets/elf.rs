@@ -1,11 +1,12 @@
-//! Any file to functions that lie apart and inside the file's instructions, or a refusal.
+//! Checks that a program file has functions that do not overlap and lie within the file's code, or
+//! is rejected.
 
 use std::ops::Range;
 use std::path::Path;
 
 use hmtt_probe::elf::Image;
 
-/// Reads a program and looks at each of its ranges.
+/// Reads a program and checks each of its ranges.
 pub fn check(bytes: &[u8]) {
     let Ok(image) = Image::parse(bytes, Path::new("x")) else { return };
     let functions = image.functions.iter().map(|function| {

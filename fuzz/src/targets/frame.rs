@@ -1,14 +1,14 @@
-//! Any bytes to a frame of a card, an unreadable one or none, as the document has it.
+//! Compares the parser of Ethernet frames with a model of the document.
 
 use hmtt::decode::Frame;
 use hmtt::decode::frame::Body;
 use hmtt_format::Report;
 use hmtt_format::info::StaticWords;
 
-/// What the document says of the words of a frame: kind and words; none if it cannot be read.
+/// Kind and words of a frame as the document defines them; `None` if the frame cannot be read.
 type Plain = Option<(u8, Vec<u64>)>;
 
-/// Reads a frame by the offsets of the document's table.
+/// Parses a frame by the offsets in the document's table.
 fn plain(bytes: &[u8]) -> Option<(u64, Plain)> {
     let header = bytes.get(..14)?;
     if header[..7] != *b"\x02HMTT\x00\x02" || header[12..] != [0x88, 0xb5] {
@@ -28,7 +28,7 @@ fn plain_words(bytes: &[u8]) -> Plain {
     Some((first % 16, words.chunks(8).map(word).collect()))
 }
 
-/// Compares both readings, and reads on whatever the frame says it is.
+/// Compares both parsers, and decodes the content of the frame.
 pub fn check(bytes: &[u8]) {
     let frame = Frame::parse(bytes);
     let read = frame.map(|frame| {
@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
     if let Some(body) = frame.and_then(|frame| frame.body.ok()) {
         content(&body);
     }
-    // A report behind any header: few inputs would be one.
+    // The words are also parsed as a report, because few inputs have the header of one.
     let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
     report(&words.collect::<Vec<u64>>());
 }
@@ -60,7 +60,7 @@ fn content(body: &Body<'_>) {
     }
 }
 
-/// What a report says, packed again, says the same.
+/// Checks that a report that is encoded again has the same content.
 fn report(words: &[u64]) {
     let Ok(report) = Report::decode(words) else { return };
     let memory = StaticWords::new(&report.memory);

@@ -1,4 +1,5 @@
-//! Any file to the rows of a Parquet table, or a refusal; rows that were written come back.
+//! Checks that any file is read as a Parquet table or rejected, and that written rows are read
+//! back.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -7,22 +8,22 @@ use hmtt::table::parquet::{ParquetReader, ParquetWriter};
 use hmtt::table::{Reader, Row, Writer};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Most rows read: a few bytes can stand for any number of equal ones.
+/// Maximum number of rows that are read. A few bytes can stand for any number of equal rows.
 const MAX_ROWS: usize = 1 << 12;
 
 fn memory_file() -> File {
     memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory").into()
 }
 
-/// Reads any file; what is read survives being written and read again.
+/// Reads any file. What was read is the same after it is written and read again.
 pub fn check(bytes: &[u8]) {
     let mut file = memory_file();
     file.write_all(bytes).expect("memory takes all");
     let Some(rows) = read(file) else { return };
-    assert_eq!(read(file_of(&rows)), Some(rows));
+    assert_eq!(read(write_file(&rows)), Some(rows));
 }
 
-/// The rows up to what is wrong; none if it is no table.
+/// Reads the rows up to the first error; `None` if the file is no table.
 fn read(file: File) -> Option<Vec<Row>> {
     let mut reader = ParquetReader::new(file).ok()?;
     let mut rows: Vec<Row> = Vec::new();
@@ -31,18 +32,20 @@ fn read(file: File) -> Option<Vec<Row>> {
     {
         rows.push(row);
     }
-    // Row groups are of one card each, so rows of several come back in another order.
+    // A row group contains rows of one card, so rows of several cards are read back in another
+    // order.
     let first = rows.first().map_or(0, |row| row.capture);
     rows.retain(|row| row.capture == first && is_held(row));
     Some(rows)
 }
 
-/// Timestamps are signed, and a restart begins another row group.
+/// Whether the format can hold a row: timestamps are signed, and a restart begins another row
+/// group.
 fn is_held(row: &Row) -> bool {
     row.entry.clock().is_none_or(|clock| clock.0 < 1 << 63)
 }
 
-fn file_of(rows: &[Row]) -> File {
+fn write_file(rows: &[Row]) -> File {
     let file = memory_file();
     let output = file.try_clone().expect("there are few files");
     let mut writer = Box::new(ParquetWriter::new(output).expect("memory takes all"));
@@ -51,9 +54,9 @@ fn file_of(rows: &[Row]) -> File {
     file
 }
 
-/// The bytes of a table of these rows.
+/// Returns the bytes of a table with these rows.
 pub fn written(rows: &[Row]) -> Vec<u8> {
-    let (mut file, mut bytes) = (file_of(rows), Vec::new());
+    let (mut file, mut bytes) = (write_file(rows), Vec::new());
     file.rewind().expect("it is memory");
     file.read_to_end(&mut bytes).expect("it is memory");
     bytes

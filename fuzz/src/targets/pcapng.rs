@@ -1,11 +1,11 @@
-//! Any file to the packets of its whole blocks, or a refusal; they are those the block library sees.
+//! Compares the reader of captures with an independent library: the same packets up to the last whole block.
 
 use std::io::Read;
 
 use hmtt::pcapng::PcapngReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-/// Bytes that come a few at a time.
+/// A reader that returns a few bytes at a time.
 struct Few<'a>(&'a [u8]);
 
 const FEW: usize = 13;
@@ -17,13 +17,13 @@ impl Read for Few<'_> {
     }
 }
 
-/// Bytes and their number on the wire.
+/// The bytes of packets, and their lengths on the wire.
 type Packets = Vec<(Vec<u8>, u32)>;
 
-/// Reads a file at once, a few bytes at a time and with the library.
+/// Reads a file at once, a few bytes at a time, and with the library.
 pub fn check(bytes: &[u8]) {
     let ours = ours(bytes, bytes.len());
-    assert_eq!(ours_of(Few(bytes), bytes.len()), ours, "however the bytes come");
+    assert_eq!(ours_from_reader(Few(bytes), bytes.len()), ours, "whatever the size of reads");
     let Some((ours, _)) = ours else { return };
     let theirs = theirs(bytes);
     let both = ours.len().min(theirs.len());
@@ -32,11 +32,11 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn ours(bytes: &[u8], length: usize) -> Option<(Packets, Option<u64>)> {
-    ours_of(bytes, length)
+    ours_from_reader(bytes, length)
 }
 
-/// Our packets, and where the file was cut; none if it was refused at its start.
-fn ours_of(source: impl Read, length: usize) -> Option<(Packets, Option<u64>)> {
+/// Returns our packets, and where the file was cut; `None` if it was rejected at its start.
+fn ours_from_reader(source: impl Read, length: usize) -> Option<(Packets, Option<u64>)> {
     let mut reader = PcapngReader::new(source).ok()?;
     let (mut packets, mut end) = (Packets::new(), 0);
     while let Ok(packet) = reader.next_packet() {
@@ -53,7 +53,7 @@ fn ours_of(source: impl Read, length: usize) -> Option<(Packets, Option<u64>)> {
     Some((packets, None))
 }
 
-/// The library's packets, up to the first block that it refuses.
+/// Returns the library's packets up to the first block that it rejects.
 fn theirs(bytes: &[u8]) -> Packets {
     let mut packets = Packets::new();
     let Ok(mut reader) = PcapNgReader::new(bytes) else { return packets };

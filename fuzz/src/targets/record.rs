@@ -1,14 +1,14 @@
-//! Any words to the records that a plain reading finds, up to the first bad one, however they are read.
+//! Compares the decoder of records with a model, up to the first invalid record, for all ways to read a frame.
 
 use hmtt::decode::Columns;
 use hmtt_format::{Access, Block, BlockError, Cycles, Event, Tally};
 
 use crate::plain::{self, Reading};
 
-/// Most words of a frame: beyond them an error's index means nothing.
+/// Maximum number of words in a frame. An error's index has no meaning beyond it.
 const MAX_WORDS: usize = 187;
 
-/// Compares all ways to read a frame's words with the plain one.
+/// Compares all ways to read a frame's words with the model.
 pub fn check(bytes: &[u8]) {
     let words: Vec<u64> =
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word)).collect();

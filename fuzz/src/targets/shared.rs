@@ -1,8 +1,8 @@
-//! Anything in the memory that a traced process shares with its controller, to what the controller says of it: as much
-//! as a plain reading of the same bytes does, and nothing of what was never handed out.
+//! Compares what the controller reads from shared memory with a model of the same bytes. The traced process may write
+//! anything to this memory.
 //!
-//! An input is a script: what is read (counts, a log, what a killed controller noted), and what the process writes
-//! and the controller does in turn. The process writes to the file that both have mapped.
+//! An input is a script. It selects what is read (counts, a log, or the patch records of a killed controller), and
+//! lists the actions of process and controller in turn. The process writes to the file that both have mapped.
 
 mod counts;
 mod log;
@@ -12,7 +12,7 @@ mod tracee;
 
 use crate::script::Bytes;
 
-/// Plays a script.
+/// Runs a script.
 pub fn check(bytes: &[u8]) {
     let mut script = Bytes::new(bytes);
     match script.byte().map(|kind| kind % 3) {

@@ -1,8 +1,8 @@
-//! Any bytes as the code of functions, and their stubs, to a program that does the same: or they are refused.
+//! Tags any code, and checks that the tagged program does the same as the original one, or that the code is rejected.
 //!
-//! An input is a script: options, where functions begin, what data hold of their addresses, and code. What is emitted is
-//! judged by plain readings of it: [`text`] looks at what is overwritten, [`walk`] runs the changed program beside
-//! the original one, and [`unwound`] reads the unwind tables.
+//! An input is a script: options, starts of functions, addresses of code in data, and the code. Separate models check
+//! the result: [`text`] checks what is overwritten, [`walk`] runs the tagged program in parallel with the original one,
+//! and [`unwound`] reads the unwind tables.
 
 mod program;
 mod same;
@@ -19,12 +19,12 @@ pub(crate) use program::DATA;
 use program::Program;
 use walk::Walk;
 
-/// Room for what tags share, as it is reserved for them.
+/// Bytes that are reserved for code shared by tags.
 const SHARED_BYTES: u64 = 1024;
-/// Instructions that are moved for one of the code: it may be in a region and in a detour.
+/// Maximum number of copies of an instruction: it may be moved in a region and in a detour.
 const COPIES: usize = 2;
 
-/// A function whose stubs are made.
+/// A function and its stubs.
 struct Tagged<'a> {
     function: &'a Function,
     number: u32,
@@ -32,15 +32,15 @@ struct Tagged<'a> {
     changes: Changes,
 }
 
-/// Tags all functions, in each of which it sees what the script says.
+/// Tags all functions with the granularity that the script selects.
 pub fn check(bytes: &[u8]) {
-    let Some(program) = Program::of(bytes) else { return };
+    let Some(program) = Program::parse(bytes) else { return };
     let known = FileIndex::new(&program.image);
     let disassembly = Disassembly::new(&program.image, &known);
     text::check_calls(&program, disassembly.calls());
     disassembly.sites();
     let mut functions: Vec<&Function> = program.image.functions.iter().collect();
-    // Whoever has no stubs after all has changed nothing: the others are looked at once more.
+    // A function without stubs must not be changed, so the others are tagged again without it.
     loop {
         let chosen: Vec<_> =
             functions.iter().map(|one| (*one, program.granularity(one.start))).collect();
@@ -51,14 +51,14 @@ pub fn check(bytes: &[u8]) {
             accepted.filter_map(|(function, rewrite)| Some((function, rewrite.ok()?))).collect();
         let Some((stubs, tagged)) = add(&program, &accepted, &mut functions) else { continue };
         bounds(&program, &stubs, &tagged);
-        let text = text::Text::of(&program, &tagged);
+        let text = text::Text::new(&program, &tagged);
         unwound::check(&program, &stubs);
         Walk::new(&program, &text, &stubs, &tagged).run();
         return;
     }
 }
 
-/// The stubs of functions; `None`, and those functions that have some, if not all have.
+/// Adds the stubs of functions. If some functions get none, returns `None` and leaves the others in `functions`.
 fn add<'a>(
     program: &Program,
     accepted: &[(&'a Function, Rewrite)],
@@ -82,11 +82,11 @@ fn add<'a>(
     None
 }
 
-/// Memory is linear in the code, and no more than was reserved.
+/// Checks that memory is linear in the code and within the reserved size.
 fn bounds(program: &Program, stubs: &Stubs, tagged: &[Tagged]) {
-    let room: u64 = tagged.iter().map(|one| Stubs::max_bytes(&one.rewrite, program.sink)).sum();
+    let reserved: u64 = tagged.iter().map(|one| Stubs::max_bytes(&one.rewrite, program.sink)).sum();
     let bytes = stubs.code().len() as u64;
-    assert!(bytes <= room + SHARED_BYTES, "{bytes} bytes, {room} reserved");
+    assert!(bytes <= reserved + SHARED_BYTES, "{bytes} bytes, {reserved} reserved");
     let regions =
         tagged.iter().flat_map(|one| one.rewrite.regions.iter().chain(&one.rewrite.detours));
     let moved: usize = regions.map(|region| region.instructions.len()).sum();

@@ -1,18 +1,19 @@
-//! Any table to rows, which come back from every format that they are written in, or a refusal.
+//! Checks that any table is read up to its first error, and that its rows are the same after
+//! writing them in every format.
 
 use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole, RECORD_BYTES, Record};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
 
-/// First byte of an input that is comma-separated values.
+/// First byte of an input with comma-separated values.
 pub const CSV: u8 = b'c';
-/// Of one that is JSON lines.
+/// First byte of an input with JSON lines.
 pub const JSONL: u8 = b'j';
-/// Of one that is 6-byte records.
+/// First byte of an input with 6-byte records.
 pub const RECORDS: u8 = b'r';
 
-/// The first byte says what the others are.
+/// Reads an input in the format that the first byte selects.
 pub fn check(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     let rows = match *kind {
@@ -27,7 +28,8 @@ pub fn check(bytes: &[u8]) {
         rows,
         "JSON lines hold all"
     );
-    // Comma-separated values say less of two kinds, and are the same once that is left out.
+    // Comma-separated values omit fields of two kinds of rows. Without these fields the rows are
+    // equal.
     let text = csv(&rows);
     let read = self::rows(CsvReader::new(&text[..]).expect("it has a heading"), text.len());
     assert_eq!(String::from_utf8_lossy(&csv(&read)), String::from_utf8_lossy(&text));
@@ -35,7 +37,7 @@ pub fn check(bytes: &[u8]) {
     assert!(text.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()));
 }
 
-/// The rows of a table up to what is wrong with it; there are no more than it can hold.
+/// Reads the rows of a table up to the first error. There are no more rows than the length allows.
 pub fn rows(mut reader: impl Reader, length: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Ok(Some(row)) = reader.next_row() {
@@ -50,21 +52,21 @@ fn all(mut writer: impl Writer, rows: &[Row]) {
     Box::new(writer).finish().expect("memory takes all");
 }
 
-/// Rows as comma-separated values.
+/// Writes rows as comma-separated values.
 pub fn csv(rows: &[Row]) -> Vec<u8> {
     let mut text = Vec::new();
     all(CsvWriter::new(&mut text).expect("memory takes all"), rows);
     text
 }
 
-/// Rows as JSON lines.
+/// Writes rows as JSON lines.
 pub fn jsonl(rows: &[Row]) -> Vec<u8> {
     let mut text = Vec::new();
     all(JsonlWriter::new(&mut text).expect("memory takes all"), rows);
     text
 }
 
-/// Each record that is not empty is an access, at the sum of the durations so far.
+/// Checks that each record that is not empty is an access at the sum of the durations so far.
 fn records(bytes: &[u8]) {
     let mut clock = 0u64;
     let mut expected = Vec::new();

@@ -1,14 +1,14 @@
-//! Any chunks to the events that a plain reading of the document finds, and to calls that add up.
+//! Compares the reader of tag logs with a model of the document, and checks that the calls add up.
 //!
-//! A fuzzer does not find checksums, so an input is a script: flags, then of each chunk its kind, its thread,
-//! the length of its payload and that.
+//! A fuzzer does not find valid checksums, so an input is a script: flags, then for each chunk its kind, its thread,
+//! the length of its payload and the payload.
 
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::threads::Threads;
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, LogError, TagEvent};
 
-/// Reads a log a few bytes at a time.
+/// A reader that returns a few bytes of a log at a time.
 struct Few<'a>(&'a [u8]);
 
 impl std::io::Read for Few<'_> {
@@ -18,7 +18,7 @@ impl std::io::Read for Few<'_> {
     }
 }
 
-/// The log that a script describes, and its chunks.
+/// Builds the log that a script describes. Returns its bytes and its chunks.
 pub(super) fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<(u32, u32, &[u8])>) {
     let header = Header { is_timed, pid: 1, ..Header::default() };
     let (mut log, mut chunks, mut buffer) = (header.encode().to_vec(), Vec::new(), [0; 300]);
@@ -34,7 +34,7 @@ pub(super) fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<(u32, u32,
     (log, chunks)
 }
 
-/// A number of at most 64 bits, off the front.
+/// Decodes a number of at most 64 bits from the front.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut sum = 0u128;
     for place in 0..10 {
@@ -55,7 +55,7 @@ fn distance(bytes: &mut &[u8]) -> Option<u32> {
     Some((words * 8 + high) as u32)
 }
 
-/// What the document says is kept while a chunk's events are read.
+/// State that the document requires while a chunk's events are decoded.
 #[derive(Default)]
 struct Plain {
     is_timed: bool,
@@ -94,7 +94,7 @@ impl Plain {
     }
 }
 
-/// What the document says of a chunk of events; none if it is too short to be one. False: it goes wrong.
+/// Decodes a chunk of events by the document; `None` if it is too short. The flag is false if an event is invalid.
 fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
     let tsc = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
     let count = u32::from_le_bytes(payload.get(8..12)?.try_into().ok()?);
@@ -109,7 +109,7 @@ fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
     Some((events, rest.is_empty()))
 }
 
-/// Compares both readings, up to the first bad chunk.
+/// Compares reader and model, up to the first invalid chunk.
 pub fn check(bytes: &[u8]) {
     raw(bytes);
     let [flags, script @ ..] = bytes else { return };
@@ -136,7 +136,7 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(read.last().is_some_and(|event| event.is_err()), !is_good);
         assert_eq!(taken, if is_good { Ok(()) } else { Err(LogError::Event) });
         again(is_timed, &plain);
-        // Exits of blocks are those of functions that nobody entered.
+        // Exits of blocks are exits of functions that were not entered.
         entries += plain.iter().filter(|event| !event.is_exit && event.number != 9).count() as u64;
         exits += plain.iter().filter(|event| event.is_exit && event.number != 9).count() as u64;
     }
@@ -151,12 +151,12 @@ pub fn check(bytes: &[u8]) {
     assert_eq!((calls, ends, returned + unmatched), (entries, entries, exits));
 }
 
-/// What was read survives being written.
+/// Checks that events are the same after encoding and decoding.
 fn again(is_timed: bool, events: &[TagEvent]) {
     let mut buffer = vec![0; 1 << 15];
-    let mut encoder = EventEncoder::new(&mut buffer, 1, is_timed).expect("there is room");
+    let mut encoder = EventEncoder::new(&mut buffer, 1, is_timed).expect("there is space");
     for event in events {
-        encoder.push(*event).expect("there is room");
+        encoder.push(*event).expect("there is space");
     }
     let length = encoder.finish();
     let chunk = Chunk::decode(&buffer[..length]).expect("it is whole");
@@ -164,7 +164,7 @@ fn again(is_timed: bool, events: &[TagEvent]) {
     assert!(read.decode(is_timed).map(Result::ok).eq(events.iter().map(|event| Some(*event))));
 }
 
-/// Bytes as they are: hardly ever a log.
+/// Reads the bytes directly as a log, which they hardly ever are.
 fn raw(bytes: &[u8]) {
     if let Ok(mut reader) = LogReader::new(bytes) {
         while let Ok(Some(_)) = reader.next_chunk() {}

@@ -1,4 +1,4 @@
-//! Any file to the names of functions, each with another number, or a refusal.
+//! Checks that any file is read as a tag map with distinct numbers, or rejected.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use hmtt::tags::names::Names;
 use hmtt_format::tag_map::TagMap;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Reads a map; what is read is what its JSON says.
+/// Reads a map and compares it with its JSON.
 pub fn check(bytes: &[u8]) {
     let mut file: std::fs::File =
         memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory").into();
@@ -21,9 +21,9 @@ pub fn check(bytes: &[u8]) {
     let names = Names::new(map.clone());
     for function in &map.functions {
         let name = names.get(function.number);
-        // Of several functions with one number the last holds.
+        // If several functions have one number, the last one counts.
         let of_number = map.functions.iter().rfind(|one| one.number == function.number);
-        // Inputs are too short for names that are shortened.
+        // Inputs are too short for names that would be shortened.
         assert!(of_number.is_some_and(|one| name.starts_with(&one.name)));
     }
     let unknown = (0..).find(|number| !numbers.contains(number)).expect("there are many numbers");

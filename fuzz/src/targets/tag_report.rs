@@ -1,5 +1,5 @@
-//! Any log, with names that forge lines, to all that `hmtt tag report` makes of it: what it says adds up, and
-//! no name makes a line of its own.
+//! Checks everything that `hmtt tag report` makes of a log whose names contain line ends: the numbers add up, and no
+//! name creates a line of its own.
 
 use hmtt::report::callgrind;
 use hmtt::report::calls::{Calls, Tables};
@@ -14,7 +14,7 @@ use hmtt_format::tag_map::TagMap;
 
 use super::tag_log::log;
 
-/// A name with a line's end and a sequence that terminals obey.
+/// A name with a line end and an escape sequence for terminals.
 const NAME: &str = "f\n             1  forged\u{1b}[2J;";
 
 fn map() -> TagMap {
@@ -33,7 +33,7 @@ fn map() -> TagMap {
     serde_json::from_value(map).expect("it is a map")
 }
 
-/// An input is a script as of the target `tag_log`.
+/// Reports an input, which is a script as for the target `tag_log`.
 pub fn check(bytes: &[u8]) {
     let [flags, script @ ..] = bytes else { return };
     let is_timed = flags & 1 != 0;
@@ -71,14 +71,14 @@ fn is_mark(chunk: &Chunk<'_>) -> bool {
     matches!(chunk.content, Content::Mark(_))
 }
 
-/// What is printed, which nothing in it can break.
+/// Splits the printed text into lines.
 fn lines(text: &[u8]) -> Vec<&str> {
     let text = std::str::from_utf8(text).expect("it is text");
     assert!(text.chars().all(|character| character == '\n' || !character.is_control()));
     text.lines().collect()
 }
 
-/// A line of each function, of each block, and of what each thread and each edge has.
+/// Checks that the tables have a line for each function, block, thread and edge.
 fn tables(calls: &Calls) {
     let mut text = Vec::new();
     calls.write(Tables { threads: true, graph: true }, &mut text).expect("memory takes all");
@@ -95,7 +95,7 @@ fn tables(calls: &Calls) {
     assert!(!found.iter().any(|line| line.ends_with(" forged")));
 }
 
-/// Each path is a line, and their calls are those of all functions.
+/// Checks that each path is a line, and that their calls are those of all functions.
 fn folded(calls: &Calls, tree: &CallTree, names: &Names) {
     let mut text = Vec::new();
     tree.fold(Weight::Calls, |number| names.get(number), &mut text).expect("memory takes all");

@@ -1,11 +1,12 @@
-//! Any frames to traces in which each is counted once; what one card sends and the wire loses adds up.
+//! Decodes any frames in several ways, and checks that each frame is counted once and the counts of a single card add
+//! up.
 
 use hmtt::decode::wire::WireCounts;
 use hmtt::decode::{CardSink, Columns, Counts, Item, Origin, Wire, decode_frames};
 
 use crate::script::{Expected, Script};
 
-/// Decodes a script's frames in every way there is.
+/// Decodes a script's frames in all ways.
 pub fn check(bytes: &[u8]) {
     let script = Script::new(bytes);
     let frames = &script.frames;
@@ -24,14 +25,14 @@ pub fn check(bytes: &[u8]) {
     let (alone, alone_counts) = decode_frames(frames);
     adds_up(&alone, &alone_counts);
     if let Some(expected) = script.expected() {
-        assert_eq!(Expected::of(&alone_counts), expected);
+        assert_eq!(Expected::from_counts(&alone_counts), expected);
         same(&items, &alone);
-        // All but the order: a frame that waited for its card to show comes to it in place.
-        assert_eq!((counts.cards.len(), Expected::of(&sum)), (1, expected));
+        // All but the order is compared: a frame that waited until its card was known is counted in its place.
+        assert_eq!((counts.cards.len(), Expected::from_counts(&sum)), (1, expected));
     }
 }
 
-/// One card on a wire is one trace.
+/// Checks that the trace of one card on a wire equals that of the card alone.
 fn same(wire: &[Item], alone: &[Item]) {
     let differs = wire.iter().zip(alone).position(|(wire, alone)| wire != alone);
     if let Some(at) = differs {
@@ -40,7 +41,7 @@ fn same(wire: &[Item], alone: &[Item]) {
     assert_eq!(wire.len(), alone.len());
 }
 
-/// The items of one trace are what its counts say.
+/// Checks that the items of a trace agree with its counts.
 fn adds_up(items: &[Item], counts: &Counts) {
     let (mut events, mut gaps, mut restarts, mut lost, mut before) = (0, 0, 0, 0, 0);
     for item in items {

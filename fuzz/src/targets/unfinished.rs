@@ -1,5 +1,5 @@
-//! Any code and registers to a rest of a tag that ends, and tags that are finished from wherever they were interrupted
-//! as if they had not been.
+//! Checks that the completion of tags terminates for any code and registers, and that a tag that was interrupted
+//! anywhere is completed as if it had not been interrupted.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
 const AT: u64 = 0x40_0000;
 const SHARED: u64 = 0x50_0000;
 const SLOT: u64 = 0x7000_0000;
-/// A record's place: the chunk has guard pages before and behind it.
+/// Address of a chunk, which has guard pages before and after it.
 const CHUNK: u64 = SLOT + 0x2000;
 const STACK: u64 = 0x7fff_1234_5678;
 const TIME: u64 = 0x1122_3344_5566_7788;
 
-/// Memory that has everything, and counts what is written.
+/// Memory in which every address can be read; writes are recorded.
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Bytes(BTreeMap<u64, u8>);
 
@@ -36,7 +36,7 @@ impl ThreadMemory for Bytes {
     }
 }
 
-/// Takes an input as code, and as a tag that is interrupted.
+/// Runs an input as arbitrary code, and as a tag that is interrupted.
 pub fn check(bytes: &[u8]) {
     let Some((head, code)) = bytes.split_first_chunk::<16>() else { return };
     let shape = LogShape {
@@ -54,7 +54,7 @@ pub fn check(bytes: &[u8]) {
     interrupted(place, &shape, usize::from(head[1]), u64::from(head[6]));
 }
 
-/// Registers come from the input.
+/// Runs code with registers from the input.
 fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
     let [one, other] =
         [0, 8].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes")));
@@ -71,20 +71,20 @@ fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
     if let Some(rest) = UnfinishedTag::decode(code, &state, shape) {
         let mut memory = Bytes::default();
         let done = rest.run(&mut state, TIME, &mut memory);
-        // Every instruction writes 8 bytes at most.
+        // Every instruction writes at most 8 bytes.
         assert!(memory.0.len() <= 8 * code.len());
         assert!(done.is_none() || state.rip <= AT + code.len() as u64);
     }
 }
 
-/// Finishes a tag from an instruction of it on, as many as said are done first one by one.
+/// Completes a tag after `done` of its instructions were executed one by one.
 fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let mut tags = Tags::new(Sink::Log(*shape), SHARED, 1).expect("they are made");
     let code = tags.code(&place, AT).expect("it is made");
     let all: Vec<Instruction> =
         Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
     let found = all.iter().position(|one| one.memory_segment() == Register::GS);
-    let found = found.expect("a tag looks for its place") + 1;
+    let found = found.expect("a tag searches for its place") + 1;
     let r11 = CHUNK + 0x1000 + record % shape.capacity() * shape.record_bytes();
     let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
     let start = TagRegisters {
@@ -107,7 +107,7 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let (mut state, mut expected) = (start, memory.clone());
     whole.run(&mut state, TIME, &mut expected).expect("there is memory");
     assert_eq!((state.rax, state.rdx, state.r11), (1, 2, 3));
-    // The other way: some of it first, as the processor does it, then what is left of it.
+    // Alternatively, some instructions are executed as the processor does it, and the rest is completed.
     let (mut partly, mut there) = (start, memory);
     let most = whole.instructions();
     let first = whole.first(done % (most + 1));

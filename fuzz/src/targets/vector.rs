@@ -1,4 +1,4 @@
-//! Any recording or description to what it says, read whole, or a refusal.
+//! Checks that any recording or description is read completely or rejected.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -13,17 +13,17 @@ use hmtt_sim::input::{Span, vcd};
 
 /// First byte of an input that is a vector.
 pub const VECTOR: u8 = b'v';
-/// Of one that is a VCD.
+/// First byte of an input that is a VCD.
 pub const VCD: u8 = b'w';
-/// Of one that is a pin map; others are memory descriptions.
+/// First byte of an input that is a pin map. All other inputs are memory descriptions.
 pub const PINS: u8 = b'p';
-/// The pin map of VCDs.
+/// The pin map for VCDs.
 pub const PIN_MAP: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\n\
     we_n='we'\nba=['ba0','ba1']\na='a'\n";
-/// Most spans read: a compressed file of nothing but clocks has no end.
+/// Maximum number of spans that are read. A compressed file of clocks only is practically endless.
 const MAX_SPANS: usize = 1 << 16;
 
-/// The first byte says what the others are.
+/// Reads an input in the format that the first byte selects.
 pub fn check(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     match *kind {
@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// With its own description, and with another one in its place.
+/// Reads a vector with its own description, and with another one instead.
 fn vector(bytes: &[u8]) {
     for memory in [None, Some(memories::parse(memories::ALL[0]))] {
         let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
@@ -64,7 +64,8 @@ fn vcd(bytes: &[u8]) {
     }
 }
 
-/// Clocks of a recording; none if it was refused or is very long. Nothing comes after its end.
+/// Returns the clocks of a recording; `None` if it was rejected or is very long. Nothing follows
+/// its end.
 fn spans<E>(mut spans: impl Iterator<Item = Result<Span, E>>) -> Option<u64> {
     let mut clocks = 0u64;
     for _ in 0..MAX_SPANS {
@@ -82,7 +83,7 @@ fn spans<E>(mut spans: impl Iterator<Item = Result<Span, E>>) -> Option<u64> {
     None
 }
 
-/// A description that is taken can be reported.
+/// Checks that an accepted description can be encoded in a report.
 fn described(memory: &MemoryDescription) {
     assert_eq!(memory.check(), Ok(()));
     assert!(StaticWords::new(memory).as_slice().len() > 1);

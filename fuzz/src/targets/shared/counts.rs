@@ -1,4 +1,5 @@
-//! Slots of counters, written over, to counts that are what is there or are called damage.
+//! Compares the counts that the controller reads from overwritten slots with a model: either the
+//! stored value or damage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use super::plain::{Plausible, plausible};
 use super::tracee::{Tracee, value};
 use crate::script::Bytes;
 
-/// More functions than fit into a page.
+/// Number of functions, larger than fits in a page.
 const FUNCTIONS: u64 = 600;
 const COUNTER_BYTES: u64 = 8;
 
-/// The controller, the process, and which thread has which slot.
+/// The controller, the process, and the slot of each thread.
 struct Bench {
     counts: Counts,
     tracee: Tracee,
     functions: u64,
     slots: BTreeMap<i32, u64>,
-    /// What is known of threads that have ended.
+    /// Expected counts of threads that have ended.
     ended: Vec<(i32, Vec<Plausible>)>,
 }
 
@@ -66,7 +67,7 @@ impl Bench {
     fn add(&mut self, functions: u64) {
         let functions = functions % FUNCTIONS;
         if self.functions + functions <= FUNCTIONS {
-            self.counts.add(functions as usize).expect("there is room");
+            self.counts.add(functions as usize).expect("there is space");
             self.functions += functions;
         }
     }
@@ -76,7 +77,7 @@ impl Bench {
             return;
         }
         let slot = self.counts.slots.assign(Pid::from_raw(thread)).expect("there are more");
-        // The first one is nobody's.
+        // The first slot belongs to no thread.
         assert!((1..SLOTS).contains(&slot) && !self.slots.values().any(|one| *one == slot));
         self.slots.insert(thread, slot);
     }
@@ -87,10 +88,10 @@ impl Bench {
         self.counts.remove_thread(Pid::from_raw(thread));
         let at = self.tracee.slot_at(slot);
         let bytes = self.tracee.bytes(at, FUNCTIONS * COUNTER_BYTES);
-        assert!(bytes.iter().all(|byte| *byte == 0), "the next thread begins with nothing");
+        assert!(bytes.iter().all(|byte| *byte == 0), "the next thread starts with zeros");
     }
 
-    /// What a slot says of each function.
+    /// Returns the counts in a slot as the model reads them.
     fn plain(&self, slot: u64) -> Vec<Plausible> {
         let at = self.tracee.slot_at(slot);
         let places = (0..self.functions).map(|function| at + function * COUNTER_BYTES);

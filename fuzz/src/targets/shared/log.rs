@@ -1,4 +1,4 @@
-//! Chunks of records, written over, to a log that says what a plain reading of them does.
+//! Compares the log that the controller writes from overwritten chunks with a model of the same bytes.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek};
@@ -14,16 +14,16 @@ use super::plain::{Plain, Said, say};
 use super::tracee::{Tracee, file, value};
 use crate::script::Bytes;
 
-/// The first slot is nobody's.
+/// Number of threads. The first slot belongs to no thread.
 const THREADS: u64 = 2;
-/// Bytes of a log for a record that was read, at most; for a look, and beside those: two times, and the end.
+/// Maximum bytes of the log for each record, and for each read besides: two times, and the end.
 const RECORD_BYTES: u64 = 64;
 const LOOK_BYTES: u64 = 256;
-/// Places in a slot that the controller reads.
+/// Fields of a slot that the controller reads.
 const FIELDS: [u64; 6] =
     [slot::POINTER, slot::NUMBER, slot::DROPPED, slot::DROPPING, slot::FREED, slot::WAITING];
 
-/// A thread, as its controller and as a plain reading know it.
+/// A thread in the controller and in the model.
 struct Thread {
     number: u32,
     at: u64,
@@ -38,7 +38,7 @@ struct Bench {
     writer: Writer,
     numbers: u64,
     threads: Vec<Thread>,
-    /// Threads whose slots were others' before.
+    /// Threads that have ended; their slots belong to others.
     ended: Vec<Thread>,
     looks: u64,
 }
@@ -66,7 +66,7 @@ pub(super) fn check(mut script: Bytes) {
 }
 
 impl Bench {
-    /// A thread begins; its slot is the one that it has in turn.
+    /// Starts a thread, with the next slot in turn.
     fn begin(&mut self, number: u32) {
         let slot = u64::from(number) % THREADS + 1;
         let drain = Drain::new(&self.shared, &self.shape, number, slot);
@@ -101,7 +101,7 @@ impl Bench {
         Some(())
     }
 
-    /// Fills a chunk with a record over and over, and hands it over.
+    /// Fills a chunk with copies of a record and hands it over.
     fn fill(&self, chunk: u64, script: &mut Bytes) -> Option<()> {
         let word = script.number(2)? as u32;
         let mut record = vec![0x55; self.shape.sp_at() as usize];
@@ -125,17 +125,17 @@ impl Bench {
         self.same_memory(at, &after);
     }
 
-    /// The thread ends, and another one gets its slot.
+    /// Ends a thread. Another thread gets its slot.
     fn end(&mut self, thread: usize) {
         let mut one = self.threads.remove(thread);
-        self.end_of(&mut one);
+        self.end_thread(&mut one);
         let number = one.number + THREADS as u32;
         self.ended.push(one);
         self.begin(number);
         self.threads.sort_by_key(|one| one.at);
     }
 
-    fn end_of(&mut self, one: &mut Thread) {
+    fn end_thread(&mut self, one: &mut Thread) {
         self.looks += 1;
         let before = self.tracee.bytes(one.at, self.shape.slot_bytes());
         one.plain.finish(&self.tracee, self.numbers);
@@ -145,7 +145,7 @@ impl Bench {
         self.same_memory(one.at, &after);
     }
 
-    /// Records and states are as a plain reading leaves them.
+    /// Compares records and states in memory with those that the model leaves.
     fn same_memory(&self, at: u64, expected: &[u8]) {
         for number in 0..self.shape.chunks {
             let chunk = self.shape.chunk_at(number);
@@ -157,7 +157,7 @@ impl Bench {
 
     fn finish(mut self, mut log: std::fs::File) {
         for mut one in std::mem::take(&mut self.threads) {
-            self.end_of(&mut one);
+            self.end_thread(&mut one);
             self.ended.push(one);
         }
         let calls = self.writer.calls.clone();
@@ -185,7 +185,7 @@ impl Bench {
     }
 }
 
-/// What a log says of each thread.
+/// Reads the events and losses of each thread from a log.
 fn read(mut rest: &[u8], is_timed: bool) -> HashMap<u32, Vec<Said>> {
     let mut said: HashMap<u32, Vec<Said>> = HashMap::new();
     while let Some((chunk, length)) = Chunk::decode(rest).expect("it is a log") {

@@ -1,7 +1,7 @@
-//! Notes of what was overwritten and added, as a process that nobody controls any more may have forged them, to places
-//! and areas that really are so.
+//! Compares the patch records that the controller accepts with a model. A process that no controller traces may have
+//! forged them.
 //!
-//! The process is this one: it has pages that look as memory of tags, as instructions of a file, and as an area.
+//! The process is the fuzzer itself. Its pages serve as shared memory of tags, as code of a file, and as an area.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -18,19 +18,19 @@ use crate::script::Bytes;
 
 const NAME: &str = "/memfd:hmtt-tag-0123456789abcdef (deleted)";
 const COOKIE: u64 = 0x1234_5678_9abc_def0;
-/// Whole pages of each kind.
+/// Number of pages of each kind.
 const PAGES: usize = 3;
-/// Bytes of a note that are a length, and most bytes that are overwritten.
+/// Number of words in a patch record, and maximum number of overwritten bytes.
 const WORDS: usize = 4;
 const OVERWRITTEN: u64 = 8;
 const AREA_ENDING: usize = 16;
 
-/// A page, where pages begin.
+/// A page with the alignment of a page.
 #[derive(Clone)]
 #[repr(align(4096))]
 struct Page([u8; PAGE_BYTES as usize]);
 
-/// Pages that stay where they are.
+/// Pages whose address does not change.
 struct Pages(Vec<Page>);
 
 impl Pages {
@@ -131,7 +131,7 @@ impl Bench {
                 self.area.set(at, script.some());
             }
             4 => {
-                // As a controller leaves it.
+                // An area as a controller leaves it.
                 let pages = u64::from(script.byte()? % PAGES as u8) + 1;
                 let end = pages * PAGE_BYTES - AREA_ENDING as u64;
                 let ending = [MAGIC.to_le_bytes(), COOKIE.to_le_bytes()].concat();
@@ -145,7 +145,7 @@ impl Bench {
                 self.note(notes, note);
             }
             6 => {
-                // One that is so.
+                // A patch record that agrees with the memory.
                 let (at, length) = (script.number(2)?, u64::from(script.byte()? % 10));
                 let there =
                     self.text.get(at, OVERWRITTEN)?.try_into().map_or(0, u64::from_le_bytes);
@@ -159,7 +159,7 @@ impl Bench {
         Some(())
     }
 
-    /// Adds a note, and counts it.
+    /// Appends a patch record.
     fn note(&mut self, notes: &mut u64, words: [u64; WORDS]) {
         let at = PAGE_BYTES + *notes * PATCH_BYTES;
         *notes += 1;
@@ -172,14 +172,14 @@ impl Bench {
         bytes.map_or(0, u64::from_le_bytes)
     }
 
-    /// Compares what is found with a plain reading.
+    /// Compares the accepted records with the model.
     fn check(&self) {
         let mut mapped = vec![
             self.memory.mapping(NAME, 3, false),
             self.text.mapping("/bin/x", 7, true),
             self.area.mapping("", 0, true),
         ];
-        // However often a file is mapped.
+        // A file may be mapped several times.
         mapped.push(mapped[0].clone());
         mapped.sort_by_key(|one| one.start);
         let found = Records::read(&self.process, &mapped).expect("it can be read");
@@ -205,7 +205,7 @@ impl Bench {
         assert!(is_ours && found.shared.len() <= 2);
     }
 
-    /// All notes up to the first that was never written.
+    /// Returns all patch records up to the first one that was never written.
     fn notes(&self) -> Vec<[u64; WORDS]> {
         let is_ours =
             self.long(header::MAGIC) == MAGIC && self.long(header::VERSION) as u32 == VERSION;
@@ -222,7 +222,7 @@ impl Bench {
         places.map_while(note).collect()
     }
 
-    /// Whether instructions stand as a note has it: each byte is the old or the new one, and not all are old.
+    /// Whether the code agrees with a record: each byte is the old or the new one, and not all are old.
     fn is_place(&self, [address, length, old, new]: &[u64; WORDS]) -> bool {
         let at = address.checked_sub(self.text.start());
         let Some(at) = at.filter(|_| (1..=OVERWRITTEN).contains(length)) else { return false };

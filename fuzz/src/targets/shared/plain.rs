@@ -1,19 +1,19 @@
-//! A plain reading of a thread's chunks, from the description of the memory ([`hmtt_probe::stubs::layout`]).
+//! Models the reading of a thread's chunks from the description of the memory ([`hmtt_probe::stubs::layout`]).
 
 use hmtt_format::tag_log::{LossReason, TagEvent};
 use hmtt_probe::stubs::layout::{LogShape, chunk, slot};
 
 use super::tracee::Tracee;
 
-/// What a thread can have counted in no time, and in a day.
+/// Largest counts that a thread can reach immediately, and within a day.
 const AT_ONCE: u64 = 1 << 20;
 const IN_A_DAY: u64 = 1 << 52;
 
-/// Whether a thread may have counted so much.
+/// Whether a count is plausible.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plausible {
     Yes(u64),
-    /// It depends on how long it has run.
+    /// The count is plausible only after the thread has run for some time.
     Unknown(u64),
     No,
 }
@@ -26,14 +26,14 @@ pub(super) fn plausible(count: u64) -> Plausible {
     }
 }
 
-/// What a log is to say of a thread.
+/// An event or loss of a thread, as the log must contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Event(TagEvent),
     Lost(LossReason, u64),
 }
 
-/// Losses of one kind, one behind the other, are one.
+/// Appends an event or loss. Consecutive losses of one kind are merged.
 pub(super) fn say(all: &mut Vec<Said>, one: Said) {
     match (all.last_mut(), one) {
         (_, Said::Lost(_, 0)) => {}
@@ -44,18 +44,18 @@ pub(super) fn say(all: &mut Vec<Said>, one: Said) {
     }
 }
 
-/// What is known of a thread.
+/// The model of a thread.
 pub(super) struct Plain {
     shape: LogShape,
-    /// Where its slot is.
+    /// Offset of the thread's slot.
     at: u64,
-    /// Chunks that were read.
+    /// Number of chunks that were read.
     number: u64,
     dropped: u64,
     pub said: Vec<Said>,
-    /// How many records were read.
+    /// Number of records that were read.
     pub records: u64,
-    /// Something depended on time: no more is known.
+    /// Whether the result depended on time, so that it is not known further.
     pub is_unknown: bool,
 }
 
@@ -65,7 +65,7 @@ impl Plain {
         Plain { shape, at, number, dropped, said, records, is_unknown: false }
     }
 
-    /// Reads chunks that were handed over; whether there were some.
+    /// Reads chunks that were handed over. Returns whether there were any.
     pub fn look(&mut self, tracee: &Tracee, numbers: u64) -> bool {
         let first = self.number;
         for _ in 0..self.shape.chunks {
@@ -73,7 +73,7 @@ impl Plain {
             if tracee.word(at + chunk::STATE) != chunk::FULL {
                 break;
             }
-            // One with a hole waits, as long as others may be filled.
+            // A full chunk with a missing record is not read while other chunks may be filled.
             let handed_over = tracee.long(self.at + slot::NUMBER);
             let is_full =
                 !(first.max(self.number)..self.number + self.shape.chunks).contains(&handed_over);
@@ -85,7 +85,7 @@ impl Plain {
         self.number != first
     }
 
-    /// Reads what there is of a thread that has ended.
+    /// Reads what a thread that has ended left.
     pub fn finish(&mut self, tracee: &Tracee, numbers: u64) {
         for _ in 0..=self.shape.chunks {
             let at = self.chunk();
@@ -129,7 +129,7 @@ impl Plain {
         records.map(word).collect()
     }
 
-    /// Places before the one that the thread would write next.
+    /// Returns the number of records before the one that the thread would write next.
     fn reserved(&self, tracee: &Tracee, at: u64) -> Option<u64> {
         let first = tracee.address(at + chunk::GUARD_BYTES);
         let behind = tracee.long(self.at + slot::POINTER).checked_sub(first)?;
@@ -149,7 +149,7 @@ impl Plain {
         }
         self.records += reserved;
         self.number += 1;
-        // As the controller leaves it.
+        // The controller leaves an empty chunk.
         let zeros = vec![0; (self.shape.chunk_bytes - chunk::GUARD_BYTES) as usize];
         tracee.write(at + chunk::GUARD_BYTES, &zeros);
         tracee.write(at + chunk::STATE, &chunk::FREE.to_le_bytes());
@@ -169,7 +169,7 @@ impl Plain {
         }
     }
 
-    /// Takes note of how many records were dropped so far, and of some more.
+    /// Updates the number of dropped records, plus `more`.
     fn drop(&mut self, dropped: u64, more: u64) {
         let count = match plausible(dropped) {
             _ if dropped < self.dropped => None,

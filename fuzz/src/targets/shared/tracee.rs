@@ -1,4 +1,4 @@
-//! Memory that is shared with a process, as that process writes and reads it.
+//! Writes and reads shared memory as the traced process does.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,13 +11,13 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::script::Bytes;
 
-/// Where the process has the memory.
+/// Address of the memory in the process.
 const START: u64 = 1 << 40;
-/// How many places are noted at most: they fit into a page.
+/// Maximum number of patch records. They fit in a page.
 const NOTES: u64 = PAGE_BYTES / PATCH_BYTES;
 const COOKIE: u64 = 7;
 
-/// A process that has written to its memory whatever it likes.
+/// A process that may write anything to its memory.
 pub(super) struct Tracee {
     file: File,
     bytes: u64,
@@ -25,13 +25,13 @@ pub(super) struct Tracee {
     slot_bytes: u64,
 }
 
-/// A new file in memory.
+/// Creates a file in memory.
 pub(super) fn file() -> File {
     memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory").into()
 }
 
 impl Tracee {
-    /// A process with so many slots, and its controller.
+    /// Creates a process with `slots` slots, and its controller.
     pub fn new(shape: SlotLayout, slots: u64) -> (Tracee, Shared) {
         let before = (2 * PAGE_BYTES).next_multiple_of(shape.alignment);
         let bytes = before + slots * shape.slot_bytes + PAGE_BYTES;
@@ -46,12 +46,12 @@ impl Tracee {
         (tracee, shared)
     }
 
-    /// Where in the memory a slot is.
+    /// Returns the offset of a slot in the memory.
     pub fn slot_at(&self, slot: u64) -> u64 {
         self.slots_at + slot * self.slot_bytes
     }
 
-    /// Where the process has a place of the memory.
+    /// Returns the process's address of an offset in the memory.
     pub fn address(&self, at: u64) -> u64 {
         START + at
     }
@@ -70,7 +70,7 @@ impl Tracee {
         u64::from_le_bytes(self.read(at))
     }
 
-    /// Some bytes from a place on.
+    /// Reads bytes at an offset.
     pub fn bytes(&self, at: u64, count: u64) -> Vec<u8> {
         let mut bytes = vec![0; count as usize];
         self.file.read_exact_at(&mut bytes, at).expect("it is in the file");
@@ -81,7 +81,7 @@ impl Tracee {
         self.file.write_all_at(bytes, at).expect("there is memory");
     }
 
-    /// Writes some bytes of the script to anywhere in the memory, or to a place in its header.
+    /// Writes bytes of the script to any offset, or to a field of the header.
     pub fn scribble(&self, script: &mut Bytes) -> Option<()> {
         let (kind, at) = (script.byte()?, script.number(3)?);
         let bytes = script.some();
@@ -92,7 +92,8 @@ impl Tracee {
     }
 }
 
-/// A number that a process writes: a small one, an address of its memory, one near the end, or any.
+/// Takes a number for a process to write: a small one, an address in its memory, one near the
+/// maximum, or any.
 pub(super) fn value(script: &mut Bytes) -> Option<u64> {
     Some(match script.byte()? {
         kind @ 0..64 => u64::from(kind),

@@ -1,14 +1,14 @@
-//! A script to a program of a few functions, with what its file would say of it.
+//! Parses a script into a program of a few functions with the information that its file would contain.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 1 | what tags do |
+//! | 1 | the sink |
 //! | 1 | options |
-//! | 1 | of which functions loops or blocks are seen, two bits each in turn |
-//! | 1 | how many places of each kind follow: 3 bits pieces, 3 bits addresses, 2 bits entries of a table |
-//! | 3 each | pieces: what it is, and where the next one begins |
-//! | 3 each | addresses: who has it, and where it leads |
-//! | 2 each | entries of the table: where they lead |
+//! | 1 | granularities of functions (loops or blocks), two bits each, used cyclically |
+//! | 1 | counts of what follows: 3 bits pieces, 3 bits addresses, 2 bits table entries |
+//! | 3 each | pieces: kind, and start of the next piece |
+//! | 3 each | addresses: where the address is stored, and its target |
+//! | 2 each | table entries: targets |
 //! | rest | code |
 
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use crate::script::Bytes;
 
-/// Where programs are, in their own address space. The last is as near to the end of it as a file can claim.
+/// Base addresses of programs, in their own address space. The last is as close to the end of it as a file can claim.
 const BASES: [u64; 4] = [0x40_1000, 0x1000, 0x7fff_fff0_0000, 0xffff_ffff_ffff_0000];
-/// From the code to data.
+/// Distance from the code to data.
 pub(crate) const DATA: u64 = 0x8000;
-/// From the code to stubs: near, and nearly as far as a jump reaches.
+/// Distances from the code to stubs: near, and nearly as far as a jump reaches.
 const DISTANCES: [i64; 4] = [0x10_0000, 0x7ff0_0000, -0x10_0000, -0x7ff0_0000];
 /// By how much a program that can be loaded anywhere is.
 const BIAS: LoadBias = LoadBias::new(0x5555_5555_4000);
@@ -42,23 +42,23 @@ const ORDERED: LogShape =
 pub(super) struct Program {
     pub image: Image,
     pub sink: Sink,
-    /// Where stubs are, as an address of the file.
+    /// Address of the stubs as an address of the file.
     pub stubs_at: u64,
     pub bias: LoadBias,
     /// Where the code is.
     pub start: u64,
     pub code: Vec<u8>,
-    /// What of functions is seen.
+    /// Granularities of functions, two bits each.
     granularities: u8,
-    /// All instructions of functions, and of parts that lie apart, as far as they can be read.
+    /// All instructions of functions and fragments that can be decoded.
     pub instructions: BTreeMap<u64, Instruction>,
-    /// Functions, and parts, that are not all instructions.
+    /// Functions and fragments with bytes that are no instructions.
     unreadable: Vec<Range<u64>>,
 }
 
 impl Program {
-    /// What a script describes; `None` if it has no code.
-    pub fn of(bytes: &[u8]) -> Option<Program> {
+    /// Parses a script; `None` if it has no code.
+    pub fn parse(bytes: &[u8]) -> Option<Program> {
         let mut script = Bytes::new(bytes);
         let sink = sink(script.byte()?);
         let options = script.byte()?;
@@ -99,7 +99,7 @@ impl Program {
         })
     }
 
-    /// What of a function is seen.
+    /// Returns the granularity of a function.
     pub fn granularity(&self, start: u64) -> Granularity {
         let number = self.image.functions.partition_point(|one| one.start < start);
         match self.granularities >> (2 * (number % 4)) & 3 {
@@ -109,12 +109,12 @@ impl Program {
         }
     }
 
-    /// Whether an address is in a function that is not all instructions.
+    /// Whether an address is in a function with bytes that are no instructions.
     pub fn is_unreadable(&self, address: u64) -> bool {
         self.unreadable.iter().any(|range| range.contains(&address))
     }
 
-    /// Where the code is.
+    /// Returns the address range of the code.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.code.len() as u64
     }
@@ -131,7 +131,7 @@ fn sink(code: u8) -> Sink {
     }
 }
 
-/// A file with code and with a table of where it goes on.
+/// Builds a file with code and a jump table.
 fn image(start: u64, code: &[u8], table: &[u64]) -> Image {
     let at = start + DATA;
     let entry = |to: &u64| (to.wrapping_sub(at) as u32).to_le_bytes();
@@ -140,7 +140,7 @@ fn image(start: u64, code: &[u8], table: &[u64]) -> Image {
     hmtt_probe::fuzzing::image(start, vec![text(start, code)], vec![text(at, &table)])
 }
 
-/// Divides the code into functions, parts of functions that lie apart, and what is neither.
+/// Divides the code into functions, fragments of functions, and bytes that are neither.
 fn divide(image: &mut Image, pieces: impl Iterator<Item = (u8, u64)>, start: u64, end: u64) {
     let mut begins: BTreeMap<u64, u8> = pieces.map(|(kind, at)| (at, kind)).collect();
     begins.entry(0).or_insert(0);
@@ -162,7 +162,7 @@ fn divide(image: &mut Image, pieces: impl Iterator<Item = (u8, u64)>, start: u64
     }
 }
 
-/// Lets data, an unwinder or the dynamic linker know an address.
+/// Stores an address in data, unwind information or the dynamic symbol table.
 fn point(image: &mut Image, kind: u8, address: u64) {
     let insert = |all: &mut Vec<u64>| {
         if let Err(place) = all.binary_search(&address) {
@@ -180,7 +180,7 @@ fn point(image: &mut Image, kind: u8, address: u64) {
     }
 }
 
-/// The functions as Go's runtime knows them; the last one makes stacks grow.
+/// Lists the functions as Go's runtime does. The last function grows stacks.
 fn go(functions: &[Function]) -> Go {
     let last = functions.last().map(|one| one.start);
     let known = |one: &Function| GoFunction {
@@ -192,7 +192,7 @@ fn go(functions: &[Function]) -> Go {
     hmtt_probe::fuzzing::go(functions.iter().map(known).collect())
 }
 
-/// All instructions, and the functions and parts that are not all instructions.
+/// Decodes all instructions. Returns them, and the functions and fragments with invalid ones.
 fn instructions(image: &Image) -> (BTreeMap<u64, Instruction>, Vec<Range<u64>>) {
     let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
     let (text, mut all, mut unreadable) = (&image.text[0], BTreeMap::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! Two instructions to whether they do the same, wherever each is.
+//! Compares two instructions at different addresses for equal effects.
 
 use iced_x86::{Instruction, OpKind};
 
-/// Whether two instructions do the same: where branches lead is not looked at.
+/// Whether two instructions have the same effect. Targets of branches are not compared.
 pub(super) fn is_same(one: &Instruction, other: &Instruction) -> bool {
     let code = |one: &Instruction| {
         let mut one = *one;
@@ -22,7 +22,7 @@ pub(super) fn is_same(one: &Instruction, other: &Instruction) -> bool {
     code(one) == code(other) && prefixes(one) == prefixes(other) && have_same_operands(one, other)
 }
 
-/// Whether two instructions have the same operands; where branches lead is not looked at.
+/// Whether two instructions have the same operands. Targets of branches are not compared.
 pub(super) fn have_same_operands(one: &Instruction, other: &Instruction) -> bool {
     one.op_count() == other.op_count()
         && (0..one.op_count()).all(|number| is_same_operand(one, other, number))
@@ -34,7 +34,7 @@ fn is_same_operand(one: &Instruction, other: &Instruction, number: u32) -> bool 
         return false;
     }
     let memory = |one: &Instruction| {
-        // Of what it names by its own address, iced has the sum.
+        // For operands relative to the instruction's address, iced returns the sum.
         (
             [one.memory_base(), one.memory_index(), one.memory_segment()],
             (one.memory_index_scale(), one.memory_displacement64()),
@@ -50,7 +50,7 @@ fn is_same_operand(one: &Instruction, other: &Instruction, number: u32) -> bool 
         OpKind::Memory => memory(one) == memory(other),
         _ => match (one.try_immediate(number), other.try_immediate(number)) {
             (Ok(value), Ok(same)) => value == same,
-            // Strings: their registers are the code's.
+            // String instructions: their registers are implied by the code.
             (Err(_), Err(_)) => one.memory_segment() == other.memory_segment(),
             _ => false,
         },

@@ -1,4 +1,4 @@
-//! The code of tags to what each says, read from its instructions.
+//! Decodes the code of tags and finds the event that each of them reports.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,30 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 use super::Tagged;
 use super::program::Program;
 
-/// Bytes of a counter, and of a card's event.
+/// Sizes in bytes of a counter, and of a card's event.
 const COUNTER_BYTES: u64 = 8;
 const EVENT_BYTES: u64 = 64;
 
 /// A tag in a stub.
 pub(super) struct Tag {
-    /// Behind its code.
+    /// Address after the tag's code.
     pub end: u64,
-    /// The instruction that it precedes.
+    /// The original instruction before which the tag runs.
     pub original: u64,
-    /// What it says; nothing if that cannot be told.
+    /// The event that the tag reports; `None` if the code does not contain it.
     pub event: Option<u32>,
 }
 
 pub(super) struct Tags {
     of: HashMap<u64, Tag>,
-    /// Whether they say which they are.
+    /// Whether the code of tags contains their events.
     pub are_known: bool,
 }
 
 impl Tags {
-    /// Panics if a tag is not whole instructions, or leads elsewhere than to its own cold instructions.
-    pub fn of(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
+    /// Decodes the tags. Panics if a tag is not whole instructions, or branches to anything but its own cold
+    /// instructions.
+    pub fn new(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
         let mut of = HashMap::new();
         for one in tagged {
             let stubs = &one.changes.stubs;
@@ -52,7 +53,7 @@ impl Tags {
                     numbers.contains(&(event / 2))
                 });
                 assert!(is_own, "{event:?} of {}", one.number);
-                // What waits goes round within the tag.
+                // A breakpoint loops within the tag.
                 let waits = matches!(program.sink, Sink::Breakpoint { .. });
                 let is_within = |to: u64| waits && (*start..=*end).contains(&to);
                 let targets = all.iter().map(|one| (one, one.near_branch_target()));
@@ -62,7 +63,7 @@ impl Tags {
                 assert!(of.insert(*start, tag).is_none(), "{start:x} is two tags'");
             }
         }
-        // Those of Go come behind a check of the stack.
+        // In Go, tags follow a check of the stack.
         let is_go = program.image.go.is_some();
         let are_known = !is_go && !matches!(program.sink, Sink::Breakpoint { .. } | Sink::None);
         Tags { of, are_known }
@@ -73,7 +74,7 @@ impl Tags {
     }
 }
 
-/// Cold instructions load where the tag goes on, and lead to what tags share.
+/// Checks that cold instructions load the address at which the tag continues, and jump to shared code.
 fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::ops::Range<u64>) {
     assert_eq!(branch.mnemonic(), Mnemonic::Je, "{:x}", tag.start);
     let cold = branch.near_branch_target();
@@ -86,7 +87,7 @@ fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::op
     assert_eq!(leads.near_branch_target(), program.stubs_at);
 }
 
-/// What a tag says by what it writes, and where.
+/// Returns the event that a tag reports, from what it writes and where.
 fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
     let place = |one: &Instruction| one.memory_displacement64();
     match sink {
@@ -114,7 +115,7 @@ fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
     }
 }
 
-/// The events of entries and blocks that are seen, by address.
+/// Returns the events of tagged entries and blocks by address.
 pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
     let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
     if matches!(program.sink, Sink::Breakpoint { .. } | Sink::None) {

@@ -1,4 +1,4 @@
-//! What is overwritten to the code that is there then, if each byte of it may be.
+//! Checks which bytes of the code are overwritten, and applies the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,26 +10,26 @@ use iced_x86::{Instruction, Mnemonic};
 use super::Tagged;
 use super::program::Program;
 
-/// Bytes of the distance in a branch.
+/// Size in bytes of a branch's displacement.
 const DISTANCE_BYTES: u64 = 4;
-/// `call rel32`.
+/// Opcode of `call rel32`.
 const CALL: u8 = 0xe8;
 
 /// The code with jumps to stubs.
 pub(super) struct Text {
     pub code: Vec<u8>,
-    /// What regions take, by address: nothing is executed there but the first instruction.
+    /// Regions by address. Only their first instruction is executed in place.
     regions: BTreeMap<u64, u64>,
-    /// Jumps to stubs in the middle of regions, and where the jumps are that lead there.
+    /// Islands by address, with the addresses of the jumps that lead to them.
     islands: BTreeMap<u64, u64>,
-    /// What is overwritten, by address.
+    /// Overwritten ranges by address.
     written: BTreeMap<u64, u64>,
 }
 
 impl Text {
-    /// Panics if something else is overwritten than instructions that are moved, padding behind them, and distances
-    /// of branches, or something twice.
-    pub fn of(program: &Program, tagged: &[Tagged]) -> Text {
+    /// Applies the changes. Panics if anything is overwritten twice, or anything but moved instructions, padding after
+    /// them, and displacements of branches.
+    pub fn new(program: &Program, tagged: &[Tagged]) -> Text {
         let code = program.code.clone();
         let [regions, islands, written] = Default::default();
         let mut text = Text { code, regions, islands, written };
@@ -60,7 +60,7 @@ impl Text {
         text
     }
 
-    /// Takes note of a region, which is instructions one behind the other, and padding.
+    /// Records a region, which consists of consecutive instructions and padding.
     fn take(&mut self, program: &Program, region: &Region) {
         let mut at = region.start();
         for moved in &region.instructions {
@@ -68,7 +68,7 @@ impl Text {
             at = moved.next_ip();
         }
         assert!(at <= region.limit, "{at:x}");
-        // Behind the last one is padding, of the same function or of none.
+        // The padding after the last instruction belongs to the same function or to none.
         let own = owner(program, region.start());
         while at < region.limit {
             let there = owner(program, at);
@@ -92,19 +92,19 @@ impl Text {
         }
     }
 
-    /// Whether the byte at an address is another one now.
+    /// Whether the byte at an address has changed.
     pub fn is_written(&self, address: u64) -> bool {
         let before = self.written.range(..=address).next_back();
         before.is_some_and(|(_, end)| address < *end)
     }
 
-    /// Whether an address is in the middle of a region.
+    /// Whether an address is inside a region, after its first instruction.
     pub fn is_inside(&self, address: u64) -> bool {
         let before = self.regions.range(..address).next_back();
         before.is_some_and(|(_, end)| address < *end)
     }
 
-    /// Whether a jump at an address leads to another one that is its island.
+    /// Whether the jump at an address leads to another jump that is its island.
     pub fn is_island(&self, from: u64, to: u64) -> bool {
         self.islands.get(&to) == Some(&from)
     }
@@ -129,7 +129,7 @@ impl Text {
     }
 }
 
-/// The function, or part of one, that has an address: where it begins.
+/// Returns the start of the function or fragment that contains an address.
 fn owner(program: &Program, address: u64) -> Option<u64> {
     let image = &program.image;
     let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
@@ -137,12 +137,13 @@ fn owner(program: &Program, address: u64) -> Option<u64> {
     all.find(|range| range.contains(&address)).map(|range| range.start)
 }
 
-/// Whether a byte fills the space behind a function.
+/// Whether a byte is padding after a function.
 fn is_free(program: &Program, address: u64) -> bool {
     owner(program, address).is_none()
 }
 
-/// Panics unless each call is one, of what it is said to call, and nothing leads into it: its distance may be changed.
+/// Panics unless each of the calls is a call of the stated target, and no branch leads into it. Its displacement may be
+/// changed.
 pub(super) fn check_calls(program: &Program, calls: &[Call]) {
     let led_to = program.instructions.values().map(Instruction::near_branch_target);
     let known = program.image.indirect_targets.iter().chain(&program.image.landing_pads);

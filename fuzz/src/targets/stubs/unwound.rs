@@ -1,4 +1,4 @@
-//! Unwind rows of stubs, and their table as gimli reads it.
+//! Checks the unwind rows of stubs, and their table as gimli reads it.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
 use hmtt_probe::address::FileAddr;
@@ -7,19 +7,19 @@ use hmtt_probe::unwind::{Origin, Row, TablePlacement, max_table_bytes, table};
 
 use super::program::Program;
 
-/// Where tables are, from the end of the stubs on.
+/// Distance from the end of the stubs to the tables.
 const DISTANCE: u64 = 1 << 16;
 
-/// Rows by address.
+/// Unwind rows by address.
 pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
-    pub fn of(stubs: &Stubs) -> Rows {
+    pub fn new(stubs: &Stubs) -> Rows {
         Rows(stubs.rows().0)
     }
 
-    /// Panics unless an instruction of a stub, at which a thread has what it would have without tags, stands for an
-    /// original one.
+    /// Panics unless a boundary of a stub, where a thread has the state that it would have without tags, is mapped to
+    /// an original instruction.
     pub fn check(&self, address: u64, original: u64) {
         let behind = self.0.partition_point(|row| row.at <= address);
         let row = behind.checked_sub(1).map(|before| self.0[before]);

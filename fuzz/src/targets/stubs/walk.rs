@@ -1,9 +1,9 @@
-//! The original and the changed program, run beside each other one instruction at a time, along all ways.
+//! Runs the original and the tagged program in parallel, one instruction at a time, along all paths.
 //!
-//! A pair is an address of the original program and one of the changed program where the same state must have the same
-//! consequences. The instructions there must do the same, and lead to pairs again. Direct jumps are followed on both
-//! sides, and tags passed over on one, since they change nothing but where control is. Also judged: that each entry
-//! and each block that is seen has its tag, once, wherever control comes from.
+//! A pair is an address of the original program and an address of the tagged program at which the same state must have
+//! the same effect. The instructions at both addresses must do the same and lead to pairs again. Direct jumps are
+//! followed in both programs, and tags are skipped in the tagged one, since they change only the address. The walk also
+//! checks that each tagged entry and block is reported exactly once, on every path.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use super::text::Text;
 use super::unwound::Rows;
 use super::{Tagged, same};
 
-/// An address of the original program, one of the changed program, and whether all tags from there on are known.
+/// An address of the original program, an address of the tagged program, and whether all tags from there on are known.
 type Pair = (u64, u64, bool);
 
 pub(super) struct Walk<'a> {
@@ -28,13 +28,13 @@ pub(super) struct Walk<'a> {
     stubs_at: u64,
     tags: Tags,
     rows: Rows,
-    /// Events of entries and blocks that are seen, by the instruction that they precede.
+    /// Events of tagged entries and blocks, by the instruction that they precede.
     expected: HashMap<u64, Vec<u32>>,
     seen: HashSet<Pair>,
     open: Vec<Pair>,
 }
 
-/// Where control gets to without doing anything, and the tags on the way.
+/// The address after jumps were followed, and the events of tags on the way.
 struct Arrival {
     at: u64,
     events: Vec<u32>,
@@ -43,8 +43,8 @@ struct Arrival {
 impl<'a> Walk<'a> {
     pub fn new(program: &'a Program, text: &'a Text, stubs: &Stubs, tagged: &[Tagged]) -> Self {
         let (code, stubs_at) = (stubs.code(), program.stubs_at);
-        let tags = Tags::of(program, &code, tagged);
-        let (expected, rows) = (tags::expected(program, tagged), Rows::of(stubs));
+        let tags = Tags::new(program, &code, tagged);
+        let (expected, rows) = (tags::expected(program, tagged), Rows::new(stubs));
         let (seen, open) = Default::default();
         let stubs = code;
         let mut walk = Walk { program, text, stubs, stubs_at, tags, rows, expected, seen, open };
@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Takes note of where control may come from who knows where.
+    /// Adds the pairs from which control may enter from elsewhere.
     fn begin(&mut self, tagged: &[Tagged]) {
         let image = &self.program.image;
         let parts = image.fragments.iter().map(|part| part.start);
@@ -61,11 +61,11 @@ impl<'a> Walk<'a> {
         for address in image.indirect_targets.iter().chain(&image.landing_pads) {
             self.arrives(*address);
         }
-        // Whatever was not overwritten does the same, even if nothing is known to lead there.
+        // Instructions that were not overwritten do the same, even if nothing is known to lead there.
         let all = self.program.instructions.keys().copied();
         let stay = all.filter(|address| !self.text.is_inside(*address));
         self.open.extend(stay.map(|address| (address, address, false)));
-        // Threads that stand in what is changed go on in the stub, and back.
+        // Threads that are stopped in overwritten code continue in the stub, and back.
         for changes in tagged.iter().map(|one| &one.changes) {
             self.open.extend(changes.moved.iter().map(|(old, new)| (old.0, new.0, false)));
             let behind = changes.tags.iter().map(|tag| (tag.original.0, tag.end.0, false));
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Control may come to an address that is computed.
+    /// Adds a pair for an address that may be the target of an indirect branch.
     fn arrives(&mut self, address: u64) {
         assert!(!self.text.is_inside(address), "{address:x} is overwritten");
         self.open.push((address, address, true));
@@ -87,12 +87,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// An instruction of the original program that its functions have.
+    /// Returns the original program's instruction at an address, if it belongs to a function.
     fn old(&self, address: u64) -> Option<&'a Instruction> {
         self.program.instructions.get(&address)
     }
 
-    /// One of the changed program.
+    /// Decodes the tagged program's instruction at an address.
     fn new_at(&self, address: u64) -> Option<Instruction> {
         let (bytes, start) = match address.checked_sub(self.stubs_at) {
             Some(at) if at < self.stubs.len() as u64 => (&self.stubs, self.stubs_at),
@@ -107,13 +107,13 @@ impl<'a> Walk<'a> {
         address.checked_sub(self.stubs_at).is_some_and(|at| at < self.stubs.len() as u64)
     }
 
-    /// Whether something is there that is none of the instructions of a function, and that stays.
+    /// Whether an address has unchanged bytes that are no instruction of a function.
     fn is_unread(&self, address: u64) -> bool {
         let is_text = self.program.range().contains(&address);
         is_text && self.old(address).is_none() && !self.text.is_written(address)
     }
 
-    /// Follows jumps of the original program; `None` if they go round for ever.
+    /// Follows jumps of the original program; `None` if they form an endless loop.
     fn follow_old(&self, mut at: u64) -> Option<Arrival> {
         let (mut passed, mut events) = (HashSet::new(), Vec::new());
         while passed.insert(at) {
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Follows jumps of the changed program, and passes over tags.
+    /// Follows jumps of the tagged program, and skips tags.
     fn follow_new(&self, mut at: u64) -> Option<Arrival> {
         let (mut passed, mut events) = (HashSet::new(), Vec::new());
         let mut before = at;
@@ -152,14 +152,14 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Whether an instruction of a stub jumps to an address that the stub holds.
+    /// Whether an instruction of a stub jumps to an address that is stored in the stub.
     fn is_own_pointer(&self, one: &Instruction) -> bool {
         one.code() == Code::Jmp_rm64
             && one.is_ip_rel_memory_operand()
             && self.is_stub(one.ip_rel_memory_address())
     }
 
-    /// The address of the file that a stub holds where an instruction reads it.
+    /// Returns the file address that an instruction reads from its stub.
     fn constant(&self, one: &Instruction) -> u64 {
         let at = one.ip_rel_memory_address().wrapping_sub(self.stubs_at) as usize;
         let value = self.stubs[at..at + 8].try_into().expect("they are eight");
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
         let Some(Arrival { at: old, events: expected }) = self.follow_old(old) else {
             return;
         };
-        // Of what is not all instructions, no more is known.
+        // In a function with invalid bytes nothing further is known.
         if self.old(old).is_none() && self.program.is_unreadable(old) {
             return;
         }
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
             assert_eq!(events, expected, "{:x} at {:x}", from.0, from.1);
         }
         let Some(one) = self.old(old).copied() else {
-            // What is no function's stays as it is.
+            // Code that belongs to no function is unchanged.
             assert_eq!(old, new, "{:x} at {:x}", from.0, from.1);
             assert!(!self.text.is_written(old), "{old:x} is overwritten");
             return;
@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A call is one where it was, or else its return address is pushed before a jump.
+    /// Compares calls. A call stays a call, or its return address is pushed before a jump.
     fn compare_calls(&mut self, one: &Instruction, other: &Instruction, is_known: bool) {
         let (old, new) = (one.ip(), other.ip());
         let mut leads = *other;
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
             assert!(self.is_stub(other.ip_rel_memory_address()), "{old:x} at {new:x}");
             assert_eq!(self.constant(other), one.next_ip(), "{old:x} at {new:x}");
             leads = self.new_at(other.next_ip()).expect("a jump follows");
-            // A short one, where what is called has moved to nearby.
+            // A short call whose target was moved close to it.
             let is_direct = is_jump(&leads);
             assert_eq!(is_direct, one.code() == Code::Call_rel32_64, "{old:x} at {new:x}");
             assert!(is_direct || leads.code() == Code::Jmp_rm64, "{old:x} at {new:x}");
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether an instruction does nothing but to lead elsewhere.
+/// Whether an instruction is a direct jump.
 fn is_jump(one: &Instruction) -> bool {
     one.is_jmp_short_or_near()
 }
