@@ -62,7 +62,7 @@ fuzz: setup
 	cargo run --quiet --release -p hmtt-tests --bin fuzz -- $(SECONDS) $(SEED)
 	PROPTEST_CASES=100000 cargo test --quiet --release -p hmtt-probe --lib whatever_is
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
-	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_itself_only
+	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_only_itself
 
 # Tags programs of Go RUNS times in each way: make long RUNS=100
 RUNS = 100

@@ -1,4 +1,4 @@
-//! Programs that tests run: each is built once, also when several tests that run side by side need it.
+//! Builds the programs that tests run. Each is built once, even if several tests need it at the same time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::{scratch, skipped};
 
-/// From what a program is built, and where it is; nothing when it cannot be built here.
+/// The source of a program and its path; no path if it cannot be built here.
 type Built = Arc<(String, OnceLock<Option<PathBuf>>)>;
 
 static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 
-/// The program `name`, built by the command that `compiler` makes for its path; `None` when skipped. `source` is all
-/// that the program depends on.
+/// Returns the program `name`, built by the command that `compiler` returns for its path; `None` if the test is
+/// skipped. `source` is everything that the program depends on.
 pub fn built(name: &str, source: &str, compiler: impl FnOnce(&Path) -> Command) -> Option<PathBuf> {
     let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let one = all
@@ -29,7 +29,7 @@ pub fn built(name: &str, source: &str, compiler: impl FnOnce(&Path) -> Command) 
     one.1.get_or_init(build).clone()
 }
 
-/// Whether there is such a compiler; panics if it finds errors.
+/// Whether the compiler is installed. Panics if it reports errors.
 fn is_run(compiler: &mut Command) -> bool {
     match compiler.output() {
         Err(error) => {

@@ -1,4 +1,4 @@
-//! A program to its calls, as callgrind counts them.
+//! Counts the calls of programs with callgrind.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use hmtt_probe::elf::Image;
 
 use crate::{scratch, skipped};
 
-/// Calls of the functions of a program itself, by the addresses that were called, as the file has them;
-/// `None` when skipped.
+/// Returns the calls of a program's own functions by the file addresses that were called; `None` if the test is
+/// skipped.
 pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
     let text = run(name, program, words)?;
     Some(parse(&text, program.canonicalize().unwrap().to_str().unwrap()))
 }
 
-/// The same of the functions of a library that it uses.
+/// Returns the calls of functions of a library that the program uses.
 pub fn calls_of_library(
     name: &str,
     program: &Path,
@@ -26,8 +26,8 @@ pub fn calls_of_library(
     Some(parse(&text, library.to_str().unwrap()))
 }
 
-/// How often each instruction of a program itself was executed, by its address, as the file has it; `None` when
-/// skipped. Turns of repeated string instructions count each.
+/// Returns how often each instruction of a program was executed, by its file address; `None` if the test is skipped.
+/// Each repetition of a string instruction counts.
 pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
     let text = run(name, program, words)?;
     let (path, mut object, mut is_inclusive) = (program.canonicalize().unwrap(), "", false);
@@ -36,7 +36,7 @@ pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeM
         if let Some(name) = line.strip_prefix("ob=") {
             object = name;
         } else if line.starts_with("calls=") {
-            // The line behind has what the call cost.
+            // The line after this one has the cost of the call.
             is_inclusive = true;
         } else if let Some(rest) = line.strip_prefix("0x") {
             let words: Vec<&str> = rest.split(' ').collect();
@@ -49,8 +49,8 @@ pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeM
     Some(counts)
 }
 
-/// The output of callgrind: with the linker's stubs as code of their own, or else what they do is what the
-/// instruction does that calls them.
+/// Runs callgrind and returns its output. The linker's stubs are kept as separate code; otherwise callgrind adds what
+/// they do to the calling instruction.
 fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     let file = scratch(&format!("{name}.callgrind"));
     let output = format!("--callgrind-out-file={}", file.display());
@@ -64,7 +64,8 @@ fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     Some(std::fs::read_to_string(file).unwrap())
 }
 
-/// The same of each process that a program starts, which is its first argument, in no order.
+/// Returns the calls of each process that a program starts, in no order. The first argument of the program is what it
+/// starts.
 pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, u64>>> {
     let folder = tempfile::tempdir().unwrap();
     let output = format!("--callgrind-out-file={}", folder.path().join("%p").display());
@@ -87,8 +88,8 @@ pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, 
     Some(texts.map(|text| parse(&text, started.to_str().unwrap())).collect())
 }
 
-/// The format's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` how often, and
-/// where to. Without `cob=` it is the caller's file.
+/// Parses the format of callgrind's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` the
+/// number and target of calls. Without `cob=` the callee is in the caller's file.
 fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {
     let (mut object, mut called, mut calls) = ("", None, BTreeMap::new());
     for line in text.lines() {
@@ -109,7 +110,7 @@ fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {
     calls
 }
 
-/// Calls by the names of the functions that begin at those addresses; of equal names all together.
+/// Sums calls by the names of the functions at the called addresses.
 pub fn by_name(image: &Image, calls: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for function in &image.functions {

@@ -1,6 +1,6 @@
-//! The commands as their users meet them: output, exit codes, complaints.
+//! Tests the commands as users run them: output, exit codes, errors.
 //!
-//! Golden files are in `tests/snapshots`; `INSTA_UPDATE=always cargo test -p hmtt-cli` blesses them.
+//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates them.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use hmtt_test_support::programs::told;
 use crate::card::Card;
 use crate::{capture, capture_file, hmtt, scratch};
 
-/// One of everything, two gaps included.
+/// Returns the frames of a session with an item of every kind, including two gaps.
 fn sample() -> Vec<Vec<u8>> {
     let mut card = Card::new();
     card.tag_window = Some(0x1000_0000);
@@ -45,7 +45,7 @@ pub fn check(name: &str, told: &str) {
     }, { insta::assert_snapshot!(name, told) });
 }
 
-/// The scratch folder as a pattern that matches it literally.
+/// Returns a pattern that matches the scratch folder literally.
 fn scratch_pattern() -> String {
     let folder = format!("{}/", env!("CARGO_TARGET_TMPDIR"));
     folder
@@ -65,7 +65,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_lists_commands_and_options() {
     check("help-hmtt", &told(&hmtt(&["--help"])));
     check("help-hmtt-decode", &told(&hmtt(&["decode", "--help"])));
     check("help-hmtt-convert", &told(&hmtt(&["convert", "--help"])));
@@ -82,14 +82,14 @@ fn every_format_states_accesses_and_gaps() {
 }
 
 #[test]
-fn info_is_what_the_capture_says_of_itself() {
+fn info_prints_the_description_of_a_capture() {
     let file = capture_file("sample-info.pcapng", &sample());
     check("info", &told(&hmtt(&["info", text(&file)])));
     check("info-json", &told(&hmtt(&["info", text(&file), "--json"])));
 }
 
 #[test]
-fn a_decoded_capture_is_its_truth_file() {
+fn a_decoded_capture_equals_its_truth_file() {
     let (frames, truth) = Card::new().session(50, 370);
     let mut expected = String::from("# clock R|W physical_byte_address_hex\n");
     truth.iter().for_each(|access| expected += &format!("{access}\n"));
@@ -101,7 +101,7 @@ fn a_decoded_capture_is_its_truth_file() {
 }
 
 #[test]
-fn unreadable_captures_are_refused_with_place_and_remedy() {
+fn unreadable_captures_are_errors_with_position_and_advice() {
     let missing = scratch("missing.pcapng");
     check("decode-missing", &told(&hmtt(&["decode", text(&missing)])));
     let foreign = scratch("foreign.pcapng");
@@ -126,7 +126,7 @@ fn a_capture_whose_writer_was_killed_is_read_to_its_end() {
 }
 
 #[test]
-fn malformed_frames_are_named_and_skipped() {
+fn malformed_frames_are_reported_and_skipped() {
     let mut frames = Card::new().session(3, 4).0;
     frames[2][15] = 200;
     let file = capture_file("malformed.pcapng", &frames);
@@ -143,7 +143,7 @@ fn a_capture_is_never_its_own_output() {
 }
 
 #[test]
-fn decode_overwrites_only_when_it_is_told_to() {
+fn decode_overwrites_only_with_force() {
     let file = capture_file("overwrite.pcapng", &sample());
     let existing = scratch("overwrite.csv");
     fs::write(&existing, "precious").unwrap();
@@ -159,12 +159,12 @@ fn decode_overwrites_only_when_it_is_told_to() {
 }
 
 #[test]
-fn a_capture_without_a_card_is_said_to_be_one() {
+fn a_capture_without_a_card_is_reported() {
     let file = capture_file("no-card.pcapng", &[vec![0xff; 60]]);
     check("decode-no-card", &told(&hmtt(&["decode", text(&file)])));
 }
 
-/// Two cards on two links: card 1 on the first, card 2 on the second.
+/// Writes a capture of two cards on two links: card 1 on the first, card 2 on the second.
 fn two_links(name: &str) -> std::path::PathBuf {
     let frames = |counter, accesses| {
         let mut card = Card { counter, accesses, clock: accesses, ..Card::new() };
@@ -174,7 +174,7 @@ fn two_links(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn cards_on_two_links_are_told_apart() {
+fn cards_on_two_links_are_separated() {
     let file = two_links("two-links.pcapng");
     for format in ["text", "csv", "jsonl"] {
         let output = hmtt(&["decode", text(&file), "--format", format]);

@@ -1,4 +1,4 @@
-//! Completions and man pages, as the programs that are to read them judge them.
+//! Tests completions with the shells and man pages with man.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -30,17 +30,17 @@ fn check(shell: &str, option: &str) {
 }
 
 #[test]
-fn bash_takes_its_completions() {
+fn bash_loads_its_completions() {
     check("bash", "-n");
 }
 
 #[test]
-fn zsh_takes_its_completions() {
+fn zsh_loads_its_completions() {
     check("zsh", "-n");
 }
 
 #[test]
-fn fish_takes_its_completions() {
+fn fish_loads_its_completions() {
     check("fish", "--no-execute");
 }
 
@@ -61,14 +61,14 @@ fn bash_completes_a_subcommand() {
 }
 
 #[test]
-fn the_receiver_has_completions_too() {
+fn the_receiver_has_completions() {
     let output = hmtt(&["completions", "bash", "--of", "hmtt-recv"]);
     assert!(output.status.success());
     assert!(String::from_utf8(output.stdout).unwrap().contains("--ring-buffer"));
 }
 
 #[test]
-fn a_program_that_is_not_there_has_no_completions() {
+fn a_missing_program_has_no_completions() {
     let output = hmtt(&["completions", "bash", "--of", "grep"]);
     assert_eq!(output.status.code(), Some(1));
     let complaint = String::from_utf8(output.stderr).unwrap();
@@ -76,7 +76,7 @@ fn a_program_that_is_not_there_has_no_completions() {
 }
 
 #[test]
-fn man_pages_are_without_warnings() {
+fn man_pages_have_no_warnings() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man-pages");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();

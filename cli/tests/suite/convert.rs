@@ -1,4 +1,4 @@
-//! Traces from format to format, and what the conversions refuse.
+//! Tests conversions between the formats of traces, and what they reject.
 
 mod cards;
 mod damage;
@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::{capture_file, hmtt, scratch, skipped};
 use samples::everything;
 
-/// A fresh path whose name ends in an extension.
+/// Returns a new path whose name ends with an extension.
 fn output(name: &str, extension: &str) -> PathBuf {
     scratch(&format!("convert-{name}.{extension}"))
 }
@@ -27,12 +27,12 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a command complained of.
+/// Returns the standard error of a command.
 fn complaint(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The complaints and exit code of a conversion that is to end without an error.
+/// Returns standard error and exit code of a conversion that must succeed.
 fn converted(from: &Path, to: &Path) -> (String, i32) {
     let output = convert(from, to);
     let code = output.status.code().unwrap();
@@ -40,7 +40,7 @@ fn converted(from: &Path, to: &Path) -> (String, i32) {
     (complaint(&output), code)
 }
 
-/// What `decode` prints.
+/// Returns the output of `hmtt decode`.
 fn decoded(capture: &Path, format: &str) -> Vec<u8> {
     hmtt(&["decode", text(capture), "--format", format]).stdout
 }
@@ -49,7 +49,7 @@ fn lines(bytes: &[u8]) -> Vec<&str> {
     std::str::from_utf8(bytes).unwrap().lines().collect()
 }
 
-/// The kinds that every row format has.
+/// The kinds of rows that every format has.
 const KINDS: [&str; 13] = [
     "access",
     "tag",
@@ -67,7 +67,7 @@ const KINDS: [&str; 13] = [
 ];
 
 #[test]
-fn the_sample_has_every_kind_and_gaps_of_every_sort() {
+fn the_sample_has_every_kind_of_row_and_gap() {
     let capture = capture_file("convert-kinds.pcapng", &everything());
     let csv = decoded(&capture, "csv");
     for kind in KINDS {
@@ -85,7 +85,7 @@ fn the_sample_has_every_kind_and_gaps_of_every_sort() {
 }
 
 #[test]
-fn every_kind_survives_parquet() {
+fn every_kind_is_read_back_from_parquet() {
     let capture = capture_file("convert-all.pcapng", &everything());
     let parquet = output("all", "parquet");
     assert_eq!(converted(&capture, &parquet).1, 3, "a trace with gaps");
@@ -116,7 +116,7 @@ fn what_decode_prints_is_read_back() {
 }
 
 #[test]
-fn a_parquet_file_is_the_same_whatever_it_was_made_from() {
+fn a_parquet_file_is_the_same_from_every_source() {
     let capture = capture_file("convert-same.pcapng", &everything());
     let (csv, jsonl) = (output("same", "csv"), output("same", "jsonl"));
     converted(&capture, &csv);
@@ -126,7 +126,7 @@ fn a_parquet_file_is_the_same_whatever_it_was_made_from() {
     let second = output("same-2", "parquet");
     converted(&first, &second);
     assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap());
-    // A tag and its access are one row also where they come as two lines.
+    // A tag and its access are one row, even if they are two lines.
     let from_csv = output("same-csv", "parquet");
     converted(&csv, &from_csv);
     let back = output("same-back", "csv");
@@ -135,7 +135,7 @@ fn a_parquet_file_is_the_same_whatever_it_was_made_from() {
 }
 
 #[test]
-fn a_table_made_by_hand_needs_three_columns_in_any_order() {
+fn a_table_needs_only_three_columns_in_any_order() {
     let csv = output("by-hand", "csv");
     fs::write(&csv, "Address,note,direction,CLOCK\n0x40,a,R,3\n\"80\",\"b, \"\"c\"\"\",w,5\r\n\n")
         .unwrap();
@@ -146,7 +146,7 @@ fn a_table_made_by_hand_needs_three_columns_in_any_order() {
 }
 
 #[test]
-fn tables_that_make_no_sense_are_refused_with_place_and_remedy() {
+fn invalid_tables_are_errors_with_position_and_advice() {
     let heading = "kind,clock,direction,address,reads,writes,duration,detail\n";
     for (extension, content, expected) in [
         ("csv", "", "empty: a CSV file starts with a heading"),
@@ -182,7 +182,7 @@ fn tables_that_make_no_sense_are_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn rows_before_what_makes_no_sense_are_written() {
+fn rows_before_an_invalid_one_are_written() {
     let input = output("half", "csv");
     fs::write(&input, "clock,direction,address\n1,R,40\n2,R\n").unwrap();
     let written = output("half", "parquet");
@@ -193,7 +193,7 @@ fn rows_before_what_makes_no_sense_are_written() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_asked_and_the_trace_itself_never() {
+fn files_are_overwritten_only_with_force_and_the_input_never() {
     let input = output("precious", "csv");
     fs::write(&input, "clock,direction,address\n1,R,40\n").unwrap();
     let existing = output("existing", "csv");
@@ -217,7 +217,7 @@ fn nothing_is_overwritten_unless_asked_and_the_trace_itself_never() {
 }
 
 #[test]
-fn formats_that_are_not_there_are_said_to_be_so() {
+fn unknown_formats_are_errors() {
     let input = output("plain", "csv");
     fs::write(&input, "clock,direction,address\n1,R,40\n").unwrap();
     let to = |name: &str| output("nowhere", name);

@@ -1,5 +1,5 @@
-//! The plugin for Wireshark says of a capture what we say. Skipped, visibly, where tshark is not
-//! installed.
+//! Compares the plugin for Wireshark with `hmtt decode`. The tests are reported as skipped if
+//! tshark is not installed.
 
 mod experts;
 mod fuzz;
@@ -14,14 +14,14 @@ use hmtt_format::{Direction, FaultKind};
 use crate::card::Card;
 use crate::{capture_file, hmtt, skipped};
 
-/// Bytes of a frame before its version and kind.
+/// Number of bytes of a frame before its version and kind.
 const MAC_BYTES: usize = 14;
 
 fn plugin() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/wireshark/hmtt.lua")
 }
 
-/// What tshark with a plugin prints of a file, on both channels; `None` when it is not there.
+/// Returns standard output and error of tshark with a plugin; `None` if it is not installed.
 fn tshark_with(plugin: &Path, arguments: &[&str], file: &Path) -> Option<String> {
     let script = format!("lua_script:{}", plugin.display());
     let mut tshark = Command::new("tshark");
@@ -42,7 +42,7 @@ fn tshark(arguments: &[&str], file: &Path) -> Option<String> {
     tshark_with(&plugin(), arguments, file)
 }
 
-/// The values of fields that stand side by side in each frame, one line for each.
+/// Returns the values of fields that occur together in each frame, one row for each record.
 fn columns(fields: &[&str], file: &Path) -> Option<Vec<Vec<u64>>> {
     let mut arguments = vec!["-T", "fields", "-E", "separator=;", "-E", "aggregator=,"];
     fields.iter().for_each(|field| arguments.extend(["-e", field]));
@@ -63,13 +63,13 @@ fn columns(fields: &[&str], file: &Path) -> Option<Vec<Vec<u64>>> {
     Some(rows)
 }
 
-/// What `hmtt decode` prints.
+/// Returns the output of `hmtt decode` as lines.
 fn decoded(file: &Path) -> Vec<String> {
     let output = hmtt(&["decode", file.to_str().unwrap(), "--format", "text"]);
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The accesses the plugin shows, as lines of a decoded text.
+/// Returns the accesses that the plugin shows, in the format of `hmtt decode`.
 fn accesses(file: &Path) -> Option<Vec<String>> {
     let fields = ["hmtt.access.clock", "hmtt.access.direction", "hmtt.access.address"];
     let line = |row: &Vec<u64>| format!("{} {} {:x}", row[0], ["R", "W"][row[1] as usize], row[2]);
@@ -84,7 +84,7 @@ fn access(write: bool, delta: u32, number: u32) -> Half {
     Half::Access { direction: Direction::from_bit(write), delta, number }
 }
 
-/// A frame with every kind of record, by a card with a tag window.
+/// Returns a frame with every kind of record, from a card with a tag window.
 fn every_kind(card: &mut Card) -> Vec<u8> {
     let run = PageRun { number: 0x3ff_f123, reads: 3, writes: 2, duration: 700 };
     let records = [

@@ -1,4 +1,5 @@
-//! Names and comments from files never make a line of their own, and never reach a terminal as what it obeys.
+//! Tests that names and comments from files never form a line of their own and never send control sequences to a
+//! terminal.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::{hmtt, scratch};
 const NAME: &str = "eth1\u{1b}]0;owned\u{7}\u{1b}[2J\ncard 9 on \"forged\", \\ \u{202e}";
 const COMMENT: &str = "\u{1b}[31mhello\u{1b}[0m\nmissing frames            0\r\nmore\u{9b}";
 
-/// A capture of two cards, the second one on an interface with such a name.
+/// Writes a capture of two cards, the second one on an interface with such a name.
 fn hostile_capture(name: &str) -> PathBuf {
     let named = |name: &str| Description { name: name.into(), comments: vec![COMMENT.into()] };
     let interfaces = [named("eth0"), named(NAME)];
@@ -29,7 +30,7 @@ fn hostile_capture(name: &str) -> PathBuf {
     path
 }
 
-/// What a command prints, nothing of which a terminal obeys.
+/// Returns the output of a command after checking that it has no control characters.
 fn printed(arguments: &[&str]) -> String {
     let output = hmtt(arguments);
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -61,7 +62,7 @@ fn names_and_comments_of_captures_forge_no_line() {
 }
 
 #[test]
-fn escaped_names_come_back_from_csv() {
+fn escaped_names_are_read_back_from_csv() {
     let path = hostile_capture("escapes-back.pcapng");
     let text = printed(&["decode", "--format", "csv", path.to_str().unwrap()]);
     let text = text.lines().filter(|line| !line.starts_with("hmtt: ")).collect::<Vec<_>>();
@@ -73,7 +74,7 @@ fn escaped_names_come_back_from_csv() {
 
 #[test]
 fn quoted_fields_of_several_lines_are_read() {
-    // As versions before this one wrote them.
+    // Versions before this one wrote such fields.
     let text = "kind,clock,direction,address,reads,writes,duration,detail\n\
                 card,,,,,,,\"2 on a\n\"\"b\"\"\"\n\naccess,7,R,40,,,,\naccess,x,R,40,,,,\n";
     let mut reader = CsvReader::new(text.as_bytes()).unwrap();
@@ -84,7 +85,7 @@ fn quoted_fields_of_several_lines_are_read() {
 }
 
 #[test]
-fn what_a_table_holds_is_quoted_in_errors_without_what_terminals_obey() {
+fn content_of_tables_is_quoted_in_errors_without_control_characters() {
     let path = scratch("escapes.jsonl");
     std::fs::write(&path, "{\"kind\":\"\u{9b}31m\\u001b[2Jx\"}\n").unwrap();
     let said = printed(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);

@@ -1,11 +1,11 @@
-//! What the exit status of `hmtt` says of a capture.
+//! Tests the exit status of `hmtt` for captures with and without losses.
 
 use std::path::Path;
 
 use crate::card::Card;
 use crate::{capture, hmtt, scratch};
 
-/// The exit statuses of `info`, `decode`, `convert` and `merge`.
+/// Returns the exit statuses of `info`, `decode`, `convert` and `merge`.
 fn statuses(name: &str, capture: &[u8]) -> [Option<i32>; 4] {
     let file = scratch(&format!("{name}.pcapng"));
     let table = scratch(&format!("{name}.csv"));
@@ -20,21 +20,21 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn what_was_before_the_first_frame_is_no_loss() {
+fn records_before_the_first_frame_are_no_loss() {
     let (frames, _) = Card::new().session(5, 100);
     let bytes = capture(&frames[2..]);
     assert_eq!(statuses("status-later", &bytes), [Some(0); 4]);
     let info = hmtt(&["info", text(&scratch_of("status-later.pcapng"))]);
     let info = String::from_utf8(info.stdout).unwrap();
     assert!(info.contains("gap at start: 100 accesses before clock"), "{info}");
-    // Nor is it one in a table that was made of the capture.
+    // Such records are no loss in a table of the capture either.
     let csv = scratch_of("status-later.csv");
     let copy = scratch("status-later.jsonl");
     assert_eq!(hmtt(&["convert", text(&csv), text(&copy)]).status.code(), Some(0));
 }
 
 #[test]
-fn what_is_missing_between_frames_is_a_loss() {
+fn missing_frames_are_a_loss() {
     let (mut frames, _) = Card::new().session(5, 100);
     frames.remove(3);
     assert_eq!(statuses("status-gap", &capture(&frames)), [Some(3); 4]);
@@ -44,7 +44,7 @@ fn what_is_missing_between_frames_is_a_loss() {
 }
 
 #[test]
-fn records_that_stand_for_other_bursts_than_the_card_counted_are_told_of() {
+fn records_for_other_bursts_than_the_card_counted_are_reported() {
     let session = |more_bursts| {
         let mut card = Card::new();
         let mut frames = vec![card.info(), card.data(100).0];
@@ -52,7 +52,7 @@ fn records_that_stand_for_other_bursts_than_the_card_counted_are_told_of() {
         frames.push(card.end());
         capture(&frames)
     };
-    // Lines are of two bursts.
+    // Lines have two bursts.
     assert_eq!(statuses("status-bursts", &session(100)), [Some(0); 4]);
     assert_eq!(statuses("status-bursts", &session(101)), [Some(3); 4]);
     let file = scratch_of("status-bursts.pcapng");
@@ -65,13 +65,13 @@ fn records_that_stand_for_other_bursts_than_the_card_counted_are_told_of() {
     assert_eq!(info["cards"][0]["counts"]["burst_mismatches"][0]["card"], 201);
 }
 
-/// Why it is none: docs/recv.md.
+/// The reason is given in docs/recv.md.
 #[test]
-fn what_was_before_the_first_frame_after_a_restart_is_stated_and_no_loss() {
+fn records_before_the_first_frame_after_a_restart_are_reported_and_no_loss() {
     let (first, _) = Card::new().session(100, 10);
     let (second, _) = Card::new().session(50, 7);
     let frames = [&first[..90], &second[3..]].concat();
-    // There is no merge: nothing relates the clocks before and after.
+    // There is no merge, because the clocks before and after the restart are unrelated.
     assert_eq!(statuses("status-restart", &capture(&frames))[..3], [Some(0); 3]);
     let decoded = hmtt(&["decode", text(&scratch_of("status-restart.pcapng"))]);
     let trace = String::from_utf8(decoded.stdout).unwrap();
@@ -90,7 +90,7 @@ fn a_file_that_ends_within_a_block_is_cut() {
     assert_eq!(statuses("status-cut", &bytes[..bytes.len() - 500]), [Some(3); 4]);
 }
 
-/// A file that a test has written.
+/// Returns the path of a file that a test has written.
 fn scratch_of(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }

@@ -1,4 +1,5 @@
-//! A file that goes on from others knows what the card reported before it.
+//! Tests that a capture file that continues others contains the report that the card sent before
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,8 +25,8 @@ fn write(name: &str, comments: Vec<String>, frames: &[Vec<u8>]) -> PathBuf {
     path
 }
 
-/// The two files of a ring: the second begins in the middle, with an access to the tag window and a
-/// slice.
+/// Writes two files of a ring. The second one starts in the middle of a session, with an access to
+/// the tag window and a slice.
 fn ring(name: &str) -> [PathBuf; 2] {
     let mut card = Card::new();
     card.tag_window = Some(TAG_WINDOW);
@@ -50,7 +51,7 @@ fn told(arguments: &[&str], file: &Path) -> String {
 }
 
 #[test]
-fn tags_and_slices_mean_what_the_report_before_the_file_says() {
+fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
     let [_, second] = ring("ring-tags");
     let csv = told(&["decode", "--format", "csv"], &second);
     let rows: Vec<&str> = csv.lines().skip(2).take(3).collect();
@@ -65,7 +66,7 @@ fn tags_and_slices_mean_what_the_report_before_the_file_says() {
 }
 
 #[test]
-fn info_shows_the_memory_of_the_report_before_the_file_and_counts_nothing_of_it() {
+fn info_shows_the_memory_but_not_the_counts_of_the_report_before_the_file() {
     let [first, second] = ring("ring-info");
     let info = |file| -> serde_json::Value {
         serde_json::from_str(&told(&["info", "--json"], file)).unwrap()
@@ -81,7 +82,7 @@ fn info_shows_the_memory_of_the_report_before_the_file_and_counts_nothing_of_it(
 }
 
 #[test]
-fn a_comment_that_is_no_report_is_a_comment() {
+fn a_comment_that_is_no_report_is_printed_as_a_comment() {
     let mut card = Card::new();
     let (report, data) = (earlier_report::comment_from_frame(&card.info()), card.data(3).0);
     let whole = earlier_report::from_comment(&report);

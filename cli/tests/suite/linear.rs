@@ -1,8 +1,8 @@
-//! Time and memory of every reader are linear in the size of its input (docs/readers.md): each command reads
-//! the shapes that cost it most, at one size and at four times that.
+//! Tests that time and memory of every reader are linear in the size of its input (docs/readers.md). Each command reads
+//! its most expensive inputs in one size and in four times that size.
 //!
-//! Memory is limited by the kernel (`RLIMIT_DATA`) to the constant that the document states for each byte;
-//! time is the processor time that the kernel counted, so that a loaded machine changes little.
+//! The kernel limits memory (`RLIMIT_DATA`) to the constant per byte that the document states. Time is processor time
+//! as the kernel counts it, so that load on the machine has little influence.
 
 mod captures;
 mod joined;
@@ -16,15 +16,15 @@ use std::time::Duration;
 
 use crate::scratch;
 
-/// What every command may take beside what its input causes: buffers, and the stacks of its threads.
+/// Memory that every command may use in addition: buffers, and the stacks of its threads.
 const BASE_BYTES: usize = 96 << 20;
-/// How much longer four times the input may take. A quadratic reader takes 16 times as long.
+/// Maximum ratio of the times for four times the input. A quadratic reader takes 16 times as long.
 const MOST_TIMES: u32 = 9;
-/// What short runs may differ by.
+/// Variation of the time of short runs.
 const NOISE: Duration = Duration::from_millis(300);
 
-/// What is read to its end, or to where it can be refused, and then is: lines of one record that are too long, objects
-/// that are too deep, captures in which there is nothing to merge.
+/// Inputs that are read to the end or to an error, and then rejected: a record with lines that are too long, objects
+/// that are too deep, captures with nothing to merge.
 const REFUSED: [&str; 11] = [
     "csv-one-line",
     "csv-open-quote",
@@ -39,23 +39,23 @@ const REFUSED: [&str; 11] = [
     "merge-unnamed-interfaces",
 ];
 
-/// Makes an input of about so many bytes.
+/// Builds an input of about this many bytes.
 type Input = fn(usize) -> Vec<u8>;
 
-/// A command and an input that costs it as much as can be.
+/// A command and an input that is expensive for it.
 struct Shape {
     name: &'static str,
-    /// The command; `IN` is the file, `BESIDE` the one beside it, `OUT` another one.
+    /// The command. `IN` is the file, `BESIDE` the one beside it, and `OUT` another one.
     command: &'static str,
     /// File name extension of the input.
     extension: &'static str,
-    /// An input of about so many bytes.
+    /// Builds the input of about this many bytes.
     input: Input,
-    /// Bytes of the smaller input.
+    /// Size of the smaller input in bytes.
     size: usize,
-    /// Most bytes of memory for each of the input.
+    /// Maximum bytes of memory per byte of input.
     memory: usize,
-    /// A file that is to be beside the input, and what is added to the input's name for its name.
+    /// A second file beside the input: the suffix of its name, and its content.
     beside: Option<(&'static str, Input)>,
 }
 
@@ -71,7 +71,7 @@ fn is_linear(shape: &Shape) {
     );
 }
 
-/// Processor time of a command over an input of this size.
+/// Returns the processor time of a command for an input of this size.
 fn run(shape: &Shape, size: usize) -> Duration {
     let input = scratch(&format!("linear-{}.{}", shape.name, shape.extension));
     let output = scratch(&format!("linear-{}.out", shape.name));
@@ -108,7 +108,7 @@ fn write(path: &Path, bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Runs a command with so many bytes of memory at most; its processor time comes back.
+/// Runs a command with a limit of its memory in bytes. Returns its status and processor time.
 fn measured(mut command: Command, limit: u64) -> (ExitStatus, Duration) {
     // SAFETY: setrlimit is safe between fork and exec, and nothing else is called.
     let command = unsafe {
@@ -120,20 +120,20 @@ fn measured(mut command: Command, limit: u64) -> (ExitStatus, Duration) {
             }
         })
     };
-    // The child is awaited below, where what it used comes back.
+    // The child is awaited below, to get its resource usage.
     #[expect(clippy::zombie_processes)]
     let child = command.spawn().unwrap();
     let mut status = 0;
     // SAFETY: a structure of numbers, for which all bits zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the child is ours and not awaited yet; both pointers are to live variables.
+    // SAFETY: the child is ours and has not been awaited; both pointers are to live variables.
     let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(waited, child.id() as i32);
     let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     (ExitStatus::from_raw(status), time(usage.ru_utime) + time(usage.ru_stime))
 }
 
-/// Bytes that repeat with a counter, until there are about so many.
+/// Repeats a part with a counter until there are about this many bytes.
 fn repeated(size: usize, mut part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size + (1 << 16));
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! The commands from outside: captures, tables, logs and programs in, what they print and write out.
+//! Tests the commands as programs: captures, tables, logs and programs as input, and the output and files that they
+//! produce.
 
 mod built;
 mod callgrind;

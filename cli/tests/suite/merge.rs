@@ -1,11 +1,11 @@
-//! `hmtt merge`: what it says of the clocks, and what it writes.
+//! Tests `hmtt merge`: the time bases that it prints, and the trace that it writes.
 
 use hmtt_test_support::clocks::{FAST, STEADY, capture};
 
 use crate::scratch;
 
 #[test]
-fn the_command_states_the_bases_and_writes_one_trace() {
+fn the_command_prints_the_time_bases_and_writes_one_trace() {
     let paths = [capture("merge-g", STEADY, true), capture("merge-h", FAST, true)];
     let names: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
     let output = crate::hmtt(&["merge", names[0], names[1], "--format", "csv"]);
@@ -17,7 +17,7 @@ fn the_command_states_the_bases_and_writes_one_trace() {
     assert!(said[1].contains("error at most 101 clocks (1011 ns)"), "{said:?}");
     let csv = String::from_utf8(output.stdout).unwrap();
     assert_eq!(csv.lines().filter(|line| line.starts_with("access,")).count(), 2 * 20 * 600);
-    // What was merged can be read back, and no clock of an access goes back.
+    // The merged trace can be read, and the clocks of accesses do not decrease.
     let clocks: Vec<u64> = csv
         .lines()
         .filter(|line| line.starts_with("access,"))
@@ -33,7 +33,7 @@ fn the_command_states_the_bases_and_writes_one_trace() {
     let back = scratch("merged.csv");
     let output = crate::hmtt(&["convert", table.to_str().unwrap(), back.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
-    // A table keeps the rows of a card together.
+    // A table has the rows of a card together.
     let sorted = |csv: &str| {
         let mut rows: Vec<String> =
             csv.lines().filter(|row| row.starts_with("access,")).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! `-` is standard input and output wherever `hmtt` reads a trace once or writes one.
+//! Tests `-` for standard input and output with every command that reads or writes a trace once.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use crate::card::Card;
 use crate::{capture, hmtt, scratch};
 
-/// Runs `hmtt` with these bytes on a pipe, given in two pieces.
+/// Runs `hmtt` with these bytes on a pipe, written in two pieces.
 fn piped(bytes: &[u8], arguments: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_hmtt"))
         .args(arguments)
@@ -21,7 +21,7 @@ fn piped(bytes: &[u8], arguments: &[&str]) -> Output {
     let (first, rest) = bytes.split_at(bytes.len().min(3));
     let (first, rest) = (first.to_vec(), rest.to_vec());
     let writer = std::thread::spawn(move || {
-        // Who refuses to read is told apart by what it says.
+        // A command that does not read its input is recognised by its output.
         let _ = input.write_all(&first).and_then(|()| input.write_all(&rest));
     });
     let output = child.wait_with_output().unwrap();
@@ -43,7 +43,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A capture with a gap, and a file that it is in.
+/// Returns a capture with a gap, and the path of its file.
 fn sample(name: &str) -> (Vec<u8>, std::path::PathBuf) {
     let (mut frames, _) = Card::new().session(9, 100);
     frames.remove(4);
@@ -71,7 +71,7 @@ fn a_capture_is_read_from_standard_input_as_from_a_file() {
 }
 
 #[test]
-fn what_is_wrong_with_standard_input_is_said_of_it() {
+fn errors_in_standard_input_name_it() {
     let (bytes, _) = sample("standard-wrong.pcapng");
     let foreign = piped(b"no capture at all", &["decode", "-"]);
     assert_eq!(foreign.status.code(), Some(1));
@@ -102,7 +102,7 @@ fn a_conversion_reads_and_writes_standard_streams() {
 }
 
 #[test]
-fn what_cannot_be_read_from_a_stream_is_refused() {
+fn inputs_that_must_be_files_are_rejected_on_a_stream() {
     let parquet = piped(b"PAR1", &["convert", "--from", "parquet", "-", "--to", "csv", "-"]);
     assert_eq!(parquet.status.code(), Some(1));
     assert!(complaint(&parquet).contains("Parquet begins at its end"), "{}", complaint(&parquet));
@@ -121,7 +121,7 @@ fn a_capture_on_standard_input_is_never_its_own_output() {
 }
 
 #[test]
-fn a_terminal_is_no_capture() {
+fn a_terminal_is_rejected_as_a_capture() {
     let ask = format!("{} info -", env!("CARGO_BIN_EXE_hmtt"));
     let output = Command::new("script").args(["-qec", &ask, "/dev/null"]).output();
     let Ok(output) = output else { return crate::skipped("no script") };

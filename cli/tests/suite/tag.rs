@@ -1,4 +1,5 @@
-//! `hmtt tag` on real programs, built here: counts as callgrind has them, and programs that notice nothing.
+//! Tests `hmtt tag` on real programs that are built here: counts equal those of callgrind, and the programs behave as
+//! without tags.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::built::built;
 use crate::{callgrind, scratch};
 
-/// Calls a function through a pointer from a library, and recurses.
+/// A program that calls a library's function through a pointer, and recurses.
 const FIB: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ int main(void) {
 }
 "#;
 
-/// Starts and joins threads that call a small function.
+/// A program that starts and joins threads which call a small function.
 pub const THREADS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Throws through several frames with destructors.
+/// A program that throws through several frames with destructors.
 const THROWS: &str = r#"
 #include <cstdio>
 #include <stdexcept>
@@ -61,7 +62,7 @@ int main() {
 }
 "#;
 
-/// Forks, and starts another program.
+/// A program that forks and starts another program.
 pub const FORKS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ int main(void) {
 }
 "#;
 
-/// Builds a program; `None` when skipped.
+/// Builds a program; `None` if the test is skipped.
 pub fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let is_cpp = source.contains("#include <c");
     let (compiler, extension) = if is_cpp { ("g++", "cc") } else { ("cc", "c") };
@@ -99,12 +100,12 @@ pub fn hmtt_tag(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a program tagged, and beside it untagged: the same but for the counts, which come back.
+/// Runs a program with and without tags, checks that it behaves the same, and returns the counts.
 fn run_tagged(name: &str, program: &Path) -> BTreeMap<String, u64> {
     calls(&run_counted(name, program))
 }
 
-/// So too: the file with the counts.
+/// As `run_tagged`, but returns the file with the counts.
 fn run_counted(name: &str, program: &Path) -> PathBuf {
     let counts = scratch(&format!("{name}.json"));
     let plain = Command::new(program).output().unwrap();
@@ -126,7 +127,7 @@ pub fn calls(file: &Path) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn counts_are_those_of_callgrind() {
+fn counts_equal_those_of_callgrind() {
     for (name, flags) in
         [("fib", &[][..]), ("fib-fixed", &["-no-pie"]), ("fib-static", &["-static"])]
     {
@@ -141,7 +142,7 @@ fn counts_are_those_of_callgrind() {
 }
 
 #[test]
-fn every_thread_counts_for_itself_and_none_is_lost() {
+fn every_thread_has_its_own_counts_and_none_is_lost() {
     let Some(program) = build("tag-threads", THREADS, &[]) else { return };
     let file = run_counted("tag-threads", &program);
     let counts = calls(&file);
@@ -172,27 +173,27 @@ fn exceptions_pass_through_tagged_functions() {
 }
 
 #[test]
-fn children_are_let_go_as_they_were() {
+fn children_run_without_tags() {
     let Some(program) = build("tag-forks", FORKS, &[]) else { return };
     assert_eq!(run_tagged("tag-forks", &program)["step"], 10);
 }
 
-/// Becomes another program.
-const BECOMES: &str = r#"
+/// A program that executes another one.
+const EXECS: &str = r#"
 #include <unistd.h>
 __attribute__((noinline)) int become(void) { return execl("/bin/sh", "sh", "-c", "sleep 0.2; echo another; exit 5", (char *)0); }
 int main(void) { return become(); }
 "#;
 
 #[test]
-fn a_program_that_becomes_another_is_waited_for() {
-    let Some(program) = build("tag-becomes", BECOMES, &["-fno-inline"]) else { return };
+fn the_program_that_a_process_executes_is_waited_for() {
+    let Some(program) = build("tag-becomes", EXECS, &["-fno-inline"]) else { return };
     let counts = run_tagged("tag-becomes", &program);
     assert_eq!(counts["main"], 1, "{counts:?}");
 }
 
 #[test]
-fn what_cannot_be_run_is_an_error() {
+fn unusable_programs_processes_and_options_are_errors() {
     for (words, message) in [
         (&["run", "--", "/nonexistent/program"][..], "cannot run /nonexistent/program"),
         (&["run", "--", "/dev/null"], "cannot run /dev/null"),
@@ -211,7 +212,7 @@ fn what_cannot_be_run_is_an_error() {
     }
 }
 
-/// Starts programs, one after the other, as shells do.
+/// A program that starts other programs one after the other, as a shell does.
 const STARTS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,19 +228,18 @@ int main(void) {
 "#;
 
 #[test]
-fn a_program_that_starts_others_is_tagged_while_it_does() {
+fn a_program_is_tagged_while_it_starts_others() {
     let Some(program) = build("tag-starts", STARTS, &[]) else { return };
     assert!(attach_while_running("tag-starts", &program, "", "step") > 0);
 }
 
 #[test]
-fn a_running_program_is_tagged_and_let_go_and_notices_nothing() {
+fn a_running_program_is_unchanged_by_attaching_and_detaching() {
     let Some(program) = build("tag-attached", THREADS, &[]) else { return };
     assert!(attach_while_running("tag-attached", &program, "60000", "leaf") > 0);
 }
 
-/// Attaches to a program again and again, which must print what it prints alone; how often the function
-/// was seen comes back.
+/// Attaches repeatedly to a program whose output must not change. Returns how often the function was counted.
 fn attach_while_running(name: &str, program: &Path, word: &str, function: &str) -> u32 {
     let plain = Command::new(program).arg(word).output().unwrap();
     let mut child = Command::new(program).arg(word).stdout(Stdio::piped()).spawn().unwrap();
@@ -252,7 +252,7 @@ fn attach_while_running(name: &str, program: &Path, word: &str, function: &str) 
         let words = ["attach", "-o", counts.to_str().unwrap(), &child.id().to_string()];
         let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(100));
-        // SAFETY: asks a child of ours to end.
+        // SAFETY: sends a signal to our own child.
         unsafe { libc::kill(tag.id() as i32, libc::SIGINT) };
         let tag = tag.wait_with_output().unwrap();
         if child.try_wait().unwrap().is_some() {

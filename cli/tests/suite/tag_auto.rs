@@ -1,4 +1,4 @@
-//! `hmtt tag --auto`: the functions in which time is spent are found, and tagged.
+//! Tests that `hmtt tag --auto` finds and tags the functions in which time is spent.
 
 use std::process::Stdio;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};
 
-/// Most time is spent in `heavy`, which `some` calls, a part in `light`; `tiny` is called most.
+/// A program that spends most time in `heavy`, which `some` calls, and a part in `light`; `tiny` is
+/// called most often.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ fn functions_in_which_time_is_spent_are_tagged() {
 }
 
 #[test]
-fn a_program_that_ends_before_that_ends_as_it_does() {
+fn a_program_that_ends_during_sampling_keeps_its_status() {
     let Some(program) = build("tag-auto-short", PROGRAM, &[]) else { return };
     let output =
         hmtt_tag(&["run", "--auto", "3", "--auto-for", "100s", "--"]).arg(&program).output();
@@ -68,7 +69,7 @@ fn a_program_that_ends_before_that_ends_as_it_does() {
 }
 
 #[test]
-fn a_process_that_does_nothing_goes_on() {
+fn an_idle_process_continues() {
     let mut child = std::process::Command::new("cat")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -88,7 +89,7 @@ fn a_process_that_does_nothing_goes_on() {
 }
 
 #[test]
-fn children_have_no_functions_chosen_for_them() {
+fn no_functions_are_chosen_in_children() {
     let output = hmtt_tag(&["run", "-f", "--auto", "1", "--", "/bin/true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

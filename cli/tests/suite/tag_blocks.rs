@@ -1,5 +1,5 @@
-//! `hmtt tag --blocks` and `--loops` on real programs, built here: each block begins as often as callgrind
-//! says that its first instruction was executed, and programs notice nothing.
+//! Tests `hmtt tag --blocks` and `--loops` on real programs that are built here: each block runs as often as callgrind
+//! counts its first instruction, and the programs behave as without tags.
 
 mod programs;
 
@@ -16,7 +16,7 @@ use crate::tag_log::log::Log;
 use crate::{callgrind, scratch};
 use programs::{ENDLESS, NESTED, SHAPES, THROWING, TWO_THREADS};
 
-/// Callgrind does not say of which file these are.
+/// Functions for which callgrind names no file.
 const UNSEEN: [&str; 2] = ["_init", "_fini"];
 
 /// A tagged block.
@@ -41,7 +41,7 @@ fn blocks(file: &Path) -> Vec<Block> {
     counts["blocks"].as_array().unwrap().iter().map(block).collect()
 }
 
-/// Runs a program tagged, and beside it untagged: it does the same.
+/// Runs a program with and without tags and checks that it behaves the same.
 fn run_same(program: &Path, words: &[&str]) -> Output {
     let plain = Command::new(program).output().unwrap();
     let words = [&["run"], words, &["--", program.to_str().unwrap()]].concat();
@@ -51,14 +51,14 @@ fn run_same(program: &Path, words: &[&str]) -> Output {
     tagged
 }
 
-/// Runs it so; its blocks come back.
+/// As `run_same`, but returns the blocks.
 fn run_tagged(name: &str, program: &Path, words: &[&str]) -> Vec<Block> {
     let counts = scratch(&format!("{name}.json"));
     run_same(program, &[&["--initializers", "-o", counts.to_str().unwrap()], words].concat());
     blocks(&counts)
 }
 
-/// The listed blocks of a program: how many, and those that are not tagged, with the reason.
+/// Returns the number of listed blocks of a program, and those that are not tagged with the reason.
 fn listed(program: &Path, words: &[&str]) -> (usize, Vec<String>) {
     let words = [&["list"], words, &[program.to_str().unwrap()]].concat();
     let text = String::from_utf8(hmtt_tag(&words).output().unwrap().stdout).unwrap();
@@ -66,8 +66,8 @@ fn listed(program: &Path, words: &[&str]) -> (usize, Vec<String>) {
     (text.lines().count(), not_tagged.map(str::to_owned).collect())
 }
 
-/// Compares all blocks of a program with callgrind, and says what share of them is tagged. `own`: of these
-/// functions only.
+/// Compares all blocks of a program with callgrind, and prints the share of tagged ones. `own`: compare only these
+/// functions.
 fn compare(name: &str, program: &Path, own: &[&str]) {
     let include: Vec<&str> = own.iter().flat_map(|name| ["-i", name]).collect();
     let words = [&include[..], &["--blocks", "*"]].concat();
@@ -81,14 +81,14 @@ fn compare(name: &str, program: &Path, own: &[&str]) {
     let (all, refused) = listed(program, &words);
     let executed = tagged.iter().filter(|block| block.count != 0).count();
     println!("{name}: {} of {all} blocks tagged, {executed} executed", tagged.len());
-    // As it is listed with exits looked after too, a few more may be refused.
+    // The list is made with exits tagged too, so it may refuse a few more.
     assert!(tagged.len() + refused.len() >= all, "{name}: {refused:?}");
     assert!(tagged.len() * 10 >= all * 7, "{name}: {refused:?}");
     assert!(executed * 4 >= tagged.len(), "{name}");
 }
 
 #[test]
-fn every_block_begins_as_often_as_callgrind_says() {
+fn every_block_runs_as_often_as_callgrind_counts() {
     for level in ["-O0", "-O1", "-O2", "-Os"] {
         for (kind, flags) in [("pie", &[][..]), ("fixed", &["-no-pie"])] {
             let name = format!("tag-blocks{level}-{kind}");
@@ -99,14 +99,14 @@ fn every_block_begins_as_often_as_callgrind_says() {
 }
 
 #[test]
-fn blocks_of_static_programs_begin_as_often_as_callgrind_says() {
+fn blocks_of_static_programs_run_as_often_as_callgrind_counts() {
     let Some(program) = build("tag-blocks-static", SHAPES, &["-static"]) else { return };
-    // The C library chooses other functions under callgrind.
+    // The C library selects other functions under callgrind.
     compare("tag-blocks-static", &program, &["glob=shape_*", "main"]);
 }
 
 #[test]
-fn blocks_of_functions_that_throw_and_catch_begin_as_often_as_callgrind_says() {
+fn blocks_of_functions_that_throw_and_catch_run_as_often_as_callgrind_counts() {
     for level in ["-O0", "-O1", "-O2", "-Os"] {
         let name = format!("tag-blocks-throws{level}");
         let Some(program) = build(&name, THROWING, &[level]) else { return };
@@ -115,7 +115,7 @@ fn blocks_of_functions_that_throw_and_catch_begin_as_often_as_callgrind_says() {
 }
 
 #[test]
-fn a_whole_static_program_with_all_its_blocks_does_the_same() {
+fn a_static_program_with_all_its_blocks_tagged_behaves_the_same() {
     let Some(program) = build("tag-blocks-all", SHAPES, &["-static"]) else { return };
     let tagged = run_tagged("tag-blocks-all", &program, &["--blocks", "*"]);
     assert!(tagged.len() > 5000, "{}", tagged.len());
@@ -124,10 +124,10 @@ fn a_whole_static_program_with_all_its_blocks_does_the_same() {
 }
 
 #[test]
-fn the_head_of_a_loop_counts_its_turns() {
+fn the_head_of_a_loop_counts_its_iterations() {
     for level in ["-O0", "-O1", "-O2", "-Os"] {
         let name = format!("tag-loops{level}");
-        // Loops as they are written.
+        // Loops are compiled as they are written.
         let plain = ["-fno-tree-vectorize", "-fno-unroll-loops", "-fno-tree-loop-distribution"];
         let Some(program) = build(&name, NESTED, &[&[level], &plain[..]].concat()) else { return };
         let words = ["-i", "nested", "-i", "chain", "--loops", "*"];
@@ -143,8 +143,8 @@ fn the_head_of_a_loop_counts_its_turns() {
         for block in &loops {
             assert_eq!(block.count, expected[&block.address], "{name}: {block:?}");
         }
-        // A loop whose condition is at its end begins as many turns as it has; one whose condition is at its
-        // head looks at it once more.
+        // A loop with its condition at the end runs its head once per iteration. A loop with its condition at the head
+        // evaluates it once more.
         let [outer, inner] = of("nested")[..] else { panic!("{name}: {loops:?}") };
         assert!([30, 31].contains(&outer), "{name}: {outer}");
         assert!([30 * 20, 30 * 21].contains(&inner), "{name}: {inner}");
@@ -154,7 +154,7 @@ fn the_head_of_a_loop_counts_its_turns() {
 }
 
 #[test]
-fn what_cannot_be_tagged_is_listed_with_the_reason() {
+fn blocks_that_cannot_be_tagged_are_listed_with_the_reason() {
     let Some(program) = build("tag-blocks-listed", SHAPES, &["-O2"]) else { return };
     let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
     assert!(all > 3 && refused.len() == all, "{refused:?}");
@@ -169,7 +169,7 @@ fn what_cannot_be_tagged_is_listed_with_the_reason() {
 }
 
 #[test]
-fn a_list_for_programs_has_the_same_blocks() {
+fn the_json_list_has_the_same_blocks() {
     let Some(program) = build("tag-blocks-json", SHAPES, &["-O2"]) else { return };
     let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
     let words = ["list", "--json", "--blocks", "shape_offsets", program.to_str().unwrap()];
@@ -200,7 +200,7 @@ fn a_table_names_blocks_by_function_and_offset() {
 }
 
 #[test]
-fn two_threads_in_one_loop_lose_no_turn() {
+fn two_threads_in_one_loop_lose_no_iteration() {
     let Some(program) = build("tag-blocks-threads", TWO_THREADS, &["-O1"]) else { return };
     let words = ["-i", "turn", "--blocks", "turn"];
     let tagged = run_tagged("tag-blocks-threads", &program, &words);
@@ -240,7 +240,7 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
         let mut counts = BTreeMap::<u32, u64>::new();
         let mut is_new = false;
         for event in events {
-            // What was left by a jump across frames has no exit.
+            // Frames that a jump left have no exit.
             frames.retain(|(_, sp)| *sp >= event.sp || frames_grow_down(*sp, event.sp));
             match functions.get(&event.number) {
                 Some(function) => {
@@ -256,7 +256,7 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
             is_new = !functions.contains_key(&event.number) && !event.is_exit;
         }
         assert_eq!(frames, []);
-        // The same blocks as often, wherever the library of the process was loaded.
+        // Blocks have the same counts wherever the library was loaded.
         let main = map.functions.iter().find(|one| one.name == "main").unwrap();
         let here = counted.iter().find(|one| one.function == "main" && one.offset == 0).unwrap();
         let bias = main.start - here.address;
@@ -268,7 +268,7 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
     }
 }
 
-/// Stacks do not wrap here.
+/// Whether one stack pointer is below another; stacks do not wrap here.
 fn frames_grow_down(one: u32, other: u32) -> bool {
     one > other
 }
@@ -293,7 +293,7 @@ fn a_report_of_a_log_counts_blocks() {
 }
 
 #[test]
-fn a_card_sees_every_block_at_an_address_of_its_own() {
+fn the_card_sink_writes_each_block_to_its_own_address() {
     let Some(program) = build("tag-blocks-card", NESTED, &["-O1"]) else { return };
     let (window, file) = (scratch("tag-blocks-card.window"), scratch("tag-blocks-card.tags"));
     std::fs::write(&window, vec![0; 1 << 16]).unwrap();
@@ -315,7 +315,7 @@ fn a_card_sees_every_block_at_an_address_of_its_own() {
     }
 }
 
-/// What a program's file has mapped to execute, as it is in memory.
+/// Returns the executable mappings of a program's file as they are in memory.
 fn text_of(pid: u32, program: &Path) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -332,7 +332,7 @@ fn text_of(pid: u32, program: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_program_that_is_let_go_has_nothing_of_its_blocks_tags_left() {
+fn no_tags_of_blocks_remain_after_detaching() {
     let Some(program) = build("tag-blocks-endless", ENDLESS, &["-O2"]) else { return };
     let mut child = Command::new(&program);
     let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -346,12 +346,12 @@ fn a_program_that_is_let_go_has_nothing_of_its_blocks_tags_left() {
         while text_of(pid, &program) == before {
             std::thread::yield_now();
         }
-        // SAFETY: asks a child of ours to end.
+        // SAFETY: sends a signal to our own child.
         assert_eq!(unsafe { libc::kill(tag.id() as i32, libc::SIGINT) }, 0);
         let tag = tag.wait_with_output().unwrap();
         assert!(tag.status.success(), "{}", String::from_utf8_lossy(&tag.stderr));
         assert!(text_of(pid, &program) == before);
-        // It is in a loop that has been moved to a stub as a whole, and does not leave that by itself.
+        // The program is in a loop that was moved to a stub completely, and does not leave it.
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         assert!(!maps.contains("hmtt-tag"), "{maps}");
     }

@@ -1,6 +1,7 @@
-//! Coroutines and signal stacks of a real program, as `hmtt tag report` tells them.
+//! Tests how `hmtt tag report` separates coroutines and signal stacks of a real program.
 
-/// Coroutines that go on in turns, and handlers on a signal stack; some leave by `siglongjmp`.
+/// Coroutines that run alternately, and handlers on a signal stack, some of which leave by
+/// `siglongjmp`.
 const CONTEXTS: &str = r#"
 #include <setjmp.h>
 #include <signal.h>
@@ -51,7 +52,7 @@ int main(void) {
 "#;
 
 #[test]
-fn coroutines_and_signal_stacks_of_a_real_program_are_told_apart() {
+fn coroutines_and_signal_stacks_of_a_real_program_are_separated() {
     let Some(program) = crate::tag::build("tag-contexts", CONTEXTS, &["-O1"]) else { return };
     let log = crate::scratch("tag-contexts.tags");
     let words = ["run", "--sink", "log", "--overwrite", "-o", log.to_str().unwrap(), "--"];
@@ -69,7 +70,7 @@ fn coroutines_and_signal_stacks_of_a_real_program_are_told_apart() {
     for (name, calls) in expected {
         assert_eq!((function(name)["calls"].as_u64(), returned(name)), (Some(calls), Some(calls)));
     }
-    // What the handler leaves returns later, and the handler never does.
+    // The function that the handler leaves returns later; the handler itself does not return.
     assert_eq!([returned("on_segv"), returned("probe")], [Some(0), Some(200)]);
     let own: u64 = functions.iter().map(|one| one["self_ns"].as_u64().unwrap()).sum();
     let ran = (report["seconds"].as_f64().unwrap() * 1e9) as u64;

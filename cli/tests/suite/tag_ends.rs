@@ -1,4 +1,4 @@
-//! Programs that end at a bad moment, or badly: `hmtt tag` ends as they do, and knows all they did.
+//! Tests programs that end unexpectedly: `hmtt tag` ends with their status and has all their counts.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
 
-/// Steps, and ends by a signal of its own; or becomes a shell that does.
+/// A program that makes steps and ends by a signal to itself, or executes a shell that does.
 const FALLS: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ int main(int count, char **words) {
     for (int i = 0; i < 1000; i++) step();
     puts("stepped"); fflush(stdout);
     if (count > 2) return execl("/bin/sh", "sh", "-c", words[2], (char *)0);
-    // A shell ignores some for what it runs in the background.
+    // A shell ignores some signals for background processes.
     signal(atoi(words[1]), SIG_DFL);
     kill(getpid(), atoi(words[1]));
     pause();
@@ -27,7 +27,7 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn what_ends_the_program_by_a_signal_ends_us_by_it() {
+fn a_signal_that_ends_the_program_ends_hmtt() {
     let Some(program) = build("tag-falls", FALLS, &[]) else { return };
     let real_time = libc::SIGRTMIN() + 3;
     for signal in [libc::SIGSEGV, libc::SIGTERM, libc::SIGKILL, libc::SIGINT, real_time] {
@@ -56,7 +56,7 @@ fn what_ends_the_program_by_a_signal_ends_us_by_it() {
 }
 
 #[test]
-fn another_program_that_it_becomes_ends_us_too() {
+fn a_signal_that_ends_an_executed_program_ends_hmtt() {
     let Some(program) = build("tag-falls-later", FALLS, &[]) else { return };
     let run = |command: &str| {
         let words = ["run", "-o", "/dev/null", "--"];
@@ -68,7 +68,7 @@ fn another_program_that_it_becomes_ends_us_too() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error_and_the_program_goes_on() {
+fn a_write_error_is_reported_and_the_program_continues() {
     let Some(program) = build("tag-not-written", FALLS, &[]) else { return };
     // A device that is always full.
     let words = ["run", "-o", "/dev/full", "--"];
@@ -80,8 +80,8 @@ fn what_cannot_be_written_is_an_error_and_the_program_goes_on() {
     assert_eq!((status("exit 0"), status("exit 4")), (Some(1), Some(4)));
 }
 
-/// Loads and unloads a library while threads come and go, and ends in the midst of it; `late` sees to it that all
-/// threads are through by then.
+/// A program that loads and unloads a library while threads start and end, and ends meanwhile. With `late` it waits
+/// until all threads have ended.
 const HURRIES: &str = r#"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -121,7 +121,7 @@ int main(int count, char **words) {
 const LOADED: &str = "long loaded(long n) { return n * n + 1; }\n";
 
 #[test]
-fn a_program_that_ends_while_it_is_stopped_ends_with_its_status() {
+fn a_program_that_ends_while_it_is_stopped_keeps_its_status() {
     let Some(library) = build("libtag-hurried.so", LOADED, &["-shared", "-fPIC"]) else { return };
     let Some(program) = build("tag-hurries", HURRIES, &["-ldl"]) else { return };
     let counts = scratch("tag-hurries.json");
@@ -143,7 +143,7 @@ fn a_program_that_ends_while_it_is_stopped_ends_with_its_status() {
     }
 }
 
-/// Calls small functions for some milliseconds.
+/// A program that calls small functions for some milliseconds.
 const BRIEF: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -164,7 +164,7 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn a_program_that_ends_while_tags_are_taken_out_ends_with_its_status() {
+fn a_program_that_ends_while_tags_are_removed_keeps_its_status() {
     let Some(program) = build("tag-brief", BRIEF, &[]) else { return };
     for round in 0..20 {
         let time = (19_000 + round * 200).to_string();
@@ -178,10 +178,10 @@ fn a_program_that_ends_while_tags_are_taken_out_ends_with_its_status() {
         let command = command.arg(&program).arg("4000").stderr(Stdio::piped());
         let tag = command.spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(10 + round % 10));
-        // SAFETY: asks a child of ours to leave.
+        // SAFETY: sends a signal to our own child.
         unsafe { libc::kill(tag.id() as i32, libc::SIGINT) };
         let output = tag.wait_with_output().unwrap();
-        // It left the program, or the program ended first; or it was asked before it had said what it does then.
+        // hmtt detached, or the program ended first, or the signal came before hmtt handled it.
         let status = (output.status.code(), output.status.signal());
         let is_one =
             [(Some(0), None), (Some(7), None), (None, Some(libc::SIGINT))].contains(&status);

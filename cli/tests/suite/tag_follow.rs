@@ -1,4 +1,4 @@
-//! `hmtt tag run -f`: children, and the programs that processes become, have tags and counts of their own.
+//! Tests `hmtt tag run -f`: children, and programs that processes execute, have their own tags and counts.
 
 mod handlers;
 mod leaving;
@@ -22,10 +22,10 @@ use crate::{callgrind, scratch, skipped};
 use programs::*;
 use sharing::*;
 
-/// Calls of the functions of one program in one process, by name.
+/// Calls of a program's functions in one process, by name.
 type Calls = BTreeMap<String, u64>;
 
-/// Which processes ran which programs and called what, in the order in which they began.
+/// Processes, their programs and their calls, in the order in which they started.
 struct Counts {
     processes: Vec<(u64, PathBuf, Calls)>,
     sums: Vec<(PathBuf, String, u64)>,
@@ -57,7 +57,7 @@ impl Counts {
         counts
     }
 
-    /// The sums are those of the processes.
+    /// Checks that the sums are those of the processes.
     fn check(&self) {
         for (program, name, calls) in &self.sums {
             let of = self.processes.iter().filter(|(_, other, _)| other == program);
@@ -66,8 +66,8 @@ impl Counts {
         }
     }
 
-    /// Calls of a function in each process that has it, in the order in which they began.
-    fn of(&self, name: &str) -> Vec<u64> {
+    /// Returns the calls of a function in each process that has it, in the order in which they started.
+    fn calls_of(&self, name: &str) -> Vec<u64> {
         self.processes.iter().filter_map(|(_, _, calls)| calls.get(name).copied()).collect()
     }
 
@@ -80,7 +80,7 @@ fn seen(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program followed, and beside it untagged: the same but for the counts.
+/// Runs a program with `-f` and without tags, checks that it behaves the same, and returns the counts.
 fn follow(name: &str, rules: &[&str], words: &[&str]) -> Counts {
     let counts = scratch(&format!("{name}.json"));
     let plain = Command::new(words[0]).args(&words[1..]).output().unwrap();
@@ -93,21 +93,21 @@ fn follow(name: &str, rules: &[&str], words: &[&str]) -> Counts {
 }
 
 #[test]
-fn a_child_counts_for_itself_from_its_first_instruction_on() {
+fn a_child_has_its_own_counts_from_its_first_instruction() {
     for (name, flags) in [("tag-f-forks", &[][..]), ("tag-f-forks-static", &["-static"])] {
         let Some(program) = build(name, FORKS, flags) else { return };
         let counts = follow(name, &[], &[program.to_str().unwrap()]);
-        assert_eq!(counts.of("step"), [10, 1000], "{name}");
-        assert_eq!(counts.of("main"), [1, 0], "{name}");
+        assert_eq!(counts.calls_of("step"), [10, 1000], "{name}");
+        assert_eq!(counts.calls_of("main"), [1, 0], "{name}");
     }
 }
 
 #[test]
-fn without_it_a_child_counts_for_the_thread_whose_memory_it_has() {
-    let Some(program) = build("tag-f-borrowers", BORROWERS, &[]) else { return };
+fn without_follow_a_child_counts_for_the_thread_whose_memory_it_shares() {
+    let Some(program) = build("tag-f-sharers", SHARERS, &[]) else { return };
     for sink in ["count", "log"] {
-        let file = scratch(&format!("tag-f-borrowers-{sink}"));
-        scratch(&format!("tag-f-borrowers-{sink}.json"));
+        let file = scratch(&format!("tag-f-sharers-{sink}"));
+        scratch(&format!("tag-f-sharers-{sink}.json"));
         let words = ["run", "--sink", sink, "-o", file.to_str().unwrap(), "--"];
         let tagged = hmtt_tag(&words).arg(&program).output().unwrap();
         assert_eq!(seen(&tagged), (Some(0), "3 0 5\n".into()), "{tagged:?}");
@@ -120,7 +120,7 @@ fn without_it_a_child_counts_for_the_thread_whose_memory_it_has() {
 }
 
 #[test]
-fn blocks_of_each_process_are_counted_too() {
+fn blocks_of_each_process_are_counted() {
     let Some(program) = build("tag-f-blocks", NESTED, &["-O1"]) else { return };
     let file = scratch("tag-f-blocks.json");
     let rules = ["-i", "leaf", "-i", "node", "--blocks", "node", "-o", file.to_str().unwrap()];
@@ -142,7 +142,7 @@ fn blocks_of_each_process_are_counted_too() {
         let functions = process["functions"].as_array().unwrap().iter().map(name_and_calls);
         let calls: Calls = functions.collect();
         let blocks = blocks(process);
-        // That of the loop that calls it.
+        // The block of the loop that calls `leaf`.
         assert!(blocks.values().any(|count| *count == calls["leaf"]), "{process}");
         for (address, count) in blocks {
             *sums.entry(address).or_default() += count;
@@ -152,7 +152,7 @@ fn blocks_of_each_process_are_counted_too() {
 }
 
 #[test]
-fn without_it_children_are_let_go() {
+fn without_follow_children_are_not_traced() {
     let Some(program) = build("tag-f-not", FORKS, &[]) else { return };
     let counts = scratch("tag-f-not.json");
     let words = ["run", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
@@ -162,7 +162,7 @@ fn without_it_children_are_let_go() {
 }
 
 #[test]
-fn programs_that_are_started_count_what_callgrind_does() {
+fn programs_that_are_started_have_the_counts_of_callgrind() {
     let Some(program) = build("tag-f-called", SAYS, &[]) else { return };
     let Some(starter) = build("tag-f-calling", STARTS, &[]) else { return };
     let words = [starter.to_str().unwrap(), program.to_str().unwrap()];
@@ -185,11 +185,11 @@ fn programs_that_are_started_count_what_callgrind_does() {
 }
 
 #[test]
-fn nested_children_all_count() {
+fn nested_children_all_have_counts() {
     let Some(program) = build("tag-f-nested", NESTED, &[]) else { return };
     let counts = follow("tag-f-nested", &[], &[program.to_str().unwrap()]);
     // A process of each depth starts two of the next one, down to depth 4.
-    let mut nodes = counts.of("leaf");
+    let mut nodes = counts.calls_of("leaf");
     nodes.sort_unstable();
     let expected = (0..=4u64).flat_map(|depth| vec![100 + depth; 1 << depth]);
     assert_eq!(nodes, expected.collect::<Vec<u64>>());
@@ -200,8 +200,8 @@ fn nested_children_all_count() {
 fn a_program_with_threads_forks() {
     let Some(program) = build("tag-f-threads", FORKING_THREADS, &[]) else { return };
     let counts = follow("tag-f-threads", &[], &[program.to_str().unwrap()]);
-    let mut of = counts.of("leaf");
-    // The threads of the first process, then those of the children, which have the one that forked.
+    let mut of = counts.calls_of("leaf");
+    // First the threads of the first process, then those of the children, whose first thread is the one that forked.
     assert_eq!(of.remove(0), 4 * 50 * 30);
     of.sort_unstable();
     let expected = (0..4).flat_map(|thread| vec![1000 + thread; 50]);
@@ -211,49 +211,49 @@ fn a_program_with_threads_forks() {
 #[test]
 fn a_child_starts_threads() {
     let Some(program) = build("tag-f-starts-threads", THREADS, &[]) else { return };
-    let Some(starter) = build("tag-f-starter", FORKS_AND_BECOMES, &[]) else { return };
+    let Some(starter) = build("tag-f-starter", FORKS_AND_EXECS, &[]) else { return };
     let words = [starter.to_str().unwrap(), program.to_str().unwrap()];
     let counts = follow("tag-f-starts-threads", &[], &words);
-    assert_eq!(counts.of("leaf"), [3 * 5 * 20 * 1000]);
-    assert_eq!(counts.of("starts"), [1, 0]);
+    assert_eq!(counts.calls_of("leaf"), [3 * 5 * 20 * 1000]);
+    assert_eq!(counts.calls_of("starts"), [1, 0]);
 }
 
 #[test]
-fn programs_that_are_started_in_any_way_are_tagged() {
+fn programs_are_tagged_however_they_are_started() {
     let Some(program) = build("tag-f-started", SAYS, &[]) else { return };
     let Some(starter) = build("tag-f-starting", STARTS, &[]) else { return };
     let words = [starter.to_str().unwrap(), program.to_str().unwrap()];
     let counts = follow("tag-f-starting", &["-i", "say", "-i", "begin"], &words);
-    // posix_spawn, system, popen, vfork.
-    let mut said = counts.of("say");
+    // The ways are posix_spawn, system, popen and vfork.
+    let mut said = counts.calls_of("say");
     said.sort_unstable();
     assert_eq!(said, [11, 22, 33, 44]);
-    assert_eq!(counts.of("begin"), [4]);
+    assert_eq!(counts.calls_of("begin"), [4]);
 }
 
 #[test]
-fn a_child_that_has_its_parents_memory_counts_for_it() {
+fn a_child_that_shares_its_parents_memory_counts_for_it() {
     let Some(program) = build("tag-f-vfork", VFORKS, &[]) else { return };
     let counts = follow("tag-f-vfork", &[], &[program.to_str().unwrap()]);
-    assert_eq!(counts.of("step"), [20 * (100 + 7)]);
+    assert_eq!(counts.calls_of("step"), [20 * (100 + 7)]);
     let Some(program) = build("tag-f-clone", CLONES, &[]) else { return };
     let counts = follow("tag-f-clone", &[], &[program.to_str().unwrap()]);
-    assert_eq!(counts.of("step"), [2 * 3_000_000]);
+    assert_eq!(counts.calls_of("step"), [2 * 3_000_000]);
 }
 
 #[test]
-fn a_program_becomes_itself() {
-    let Some(program) = build("tag-f-becomes", BECOMES, &[]) else { return };
+fn a_program_executes_itself() {
+    let Some(program) = build("tag-f-becomes", EXECS, &[]) else { return };
     let counts = follow("tag-f-becomes", &[], &[program.to_str().unwrap(), "5"]);
-    assert_eq!(counts.of("step"), [5, 4, 3, 2, 1, 0]);
+    assert_eq!(counts.calls_of("step"), [5, 4, 3, 2, 1, 0]);
     assert_eq!(counts.pids().len(), 1);
 }
 
 #[test]
-fn a_thread_becomes_a_program() {
-    let Some(program) = build("tag-f-thread-becomes", THREAD_BECOMES, &[]) else { return };
+fn a_thread_executes_a_program() {
+    let Some(program) = build("tag-f-thread-becomes", THREAD_EXECS, &[]) else { return };
     let counts = follow("tag-f-thread-becomes", &[], &[program.to_str().unwrap(), "3"]);
-    assert_eq!(counts.of("step"), [3, 2, 1, 0]);
+    assert_eq!(counts.calls_of("step"), [3, 2, 1, 0]);
     assert_eq!(counts.pids().len(), 1);
 }
 
@@ -262,30 +262,30 @@ fn a_pipeline_of_a_shell_is_followed() {
     let Some(program) = build("tag-f-pipeline", SAYS, &[]) else { return };
     let line = format!("{0} 5 | {0} 6; {0} 7 & wait; (exec {0} 8)", program.display());
     let counts = follow("tag-f-pipeline", &["-i", "say"], &["sh", "-c", &line]);
-    let mut said = counts.of("say");
+    let mut said = counts.calls_of("say");
     said.sort_unstable();
     assert_eq!(said, [5, 6, 7, 8]);
 }
 
 #[test]
-fn what_cannot_be_run_changes_nothing() {
+fn a_failed_exec_changes_nothing() {
     let Some(program) = build("tag-f-missing", MISSING, &[]) else { return };
     let counts = follow("tag-f-missing", &[], &[program.to_str().unwrap()]);
-    assert_eq!(counts.of("step"), [2, 1, 1]);
+    assert_eq!(counts.calls_of("step"), [2, 1, 1]);
 }
 
 #[test]
 fn a_child_outlives_its_parent() {
     let Some(program) = build("tag-f-outlives", OUTLIVES, &[]) else { return };
     let counts = follow("tag-f-outlives", &[], &[program.to_str().unwrap()]);
-    assert_eq!(counts.of("step"), [3, 5000]);
+    assert_eq!(counts.calls_of("step"), [3, 5000]);
 }
 
 #[test]
-fn a_child_that_is_killed_ends_nothing_else() {
+fn a_killed_child_ends_no_other_process() {
     let Some(program) = build("tag-f-killed", KILLED, &[]) else { return };
     let counts = follow("tag-f-killed", &[], &[program.to_str().unwrap()]);
-    let of = counts.of("step");
+    let of = counts.calls_of("step");
     assert_eq!((of.len(), of[0]), (61, 60), "{of:?}");
     assert!(of[1..].iter().all(|calls| *calls > 0), "{of:?}");
 }
@@ -295,14 +295,14 @@ fn libraries_of_children_are_tagged() {
     let Some(program) = build("tag-f-libraries", FORKS, &[]) else { return };
     let rules = ["-i", "library=libc.so*/_exit", "-i", "step"];
     let counts = follow("tag-f-libraries", &rules, &[program.to_str().unwrap()]);
-    assert_eq!(counts.of("step"), [10, 1000]);
-    // It has two names.
-    let exits = |name: &str| counts.of(name).get(1).copied().unwrap_or(0);
+    assert_eq!(counts.calls_of("step"), [10, 1000]);
+    // The program exists under two names.
+    let exits = |name: &str| counts.calls_of(name).get(1).copied().unwrap_or(0);
     assert_eq!(exits("_exit") + exits("_Exit"), 1);
 }
 
 #[test]
-fn a_program_that_cannot_be_tagged_is_named_and_what_it_starts_is_tagged() {
+fn a_program_that_cannot_be_tagged_is_named_and_its_children_are_tagged() {
     let Some(program) = build("tag-f-after", SAYS, &[]) else { return };
     let (source, object, other) =
         (scratch("tag-f-32.s"), scratch("tag-f-32.o"), scratch("tag-f-32"));
@@ -324,11 +324,11 @@ fn a_program_that_cannot_be_tagged_is_named_and_what_it_starts_is_tagged() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(seen(&output), (Some(3), "7\n3\n".to_owned()), "{text}");
     assert!(text.contains("tag-f-32") && text.contains("goes on untagged"), "{text}");
-    assert_eq!(Counts::read(&counts).of("say"), [3]);
+    assert_eq!(Counts::read(&counts).calls_of("say"), [3]);
 }
 
 #[test]
-fn what_follows_is_of_many_processes() {
+fn sinks_of_a_single_process_are_rejected_with_follow() {
     let Some(program) = build("tag-f-refused", SAYS, &[]) else { return };
     for (words, message) in [
         (&["--sink", "card", "--window", "/dev/null"][..], "--sink card"),

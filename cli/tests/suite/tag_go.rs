@@ -1,7 +1,7 @@
-//! `hmtt tag` on programs of Go: goroutines, stacks that move, panics and the collector do what they do untagged, and
-//! every call is counted once.
+//! Tests `hmtt tag` on programs of Go: goroutines, moving stacks, panics and the garbage collector work as without
+//! tags, and every call is counted once.
 //!
-//! `HMTT_LONG=RUNS` runs each case so many times instead of a few.
+//! `HMTT_LONG=RUNS` repeats each case this many times.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use crate::scratch;
 use crate::tag::{calls, hmtt_tag};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/tag_go");
-/// How often a case is run if nothing is said.
+/// Default number of runs of each case.
 const RUNS: usize = 2;
-/// How often a process is tagged and left again.
+/// Number of times that a process is attached to and detached from.
 const ATTACHED: usize = 3;
-/// Between two looks whether it is tagged.
+/// Pause between checks whether the process is traced.
 const PAUSE: Duration = Duration::from_millis(5);
-/// For how long.
-const WHILE: Duration = Duration::from_millis(200);
+/// Time during which the process stays tagged.
+const TAGGED_TIME: Duration = Duration::from_millis(200);
 
-/// Builds a program of Go; `None` when skipped.
+/// Builds a program of Go; `None` if the test is skipped.
 fn build(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     built(name, &format!("{flags:?} {source}"), |program| {
         let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("go-cache");
@@ -39,12 +39,13 @@ fn runs() -> usize {
     std::env::var("HMTT_LONG").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS)
 }
 
-/// Panics unless a tagged run did what a run does, and each function was called as often as it says itself.
+/// Panics unless a tagged run behaves like an untagged one, and each function was called as often as the program
+/// prints.
 fn check(plain: &Output, tagged: &Output, counted: impl Fn(&str) -> Option<u64>) {
     let told = String::from_utf8_lossy(&tagged.stderr);
     assert_eq!(tagged.status.code(), plain.status.code(), "{told}");
     let output = String::from_utf8_lossy(&tagged.stdout);
-    // How often goroutines were scheduled differs; what they have computed does not.
+    // Goroutines are scheduled differently in each run, but their results are equal.
     assert_eq!(output, String::from_utf8_lossy(&plain.stdout), "{told}");
     for line in output.lines().skip(1) {
         let (name, own) = line.rsplit_once(' ').unwrap();
@@ -53,8 +54,8 @@ fn check(plain: &Output, tagged: &Output, counted: impl Fn(&str) -> Option<u64>)
 }
 
 #[test]
-fn every_call_is_counted_once_though_stacks_grow() {
-    // For a program that is loaded anywhere, Go's libraries have to be compiled first, which takes a minute.
+fn every_call_is_counted_once_while_stacks_grow() {
+    // For position-independent programs Go's libraries must be compiled first, which takes a minute.
     let kinds = [
         ("go-counts", "-ldflags="),
         ("go-counts-stripped", "-ldflags=-s -w"),
@@ -77,7 +78,7 @@ fn every_call_is_counted_once_though_stacks_grow() {
 }
 
 #[test]
-fn every_entry_is_logged_once_though_stacks_grow() {
+fn every_entry_is_logged_once_while_stacks_grow() {
     let Some(program) = build("go-logged", "counts.go", &[]) else { return };
     let plain = Command::new(&program).output().unwrap();
     for _ in 0..runs() {
@@ -93,19 +94,19 @@ fn every_entry_is_logged_once_though_stacks_grow() {
     }
 }
 
-/// The process that traces another one, or 0.
+/// Returns the process that traces another one, or 0.
 fn controller(pid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
     line.unwrap().trim().parse().unwrap()
 }
 
-fn tagging_goes_on(tagging: &mut Child) -> bool {
+fn is_running(tagging: &mut Child) -> bool {
     tagging.try_wait().unwrap().is_none()
 }
 
 #[test]
-fn goroutines_that_were_interrupted_go_on_when_tags_come_and_go() {
+fn interrupted_goroutines_continue_after_attaching_and_detaching() {
     for sink in ["count", "log"] {
         let Some(program) = build(&format!("go-serve-{sink}"), "serve.go", &[]) else { return };
         let mut served = Command::new(&program);
@@ -120,10 +121,10 @@ fn goroutines_that_were_interrupted_go_on_when_tags_come_and_go() {
             let mut tagging = hmtt_tag(&words);
             let tagging = tagging.arg(served.id().to_string()).stderr(Stdio::piped());
             let mut tagging = tagging.spawn().unwrap();
-            while controller(served.id()) == 0 && tagging_goes_on(&mut tagging) {
+            while controller(served.id()) == 0 && is_running(&mut tagging) {
                 std::thread::sleep(PAUSE);
             }
-            std::thread::sleep(WHILE);
+            std::thread::sleep(TAGGED_TIME);
             let pid = nix::unistd::Pid::from_raw(tagging.id() as i32);
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
             let left = tagging.wait_with_output().unwrap();
@@ -139,7 +140,7 @@ fn goroutines_that_were_interrupted_go_on_when_tags_come_and_go() {
 }
 
 #[test]
-fn c_that_go_calls_and_go_that_c_calls_are_counted() {
+fn calls_between_go_and_c_are_counted() {
     let Some(program) = build("go-calls-c", "calls_c.go", &[]) else { return };
     let plain = Command::new(&program).output().unwrap();
     for _ in 0..runs() {
@@ -149,7 +150,7 @@ fn c_that_go_calls_and_go_that_c_calls_are_counted() {
         let told = String::from_utf8_lossy(&tagged.stderr);
         assert_eq!((tagged.status, &tagged.stdout), (plain.status, &plain.stdout), "{told}");
         let calls = calls(&counts);
-        // Of `g` there are `g - 1` calls back for each of the 20 calls, if that is more than none.
+        // For `g` there are `g - 1` callbacks for each of the 20 calls, if that is positive.
         let back: u64 = (0..8u64).map(|g| 20 * g.saturating_sub(1)).sum();
         assert_eq!(
             calls.get("main.called_back").or(calls.get("called_back")),
@@ -160,7 +161,7 @@ fn c_that_go_calls_and_go_that_c_calls_are_counted() {
 }
 
 #[test]
-fn what_the_runtime_looks_at_is_not_tagged() {
+fn functions_whose_addresses_the_runtime_uses_are_not_tagged() {
     let Some(program) = build("go-refused", "serve.go", &["-ldflags=-s -w"]) else { return };
     let list = hmtt_tag(&["list", "--json"]).arg(&program).output().unwrap();
     let list: Value = serde_json::from_slice(&list.stdout).unwrap();
@@ -181,7 +182,7 @@ fn what_the_runtime_looks_at_is_not_tagged() {
 }
 
 #[test]
-fn goroutines_that_are_preempted_go_on_at_their_instruction() {
+fn preempted_goroutines_continue_at_their_instruction() {
     let Some(program) = build("go-preempted", "preempted.go", &[]) else { return };
     let plain = Command::new(&program).output().unwrap();
     for _ in 0..runs() {

@@ -1,5 +1,5 @@
-//! `hmtt tag` on programs that restrain their system calls, take what tags need, or lie: they go on as they would, and
-//! nobody else is touched.
+//! Tests `hmtt tag` on programs that restrict their system calls, use the resources of tags, or lie: they continue as
+//! without tags, and no other process is affected.
 
 mod libraries;
 mod memory;
@@ -19,11 +19,11 @@ fn program(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     build(&format!("tag-hostile-{name}"), &format!("{}{source}", programs::COMMON), flags)
 }
 
-/// Whether filters of others can be read, which the kernel allows to root outside of containers.
+/// Whether seccomp filters of other processes can be read, which the kernel allows to root outside of containers.
 fn can_read_filters() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let is_free = status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "0"]));
-    // SAFETY: it takes nothing, and cannot fail.
+    // SAFETY: geteuid takes no arguments and cannot fail.
     let can = is_free && unsafe { libc::geteuid() } == 0;
     if !can {
         skipped("reading seccomp filters takes root that has none itself");
@@ -31,22 +31,22 @@ fn can_read_filters() -> bool {
     can
 }
 
-/// A program that runs beside, and talks in lines.
-struct Beside {
+/// A program that runs in parallel and communicates by lines.
+struct Companion {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Beside {
+impl Companion {
     fn start(program: &Path, words: &[&str]) -> Self {
         let mut command = Command::new(program);
         let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        Beside::of(command.spawn().unwrap())
+        Companion::from_child(command.spawn().unwrap())
     }
 
-    fn of(mut child: Child) -> Self {
+    fn from_child(mut child: Child) -> Self {
         let output = BufReader::new(child.stdout.take().unwrap());
-        Beside { child, output }
+        Companion { child, output }
     }
 
     fn line(&mut self) -> String {
@@ -59,7 +59,7 @@ impl Beside {
         self.child.id().to_string()
     }
 
-    /// What it says until it ends, and its status.
+    /// Returns the remaining output and the exit status.
     fn end(mut self) -> (String, Option<i32>) {
         drop(self.child.stdin.take());
         let mut text = String::new();
@@ -73,47 +73,48 @@ fn errors(output: &Output) -> String {
 }
 
 #[test]
-fn a_process_that_seccomp_restrains_is_refused_and_lives() {
+fn a_process_with_a_seccomp_filter_is_refused_and_continues() {
     let Some(program) = program("restrained", programs::RESTRAINED, &[]) else { return };
     for how in ["s", "k", "t", "e", "a"] {
-        let mut beside = Beside::start(&program, &[how]);
-        assert_eq!(beside.line(), "restrained");
-        let refused = hmtt_tag(&["attach", &beside.pid()]).output().unwrap();
+        let mut companion = Companion::start(&program, &[how]);
+        assert_eq!(companion.line(), "restrained");
+        let refused = hmtt_tag(&["attach", &companion.pid()]).output().unwrap();
         let mode = if how == "s" { "strict mode" } else { "filter mode" };
         assert_eq!(refused.status.code(), Some(1), "{how}");
         assert!(errors(&refused).contains(&format!("seccomp in {mode}")), "{}", errors(&refused));
-        let (text, status) = beside.end();
+        let (text, status) = companion.end();
         assert_eq!((text.as_str(), status), ("end\n", Some(3)), "{how}");
     }
 }
 
 #[test]
-fn with_force_only_calls_that_filters_allow_are_made() {
+fn with_force_only_calls_that_the_filters_allow_are_made() {
     let Some(program) = program("forced", programs::RESTRAINED, &[]) else { return };
     if !can_read_filters() {
         return;
     }
     let said = [("s", "strict mode"), ("k", "KILL"), ("t", "TRAP"), ("e", "ERRNO")];
     for (how, why) in said {
-        let mut beside = Beside::start(&program, &[how]);
-        beside.line();
-        let refused = hmtt_tag(&["attach", "--force", &beside.pid()]).output().unwrap();
+        let mut companion = Companion::start(&program, &[how]);
+        companion.line();
+        let refused = hmtt_tag(&["attach", "--force", &companion.pid()]).output().unwrap();
         assert_eq!(refused.status.code(), Some(1), "{how}");
         assert!(errors(&refused).contains(why), "{how}: {}", errors(&refused));
-        assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)), "{how}");
+        assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)), "{how}");
     }
-    let mut beside = Beside::start(&program, &["a"]);
-    beside.line();
+    let mut companion = Companion::start(&program, &["a"]);
+    companion.line();
     let counts = scratch("tag-hostile-allowed.json");
-    let words = ["attach", "--force", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
+    let words =
+        ["attach", "--force", "--overwrite", "-o", counts.to_str().unwrap(), &companion.pid()];
     let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
-    let maps = format!("/proc/{}/maps", beside.pid());
+    let maps = format!("/proc/{}/maps", companion.pid());
     while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-") {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
-    beside.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
-    assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
+    companion.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
+    assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));
     let tag = tag.wait_with_output().unwrap();
     assert_eq!(tag.status.code(), Some(3), "{}", errors(&tag));
     assert_eq!(calls(&counts)["work"], 5);
@@ -123,14 +124,14 @@ fn with_force_only_calls_that_filters_allow_are_made() {
 fn filters_of_others_are_not_taken_for_those_of_hmtt() {
     let Some(restrained) = program("others", programs::RESTRAINED, &[]) else { return };
     let Some(allows) = program("allows", programs::ALLOWS, &[]) else { return };
-    let mut beside = Beside::start(&restrained, &["k"]);
-    assert_eq!(beside.line(), "restrained");
+    let mut companion = Companion::start(&restrained, &["k"]);
+    assert_eq!(companion.line(), "restrained");
     let mut tag = Command::new(&allows);
-    let tag = tag.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "attach", "--force", &beside.pid()]);
+    let tag = tag.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "attach", "--force", &companion.pid()]);
     let refused = tag.output().unwrap();
     assert_eq!(refused.status.code(), Some(1), "{}", errors(&refused));
-    assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
-    // Those that a program has from it are known.
+    assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));
+    // Filters that the program inherited from hmtt are recognised.
     let counts = scratch("tag-hostile-inherits.json");
     let mut tag = Command::new(&allows);
     let tag = tag.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "run", "--overwrite", "-o"]);
@@ -140,7 +141,7 @@ fn filters_of_others_are_not_taken_for_those_of_hmtt() {
     assert_eq!(calls(&counts)["work"], 100);
 }
 
-/// Runs a program that restrains itself when its tags are in already.
+/// Runs a program that restricts itself after it was tagged.
 fn run_restrained(program: &Path, options: &[&str], how: &str) -> Output {
     let mut command = hmtt_tag(&["run"]);
     let command = command.args(options).arg("--").arg(program).args([how, "later"]);
@@ -155,7 +156,7 @@ fn run_restrained(program: &Path, options: &[&str], how: &str) -> Output {
 }
 
 #[test]
-fn a_filter_that_comes_later_leaves_tags_that_make_no_calls_in() {
+fn tags_without_system_calls_work_after_a_later_filter() {
     let Some(program) = program("later", programs::RESTRAINED, &[]) else { return };
     for how in ["k", "t", "e"] {
         let counts = scratch(&format!("tag-hostile-later-{how}.json"));
@@ -168,7 +169,7 @@ fn a_filter_that_comes_later_leaves_tags_that_make_no_calls_in() {
 }
 
 #[test]
-fn a_log_drops_what_it_may_not_wait_for() {
+fn a_log_drops_events_if_waiting_is_not_allowed() {
     let Some(program) = program("log", programs::RESTRAINED, &[]) else { return };
     if !can_read_filters() {
         return;
@@ -186,27 +187,27 @@ fn a_log_drops_what_it_may_not_wait_for() {
         );
         assert!(errors(&tagged).contains("were dropped"), "{how}: {}", errors(&tagged));
     }
-    // Filters that allow it change nothing.
+    // Filters that allow the call have no effect.
     let tagged = run_restrained(&program, &options, "a");
     assert!(!errors(&tagged).contains("warning"), "{}", errors(&tagged));
 }
 
 #[test]
-fn what_cannot_be_taken_out_is_said_and_does_no_harm() {
+fn memory_that_cannot_be_removed_is_reported_and_harmless() {
     let Some(program) = program("stays", programs::RESTRAINED, &[]) else { return };
     let mut command = hmtt_tag(&["run", "--", program.to_str().unwrap(), "k", "later"]);
-    // A file: the program, which goes on, has it too.
+    // Standard error is a file, because the program keeps it open.
     let said = scratch("tag-hostile-stays.txt");
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let command = command.stderr(std::fs::File::create(&said).unwrap());
-    let mut tag = Beside::of(command.spawn().unwrap());
+    let mut tag = Companion::from_child(command.spawn().unwrap());
     assert_eq!(tag.line(), "ready");
     tag.child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
     assert_eq!(tag.line(), "restrained");
     std::thread::sleep(std::time::Duration::from_millis(600));
     let status = Command::new("kill").args(["-INT", &tag.pid()]).status().unwrap();
     assert!(status.success());
-    // It goes on: what it says last comes when its input has ended.
+    // The program continues, and prints its last line after its input has ended.
     let input = tag.child.stdin.take();
     assert_eq!(tag.child.wait().unwrap().code(), Some(0));
     let said = std::fs::read_to_string(said).unwrap();
@@ -216,15 +217,15 @@ fn what_cannot_be_taken_out_is_said_and_does_no_harm() {
 }
 
 #[test]
-fn a_file_that_a_process_names_instead_of_memory_stays_as_it_is() {
+fn a_file_that_a_process_passes_off_as_memory_is_not_changed() {
     let Some(program) = program("lies", programs::LIES, &[]) else { return };
     if !can_read_filters() {
         return;
     }
     let victim = scratch("tag-hostile-victim");
     std::fs::write(&victim, "kept").unwrap();
-    let mut beside = Beside::start(&program, &[victim.to_str().unwrap()]);
-    let pid = beside.line();
+    let mut companion = Companion::start(&program, &[victim.to_str().unwrap()]);
+    let pid = companion.line();
     for (option, why) in [(&[][..], "seccomp in filter mode"), (&["--force"], "USER_NOTIF")] {
         let words = [&["attach"], option, &[pid.as_str()]].concat();
         let refused = hmtt_tag(&words).output().unwrap();
@@ -232,11 +233,11 @@ fn a_file_that_a_process_names_instead_of_memory_stays_as_it_is() {
         assert!(errors(&refused).contains(why), "{}", errors(&refused));
         assert_eq!(std::fs::read(&victim).unwrap(), b"kept");
     }
-    assert_eq!(beside.end().1, Some(3));
+    assert_eq!(companion.end().1, Some(3));
 }
 
 #[test]
-fn records_that_the_program_wrote_over_are_damage() {
+fn overwritten_records_are_reported_as_damage() {
     let Some(program) = program("scribbles", programs::SCRIBBLES, &[]) else { return };
     let log = scratch("tag-hostile-scribbles.tags");
     let options = ["run", "--sink", "log", "--overwrite", "-o", log.to_str().unwrap(), "--"];
@@ -252,7 +253,7 @@ fn records_that_the_program_wrote_over_are_damage() {
 }
 
 #[test]
-fn counts_that_the_program_wrote_over_are_damage() {
+fn overwritten_counts_are_reported_as_damage() {
     let flags = ["-mfsgsbase"];
     let Some(program) = program("counts-wrong", programs::COUNTS_WRONG, &flags) else { return };
     let tagged = hmtt_tag(&["run", "--"]).arg(&program).output().unwrap();
@@ -287,7 +288,7 @@ fn a_program_that_sets_gs_is_refused_or_loses_its_tags() {
             assert_eq!(tagged.status.code(), Some(3), "{said}");
             assert!(said.contains("has taken the register gs"), "{said}");
         }
-        // What came before stays.
+        // Calls before that are still counted.
         assert_eq!(calls(&counts)["work"], 10);
     }
 }
@@ -306,7 +307,7 @@ fn a_program_that_takes_gs_and_ends_at_once_is_reported() {
             let tagged = command.output().unwrap();
             let said = format!("{sink} {how} {follow:?} {:?}: {}", tagged.status, errors(&tagged));
             assert!(said.contains("has taken the register gs"), "{said}");
-            // The program's own end is shown.
+            // The program's own end is passed on.
             match how {
                 "k" => assert_eq!(tagged.status.signal(), Some(libc::SIGKILL), "{said}"),
                 "r" => assert_eq!(tagged.status.code(), Some(3), "{said}"),
@@ -317,19 +318,20 @@ fn a_program_that_takes_gs_and_ends_at_once_is_reported() {
 }
 
 #[test]
-fn forged_memory_of_tags_neither_keeps_others_out_nor_loses_what_is_the_programs() {
+fn forged_tag_memory_does_not_block_controllers_and_is_not_unmapped() {
     let Some(program) = program("forges", programs::FORGES, &[]) else { return };
-    let mut beside = Beside::start(&program, &[]);
-    assert_eq!(beside.line(), "started");
-    let mut detach = hmtt_tag(&["detach", &beside.pid()]).stderr(Stdio::piped()).spawn().unwrap();
-    // Hours, if each record were looked at in each copy.
+    let mut companion = Companion::start(&program, &[]);
+    assert_eq!(companion.line(), "started");
+    let mut detach =
+        hmtt_tag(&["detach", &companion.pid()]).stderr(Stdio::piped()).spawn().unwrap();
+    // It would take hours if each record were checked in each copy.
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(100);
     while detach.try_wait().unwrap().is_none() {
-        assert!(std::time::Instant::now() < patience, "it does not end");
+        assert!(std::time::Instant::now() < patience, "hmtt tag detach does not end");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(detach.wait_with_output().unwrap().status.success());
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", beside.pid())).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", companion.pid())).unwrap();
     assert!(!maps.contains("hmtt-tag-"), "{maps}");
-    assert_eq!(beside.end(), ("42 7\n".to_owned(), Some(0)));
+    assert_eq!(companion.end(), ("42 7\n".to_owned(), Some(0)));
 }

@@ -1,4 +1,4 @@
-//! `hmtt tag attach` killed at any moment, again and again: the program lives on, and can be restored and tagged.
+//! Kills `hmtt tag attach` at many moments: the program continues, and its code can be restored and tagged again.
 
 #[path = "../../../probe/tests/workload/mod.rs"]
 mod workload;
@@ -15,11 +15,11 @@ use workload::Workload;
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// For each way of tagging each program.
+/// Number of kills for each kind of tagging and each program.
 const KILLS: u32 = 40;
 
 impl Workload {
-    /// Begins to tag it.
+    /// Starts to tag the workload.
     fn attach(&self, sink: &str) -> Child {
         let output = scratch(&format!("tag-lives-{}", self.pid()));
         let words = ["attach", "--sink", sink, "--full", "drop", "--overwrite", "-o"];
@@ -28,14 +28,14 @@ impl Workload {
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Waits until somebody traces it.
+    /// Waits until a controller traces the workload.
     fn wait_for(&self, tag: &mut Child) {
         while controller(self.pid()).unwrap().is_none() {
             assert!(tag.try_wait().unwrap().is_none(), "{}", error_of(tag));
         }
     }
 
-    /// Takes out what a killed controller has left, if it has left anything.
+    /// Removes what a killed controller left, if it left anything.
     fn detach(&self) {
         let output = hmtt_tag(&["detach", &self.pid().to_string()]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
@@ -63,7 +63,7 @@ fn kill(mut tag: Child) {
 }
 
 #[test]
-fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
+fn a_program_continues_whenever_hmtt_tag_is_killed() {
     let Some(program) = build("tag-lives", workload::SOURCE, &[]) else { return };
     for words in [&[][..], &["computes"]] {
         let mut workload = Workload::start(Image::read(&program).unwrap(), words);
@@ -82,7 +82,7 @@ fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
             kill(tag);
             for number in 0..KILLS {
                 let mut tag = workload.attach(sink);
-                // Before it begins, while it tags, and long after.
+                // Kills before the controller starts, while it tags, and long after.
                 if number > 3 {
                     workload.wait_for(&mut tag);
                 }
@@ -96,7 +96,7 @@ fn a_program_outlives_hmtt_tag_whenever_it_is_killed() {
             }
             workload.detach();
         }
-        // And once with nobody killed.
+        // The last controller is not killed.
         let counts = scratch("tag-workload.json");
         let words = ["attach", "-o", counts.to_str().unwrap(), &workload.pid().to_string()];
         let tag = hmtt_tag(&words).spawn().unwrap();

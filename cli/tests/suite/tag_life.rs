@@ -1,4 +1,5 @@
-//! `hmtt tag` from a program's first instruction to its last: libraries, initialisers, who leaves whom.
+//! Tests `hmtt tag` from a program's first instruction to its last: libraries, initialisers, and detaching of
+//! controllers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -79,7 +80,7 @@ fn tags_begin_with_main_or_before_it() {
     }
 }
 
-/// Steps until its input ends.
+/// Makes steps until its input ends.
 const STEPS: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -104,7 +105,7 @@ int main(void) {
 }
 "#;
 
-/// A program that steps, and what it says at the end.
+/// A program that makes steps, and prints their number at the end.
 struct Stepping {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -132,7 +133,7 @@ impl Stepping {
     }
 }
 
-/// Attaches, and waits until the tags are in.
+/// Attaches, and waits until the tags are in place.
 fn attach(pid: &str, counts: &Path) -> Child {
     let words = ["attach", "-o", counts.to_str().unwrap(), pid];
     let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
@@ -145,7 +146,7 @@ fn attach(pid: &str, counts: &Path) -> Child {
 }
 
 #[test]
-fn a_controller_leaves_when_another_asks_it_to() {
+fn a_controller_detaches_at_the_request_of_another() {
     let Some(program) = build("tag-asked", STEPS, &[]) else { return };
     let (stepping, counts) = (Stepping::start(&program), scratch("tag-asked.json"));
     let tag = attach(&stepping.pid(), &counts);
@@ -191,7 +192,7 @@ fn commands_work_on_when_messages_cannot_be_written() {
 }
 
 #[test]
-fn tags_of_a_controller_that_was_killed_are_taken_out() {
+fn tags_of_a_killed_controller_are_removed() {
     let Some(program) = build("tag-killed", STEPS, &[]) else { return };
     let stepping = Stepping::start(&program);
     for round in 0..3 {
@@ -204,7 +205,7 @@ fn tags_of_a_controller_that_was_killed_are_taken_out() {
     stepping.end();
 }
 
-/// Calls one function very often, and another now and then.
+/// Calls one function very often, and another one rarely.
 const UNEVEN: &str = r#"
 #include <stdio.h>
 static volatile long steps;
@@ -214,7 +215,7 @@ int main(void) { for (int i = 0; i < 400; i++) seldom(); printf("%ld\n", steps);
 "#;
 
 #[test]
-fn what_costs_too_much_is_taken_out_and_named() {
+fn tags_that_exceed_the_budget_are_removed_and_named() {
     let Some(program) = build("tag-uneven", UNEVEN, &[]) else { return };
     let counts = scratch("tag-uneven.json");
     let words = ["run", "--budget", "5%", "-o", counts.to_str().unwrap(), "--"];

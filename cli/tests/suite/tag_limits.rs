@@ -1,5 +1,5 @@
-//! `hmtt tag` where it cannot write: limits of file sizes, full disks. Nothing is left stopped or half tagged, and a
-//! program that is started finds what it would find without us.
+//! Tests `hmtt tag` where it cannot write: limits on file sizes, full disks. No program stays stopped or partly tagged,
+//! and a program that it starts inherits what it would inherit otherwise.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use crate::tag::{THREADS, build, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Prints what it has inherited.
+/// Prints the resources that it has inherited.
 const INHERITS: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -41,12 +41,12 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Whether a file of the process is open under a number.
+/// Whether the process has a file open under a number.
 const OPEN: &str =
     "#include <fcntl.h>\nstatic int fcntl_open(int i) { return fcntl(i, F_GETFD) != -1; }\n";
 
 #[test]
-fn a_program_that_is_started_inherits_what_it_would_without_us() {
+fn a_started_program_inherits_the_same_with_and_without_hmtt() {
     let source = format!("{OPEN}{INHERITS}");
     let Some(program) = build("tag-inherits", &source, &[]) else { return };
     let env = |signals: &[&str], script: &str, tagged: bool| {
@@ -74,7 +74,7 @@ fn a_program_that_is_started_inherits_what_it_would_without_us() {
     }
 }
 
-/// States of the threads of a process.
+/// Returns the states of the threads of a process.
 fn states(pid: u32) -> Vec<char> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let state = |task: std::fs::DirEntry| {
@@ -84,7 +84,7 @@ fn states(pid: u32) -> Vec<char> {
     tasks.filter_map(state).collect()
 }
 
-/// Whether the instructions of a process are those of its file.
+/// Whether the code of a process is that of its file.
 fn is_plain(pid: u32, program: &Path) -> bool {
     let image = Image::read(program).unwrap();
     let mapped = mappings(Pid::from_raw(pid as i32)).unwrap();
@@ -97,7 +97,7 @@ fn is_plain(pid: u32, program: &Path) -> bool {
     })
 }
 
-/// Runs until its input ends, with threads that call.
+/// Runs until its input ends, with threads that call functions.
 const BUSY: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -133,10 +133,10 @@ impl Busy {
         Busy { child, output }
     }
 
-    /// All its threads run, and it answers.
+    /// Checks that all threads run and that the program answers.
     fn lives(&mut self) {
         self.answers();
-        // A controller that was just killed is gone when its end is seen; what it traced goes on then.
+        // The tracees of a killed controller continue only after its end was reported.
         let states = states(self.child.id());
         assert!(
             states.len() == 4 && !states.iter().any(|state| "tT".contains(*state)),
@@ -160,11 +160,11 @@ impl Busy {
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_an_error_and_not_our_death() {
+fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
     let Some(program) = build("tag-limited", BUSY, &[]) else { return };
     let log = scratch("tag-limited.tags");
     let log = log.to_str().unwrap();
-    // A limit from the beginning: memory that is shared is a file, too.
+    // A limit from the start, which also applies to the file of the shared memory.
     let words = ["tag", "run", "--sink", "log", "--overwrite", "-o", log, "--"];
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -f 64; exec "$@""#, "sh", env!("CARGO_BIN_EXE_hmtt")]);
@@ -172,7 +172,7 @@ fn a_limit_of_file_sizes_is_an_error_and_not_our_death() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("File too large"), "{errors}");
-    // One that the log gets to.
+    // A limit that the log reaches.
     let mut busy = Busy::start(&program);
     let pid = busy.child.id().to_string();
     let words = ["attach", "--sink", "log", "--overwrite", "-o", log, &pid];
@@ -183,7 +183,7 @@ fn a_limit_of_file_sizes_is_an_error_and_not_our_death() {
     }
     let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
     let (number, none) = (tag.id() as i32, std::ptr::null_mut());
-    // SAFETY: a limit that outlives the call, for a child of ours.
+    // SAFETY: the limit outlives the call, and the process is our child.
     assert_eq!(unsafe { libc::prlimit(number, libc::RLIMIT_FSIZE, &raw const limit, none) }, 0);
     for _ in 0..100 {
         busy.answers();
@@ -199,8 +199,8 @@ fn a_limit_of_file_sizes_is_an_error_and_not_our_death() {
     busy.end();
 }
 
-/// Words that run a command with a full file system of some KiB at a folder, in a mount namespace; `None` if none can
-/// be made.
+/// Returns a command that runs `words` with a full file system of some KiB mounted at a directory, in a mount
+/// namespace; `None` if that is not possible.
 fn with_small_disk(folder: &Path, kib: u32, words: &[&str]) -> Option<Command> {
     let mount = |words: &[&str]| {
         let script = r#"mount -t tmpfs -o size="$1"k none "$2" && shift 2 && exec "$@""#;
@@ -217,7 +217,7 @@ fn with_small_disk(folder: &Path, kib: u32, words: &[&str]) -> Option<Command> {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_the_program_goes_on() {
+fn a_full_disk_is_an_error_and_the_program_continues() {
     let Some(program) = build("tag-full", THREADS, &[]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -236,14 +236,14 @@ fn a_full_disk_is_an_error_and_the_program_goes_on() {
 }
 
 #[test]
-fn a_full_disk_leaves_no_process_stopped_that_was_attached_to() {
+fn a_full_disk_leaves_no_attached_process_stopped() {
     let Some(program) = build("tag-full-attached", BUSY, &[]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let hmtt = env!("CARGO_BIN_EXE_hmtt");
     let mut busy = Busy::start(&program);
     let pid = busy.child.id().to_string();
-    // From where not even a header fits to where the map does not fit behind the log.
+    // The sizes range from one without space for a header to one without space for the map after the log.
     for kib in [4, 8, 64, 256] {
         let words = [hmtt, "tag", "attach", "--sink", "log", "-o", log.to_str().unwrap(), &pid];
         let Some(mut command) = with_small_disk(folder.path(), kib, &words) else { break };
@@ -260,7 +260,7 @@ fn a_full_disk_leaves_no_process_stopped_that_was_attached_to() {
 }
 
 #[test]
-fn a_controller_that_is_killed_leaves_no_thread_stopped() {
+fn a_killed_controller_leaves_no_thread_stopped() {
     let Some(program) = build("tag-killed-threads", BUSY, &[]) else { return };
     let mut busy = Busy::start(&program);
     let pid = busy.child.id().to_string();
@@ -281,9 +281,9 @@ fn a_controller_that_is_killed_leaves_no_thread_stopped() {
 }
 
 #[test]
-fn a_program_that_cannot_be_tagged_is_not_left_behind() {
+fn a_started_program_that_cannot_be_tagged_is_ended() {
     let Some(program) = build("tag-not-left", BUSY, &[]) else { return };
-    // Its program is started, and then found to have no such function.
+    // The program is started before it is known that it has no such function.
     let mut command = hmtt_tag(&["run", "-i", "absent", "--"]);
     let marker = format!("marker-{}", std::process::id());
     let output = command.arg(&program).arg(&marker).output().unwrap();

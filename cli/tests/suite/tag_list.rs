@@ -1,4 +1,4 @@
-//! `hmtt tag list`: what leads to functions, against what objdump finds in the same program.
+//! Compares the calls and jumps that `hmtt tag list` finds with objdump's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,10 +33,10 @@ fn list(words: &[&str], of: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// How often, by name.
+/// Counts by name.
 type Counts = BTreeMap<String, u64>;
 
-/// Calls of each kind in the functions of a program, and calls that name a function, as objdump has them.
+/// Counts calls by kind in the functions of a program, and calls that name a function, as objdump prints them.
 fn objdump(program: &Path) -> Option<(Counts, Counts)> {
     let arguments = ["-d", "--no-show-raw-insn", "-w"];
     let output = match Command::new("objdump").args(arguments).arg(program).output() {
@@ -65,7 +65,7 @@ fn objdump(program: &Path) -> Option<(Counts, Counts)> {
 }
 
 #[test]
-fn kinds_of_calls_are_those_of_objdump() {
+fn kinds_of_calls_equal_those_of_objdump() {
     for flags in [&["-O2"][..], &["-O0"], &["-O2", "-fno-plt", "-static"]] {
         let name = format!("tag-list{}", flags.concat());
         let Some(program) = build(&name, PROGRAM, flags) else { return };
@@ -80,7 +80,7 @@ fn kinds_of_calls_are_those_of_objdump() {
         }
         assert_eq!(of("tail")["pointed_at"], true);
         assert_eq!(of("through")["pointed_at"], false);
-        // A static program has much that is not in a function's symbol.
+        // A static program contains much code outside of function symbols.
         if flags.contains(&"-static") {
             continue;
         }
@@ -95,10 +95,10 @@ fn kinds_of_calls_are_those_of_objdump() {
 }
 
 #[test]
-fn a_process_is_listed_with_its_libraries_where_they_are() {
+fn a_process_is_listed_with_the_addresses_of_its_libraries() {
     let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id().to_string();
-    // Until it is what it is to be.
+    // Waits until the child has executed the program.
     while !std::fs::read_link(format!("/proc/{pid}/exe")).unwrap().ends_with("sleep")
         || !std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("libc.so")
     {

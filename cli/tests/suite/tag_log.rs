@@ -1,5 +1,5 @@
-//! `hmtt tag --sink log` and `card` on real programs, built here: every event is there, or counted as lost,
-//! and programs notice nothing.
+//! Tests `hmtt tag --sink log` and `card` on real programs that are built here: every event is recorded or counted as
+//! lost, and the programs behave as without tags.
 
 pub mod log;
 mod programs;
@@ -21,7 +21,7 @@ fn log_words<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     [&["--sink", "log", "--overwrite", "-o", file.to_str().unwrap()], more].concat()
 }
 
-/// Runs a program while its entries are logged.
+/// Runs a program with its entries logged.
 fn log_run(name: &str, program: &Path, more: &[&str]) -> (Output, PathBuf) {
     let file = scratch(&format!("{name}.tags"));
     let program = program.to_str().unwrap();
@@ -29,7 +29,7 @@ fn log_run(name: &str, program: &Path, more: &[&str]) -> (Output, PathBuf) {
     (hmtt_tag(&words).output().unwrap(), file)
 }
 
-/// Runs it so, and beside it untagged: it does the same.
+/// As `log_run`, and checks that the program behaves the same without tags.
 fn log_same(name: &str, program: &Path, more: &[&str]) -> PathBuf {
     let plain = Command::new(program).output().unwrap();
     let (tagged, file) = log_run(name, program, more);
@@ -39,7 +39,7 @@ fn log_same(name: &str, program: &Path, more: &[&str]) -> PathBuf {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // SAFETY: a child of ours.
+    // SAFETY: sends a signal to our own child.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
@@ -87,13 +87,13 @@ fn a_frame_has_one_stack_pointer() {
     let mut distinct = pointers.clone();
     distinct.sort_unstable_by(|a, b| b.cmp(a));
     distinct.dedup();
-    // One for each depth, and the outermost first.
+    // There is one stack pointer for each depth, with the outermost first.
     assert_eq!(distinct.len(), 19);
     assert_eq!(pointers[0], distinct[0]);
 }
 
 #[test]
-fn every_exit_is_that_of_the_frame_entered_last() {
+fn every_exit_belongs_to_the_frame_entered_last() {
     let Some(program) = build("tag-log-exits", TREE, &["-fno-optimize-sibling-calls"]) else {
         return;
     };
@@ -126,7 +126,7 @@ fn threads_that_wait_for_buffers_lose_nothing() {
 }
 
 #[test]
-fn threads_one_after_the_other_have_logs_of_their_own() {
+fn consecutive_threads_have_their_own_logs() {
     let Some(program) = build("tag-log-threads", THREADS, &[]) else { return };
     let file = log_same("tag-log-threads", &program, &["--buffer-kb", "8"]);
     let log = Log::read(&file);
@@ -134,18 +134,18 @@ fn threads_one_after_the_other_have_logs_of_their_own() {
     assert_eq!((log.lost(), log.begun, log.ended), (0, 16, 16));
 }
 
-/// A program that says that it has started, whose input and output are ours.
-struct Talking {
+/// A program that prints when it has started, with pipes to its input and output.
+struct Interactive {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
-impl Talking {
-    fn start(mut command: Command) -> Talking {
+impl Interactive {
+    fn start(mut command: Command) -> Interactive {
         let (input, output) = (Stdio::piped(), Stdio::piped());
         let mut child = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut talking = Talking { child, output };
+        let mut talking = Interactive { child, output };
         assert_eq!(talking.line(), "started\n");
         talking
     }
@@ -162,14 +162,14 @@ impl Talking {
 }
 
 #[test]
-fn what_is_dropped_is_counted() {
+fn dropped_events_are_counted() {
     let Some(program) = build("tag-log-asked", ASKED, &[]) else { return };
     let file = scratch("tag-log-asked.tags");
     let small = ["-i", "leaf", "--full", "drop", "--buffer-kb", "8", "--buffers", "2"];
     let words =
         [&["run"], &log_words(&file, &small)[..], &["--", program.to_str().unwrap()]].concat();
-    let mut program = Talking::start(hmtt_tag(&words));
-    // While hmtt stands still, nobody empties buffers.
+    let mut program = Interactive::start(hmtt_tag(&words));
+    // While hmtt is stopped, no buffers are emptied.
     signal(&program.child, libc::SIGSTOP);
     program.say();
     let (line, expected) = (program.line(), (0..200_000u64).map(|n| n * 3 + 1).sum::<u64>());
@@ -183,7 +183,7 @@ fn what_is_dropped_is_counted() {
     let received: u64 = log.entries(number(&file, "leaf")).iter().sum();
     let exits = log.threads.values().flatten().filter(|event| event.is_exit).count() as u64;
     assert!(log.dropped >= 200_000 - 3 * 256, "{}", log.dropped);
-    // Each call is an entry, and an exit where exits are tagged.
+    // Each call is an entry, and an exit if exits are tagged.
     let each = if exits == 0 { 1 } else { 2 };
     assert_eq!((received + exits + log.dropped, log.interrupted), (each * 200_000, 0));
     assert!(
@@ -193,7 +193,7 @@ fn what_is_dropped_is_counted() {
 }
 
 #[test]
-fn tags_of_signal_handlers_come_in_between() {
+fn tags_of_signal_handlers_are_logged_in_between() {
     let Some(program) = build("tag-log-timer", TIMER, &[]) else { return };
     for more in [&["--buffer-kb", "8", "--buffers", "4"][..], &["--no-time", "--buffer-kb", "8"]] {
         let (output, file) = log_run("tag-log-timer", &program, more);
@@ -232,16 +232,16 @@ fn a_jump_out_of_a_handler_leaves_no_record_unwritten() {
     let log = Log::read(&file);
     let [entries, handled] = ["step", "handler"].map(|name| log.entries(number(&file, name))[0]);
     assert_eq!((handled, log.dropped, log.interrupted), (jumps, 0, 0));
-    // Some were entered, and left before they did anything.
+    // Some calls were entered, and left before they did anything.
     assert!((steps..=steps + jumps).contains(&entries), "{steps} {entries}");
     assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]
-fn a_program_goes_on_when_hmtt_is_killed() {
+fn a_program_continues_when_hmtt_is_killed() {
     let Some(program) = build("tag-log-endless", ENDLESS, &[]) else { return };
     let file = scratch("tag-log-endless.tags");
-    let mut running = Talking::start(Command::new(&program));
+    let mut running = Interactive::start(Command::new(&program));
     let pid = running.child.id().to_string();
     let words = [&["attach"], &log_words(&file, &["--buffer-kb", "8"])[..], &[&pid]].concat();
     let mut hmtt = hmtt_tag(&words).spawn().unwrap();
@@ -262,9 +262,9 @@ fn wait_for_events(file: &Path) {
 }
 
 #[test]
-fn a_log_of_a_part_of_a_run_is_whole() {
+fn a_log_of_a_part_of_a_run_is_complete() {
     let Some(program) = build("tag-log-part", ENDLESS, &[]) else { return };
-    let mut running = Talking::start(Command::new(&program));
+    let mut running = Interactive::start(Command::new(&program));
     let pid = running.child.id().to_string();
     for cycle in 0..5 {
         let file = scratch(&format!("tag-log-part-{cycle}.tags"));
@@ -275,7 +275,7 @@ fn a_log_of_a_part_of_a_run_is_whole() {
         let ended = hmtt.wait_with_output().unwrap();
         let log = Log::read(&file);
         assert_eq!(log.ending, Some(Ending::Detached));
-        // At most the one that was being written when the thread was stopped.
+        // At most the record that was being written when the thread was stopped.
         assert!(log.dropped == 0 && log.interrupted <= 1);
         assert_eq!(ended.status.code(), Some(if log.interrupted == 0 { 0 } else { 3 }));
         assert!(log.entries(number(&file, "leaf"))[0] > 0);
@@ -296,7 +296,7 @@ fn children_leave_nothing_in_the_log() {
 }
 
 #[test]
-fn a_card_sees_every_function_at_an_address_of_its_own() {
+fn the_card_sink_writes_each_function_to_its_own_address() {
     let Some(program) = build("tag-card", TREE, &[]) else { return };
     let (window, map) = (scratch("tag-card.window"), scratch("tag-card.tags"));
     std::fs::write(&window, vec![0; 3 << 12]).unwrap();
@@ -331,7 +331,7 @@ fn a_card_sees_every_function_at_an_address_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_logged_is_an_error() {
+fn unusable_log_options_are_errors() {
     let Some(program) = build("tag-log-refused", TREE, &[]) else { return };
     let window = scratch("tag-log-refused.window");
     std::fs::write(&window, vec![0; 128]).unwrap();

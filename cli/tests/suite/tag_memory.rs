@@ -1,4 +1,4 @@
-//! `hmtt tag` on programs whose instructions in memory are not those of their files.
+//! Tests `hmtt tag` on programs whose instructions in memory differ from those of their files.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Patches `early` before `main`, so that it returns 2 and not 1, and `late` when it is asked to. Each line of input is
-/// answered with what both return.
+/// Patches `early` before `main`, so that it returns 2 instead of 1, and `late` on request. Answers each line of input
+/// with the results of both.
 const PATCHES: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ impl Answers {
         self.line()
     }
 
-    /// Status and standard error, when it ends.
+    /// Ends the program and returns its status and standard error.
     fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let output = self.child.wait_with_output().unwrap();
@@ -102,7 +102,7 @@ fn attach(pid: &str, counts: &Path) -> Child {
     tag
 }
 
-/// Asks `hmtt tag` to leave; what it says comes back.
+/// Makes `hmtt tag` detach and returns what it printed.
 fn detach(pid: &str, tag: Child) -> String {
     let detach = hmtt_tag(&["detach", pid]).output().unwrap();
     assert!(detach.status.success(), "{detach:?}");
@@ -113,7 +113,7 @@ fn detach(pid: &str, tag: Child) -> String {
 }
 
 #[test]
-fn functions_that_a_program_has_patched_are_refused_and_stay_as_they_are() {
+fn patched_functions_are_refused_and_not_changed() {
     let Some(program) = build("tag-patches", PATCHES, &[]) else { return };
     let counts = scratch("tag-patches.json");
     let mut answers = Answers::start(&mut Command::new(&program));
@@ -139,7 +139,7 @@ fn functions_that_a_program_has_patched_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
-fn a_program_that_is_run_keeps_what_it_has_patched_before_main() {
+fn patches_before_main_are_kept() {
     let Some(program) = build("tag-patches-run", PATCHES, &[]) else { return };
     let counts = scratch("tag-patches-run.json");
     let words = ["run", "-o", counts.to_str().unwrap(), "--"];
@@ -154,7 +154,7 @@ fn a_program_that_is_run_keeps_what_it_has_patched_before_main() {
 }
 
 #[test]
-fn what_a_program_patches_while_it_is_tagged_stays_when_the_tags_go() {
+fn patches_while_tagged_are_kept_after_detaching() {
     let Some(program) = build("tag-patches-late", PATCHES, &[]) else { return };
     let counts = scratch("tag-patches-late.json");
     let mut answers = Answers::start(&mut Command::new(&program));
@@ -167,7 +167,7 @@ fn what_a_program_patches_while_it_is_tagged_stays_when_the_tags_go() {
     assert_eq!(answers.ask("?"), "2 2\n");
     let calls = calls(&counts);
     assert_eq!((calls["plain"], calls["late"]), (2, 1));
-    // What stayed in memory is no hindrance for the next.
+    // What stayed in memory does not prevent another attach.
     let tag = attach(&answers.pid(), &scratch("tag-patches-late.json"));
     assert_eq!(answers.ask("?"), "2 2\n");
     let text = detach(&answers.pid(), tag);
@@ -176,7 +176,7 @@ fn what_a_program_patches_while_it_is_tagged_stays_when_the_tags_go() {
     assert_eq!(answers.end().0, Some(5));
 }
 
-/// A name that forges a line, and says what terminals obey.
+/// A name with a line end and a control sequence.
 const FORGED: &str = "late\u{1b}]0;owned\u{7}\nhmtt: forged";
 
 #[test]
@@ -200,7 +200,7 @@ fn names_of_changed_functions_forge_no_line() {
     assert_eq!(answers.end().0, Some(1));
 }
 
-/// `relocated` has an address in its instructions that only the dynamic linker knows.
+/// `relocated` has an address in its code that only the dynamic linker knows.
 const RELOCATED: &str = r#"
 #include <stdio.h>
 int datum = 42;
@@ -230,7 +230,7 @@ fn functions_with_relocated_instructions_are_refused() {
     assert!(listed.contains("text relocation"), "{listed}");
 }
 
-/// Prints what the first instructions of `looked_at` are.
+/// Prints the first instructions of `looked_at`.
 const READS_ITSELF: &str = r#"
 #include <stdio.h>
 __attribute__((noipa, aligned(64))) int looked_at(int n) { return n * 3 + 1; }
@@ -244,7 +244,7 @@ int main(void) {
 "#;
 
 #[test]
-fn what_a_program_reads_of_itself_is_as_it_was_where_it_is_left_out() {
+fn excluded_functions_have_their_original_code() {
     let Some(program) = build("tag-reads-itself", READS_ITSELF, &[]) else { return };
     let alone = Command::new(&program).output().unwrap().stdout;
     let tagged = |rules: &[&str]| {
@@ -254,6 +254,6 @@ fn what_a_program_reads_of_itself_is_as_it_was_where_it_is_left_out() {
         output.stdout
     };
     assert_eq!(tagged(&["-x", "looked_at"]), alone);
-    // As docs/tag.md says.
+    // The jump that docs/tag.md describes.
     assert!(tagged(&[]).starts_with(b"e9"));
 }

@@ -1,4 +1,4 @@
-//! `hmtt tag` on processes in another mount namespace, where paths lead to other files.
+//! Tests `hmtt tag` on processes in another mount namespace, where paths name other files.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Says that it has begun, and calls its functions for each line of input. `FIRST` moves all that follows.
+/// Prints that it has started, and calls its functions for each line of input. `FIRST` moves all functions after it.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #ifdef FIRST
@@ -26,7 +26,7 @@ int main(void) {
 }
 "#;
 
-/// The library's part of that.
+/// The library of the program.
 const LIBRARY: &str = r#"
 #ifdef FIRST
 __attribute__((noipa)) long moved(long n) { for (long i = 0; i < n; i++) n ^= i; return n * 7; }
@@ -46,11 +46,11 @@ int main(void) {
 "#;
 
 fn is_root() -> bool {
-    // SAFETY: the kernel returns a number.
+    // SAFETY: geteuid only returns a number.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A program that runs in a mount namespace where `inside` is at the path of `outside`.
+/// Returns a command that runs a program in a mount namespace with `inside` at the path of `outside`.
 fn in_namespace(outside: &Path, inside: &Path, program: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(if is_root() { &["-m"][..] } else { &["-U", "-r", "-m"] });
@@ -59,7 +59,7 @@ fn in_namespace(outside: &Path, inside: &Path, program: &Path) -> Command {
     command
 }
 
-/// Whether such namespaces can be made here.
+/// Whether such namespaces can be created here.
 fn can_unshare(path: &Path) -> bool {
     let made = in_namespace(path, path, Path::new("/bin/true")).output();
     let made = made.is_ok_and(|output| output.status.success());
@@ -69,7 +69,7 @@ fn can_unshare(path: &Path) -> bool {
     made
 }
 
-/// Lines that programs are fed, and how many of them come before the tags are taken out.
+/// Number of lines sent to a program, and number of lines before the tags are removed.
 const LINES: usize = 11;
 const TAGGED: usize = 10;
 
@@ -93,13 +93,13 @@ impl Answers {
 
     fn feed(&mut self, lines: usize) {
         for _ in 0..lines {
-            // It may have died: then its output says so.
+            // The program may have died. Its output then shows it.
             let _ = self.child.stdin.as_mut().unwrap().write_all(b"?\n");
             let _ = self.output.read_line(&mut self.text);
         }
     }
 
-    /// All its output, and its status.
+    /// Returns the complete output and the status.
     fn end(mut self) -> (String, Option<i32>) {
         drop(self.child.stdin.take());
         self.output.read_to_string(&mut self.text).unwrap();
@@ -107,14 +107,14 @@ impl Answers {
     }
 }
 
-/// What a program prints without tags.
+/// Returns the output of a program without tags.
 fn plain(command: Command) -> String {
     let mut answers = Answers::start(command);
     answers.feed(LINES);
     answers.end().0
 }
 
-/// `hmtt tag attach`, also without the rights that `/proc/PID/map_files` needs.
+/// Returns the command for `hmtt tag attach`, with or without the rights that `/proc/PID/map_files` needs.
 fn attach(counts: &Path, rules: &[&str], has_rights: bool) -> Command {
     let mut command = hmtt_tag(&[]);
     if !has_rights {
@@ -126,8 +126,8 @@ fn attach(counts: &Path, rules: &[&str], has_rights: bool) -> Command {
     command
 }
 
-/// Feeds lines to a process that is tagged, takes the tags out, and feeds it more. Its output, its status and what
-/// `hmtt` says come back.
+/// Sends lines to a tagged process, removes the tags, and sends more. Returns its output and status, and what `hmtt`
+/// printed.
 fn tag(mut answers: Answers, mut attach: Command) -> (String, Option<i32>, String) {
     let pid = answers.child.id().to_string();
     let mut tag = attach.arg(&pid).stderr(Stdio::piped()).spawn().unwrap();
@@ -152,7 +152,7 @@ fn two(name: &str, source: &str, flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn the_program_that_runs_is_tagged_not_the_one_at_its_path_here() {
+fn the_running_program_is_tagged_and_not_the_file_at_its_path() {
     let Some((outside, inside)) = two("tag-namespace", PROGRAM, &[]) else { return };
     if !can_unshare(&outside) {
         return;
@@ -170,7 +170,7 @@ fn the_program_that_runs_is_tagged_not_the_one_at_its_path_here() {
 }
 
 #[test]
-fn libraries_of_another_namespace_are_tagged_as_they_are_there() {
+fn libraries_are_read_in_the_namespace_of_the_process() {
     let flags = ["-shared", "-fPIC"];
     let Some((outside, inside)) = two("libtag-namespace.so", LIBRARY, &flags) else { return };
     let link = [outside.to_str().unwrap()];
@@ -192,7 +192,7 @@ fn libraries_of_another_namespace_are_tagged_as_they_are_there() {
 }
 
 #[test]
-fn children_that_enter_another_namespace_are_followed_there() {
+fn children_in_another_namespace_are_followed() {
     let Some((outside, inside)) = two("tag-namespace-f", PROGRAM, &[]) else { return };
     if !can_unshare(&outside) {
         return;
@@ -208,7 +208,7 @@ fn children_that_enter_another_namespace_are_followed_there() {
 }
 
 #[test]
-fn a_library_that_was_replaced_is_tagged_as_it_is_in_memory() {
+fn a_replaced_library_is_tagged_as_it_is_in_memory() {
     let flags = ["-shared", "-fPIC"];
     let name = "libtag-replaced.so";
     for has_rights in [true, false] {
@@ -219,7 +219,7 @@ fn a_library_that_was_replaced_is_tagged_as_it_is_in_memory() {
         let Some(program) = build("tag-replaced", USES, &link) else { return };
         let expected = plain(Command::new(&program));
         let answers = Answers::start(Command::new(&program));
-        // As a package manager does: another file takes the place of the first.
+        // As a package manager does, another file replaces the first.
         let moved = scratch("tag-replaced-newer.so");
         std::fs::copy(newer, &moved).unwrap();
         std::fs::rename(moved, &library).unwrap();

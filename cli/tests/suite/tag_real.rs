@@ -1,5 +1,5 @@
-//! `hmtt tag` on programs of many kinds, each built in several ways: every function is counted as callgrind
-//! counts it, every call in a log has an end, and programs do what they do untagged.
+//! Tests `hmtt tag` on programs of many kinds, each built in several ways: counts equal those of callgrind, every call
+//! in a log has an end, and the programs behave as without tags.
 
 mod libraries;
 mod oracle;
@@ -15,7 +15,7 @@ use oracle::{Real, functions};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/tag_real/programs");
 
-/// Builds one of the programs; `None` when skipped. Its name says how.
+/// Builds one of the programs; `None` if the test is skipped. Its name contains the flags.
 fn build(source: &str, flags: &str) -> Option<Real> {
     let (stem, extension) = source.split_once('.').unwrap();
     let compiler = match extension {
@@ -28,7 +28,7 @@ fn build(source: &str, flags: &str) -> Option<Real> {
     Some(Real::new(&name, program))
 }
 
-/// Compiles files; `None` when skipped.
+/// Compiles files; `None` if the test is skipped.
 fn compile(compiler: &str, name: &str, flags: &str, files: &[&str]) -> Option<PathBuf> {
     let flags: Vec<&str> = flags.split_whitespace().collect();
     built(name, &format!("{flags:?} {files:?}"), |program| {
@@ -46,7 +46,7 @@ fn check(source: &str, flags: &[&str], adapt: impl Fn(&mut Real)) {
     for flags in flags {
         let Some(mut real) = build(source, flags) else { return };
         if flags.contains("-static") {
-            // The C library has functions for other processors than the one that valgrind makes up.
+            // The C library selects functions for other processors than the one that valgrind emulates.
             let Some(dynamic) =
                 build(source, &flags.replace("-static-pie", "").replace("-static", ""))
             else {
@@ -69,27 +69,27 @@ fn exceptions_pass_through() {
 }
 
 #[test]
-fn longjmp_leaves_any_number_of_functions() {
-    // Callgrind does not see what the kernel calls.
+fn longjmp_may_leave_any_number_of_functions() {
+    // Callgrind does not see calls that the kernel makes.
     let flags = ["-O2", "-O0", "-O1 -fno-pie -no-pie"];
     check("jumps.c", &flags, |real| real.known = vec![("handler", 200)]);
 }
 
 #[test]
-fn calls_in_last_place_are_exits_and_entries() {
+fn tail_calls_are_exits_and_entries() {
     for flags in ["-O2", "-Os", "-O3 -fno-plt -fcf-protection=full", "-O2 -static-pie", "-O2 -flto"]
     {
         check("tails.c", &[flags], |real| real.refused = &["quiet"]);
     }
-    // Their exits are all seen.
+    // All exits of these functions are tagged.
     let Some(real) = build("tails.c", "-O2") else { return };
     assert_eq!(real.logged().abandoned, 0);
-    // Without sibling calls, and side by side: a `ret` behind a call has no room for a jump.
+    // Without tail calls and alignment, the `ret` after a call has no space for a jump.
     check("tails.c", &["-O1 -fno-pie -no-pie"], |real| real.refused = &["quiet"]);
 }
 
 #[test]
-fn interpreters_and_switches_stay_in_their_function() {
+fn jump_tables_are_not_taken_for_exits() {
     let flags =
         ["-O2", "-O2 -fno-pie -no-pie", "-O3 -fcf-protection=full", "-O0", "-Os -fno-jump-tables"];
     check("machine.c", &flags, |_| {});
@@ -98,7 +98,7 @@ fn interpreters_and_switches_stay_in_their_function() {
 }
 
 #[test]
-fn what_goes_back_to_its_entry_is_entered_anew() {
+fn a_jump_to_the_entry_of_a_function_is_an_entry() {
     for flags in ["-O2", "-O1 -fno-pie -no-pie", "-Os -falign-functions=1"] {
         check("loops.c", &[flags], |_| {});
     }
@@ -106,7 +106,7 @@ fn what_goes_back_to_its_entry_is_entered_anew() {
 
 #[test]
 fn functions_of_a_few_bytes_are_tagged() {
-    // Nothing but a `ret`, with the next function behind it.
+    // These functions consist of a `ret`, with the next function directly after it.
     let nothing = &["a1", "a3", "nothing", "nothing_more"];
     let flags = [
         "-O2",
@@ -133,8 +133,8 @@ fn panics_pass_through() {
 }
 
 #[test]
-fn programs_that_start_others_count_for_themselves() {
-    // Callgrind counts for the children too, or says nothing of what becomes another program.
+fn programs_that_start_others_count_only_their_own_calls() {
+    // Callgrind adds the calls of children, or reports nothing about processes that execute another program.
     let Some(real) = build("starts.c", "-O2") else { return };
     let (plain, (counted, counts), logged) = (real.plain(), real.counted(), real.logged());
     for output in [&counted, &logged.output] {
@@ -148,8 +148,8 @@ fn programs_that_start_others_count_for_themselves() {
 }
 
 #[test]
-fn handlers_come_at_any_time() {
-    // Calls of itself stay calls.
+fn signal_handlers_may_run_at_any_time() {
+    // With -O1, recursive calls stay calls.
     let Some(real) = build("signals.c", "-O1") else { return };
     let ((counted, counts), logged) = (real.counted(), real.logged());
     for (output, calls) in [(counted, counts), (logged.output, logged.calls)] {
@@ -163,7 +163,7 @@ fn handlers_come_at_any_time() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_program() {
+fn a_closed_pipe_ends_a_program() {
     let mut command = Command::new("sh");
     let pipe = "set -- \"$1\" tag run --sink none -- yes; { \"$@\"; echo $? >&2; } | head -n 1";
     let output = command.args(["-c", pipe, "sh", env!("CARGO_BIN_EXE_hmtt")]).output().unwrap();
@@ -173,7 +173,7 @@ fn a_reader_that_goes_away_ends_a_program() {
 }
 
 #[test]
-fn a_stripped_program_counts_the_same() {
+fn a_stripped_program_has_the_same_counts() {
     let Some(mut real) = build("machine.c", "-O2") else { return };
     real.name = "real-machine-whole".into();
     let image = hmtt_probe::elf::Image::read(&real.program).unwrap();
@@ -192,7 +192,7 @@ fn a_stripped_program_counts_the_same() {
 }
 
 #[test]
-fn counts_are_those_of_gprof() {
+fn counts_equal_those_of_gprof() {
     let Some(real) = build("tails.c", "-O2 -pg") else { return };
     let folder = tempfile::tempdir().unwrap();
     let ran = Command::new(&real.program).current_dir(folder.path()).output().unwrap();
@@ -211,7 +211,7 @@ fn counts_are_those_of_gprof() {
     }
 }
 
-/// Calls of a call graph, in the lines that begin with a number: `[1] 0.0 0.00 0.00 20+180 self [1]`.
+/// Parses the calls of a call graph from lines that start with a number: `[1] 0.0 0.00 0.00 20+180 self [1]`.
 fn gprof(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter(|line| line.starts_with('['));
     let counts = lines.filter_map(|line| {
@@ -222,7 +222,7 @@ fn gprof(text: &str) -> BTreeMap<String, u64> {
     counts.collect()
 }
 
-/// The files of a folder that end so, but for some.
+/// Returns the files of a directory with this extension, except some.
 fn sources(folder: &Path, without: &[&str]) -> Vec<String> {
     let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let wanted = names.filter(|path| {

@@ -1,6 +1,6 @@
-//! `hmtt tag report` as its users meet it.
+//! Tests `hmtt tag report` as users run it.
 //!
-//! Golden files are in `tests/snapshots`; `INSTA_UPDATE=always cargo test -p hmtt-cli` blesses them.
+//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn map(is_timed: bool) -> TagMap {
     }
 }
 
-/// Two threads: one calls everything there is, the other leaves `work` by a jump and does not end.
+/// Builds a log of two threads. One makes calls of every kind; the other leaves `work` by a jump and does not end.
 fn log(header: Header, has_loss: bool) -> Log {
     let mut log = Log::new(&header);
     log.chunk(4711, Content::ThreadStart { name: b"prog" });
@@ -99,13 +99,13 @@ fn report(path: &Path, options: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn a_log_is_told_as_tables() {
+fn a_log_is_printed_as_tables() {
     let path = files("tag-text", &log(HEADER, false), Some(&map(true)));
     check("tag-report", &told(&report(&path, &["--threads", "--graph"])));
 }
 
 #[test]
-fn a_log_is_told_as_json() {
+fn a_log_is_printed_as_json() {
     let path = files("tag-json", &log(HEADER, true), Some(&map(true)));
     let output = report(&path, &["--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -114,7 +114,7 @@ fn a_log_is_told_as_json() {
 }
 
 #[test]
-fn a_log_without_times_has_none() {
+fn a_log_without_times_has_no_time_columns() {
     let header = Header { is_timed: false, ..HEADER };
     let path = files("tag-ordered", &log(header, false), Some(&map(false)));
     check("tag-report-ordered", &told(&report(&path, &["--graph"])));
@@ -131,7 +131,7 @@ fn without_a_map_functions_have_numbers_and_without_a_clock_times_are_ticks() {
 }
 
 #[test]
-fn a_log_that_was_cut_or_lost_events_is_incomplete() {
+fn a_log_that_was_cut_or_lost_events_is_reported_as_incomplete() {
     let mut log = log(HEADER, false);
     let path = files("tag-cut", &log, Some(&map(true)));
     assert_eq!(report(&path, &[]).status.code(), Some(0));
@@ -146,7 +146,7 @@ fn a_log_that_was_cut_or_lost_events_is_incomplete() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_state_their_position() {
     let mut damaged = log(HEADER, false);
     damaged.0[70] ^= 1;
     let path = files("tag-damaged", &damaged, Some(&map(true)));
@@ -166,7 +166,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn files_are_not_overwritten_unasked() {
+fn files_are_overwritten_only_with_force() {
     let path = files("tag-kept", &log(HEADER, false), Some(&map(true)));
     for option in ["--flame", "--folded", "--callgrind", "--perfetto"] {
         let kept = scratch(&format!("tag-kept{option}"));
@@ -183,7 +183,7 @@ fn files_are_not_overwritten_unasked() {
     }
 }
 
-/// The file that an option writes.
+/// Returns the file that an option writes.
 fn written(name: &str, header: Header, option: &str) -> String {
     let path = files(name, &log(header, false), Some(&map(header.is_timed)));
     let file = scratch(&format!("{name}.out"));
@@ -223,7 +223,7 @@ fn a_timeline_opens_and_closes_each_call() {
 }
 
 #[test]
-fn a_timeline_is_on_the_monotonic_clock_and_as_long_as_wanted() {
+fn a_timeline_uses_the_monotonic_clock_and_has_a_limit() {
     let mut log = Log::new(&HEADER);
     let clocks = ClockPair { tsc: 2_000_000, monotonic_ns: 5_000_000, realtime_ns: 9 };
     log.chunk(0, Content::Clocks(clocks));
@@ -274,7 +274,7 @@ fn callgrind_annotate_reads_the_profile() {
         };
         let all = annotate(&["--inclusive=yes", "--threshold=100", "--tree=both"]).unwrap();
         if is_timed {
-            // As the table has them.
+            // The costs equal those of the table.
             assert_eq!((cost(&own, "main"), cost(&own, "work")), (1_998_948_000, 54_000));
             assert_eq!(cost(&all, "main"), 2_000_000_000);
             assert!(all.contains("(2x)"), "{all}");

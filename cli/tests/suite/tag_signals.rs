@@ -1,4 +1,5 @@
-//! Signals of tagged programs: handlers see the addresses and registers of the program, and what they change counts.
+//! Tests signals in tagged programs: handlers see the addresses and registers of the original code, and their changes
+//! take effect.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +18,7 @@ const INTERRUPTED: &str = include_str!("tag_signals/interrupted.c");
 const STACKS: &str = include_str!("tag_signals/stacks.c");
 const DIES: &str = include_str!("tag_signals/dies.c");
 
-/// Options of each way of tagging.
+/// Options of each kind of tagging.
 const WAYS: [&[&str]; 8] = [
     &["--sink", "none"],
     &["--sink", "none", "--blocks", "*"],
@@ -28,10 +29,10 @@ const WAYS: [&[&str]; 8] = [
     &["--sink", "log", "--no-time"],
     &["--sink", "log", "--no-time", "--blocks", "*"],
 ];
-/// Functions whose calls the interrupted program counts itself.
+/// Functions whose calls the interrupted program itself counts.
 const COUNTED: [&str; 6] = ["leaf", "tail", "outer", "loops", "reads", "divides"];
 
-/// Runs a program tagged; what the tags leave is in the file.
+/// Runs a program with tags, whose counts or log are written to the file.
 fn run(options: &[&str], program: &Path, words: &[&str], file: &Path) -> Output {
     let mut command = hmtt_tag(&["run"]);
     command.args(options);
@@ -41,7 +42,7 @@ fn run(options: &[&str], program: &Path, words: &[&str], file: &Path) -> Output 
     command.arg("--").arg(program).args(words).output().unwrap()
 }
 
-/// Whether a program does the same in all ways as it does without tags; its output, as it is to be.
+/// Checks that a program behaves the same with all kinds of tagging as without tags. `expected`: its output.
 fn is_unchanged(name: &str, program: &Path, words: &[&str], expected: &str) {
     let plain = Command::new(program).args(words).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&plain.stdout), expected);
@@ -73,8 +74,9 @@ fn handlers_find_the_instruction_that_faults() {
     }
 }
 
-/// What the interrupted program says: of each function the calls; nothing was wrong.
-fn said(text: &str) -> BTreeMap<String, u64> {
+/// Parses the number of calls of each function from the interrupted program's output, and checks that it reports no
+/// error.
+fn own_counts(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     let mut said: BTreeMap<String, u64> =
         lines.map(|(name, number)| (name.into(), number.parse().unwrap())).collect();
@@ -88,7 +90,7 @@ fn interrupted() -> Option<PathBuf> {
     build("signal-interrupted", INTERRUPTED, &[])
 }
 
-/// How often a log says that each function was called.
+/// Returns the number of calls of each function in a log.
 fn logged(file: &Path) -> BTreeMap<String, u64> {
     let report = hmtt_tag(&["report", "--json"]).arg(file).output().unwrap();
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
@@ -106,7 +108,7 @@ fn handlers_see_the_program_and_counts_are_exact() {
         let output = run(options, &program, &["400"], &file);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{options:?}: {error}");
-        let said = said(&String::from_utf8_lossy(&output.stdout));
+        let said = own_counts(&String::from_utf8_lossy(&output.stdout));
         let counted = match options[1] {
             "none" => continue,
             "count" => calls(&file),
@@ -118,7 +120,7 @@ fn handlers_see_the_program_and_counts_are_exact() {
     }
 }
 
-/// The interrupted program, until its input ends.
+/// The interrupted program, which runs until its input ends.
 struct Running {
     child: Child,
     input: ChildStdin,
@@ -157,12 +159,12 @@ impl Running {
         command.arg(&pid).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Whether it has ended as it would without tags.
+    /// Checks that the program has ended as without tags.
     fn end(self) {
-        said(&self.ended());
+        own_counts(&self.ended());
     }
 
-    /// What it says when it ends.
+    /// Ends the program and returns its output.
     fn ended(mut self) -> String {
         drop(self.input);
         let mut text = String::new();
@@ -173,7 +175,7 @@ impl Running {
 }
 
 #[test]
-fn tags_come_and_go_while_handlers_run() {
+fn tags_are_added_and_removed_while_handlers_run() {
     let Some(running) = Running::start(&[]) else { return };
     for sink in ["count", "log"].repeat(3) {
         let mut tag = running.attach(sink, "signal-come.out");
@@ -192,8 +194,9 @@ fn tags_come_and_go_while_handlers_run() {
     running.end();
 }
 
-/// Attaches and leaves, or is killed and taken out by another one, while a handler runs most of the time.
-fn comes_and_goes(name: &str, flags: &[&str], is_killed: bool) {
+/// Attaches and detaches while a handler runs most of the time. With `is_killed` the controller is killed and another
+/// one removes the tags.
+fn attach_and_detach(name: &str, flags: &[&str], is_killed: bool) {
     let Some(program) = build(name, STACKS, flags) else { return };
     let running = Running::begin(&program, &[]);
     for turn in 0..10 {
@@ -209,7 +212,7 @@ fn comes_and_goes(name: &str, flags: &[&str], is_killed: bool) {
         if is_killed {
             let output = hmtt_tag(&["detach", &running.child.id().to_string()]).output().unwrap();
             let error = String::from_utf8_lossy(&output.stderr);
-            // On a busy machine it may be killed before there is a tag.
+            // On a loaded machine the controller may be killed before there is a tag.
             assert!(output.status.success() || error.contains("has no tags"), "{error}");
         }
     }
@@ -217,19 +220,19 @@ fn comes_and_goes(name: &str, flags: &[&str], is_killed: bool) {
 }
 
 #[test]
-fn handlers_may_return_by_code_of_the_programs_own() {
-    comes_and_goes("signal-stacks-own", &["-DOWN"], false);
+fn handlers_may_return_by_the_programs_own_code() {
+    attach_and_detach("signal-stacks-own", &["-DOWN"], false);
 }
 
 #[test]
-fn handlers_on_several_stacks_are_found() {
-    comes_and_goes("signal-stacks-left", &[], false);
-    comes_and_goes("signal-stacks-killed", &[], true);
+fn handlers_on_several_stacks_are_handled() {
+    attach_and_detach("signal-stacks-left", &[], false);
+    attach_and_detach("signal-stacks-killed", &[], true);
 }
 
 #[test]
-fn programs_whose_frames_were_changed_outlive_hmtt_tag() {
-    // Handlers see stubs when nobody is there any more: that is not looked at.
+fn programs_with_changed_signal_frames_continue_after_hmtt_tag() {
+    // After the controller was killed, handlers see addresses of stubs. That is not checked.
     let Some(running) = Running::start(&["0", "unchecked"]) else { return };
     for turn in 0..6 {
         let sink = ["count", "log"][turn % 2];
@@ -242,11 +245,11 @@ fn programs_whose_frames_were_changed_outlive_hmtt_tag() {
     running.end();
 }
 
-/// Values of two registers in a core file: `r11`, `rip`. The first note has those of the thread that was ended.
+/// Returns `r11` and `rip` from a core file. The first note has the registers of the thread that was ended.
 fn registers(core: &[u8]) -> (u64, u64) {
     let long = |at: usize| u64::from_le_bytes(core[at..at + 8].try_into().unwrap());
     let word = |at: usize| u32::from_le_bytes(core[at..at + 4].try_into().unwrap()) as usize;
-    // ELF-64: where program headers are, 56 bytes each; PT_NOTE is 4.
+    // ELF-64: program headers start at the offset in word 32 and have 56 bytes each; PT_NOTE is 4.
     let headers = long(32) as usize;
     let header = (headers..).step_by(56).find(|at| word(*at) == 4).unwrap();
     let note = long(header + 8) as usize;

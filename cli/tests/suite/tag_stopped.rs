@@ -1,4 +1,4 @@
-//! `hmtt tag` and programs that are stopped as a shell stops its jobs: they stay so.
+//! Tests programs that are stopped as a shell stops its jobs: `hmtt tag` leaves them stopped.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -29,7 +29,7 @@ int main(void) {
 }
 "#;
 
-/// Ended with the test, however that ends: what is stopped would stay for ever.
+/// Kills a process at the end of the test, since a stopped process would never end.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -39,7 +39,7 @@ impl Drop for Ended {
     }
 }
 
-/// What `/proc` says of a process: the letter of its state (proc(5)).
+/// Returns the state of a process, as a letter of `/proc` (proc(5)).
 fn state(pid: Pid) -> char {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     text.rsplit_once(") ").unwrap().1.chars().next().unwrap()
@@ -64,7 +64,7 @@ fn a_stopped_program_stays_stopped() {
     let map = scratch("tag-stopped.tags.json");
     let words = ["attach", "--sink", "log", "-o", file.to_str().unwrap(), &pid.to_string()];
     let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
-    // Its map is written when the tags are in.
+    // The map is written when the tags are in place.
     while !map.exists() && state(pid) != 'Z' {
         std::thread::yield_now();
     }
@@ -74,7 +74,7 @@ fn a_stopped_program_stays_stopped() {
     let text = String::from_utf8_lossy(&tag.stderr).into_owned();
     assert!(matches!(state(pid), 'T' | 't'), "{} {text}", state(pid));
     assert!(tag.status.success(), "{text}");
-    // Nothing was called meanwhile: a log without events is short.
+    // Nothing was called meanwhile, and a log without events is short.
     assert!(log_bytes() < 4096, "{}", log_bytes());
     kill(pid, Signal::SIGCONT).unwrap();
     drop(child.stdin.take());

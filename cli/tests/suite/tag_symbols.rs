@@ -1,4 +1,4 @@
-//! `hmtt tag symbols` and `--perf-map`: stubs with names, for gdb and perf.
+//! Tests `hmtt tag symbols` and `--perf-map`, which name stubs for gdb and perf.
 
 use std::io::Read;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::tag::{build, hmtt_tag};
 use crate::{scratch, skipped};
 
 const SPIN: &str = include_str!("tag_unwind/spin.c");
-/// Instructions that gdb goes through, one by one.
+/// Number of instructions that gdb steps through.
 const STEPS: usize = 80;
 
-/// A program that works, and is ended when this is dropped.
+/// A program that works until this value is dropped.
 struct Spinning {
     child: Child,
     program: PathBuf,
@@ -44,7 +44,7 @@ impl Spinning {
         command
     }
 
-    /// Where jumps at functions' entries lead, by their names.
+    /// Returns the targets of jumps at functions' entries, with the functions' names.
     fn jumps(&self) -> Vec<(String, u64)> {
         let image = Image::read(&self.program).unwrap();
         let mapped = mappings(self.pid()).unwrap();
@@ -64,7 +64,7 @@ impl Spinning {
         all.filter_map(|one| Some((one.name.clone(), jump(one.start)?))).collect()
     }
 
-    /// Waits until its tags are in.
+    /// Waits until the tags are in place.
     fn wait_for(&self, controller: &mut Child) {
         while !self.jumps().iter().any(|(name, _)| name == "leaf") {
             assert!(controller.try_wait().unwrap().is_none(), "hmtt tag attach has ended");
@@ -84,7 +84,7 @@ impl Drop for Spinning {
     }
 }
 
-/// Lines of a map: addresses and names.
+/// Parses the lines of a map: addresses and names.
 fn lines(map: &Path) -> Vec<(Range<u64>, String)> {
     let text = std::fs::read_to_string(map).unwrap();
     let line = |line: &str| {
@@ -97,7 +97,7 @@ fn lines(map: &Path) -> Vec<(Range<u64>, String)> {
 }
 
 #[test]
-fn a_perf_map_names_every_stub_until_the_tags_are_out() {
+fn a_perf_map_names_every_stub_until_the_tags_are_removed() {
     let Some(spinning) = Spinning::start("tag-perf-map") else { return };
     let map = spinning.map();
     let mut controller = spinning.attach(&["--perf-map"]).spawn().unwrap();
@@ -108,7 +108,7 @@ fn a_perf_map_names_every_stub_until_the_tags_are_out() {
         lines.retain(|(range, _)| range.contains(&stub));
         lines.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
     };
-    // It is written when all tags are in.
+    // The map is written when all tags are in place.
     while !map.exists() || lines(&map).iter().all(|(_, name)| name != "leaf@tag") {
         assert!(controller.try_wait().unwrap().is_none(), "hmtt tag attach has ended");
     }
@@ -128,7 +128,7 @@ fn a_perf_map_names_every_stub_until_the_tags_are_out() {
 }
 
 #[test]
-fn a_perf_map_overwrites_and_follows_nothing() {
+fn a_perf_map_overwrites_no_file_and_follows_no_link() {
     let Some(spinning) = Spinning::start("tag-perf-map-there") else { return };
     let (map, other) = (spinning.map(), scratch("tag-perf-map-other"));
     std::fs::write(&other, "mine").unwrap();
@@ -151,7 +151,7 @@ fn a_perf_map_overwrites_and_follows_nothing() {
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine");
     assert!(map.is_symlink());
     std::fs::remove_file(&map).unwrap();
-    // Nor one whose target is still to be made.
+    // A link to a missing file is not followed either.
     symlink(scratch("tag-perf-map-missing"), &map).unwrap();
     refused();
     assert!(!scratch("tag-perf-map-missing").exists());

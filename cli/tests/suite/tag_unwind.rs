@@ -1,4 +1,4 @@
-//! `hmtt tag` and programs that unwind their stack from a signal handler, which may have interrupted a stub.
+//! Tests programs that unwind their stack from a signal handler, which may have interrupted a stub.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ const SAMPLE: &str = include_str!("tag_unwind/sample.c");
 const READS: &str = include_str!("tag_unwind/reads.c");
 const LIBRARY: &str = include_str!("tag_unwind/library.c");
 
-/// What tags do. Logs drop what does not fit, or most of the time would be the file's.
+/// Kinds of tagging. Logs drop events, because otherwise most of the time would be spent on the file.
 const WAYS: [&[&str]; 6] = [
     &["--sink", "none"],
     &["--sink", "count"],
@@ -27,13 +27,13 @@ const WAYS: [&[&str]; 6] = [
     &["--sink", "log", "--full", "drop", "--blocks", "*"],
 ];
 
-/// What a tagged program prints.
+/// Returns the output of a tagged program.
 fn run_tagged(name: &str, way: &[&str], words: &[&Path]) -> String {
     let output = scratch(&format!("{name}.out"));
     let mut command = hmtt_tag(&["run"]);
     let command = command.args(way).args(["--overwrite", "-o"]).arg(output).arg("--").args(words);
     let output = command.output().unwrap();
-    // 3: the log says that something was dropped.
+    // Status 3 means that the log dropped events.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{way:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -50,7 +50,7 @@ fn threads_cancelled_anywhere_run_their_destructors() {
 }
 
 #[test]
-fn backtraces_from_anywhere_get_to_main() {
+fn backtraces_from_any_instruction_reach_main() {
     for (name, flags) in [
         ("tag-sample", &[][..]),
         ("tag-sample-static", &["-static"]),
@@ -63,7 +63,7 @@ fn backtraces_from_anywhere_get_to_main() {
     }
 }
 
-/// A program and a library that it loads when it is told so.
+/// Builds a program and a library that it loads on request.
 fn with_library(name: &str) -> Option<(PathBuf, PathBuf)> {
     let program = build(name, SAMPLE, &["-DLIBRARY"])?;
     let library = build(&format!("lib{name}.so"), LIBRARY, &["-shared", "-fPIC"])?;
@@ -71,7 +71,7 @@ fn with_library(name: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn backtraces_from_libraries_loaded_later_get_to_main() {
+fn backtraces_from_libraries_loaded_later_reach_main() {
     let name = "tag-sample-library";
     let Some((program, library)) = with_library(name) else { return };
     for way in WAYS {
@@ -79,7 +79,7 @@ fn backtraces_from_libraries_loaded_later_get_to_main() {
         let printed = run_tagged(name, &rules, &[&program, &library]);
         assert_eq!(printed, "0 without main\n", "{way:?}");
     }
-    // The C library's own functions too: what unwinders call is among them.
+    // The C library is tagged too, including functions that unwinders call.
     for way in [WAYS[1], WAYS[3]] {
         let rules = [way, &["-i", "library=*"]].concat();
         let printed = run_tagged(name, &rules, &[&program, &library]);
@@ -88,7 +88,7 @@ fn backtraces_from_libraries_loaded_later_get_to_main() {
 }
 
 #[test]
-fn tags_from_the_first_instruction_on_are_unwound_too() {
+fn tags_from_the_first_instruction_on_are_unwound() {
     let Some(program) = build("tag-sample-first", SAMPLE, &[]) else { return };
     for way in &WAYS[1..3] {
         let way = [way, &["--initializers"][..]].concat();
@@ -96,7 +96,7 @@ fn tags_from_the_first_instruction_on_are_unwound_too() {
     }
 }
 
-/// A program that waits to be told to begin.
+/// A program that waits for a line before it starts.
 struct Waiting {
     child: Child,
     image: Image,
@@ -130,7 +130,7 @@ impl Waiting {
         byte == [0xe9]
     }
 
-    /// Tags it, and kills who does, as soon as a function has a tag.
+    /// Tags the program, and kills the controller as soon as a function has a tag.
     fn abandon(&mut self, way: &[&str], function: &str) {
         let output = scratch(&format!("tag-abandoned-{}", self.pid()));
         let mut command = hmtt_tag(&["attach"]);
@@ -145,7 +145,7 @@ impl Waiting {
         assert!(self.is_tagged(function), "its tags stay");
     }
 
-    /// Lets it begin. What it prints.
+    /// Lets the program start, and returns its output.
     fn finish(mut self) -> String {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
@@ -156,7 +156,7 @@ impl Waiting {
 }
 
 #[test]
-fn backtraces_get_to_main_when_nobody_looks_after_the_tags() {
+fn backtraces_reach_main_after_the_controller_was_killed() {
     for (name, flags) in [("tag-left", &[][..]), ("tag-left-static", &["-static"])] {
         let Some(program) = build(name, SAMPLE, flags) else { return };
         for way in WAYS {
@@ -168,7 +168,7 @@ fn backtraces_get_to_main_when_nobody_looks_after_the_tags() {
 }
 
 #[test]
-fn tables_are_gone_when_tags_are() {
+fn unwind_tables_are_removed_with_the_tags() {
     let Some(program) = build("tag-left-out", SAMPLE, &[]) else { return };
     let mut waiting = Waiting::start(&program, &[]);
     let maps = |waiting: &Waiting| {
@@ -185,7 +185,7 @@ fn tables_are_gone_when_tags_are() {
 }
 
 #[test]
-fn a_table_that_a_handler_reads_stays() {
+fn a_table_that_a_handler_reads_is_not_removed() {
     let Some(program) = build("tag-reads", READS, &[]) else { return };
     let mut waiting = Waiting::start(&program, &[]);
     let output = scratch("tag-reads.log");

@@ -1,4 +1,4 @@
-//! What `hmtt tag` says when something is wrong: what it is, and what to do.
+//! Tests the errors of `hmtt tag`, which state what is wrong and what to do.
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -20,14 +20,14 @@ __attribute__((noipa)) int decompress(int n) { return n - 1; }
 int main(void) { puts("ran"); return compress(1) - decompress(3); }
 "#;
 
-/// Status, output and errors of `hmtt tag`.
+/// Runs `hmtt tag` and returns its status, output and errors.
 fn tag(words: &[&str]) -> (Option<i32>, String, String) {
     let output = hmtt_tag(words).output().unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Runs a program that must not have run, and be told why.
+/// Checks that a command fails before it runs the program, with these parts in its error.
 fn refused(words: &[&str], parts: &[&str]) {
     let (status, output, errors) = tag(words);
     assert_eq!((status, output.as_str()), (Some(1), ""), "{words:?}: {errors}");
@@ -68,7 +68,7 @@ fn a_rule_that_matches_nothing_is_an_error_with_similar_names() {
 }
 
 #[test]
-fn files_that_exist_are_not_overwritten_unasked() {
+fn files_are_overwritten_only_with_the_option() {
     let Some(program) = build("tag-words-files", PROGRAM, &[]) else { return };
     let program = program.to_str().unwrap();
     let folder = folder("tag-words-files.d");
@@ -93,7 +93,7 @@ fn files_that_exist_are_not_overwritten_unasked() {
 }
 
 #[test]
-fn output_is_created_privately_and_through_no_link() {
+fn output_is_private_and_no_link_is_followed() {
     let Some(program) = build("tag-words-links", PROGRAM, &[]) else { return };
     let program = program.to_str().unwrap();
     let folder = folder("tag-words-links.d");
@@ -122,7 +122,7 @@ fn output_is_created_privately_and_through_no_link() {
 }
 
 #[test]
-fn output_goes_through_no_link_to_a_device_or_pipe() {
+fn no_link_to_a_device_or_pipe_is_followed() {
     let Some(program) = build("tag-words-devices", PROGRAM, &[]) else { return };
     let program = program.to_str().unwrap();
     let folder = folder("tag-words-devices.d");
@@ -134,7 +134,7 @@ fn output_goes_through_no_link_to_a_device_or_pipe() {
     for link in [&null, &linked] {
         refused(&["run", "-o", link, "--", program], &[link, "it is a symbolic link"]);
     }
-    // Nobody reads it: who opens it for writing waits, and so does this test.
+    // Opening a pipe for writing would wait for a reader, and so would this test.
     refused(&["run", "-o", &pipe, "--", program], &[&pipe, "that nobody reads"]);
     let mut reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
     let written = loop {
@@ -156,7 +156,7 @@ fn output_goes_through_no_link_to_a_device_or_pipe() {
 }
 
 #[test]
-fn an_overwritten_file_keeps_its_other_name_as_it_was() {
+fn overwriting_a_file_does_not_change_its_other_links() {
     let Some(program) = build("tag-words-hard", PROGRAM, &[]) else { return };
     let program = program.to_str().unwrap();
     let folder = folder("tag-words-hard.d");
@@ -173,7 +173,7 @@ fn an_overwritten_file_keeps_its_other_name_as_it_was() {
 }
 
 #[test]
-fn names_that_are_exchanged_lead_nowhere_else() {
+fn no_other_file_is_written_while_names_are_exchanged() {
     let Some(program) = build("tag-words-exchanged", PROGRAM, &[]) else { return };
     let program = program.to_str().unwrap();
     let folder = folder("tag-words-exchanged.d");
@@ -189,7 +189,7 @@ fn names_that_are_exchanged_lead_nowhere_else() {
             }
         });
         for _ in 0..50 {
-            // An error, whatever it finds there.
+            // The command fails, whatever it finds there.
             let (status, printed, _) = tag(&["run", "-o", output.to_str().unwrap(), "--", program]);
             is_over.fetch_or((status, printed.as_str()) != (Some(1), ""), Ordering::Relaxed);
             if is_over.load(Ordering::Relaxed) {
@@ -212,7 +212,7 @@ fn output_that_cannot_be_created_is_an_error_before_the_program_runs() {
     refused(&["run", "-o", &absent, "--", program], &[&absent, "does not exist"]);
     let folder = name(&folder);
     refused(&["run", "-o", &folder, "--", program], &[&folder, "it is a directory"]);
-    // What was created for a program that cannot be run is removed.
+    // A file that was created for a program that cannot be run is removed.
     let counts = format!("{folder}/counts.json");
     refused(&["run", "-o", &counts, "--", "/nonexistent/program"], &["/nonexistent/program"]);
     refused(&["run", "-i", "absent", "-o", &counts, "--", program], &["absent"]);
@@ -223,7 +223,7 @@ fn output_that_cannot_be_created_is_an_error_before_the_program_runs() {
 }
 
 #[test]
-fn what_is_no_process_that_can_be_tagged_is_named() {
+fn errors_name_processes_that_cannot_be_tagged() {
     refused(
         &["attach", "2147483647"],
         &["process 2147483647", "there is no process with this number"],
@@ -236,7 +236,7 @@ fn what_is_no_process_that_can_be_tagged_is_named() {
     refused(&["attach", &pid], &["it has ended (a zombie"]);
     zombie.wait().unwrap();
     let us = std::process::id();
-    // A thread of this test, which does not end meanwhile as those of others may.
+    // A thread of this test, which, unlike others, does not end meanwhile.
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let (tell, told) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -255,7 +255,7 @@ fn what_is_no_process_that_can_be_tagged_is_named() {
 }
 
 #[test]
-fn another_tracer_is_named() {
+fn the_error_names_another_tracer() {
     let mut traced = match Command::new("strace").args(["-o", "/dev/null", "sleep", "1000"]).spawn()
     {
         Ok(traced) => traced,
@@ -274,14 +274,14 @@ fn another_tracer_is_named() {
         }
     };
     refused(&["attach", &child], &[&format!("process {strace} (strace) traces it already")]);
-    // SAFETY: ends the child of our child, which nobody else waits for.
+    // SAFETY: ends the child of our child, which no other process waits for.
     unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };
     traced.wait().unwrap();
 }
 
 #[test]
-fn missing_rights_say_what_gives_them() {
-    // SAFETY: the kernel returns a number.
+fn errors_about_missing_rights_say_how_to_get_them() {
+    // SAFETY: geteuid only returns a number.
     if unsafe { libc::geteuid() } != 0 {
         return crate::skipped("needs root, to be somebody else");
     }
@@ -289,7 +289,7 @@ fn missing_rights_say_what_gives_them() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     let program = scratch("tag-words-hmtt");
-    // It must be where that user may read it.
+    // The program must be in a directory that this user can read.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join(program.file_name().unwrap());
@@ -306,7 +306,7 @@ fn missing_rights_say_what_gives_them() {
 }
 
 #[test]
-fn files_that_are_no_programs_say_what_they_are() {
+fn errors_state_the_kind_of_a_file_that_is_no_program() {
     let folder = folder("tag-words-programs.d");
     let file = |name: &str, text: &[u8], mode: u32| {
         let path = folder.join(name);
@@ -355,7 +355,7 @@ fn counts_are_reported_as_a_table() {
 }
 
 #[test]
-fn libraries_that_cannot_be_read_are_named() {
+fn errors_name_libraries_that_cannot_be_read() {
     // Executable memory of a file that is no library, as some programs map their own formats.
     const MAPS: &str = r#"
 #include <fcntl.h>

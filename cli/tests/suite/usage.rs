@@ -1,11 +1,11 @@
-//! What the commands refuse, and why they say they do.
+//! Tests which command lines are rejected, and the reasons that are printed.
 
 use std::path::Path;
 use std::process::Output;
 
 use crate::hmtt;
 
-/// Checks that this is wrong usage, and that the complaint has these words.
+/// Checks that a command line is rejected with this text.
 fn assert_wrong_usage(output: &Output, words: &str) {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complaint}");
@@ -13,7 +13,7 @@ fn assert_wrong_usage(output: &Output, words: &str) {
 }
 
 #[test]
-fn formats_are_offered_where_they_can_be_used() {
+fn formats_are_listed_where_they_can_be_used() {
     let refused = hmtt(&["convert", "in.csv", "out", "--to", "pcapng"]);
     assert_wrong_usage(&refused, "[possible values: parquet, csv, jsonl, text, hmtt6]");
     let refused = hmtt(&["convert", "in", "out.csv", "--from", "text"]);
@@ -23,7 +23,7 @@ fn formats_are_offered_where_they_can_be_used() {
 }
 
 #[test]
-fn man_pages_make_no_folder() {
+fn man_pages_do_not_create_a_directory() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-such-folder/man1");
     let output = hmtt(&["man", folder.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! Cards and the interfaces they are on keep their numbers and names from format to format.
+//! Tests that cards and their interfaces keep their numbers and names in every format.
 
 use std::fs::{self, File};
 
@@ -38,7 +38,7 @@ fn convert_names_cards_as_decode_does() {
 }
 
 #[test]
-fn a_table_states_the_card_and_interface_of_each_capture() {
+fn a_table_has_the_card_and_interface_of_each_capture() {
     let capture = two_links("convert-captures.pcapng");
     let parquet = output("captures", "parquet");
     converted(&capture, &parquet);
@@ -52,7 +52,7 @@ fn a_table_states_the_card_and_interface_of_each_capture() {
         assert_eq!(captures[capture]["interface"], interface);
         assert_eq!(captures[capture]["report"]["tck_ps"], 10_000);
     }
-    // Each card's rows are as they were, one card after the other.
+    // The rows of each card are unchanged, one card after the other.
     let back = output("captures", "csv");
     converted(&parquet, &back);
     let back = fs::read_to_string(back).unwrap();
@@ -80,7 +80,7 @@ fn a_chosen_card_is_not_named_and_keeps_its_number_in_tables() {
 }
 
 #[test]
-fn a_restart_is_a_capture_of_its_own_on_the_same_interface() {
+fn a_restart_is_a_separate_capture_on_the_same_interface() {
     let path = scratch("restarts.parquet");
     let mut writer = Box::new(ParquetWriter::new(File::create(&path).unwrap()).unwrap());
     let access = |clock| {

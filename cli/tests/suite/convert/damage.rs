@@ -1,4 +1,4 @@
-//! Files that are not what they seem: an error, or other rows, but never a panic.
+//! Tests that damaged files cause an error or other rows, but never a panic.
 
 use std::fs::{self, File};
 use std::io::Cursor;

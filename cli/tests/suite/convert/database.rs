@@ -1,4 +1,4 @@
-//! What a database that knows nothing of us finds in our Parquet files.
+//! Reads our Parquet files with an independent database.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +10,14 @@ use super::{converted, lines, output, text};
 use crate::card::Card;
 use crate::{capture_file, skipped};
 
-/// Where `make setup` puts DuckDB.
+/// Path of the Python with DuckDB that `make setup` installs.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin/python3");
     let found = Command::new(&python).args(["-c", "import duckdb"]).output();
     found.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
-/// The rows of a query, fields separated by spaces; `FILE` is the file.
+/// Returns the rows of a query, with fields separated by spaces. `FILE` stands for the file.
 fn query(python: &Path, file: &Path, sql: &str) -> Vec<String> {
     let script = "import duckdb, sys\n\
                   for row in duckdb.sql(sys.argv[1]).fetchall(): print(*row)";
@@ -28,7 +28,7 @@ fn query(python: &Path, file: &Path, sql: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_database_finds_the_accesses_of_the_truth() {
+fn a_database_reads_the_accesses_of_the_truth() {
     let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
     let (frames, truth) = Card::new().session(50, 370);
     let parquet = output("database", "parquet");
@@ -53,7 +53,7 @@ fn a_database_finds_the_accesses_of_the_truth() {
 }
 
 #[test]
-fn a_database_finds_statistics_and_metadata() {
+fn a_database_reads_statistics_and_metadata() {
     let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
     let (frames, truth) = Card::new().session(10, 370);
     let parquet = output("statistics", "parquet");
@@ -66,7 +66,7 @@ fn a_database_finds_statistics_and_metadata() {
     let most = truth.iter().map(|access| access.address.0).max().unwrap();
     let found = query(&python, &parquet, &format!("{sql} 'address'"));
     assert!(found[0].starts_with(&format!("0 {most} ")), "{found:?}");
-    // A short trace takes more effort than a long one, which splits bytes.
+    // A short trace is stored plainly; in a long one the bytes are split.
     assert!(found[0].contains("PLAIN"), "{found:?}");
     let sql = "select decode(value) from parquet_kv_metadata(FILE) where decode(key) = ";
     let version = FORMAT_VERSION.to_string();
@@ -76,7 +76,7 @@ fn a_database_finds_statistics_and_metadata() {
 }
 
 #[test]
-fn a_database_finds_every_kind_and_its_details() {
+fn a_database_reads_every_kind_and_its_details() {
     let Some(python) = python() else { return skipped("no DuckDB; run `make setup`") };
     let parquet = output("details", "parquet");
     converted(&capture_file("details.pcapng", &everything()), &parquet);

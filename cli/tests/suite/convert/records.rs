@@ -1,4 +1,5 @@
-//! HMTT's 6-byte records: what they say comes back, and what they cannot say is counted.
+//! Tests HMTT's 6-byte records: what the format holds is read back, and what it cannot hold is
+//! counted.
 
 use std::fs;
 use std::io::Cursor;
@@ -36,7 +37,7 @@ fn accesses() -> impl Strategy<Value = Vec<Entry>> {
     prop::collection::vec((pause, any::<bool>(), line), 1..200).prop_map(|steps| {
         let mut clock = 0;
         let entry = |(index, (pause, write, line)): (usize, (u64, bool, u64))| {
-            // The format has no clock before the first record's.
+            // The format has no clock before the first record.
             clock += if index == 0 { 0 } else { pause };
             access(clock, Direction::from_bit(write), line)
         };
@@ -46,7 +47,7 @@ fn accesses() -> impl Strategy<Value = Vec<Entry>> {
 
 proptest! {
     #[test]
-    fn accesses_come_back(entries in accesses(), base in prop::sample::select(vec![0u64, 1 << 31])) {
+    fn accesses_are_read_back(entries in accesses(), base in prop::sample::select(vec![0u64, 1 << 31])) {
         let hole = MmioHole { base };
         let entries: Vec<Entry> = entries
             .into_iter()
@@ -68,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn any_records_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_records_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let whole = bytes.len() / RECORD_BYTES * RECORD_BYTES;
         read(&bytes[..whole], MmioHole::default());
     }
@@ -94,7 +95,7 @@ fn pauses_are_empty_records_of_256_clocks() {
 
 /// The published readers take such a record for a pause, whatever its direction.
 #[test]
-fn an_access_to_line_0_is_never_taken_for_a_pause() {
+fn an_access_to_line_0_is_not_written_as_a_pause() {
     for direction in [Direction::Read, Direction::Write] {
         let entries = [5, 5, 261, 262].map(|clock| access(clock, direction, 0));
         let (bytes, left_out) = write(&entries, MmioHole::default());
@@ -111,7 +112,7 @@ fn an_access_to_line_0_is_never_taken_for_a_pause() {
 }
 
 #[test]
-fn a_gap_is_a_break_in_the_sequence_and_comes_back_as_a_gap() {
+fn a_gap_is_a_break_in_the_sequence_and_read_back_as_a_gap() {
     let gap = Entry::Gap(Gap { frames: 2, accesses: Some(740), ..Gap::default() });
     let read_at = |clock| access(clock, Direction::Read, 1);
     let (bytes, left_out) =
@@ -126,7 +127,7 @@ fn a_gap_is_a_break_in_the_sequence_and_comes_back_as_a_gap() {
 }
 
 #[test]
-fn addresses_beyond_the_field_are_left_out_and_leave_a_gap() {
+fn addresses_beyond_the_field_become_a_gap() {
     let far = [1 << 31, (1 << 58) - 1].map(|line| access(3, Direction::Write, line));
     let near = access(3, Direction::Write, (1 << 31) - 1);
     let (bytes, left_out) = write(&[near, far[0], far[1], near], MmioHole::default());
@@ -136,7 +137,7 @@ fn addresses_beyond_the_field_are_left_out_and_leave_a_gap() {
 }
 
 #[test]
-fn pauses_without_end_are_cut_and_counted() {
+fn very_long_pauses_are_cut_and_counted() {
     let entries = [access(0, Direction::Read, 1), access(u64::MAX, Direction::Read, 1)];
     let (bytes, left_out) = write(&entries, MmioHole::default());
     assert_eq!(left_out.to_string(), "1 pauses beyond 2^32 clocks, cut there");

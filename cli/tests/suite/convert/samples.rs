@@ -1,4 +1,4 @@
-//! A capture with a row of every kind.
+//! Builds a capture with a row of every kind.
 
 use hmtt_format::frame::Heartbeat;
 use hmtt_format::record::{CountGroup, PageRun, TagSource, WordRecord};
@@ -6,7 +6,7 @@ use hmtt_format::{Direction, FaultKind};
 
 use crate::card::Card;
 
-/// Every kind of row, and gaps of every sort, in two sessions.
+/// Returns frames with every kind of row and gap, in two sessions.
 pub fn everything() -> Vec<Vec<u8>> {
     let mut card = Card::new();
     // Before the first report neither the window's base nor the clock period is known.
@@ -67,7 +67,7 @@ fn analysis() -> [WordRecord; 4] {
     ]
 }
 
-/// Powered on anew; its last frame is damaged, and no end follows.
+/// Returns a session after another power-on. Its last frame is damaged, and no end follows.
 fn second_session() -> Vec<Vec<u8>> {
     let mut card = Card::new();
     let mut frames = vec![card.info(), card.data(5).0];

@@ -1,5 +1,5 @@
-//! What the plugin points at: nothing in a sound capture, and everything that is missing, disordered or
-//! damaged, the same in one pass and in two.
+//! Tests the plugin's expert infos: none for a complete capture, and one for everything that is missing, reordered or
+//! damaged, whether the file is dissected in one pass or in two.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::Heartbeat;
@@ -8,8 +8,8 @@ use super::{MAC_BYTES, tshark};
 use crate::capture_file;
 use crate::card::Card;
 
-/// Number and text of each expert info, once when read in one pass and once, after all frames are
-/// known, dissected again.
+/// Returns the numbers and texts of expert infos: once from one pass, and once from a second pass after all frames are
+/// known.
 fn experts(name: &str, frames: &[Vec<u8>]) -> Option<[Vec<String>; 2]> {
     let file = capture_file(&format!("expert-{name}.pcapng"), frames);
     let fields = ["-T", "fields", "-E", "separator=:", "-E", "aggregator=|"];
@@ -21,7 +21,7 @@ fn experts(name: &str, frames: &[Vec<u8>]) -> Option<[Vec<String>; 2]> {
     Some([told(&[])?, told(&["-2"])?])
 }
 
-/// Checks the expert infos of a capture but for those of its end frames.
+/// Checks the expert infos of a capture without those of its end frames.
 fn assert_experts(name: &str, frames: &[Vec<u8>], expected: &[&str]) {
     let Some(passes) = experts(name, frames) else { return };
     for (told, pass) in passes.iter().zip(["one pass", "two passes"]) {
@@ -35,7 +35,7 @@ fn assert_experts(name: &str, frames: &[Vec<u8>], expected: &[&str]) {
 }
 
 #[test]
-fn sound_captures_have_no_expert_info_but_their_end() {
+fn complete_captures_have_only_the_expert_info_of_their_end() {
     let (frames, _) = Card { counter: (1 << 40) - 3, ..Card::new() }.session(6, 370);
     let Some(passes) = experts("sound", &frames) else { return };
     assert_eq!(
@@ -45,7 +45,7 @@ fn sound_captures_have_no_expert_info_but_their_end() {
 }
 
 #[test]
-fn missing_copied_and_swapped_frames_are_pointed_out() {
+fn missing_copied_and_swapped_frames_have_expert_infos() {
     let (frames, _) = Card::new().session(6, 370);
     let mut removed = frames.clone();
     removed.drain(2..4);
@@ -68,7 +68,7 @@ fn missing_copied_and_swapped_frames_are_pointed_out() {
 }
 
 #[test]
-fn loss_on_the_card_is_pointed_out() {
+fn loss_on_the_card_has_an_expert_info() {
     let mut card = Card::new();
     let (mut frames, _) = card.session(2, 370);
     card.lost += 5;
@@ -90,7 +90,7 @@ fn loss_on_the_card_is_pointed_out() {
 }
 
 #[test]
-fn damaged_frames_say_what_is_wrong() {
+fn damaged_frames_have_an_expert_info_with_the_error() {
     let (frames, _) = Card::new().session(3, 370);
     let altered = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut frames = frames.clone();
@@ -154,7 +154,7 @@ fn damaged_frames_say_what_is_wrong() {
 }
 
 #[test]
-fn loss_of_the_ddr_clock_is_pointed_out() {
+fn loss_of_the_ddr_clock_has_an_expert_info() {
     let mut card = Card::new();
     let mut frames = card.session(1, 10).0;
     for (running, losses) in [(true, 0), (false, 1), (false, 1), (true, 1), (true, 2), (true, 2)] {

@@ -1,4 +1,4 @@
-//! No payload makes the plugin fail, and it takes no frame of others.
+//! Tests that no payload makes the plugin fail, and that it ignores frames that are not a card's.
 
 use hmtt_format::frame::FrameKind;
 
@@ -8,7 +8,7 @@ use crate::{capture_file, scratch};
 
 const FUZZED_FRAMES: usize = 4000;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -19,7 +19,7 @@ impl Numbers {
         (self.0 >> 11) % limit
     }
 
-    /// A card's frame of any payload, likely enough to be taken for a sound one.
+    /// Returns a card's frame with random payload that is often valid.
     fn frame(&mut self, card: &mut Card) -> Vec<u8> {
         let mut frame = match self.below(8) {
             0 => card.info(),
@@ -40,12 +40,12 @@ impl Numbers {
             frame.truncate(MAC_BYTES + self.below((frame.len() - MAC_BYTES) as u64 + 1) as usize);
         }
         if self.below(4) == 0 {
-            frame[7 + self.below(5) as usize] = self.below(256) as u8; // its counter
+            frame[7 + self.below(5) as usize] = self.below(256) as u8; // the counter
         }
         frame
     }
 
-    /// A word, half of them word records.
+    /// Returns a word; half of the words are word records.
     fn word(&mut self) -> u64 {
         let word = self.below(1 << 32) << 32 | self.below(1 << 32);
         if self.below(2) == 0 { word | 0xfc << 56 } else { word }
@@ -63,7 +63,7 @@ fn no_payload_raises_a_lua_error() {
         assert_eq!(wrong, None, "{passes:?}");
         assert!(!told.contains("Dissector bug"));
     }
-    // A filter that names a field of records has their tree built; what is told does not depend on it.
+    // A filter on a field of records makes tshark build their tree. The output does not depend on it.
     let info = ["-T", "fields", "-e", "_ws.col.Info"];
     let without = tshark(&info, &file);
     let with = tshark(&[&["-Y", "frame || hmtt.record.kind"], &info[..]].concat(), &file);
@@ -71,7 +71,7 @@ fn no_payload_raises_a_lua_error() {
 }
 
 #[test]
-fn frames_of_others_are_left_alone() {
+fn frames_that_are_not_a_cards_are_ignored() {
     let info = Card::new().info();
     let others: Vec<_> = [0, 6]
         .into_iter()
@@ -89,7 +89,7 @@ fn frames_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_lua_error_would_be_noticed() {
+fn a_lua_error_is_detected() {
     let script = std::fs::read_to_string(plugin()).unwrap();
     let wrong = script.replace("tvb:len() < HEADER_BYTES", "tvb(0, HEADER_BYTES):len() < 4");
     assert_ne!(script, wrong);

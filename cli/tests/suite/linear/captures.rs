@@ -1,4 +1,4 @@
-//! Captures that cost most.
+//! Builds the most expensive captures.
 
 use hmtt_format::frame::{FrameKind, Heartbeat};
 use hmtt_format::record::{CountGroup, TagSource, WordRecord};
@@ -8,7 +8,7 @@ use crate::card::Card;
 
 const MIB: usize = 1 << 20;
 
-/// A capture of the commands that read one.
+/// Returns a shape of the commands that read a capture.
 const fn shape(name: &'static str, command: &'static str, input: Input) -> Shape {
     Shape { name, command, extension: "pcapng", input, size: MIB / 2, memory: 16, beside: None }
 }
@@ -36,7 +36,7 @@ pub(super) fn section(bytes: &mut Vec<u8>) {
     block(0x0a0d_0d0a, &fields, bytes);
 }
 
-/// What options end with.
+/// The end of options.
 const END: [u8; 4] = [0; 4];
 
 pub(super) fn interface(options: &[u8], bytes: &mut Vec<u8>) {
@@ -51,7 +51,7 @@ pub(super) fn packet(interface: u32, number: u64, frame: &[u8], bytes: &mut Vec<
     block(6, &body, bytes);
 }
 
-/// One section and one interface, then parts with a counter.
+/// Returns a section with one interface, then parts with a counter.
 fn capture(size: usize, mut part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     let mut begin = Vec::new();
     section(&mut begin);
@@ -67,7 +67,7 @@ fn unnamed_interfaces(size: usize) -> Vec<u8> {
     capture(size, |_, bytes| interface(&[], bytes))
 }
 
-/// Each section describes the same interface, with another comment.
+/// Describes the same interface in each section, with another comment.
 fn comments(size: usize) -> Vec<u8> {
     repeated(size, |count, bytes| {
         section(bytes);
@@ -76,7 +76,7 @@ fn comments(size: usize) -> Vec<u8> {
     })
 }
 
-/// Statistics of captures that each began at another time.
+/// Builds statistics of captures that started at different times.
 fn statistics(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| {
         let start = option(2, &count.rotate_left(32).to_le_bytes());
@@ -85,7 +85,7 @@ fn statistics(size: usize) -> Vec<u8> {
     })
 }
 
-/// Descriptions as long as a block may be.
+/// Builds descriptions of the maximum length of a block.
 fn long_options(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| {
         let text = |number: u64| format!("{:08}", count << 12 | number);
@@ -94,7 +94,7 @@ fn long_options(size: usize) -> Vec<u8> {
     })
 }
 
-/// Each card on an interface of its own.
+/// Puts each card on its own interface.
 fn cards(size: usize) -> Vec<u8> {
     let mut begin = Vec::new();
     section(&mut begin);
@@ -105,8 +105,8 @@ fn cards(size: usize) -> Vec<u8> {
     [begin, parts].concat()
 }
 
-/// Cards on one wire, each of which sends a few frames.
-fn strangers(size: usize) -> Vec<u8> {
+/// Puts cards on one wire, each of which sends a few frames.
+fn many_cards(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| {
         let mut card = Card::new();
         card.counter = count * 1_000_003 % (1 << 39);
@@ -136,7 +136,7 @@ fn restarts(size: usize) -> Vec<u8> {
     })
 }
 
-/// Marks of all registers, all in the same clock.
+/// Builds marks of all registers, all at the same clock.
 fn marks(size: usize) -> Vec<u8> {
     let mut card = Card::new();
     capture(size, |count, bytes| {
@@ -146,7 +146,7 @@ fn marks(size: usize) -> Vec<u8> {
     })
 }
 
-/// Every second frame is missing, and each loss is another gap.
+/// Leaves out every second frame, so that each loss is a separate gap.
 fn gaps(size: usize) -> Vec<u8> {
     let mut card = Card::new();
     capture(size, |count, bytes| {
@@ -157,8 +157,8 @@ fn gaps(size: usize) -> Vec<u8> {
     })
 }
 
-/// Frames in turn of two cards.
-fn turns(size: usize) -> Vec<u8> {
+/// Alternates between the frames of two cards.
+fn alternating(size: usize) -> Vec<u8> {
     let mut cards = [Card::new(), Card { clock: 1 << 40, counter: 1 << 30, ..Card::new() }];
     let mut begin = Vec::new();
     section(&mut begin);
@@ -177,7 +177,7 @@ fn malformed(size: usize) -> Vec<u8> {
     capture(size, |count, bytes| packet(0, count, &card.frame(FrameKind::Data, &[u64::MAX]), bytes))
 }
 
-/// What the card's analysis counts, in ever other dumps.
+/// Builds counts of the card's analysis, all in different dumps.
 fn dumps(size: usize) -> Vec<u8> {
     let mut card = Card::new();
     capture(size, |count, bytes| {
@@ -191,7 +191,7 @@ fn dumps(size: usize) -> Vec<u8> {
     })
 }
 
-/// A frame as large as can be described, of which little is there.
+/// Builds frames of the maximum described size with few bytes.
 fn fragments(size: usize) -> Vec<u8> {
     let frame = Card::new().data(300).0;
     capture(size, |count, bytes| packet(0, count, &frame[..20], bytes))
@@ -204,17 +204,18 @@ const INPUTS: [(&str, Input); 14] = [
     ("statistics", statistics),
     ("long-options", long_options),
     ("cards", cards),
-    ("strangers", strangers),
+    ("many_cards", many_cards),
     ("accesses", accesses),
     ("restarts", restarts),
     ("marks", marks),
     ("gaps", gaps),
-    ("turns", turns),
+    ("turns", alternating),
     ("malformed", malformed),
     ("fragments", fragments),
 ];
 
-/// All inputs through one command; those that keep most for each byte may take more.
+/// Checks all inputs with one command. Those that need the most memory per byte have a higher
+/// limit.
 fn all_are_linear(verb: &str, command: &'static str) {
     for (name, input) in INPUTS {
         let name: &'static str = format!("{verb}-{name}").leak();

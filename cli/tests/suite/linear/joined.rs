@@ -1,4 +1,4 @@
-//! Traces that cost most with the tags that say whose their accesses are.
+//! Builds the most expensive traces with the tag logs that attribute their accesses.
 
 use hmtt_format::record::{TagSource, WordRecord};
 use hmtt_format::tag_log::TagEvent;
@@ -9,12 +9,12 @@ use super::{Input, Shape, is_linear, repeated};
 use crate::card::Card;
 
 const EVENTS: u64 = 4096;
-/// Nanoseconds of a clock.
+/// Nanoseconds per clock.
 const TCK: u64 = 10;
-/// When marks are over, in nanoseconds.
+/// Time after the marks in nanoseconds.
 const BEGIN: u64 = 6_000_000;
 
-/// Packets of one interface.
+/// Returns a section with packets of one interface.
 fn capture(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     let mut begin = Vec::new();
     section(&mut begin);
@@ -22,12 +22,12 @@ fn capture(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     [begin, repeated(size, part)].concat()
 }
 
-/// Registers and moments of marks, in nanoseconds.
+/// Returns registers and times of marks in nanoseconds.
 fn marks() -> impl Iterator<Item = (u32, u64)> {
     (0..32).map(|at| (0x100 + at, u64::from(at * 100_000 + at * at * 970)))
 }
 
-/// Marks, then accesses, each pair on another page.
+/// Builds marks, then accesses, each pair to another page.
 fn marked_accesses(size: usize) -> Vec<u8> {
     let (mut card, mut marks, mut has_begun) = (Card::new(), marks(), false);
     capture(size, |count, bytes| {
@@ -44,7 +44,7 @@ fn marked_accesses(size: usize) -> Vec<u8> {
     })
 }
 
-/// A marked log.
+/// Builds a log with marks.
 fn log(parts: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = header();
     for (register, at) in marks() {
@@ -55,7 +55,7 @@ fn log(parts: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     bytes
 }
 
-/// A thread that enters one function after the other, so many in all.
+/// Builds a thread that enters `calls` functions, each within the one before.
 fn deep(calls: u64, begin: u64, bytes: &mut Vec<u8>) {
     for first in (0..calls).step_by(EVENTS as usize) {
         let event = |at: u64| TagEvent {
@@ -68,8 +68,8 @@ fn deep(calls: u64, begin: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// One thread is within many functions while another one enters one and leaves it, again and again.
-fn turns(size: usize) -> Vec<u8> {
+/// Builds a thread inside many functions, while another one repeatedly enters and leaves one.
+fn alternating_threads(size: usize) -> Vec<u8> {
     let count = size as u64 / 32;
     log(|bytes| {
         deep(count, BEGIN, bytes);
@@ -85,11 +85,11 @@ fn turns(size: usize) -> Vec<u8> {
     })
 }
 
-/// Many functions are open while the trace goes from page to page.
+/// Builds many open functions while the trace changes pages.
 fn pages(size: usize) -> Vec<u8> {
     log(|bytes| {
         deep(size as u64 / 16, BEGIN - 1_000_000, bytes);
-        // What has not ended is taken to end with the log.
+        // Calls that have not ended are taken to end with the log.
         let last = TagEvent {
             tsc: BEGIN + size as u64 * TCK,
             sp: 0x8000,
@@ -108,7 +108,7 @@ fn logged(name: &'static str, input: Input) {
 
 #[test]
 fn accesses_are_split_in_linear_time_when_threads_take_turns() {
-    logged("joined-turns", turns);
+    logged("joined-turns", alternating_threads);
 }
 
 #[test]

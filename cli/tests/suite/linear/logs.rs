@@ -1,10 +1,10 @@
-//! Tag logs and tag maps that cost most.
+//! Builds the most expensive tag logs and tag maps.
 
 use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, HEADER_BYTES, Header, TagEvent};
 
 use super::{Input, Shape, is_linear, repeated};
 
-/// A chunk as `docs/tag-log.md` has it.
+/// Appends a chunk as `docs/tag-log.md` defines it.
 pub(super) fn chunk(kind: u32, thread: u32, payload: &[u8], bytes: &mut Vec<u8>) {
     let mut header = [kind, thread, payload.len() as u32].map(u32::to_le_bytes).concat();
     header.extend(payload);
@@ -14,14 +14,14 @@ pub(super) fn chunk(kind: u32, thread: u32, payload: &[u8], bytes: &mut Vec<u8>)
     bytes.extend(payload);
 }
 
-/// CRC-32 of IEEE 802.3, bit by bit.
+/// CRC-32 of IEEE 802.3, computed bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     let step = |crc: u32| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
     let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));
     !bytes.iter().fold(!0, byte)
 }
 
-/// The header of a log whose ticks are nanoseconds.
+/// Returns the header of a log whose ticks are nanoseconds.
 pub(super) fn header() -> Vec<u8> {
     let mut begin = vec![0; HEADER_BYTES];
     let header = Header { is_timed: true, tsc_hz: 1_000_000_000, ..Header::default() };
@@ -33,13 +33,13 @@ fn log(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     [header(), repeated(size, part)].concat()
 }
 
-/// Chunks of entries, or of exits, of one thread.
+/// Appends chunks of entries or exits of one thread.
 fn events(thread: u32, events: impl Iterator<Item = (u32, u32, bool)>, bytes: &mut Vec<u8>) {
     let event = |(number, sp, is_exit)| TagEvent { tsc: 0, sp, number, is_exit };
     timed_events(thread, events.map(event), bytes);
 }
 
-/// A chunk of events of one thread.
+/// Appends a chunk of events of one thread.
 pub(super) fn timed_events(
     thread: u32,
     events: impl Iterator<Item = TagEvent>,
@@ -57,14 +57,14 @@ fn threads(size: usize) -> Vec<u8> {
     log(size, |count, bytes| chunk(3, count as u32 + 1, &[], bytes))
 }
 
-/// A call in each thread, none of which ends.
+/// Builds a call in each thread, none of which ends.
 fn calling_threads(size: usize) -> Vec<u8> {
     log(size, |count, bytes| {
         events(count as u32 + 1, (0..2).map(|at| (at, 0x8000 - at, false)), bytes);
     })
 }
 
-/// Calls that never return, each of another function.
+/// Builds calls that never return, each of another function.
 fn deep(size: usize) -> Vec<u8> {
     log(size, |count, bytes| {
         let first = count as u32 * 4096;
@@ -72,7 +72,7 @@ fn deep(size: usize) -> Vec<u8> {
     })
 }
 
-/// Calls on stacks in turn, far from each other.
+/// Builds calls on alternating stacks that are far from each other.
 fn stacks(size: usize) -> Vec<u8> {
     log(size, |_, bytes| {
         events(1, (0..4096).map(|at| (1, (at % 24) * (170 << 20) + at, false)), bytes);
@@ -87,7 +87,7 @@ fn unknown(size: usize) -> Vec<u8> {
     log(size, |count, bytes| chunk(count as u32 + 100, 1, &[], bytes))
 }
 
-/// A map of functions of one name.
+/// Builds a map with functions of one name.
 fn map(size: usize) -> Vec<u8> {
     let mut map = String::from(
         "{\"version\":1,\"id\":\"0000000000000000\",\"program\":\"p\",\"pid\":1,\"sink\":\"log\",\

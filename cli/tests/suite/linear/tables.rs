@@ -1,4 +1,4 @@
-//! Tables that cost most.
+//! Builds the most expensive tables.
 
 use super::{Input, Shape, is_linear, repeated};
 use hmtt::table::parquet::ParquetWriter;
@@ -23,7 +23,7 @@ fn csv_quotes(size: usize) -> Vec<u8> {
     csv(size, |count| format!("card,,,,,,,\"1 on {name}{count}\"\nno_end,,,,,,,\n"))
 }
 
-/// Blank lines, then one quoted field that does not end.
+/// Builds blank lines, then one quoted field that does not end.
 fn csv_open_quote(size: usize) -> Vec<u8> {
     let half = csv(size / 2, |_| "\n".into());
     [half, b"card,,,,,,,\"".to_vec(), vec![b'\n'; size / 2]].concat()
@@ -75,7 +75,7 @@ fn parquet_rows(size: usize) -> Vec<u8> {
     parquet(size, 1)
 }
 
-/// A row group of each card.
+/// Builds a row group for each card.
 fn parquet_groups(size: usize) -> Vec<u8> {
     parquet(size / 16, (size / 16 / 64) as u64)
 }
@@ -99,7 +99,7 @@ fn tables_are_read_in_linear_time() {
     }
 }
 
-/// A table whose only detail is one string of so many equal bytes.
+/// Builds a table whose only detail is a string of `bytes` equal bytes.
 fn parquet_string(bytes: usize) -> Vec<u8> {
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::data_type::{BoolType, ByteArrayType, Int64Type};
@@ -139,7 +139,7 @@ fn parquet_string(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_parquet_page_that_becomes_huge_is_refused() {
+fn a_parquet_page_that_decompresses_to_a_huge_size_is_rejected() {
     for (bytes, expected) in [
         (300 << 20, "becomes longer than 64 MiB"),
         (1 << 20, "row 0: a detail of more than 4096 bytes"),

@@ -1,7 +1,6 @@
-//! Programs whose blocks are tagged.
+//! Sources of programs whose blocks are tagged.
 
-/// Blocks of every kind: tables, loops within loops, a few bytes each, calls in last place, jumps across
-/// frames, gotos.
+/// Blocks of every kind: jump tables, nested loops, blocks of a few bytes, tail calls, jumps across frames, gotos.
 pub const SHAPES: &str = r#"
 #include <setjmp.h>
 #include <stdio.h>
@@ -138,7 +137,7 @@ N std::string built(int n) {
 int main() { std::printf("%d %s\n", outer(20), built(40).c_str()); return 0; }
 "#;
 
-/// A loop within a loop, and one that is as long as a list: 30 turns of 20, 1000 turns.
+/// A nested loop and a loop over a list: 30 times 20 iterations, and 1000.
 pub const NESTED: &str = r#"
 #include <stdio.h>
 #define N __attribute__((noipa))
@@ -170,7 +169,7 @@ int main(void) {
 }
 "#;
 
-/// In one loop, until its input ends.
+/// A loop that runs until the input ends.
 pub const ENDLESS: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>

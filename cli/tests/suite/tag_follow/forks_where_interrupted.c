@@ -1,9 +1,9 @@
-// A signal handler forks, or vforks, wherever it interrupts functions in assembly whose registers are known. A child of
-// fork returns from the handler, goes on where its parent was interrupted, and gets signals of its own there.
+// Forks or vforks in a signal handler, wherever it interrupts functions in assembly with known registers. A child of
+// fork returns from the handler, continues where its parent was interrupted, and gets its own signals there.
 //
-// Each process prints one line: its number, how often it has called `leaf` and `tick`, how many forks were within the
-// functions, and what was wrong: registers, or an address that handlers see and that is in no file's code. A child
-// counts the call that was interrupted if it returned in the child.
+// Each process prints one line: its number, its calls of `leaf` and `tick`, the number of forks within the functions,
+// and what was wrong: registers, or an address that handlers see and that is in no file's code. A child counts the
+// interrupted call if it returned in the child.
 #define _GNU_SOURCE
 #include <link.h>
 #include <signal.h>
@@ -18,13 +18,13 @@ __asm__(
     ".globl leaf\n.type leaf,@function\nleaf:\n"
     " lea 0(%rsi),%rsi\n test %rsi,%rsi\n mov %r8,%r9\n ret\n"
     ".size leaf,.-leaf\n"
-    // A loop with something in flags and below the stack pointer.
+    // A loop that uses flags and memory below the stack pointer.
     ".globl loops\n.type loops,@function\nloops:\n"
     " mov %r11,-8(%rsp)\n mov $3,%ecx\n"
     "8: lea -1(%rcx),%rcx\n cmp $1,%rcx\n mov %rcx,%r10\n jae 8b\n"
     " cmp %r11,-8(%rsp)\n jne 7f\n ret\n7: hlt\n"
     ".size loops,.-loops\n"
-    // Calls them rdi times, and counts at rsi. Whether registers were lost.
+    // Calls the functions rdi times, counts at rsi, and returns whether registers were lost.
     ".globl drive\n.type drive,@function\ndrive:\n"
     " push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
     " mov %rdi,%r12\n mov %rsi,%r15\n mov $5,%esi\n"

@@ -1,9 +1,9 @@
-//! Processes that begin within a signal handler.
+//! Tests processes that are forked within a signal handler.
 
 use super::*;
 
 const FORKS: &str = include_str!("forks_where_interrupted.c");
-/// Options of each way of tagging.
+/// Options of each kind of tagging.
 const WAYS: [&[&str]; 4] = [
     &["--sink", "count"],
     &["--sink", "count", "--blocks", "loops"],
@@ -11,7 +11,7 @@ const WAYS: [&[&str]; 4] = [
     &["--sink", "log", "--buffer-kb", "64", "--no-time", "--blocks", "loops"],
 ];
 
-/// How often a process has called two functions, as its tags say.
+/// Returns how often a process called two functions, according to its tags.
 fn tagged(sink: &str, file: &Path, pid: u64) -> [u64; 2] {
     if sink == "count" {
         let counts = Counts::read(file);
@@ -26,7 +26,7 @@ fn tagged(sink: &str, file: &Path, pid: u64) -> [u64; 2] {
 }
 
 #[test]
-fn children_go_on_where_a_handler_that_forks_has_interrupted_their_parent() {
+fn children_of_a_handler_continue_where_their_parent_was_interrupted() {
     let Some(program) = build("tag-f-interrupted", FORKS, &[]) else { return };
     for options in WAYS {
         let folder = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ fn children_go_on_where_a_handler_that_forks_has_interrupted_their_parent() {
         assert_eq!(output.status.code(), Some(0), "{options:?}: {text}{error}");
         let lines = text.lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()));
         let lines: Vec<Vec<u64>> = lines.map(Iterator::collect).collect();
-        // The first process says last what it did: children end before.
+        // The first process prints last, because children end before it.
         let [children @ .., first] = &lines[..] else { panic!("{options:?}: {error}") };
         assert_eq!(children.len(), 20, "{options:?}: {text}");
         let within = first[3];
@@ -48,7 +48,7 @@ fn children_go_on_where_a_handler_that_forks_has_interrupted_their_parent() {
         for child in children {
             let [leaf, tick] = tagged(options[1], &file, child[0]);
             assert_eq!((tick, child[4]), (0, 0), "{options:?}: {text}");
-            // The call that was interrupted may have been entered before.
+            // The interrupted call may have been entered before the fork.
             assert!((leaf..=leaf + 1).contains(&child[1]), "{options:?}: {leaf}: {text}");
         }
     }

@@ -1,16 +1,16 @@
-//! Families of processes that are left while they run.
+//! Tests detaching from process trees that continue to run.
 
 use super::*;
 
-/// A family that waits, and what it says.
-struct Family {
+/// A process tree that waits, and its output.
+struct ProcessTree {
     hmtt: Child,
     output: BufReader<std::process::ChildStdout>,
     pids: Vec<i32>,
 }
 
-impl Family {
-    fn start(program: &Path, counts: &Path) -> Family {
+impl ProcessTree {
+    fn start(program: &Path, counts: &Path) -> ProcessTree {
         let words = ["run", "-f", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
         let mut command = hmtt_tag(&words);
         let mut hmtt = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -21,11 +21,11 @@ impl Family {
             assert_ne!(output.read_line(&mut line).unwrap(), 0);
             pids.push(line.trim().parse().unwrap());
         }
-        Family { hmtt, output, pids }
+        ProcessTree { hmtt, output, pids }
     }
 }
 
-/// What a process has mapped of its own program's instructions, and whether anything is of ours.
+/// Returns the executable mappings of a process's own program, and whether any of our memory is mapped.
 fn text_of(pid: i32, program: &Path) -> (Vec<u8>, bool) {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let line = maps.lines().find(|line| {
@@ -41,16 +41,16 @@ fn text_of(pid: i32, program: &Path) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn all_go_on_without_tags_when_it_is_asked_to_leave() {
+fn all_processes_continue_without_tags_after_sigint() {
     let Some(program) = build("tag-f-asked", WAITS, &[]) else { return };
     let counts = scratch("tag-f-asked.json");
-    let mut family = Family::start(&program, &counts);
-    // SAFETY: asks a child of ours to leave.
-    assert_eq!(unsafe { libc::kill(family.hmtt.id() as i32, libc::SIGINT) }, 0);
-    let mut input = family.hmtt.stdin.take();
-    assert_eq!(family.hmtt.wait().unwrap().code(), Some(0));
+    let mut tree = ProcessTree::start(&program, &counts);
+    // SAFETY: sends a signal to our own child.
+    assert_eq!(unsafe { libc::kill(tree.hmtt.id() as i32, libc::SIGINT) }, 0);
+    let mut input = tree.hmtt.stdin.take();
+    assert_eq!(tree.hmtt.wait().unwrap().code(), Some(0));
     let image = Image::read(&program).unwrap();
-    for pid in &family.pids {
+    for pid in &tree.pids {
         let (text, is_tagged) = text_of(*pid, &program);
         let expected = &image.text[0].bytes;
         assert!(text.windows(expected.len()).any(|part| part == expected), "{pid}");
@@ -61,20 +61,20 @@ fn all_go_on_without_tags_when_it_is_asked_to_leave() {
     input.as_mut().unwrap().write_all(b"go").unwrap();
     drop(input);
     let mut text = String::new();
-    family.output.read_to_string(&mut text).unwrap();
+    tree.output.read_to_string(&mut text).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["right"; 4]);
     let counts = Counts::read(&counts);
-    let mut pids: Vec<u64> = family.pids.iter().map(|pid| *pid as u64).collect();
+    let mut pids: Vec<u64> = tree.pids.iter().map(|pid| *pid as u64).collect();
     pids.sort_unstable();
     assert_eq!(counts.pids().into_iter().collect::<Vec<_>>(), pids);
-    assert!(counts.of("step").iter().all(|calls| *calls > 0));
+    assert!(counts.calls_of("step").iter().all(|calls| *calls > 0));
 }
 
 #[test]
-fn it_leaves_while_a_process_waits_for_another_with_its_memory() {
-    let Some(program) = build("tag-f-left", LODGES, &[]) else { return };
+fn hmtt_detaches_while_a_process_waits_for_one_that_shares_its_memory() {
+    let Some(program) = build("tag-f-left", WAITS_SHARED, &[]) else { return };
     let counts = scratch("tag-f-left.json");
     let words = ["run", "-f", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
     let mut command = hmtt_tag(&words);
@@ -84,7 +84,7 @@ fn it_leaves_while_a_process_waits_for_another_with_its_memory() {
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "lodges\n");
     let mut input = hmtt.stdin.take();
-    // SAFETY: asks a child of ours to leave.
+    // SAFETY: sends a signal to our own child.
     assert_eq!(unsafe { libc::kill(hmtt.id() as i32, libc::SIGINT) }, 0);
     assert_eq!(hmtt.wait().unwrap().code(), Some(0));
     input.as_mut().unwrap().write_all(b"x").unwrap();
@@ -92,7 +92,7 @@ fn it_leaves_while_a_process_waits_for_another_with_its_memory() {
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
     assert_eq!(text, "5 0\n");
-    assert!(Counts::read(&counts).of("step")[0] > 0);
+    assert!(Counts::read(&counts).calls_of("step")[0] > 0);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn children_of_a_running_program_are_followed() {
         let maps = format!("/proc/{}/maps", child.id());
         while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag") {
             if tag.try_wait().unwrap().is_some() {
-                // The program waits for its input: it ends without.
+                // The program waits for input. It ends without any.
                 drop(child.stdin.take());
                 let error = String::from_utf8(tag.wait_with_output().unwrap().stderr).unwrap();
                 child.wait().unwrap();
@@ -120,14 +120,14 @@ fn children_of_a_running_program_are_followed() {
             }
             std::thread::yield_now();
         }
-        // It begins when it is told to.
+        // The program starts to work when it gets input.
         child.stdin.take().unwrap().write_all(b"x").unwrap();
         if turn > 0 {
             let mut text = String::new();
             child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "0\n");
         } else {
-            // SAFETY: asks a child of ours to leave.
+            // SAFETY: sends a signal to our own child.
             assert_eq!(unsafe { libc::kill(tag.id() as i32, libc::SIGINT) }, 0);
         }
         let tag = tag.wait_with_output().unwrap();
@@ -135,9 +135,8 @@ fn children_of_a_running_program_are_followed() {
         assert!(tag.status.success() && !errors.contains("untagged"), "{errors}");
         assert!(child.wait().unwrap().success());
         if turn > 0 {
-            let of = Counts::read(&counts).of("step");
-            // Each of three threads: 20 children of each kind, of which two kinds have two processes, and the
-            // threads beside them.
+            let of = Counts::read(&counts).calls_of("step");
+            // Each of three threads starts 20 children of each kind; two kinds have two processes, and further threads.
             let whole = of[1..].iter().filter(|calls| **calls == 100).count();
             assert_eq!((of[0], whole), (3 * 20 * 100, 3 * 20 * 5), "{of:?}");
         }

@@ -1,8 +1,8 @@
-//! A log for each process that is followed.
+//! Tests that each followed process has its own log.
 
 use super::*;
 
-/// A path for a log, without logs beside it of processes that had the same numbers.
+/// Returns a path for a log, and removes logs of processes with the same numbers.
 fn fresh(name: &str) -> PathBuf {
     let file = scratch(&format!("{name}.tags"));
     for entry in std::fs::read_dir(file.parent().unwrap()).unwrap().flatten() {
@@ -13,7 +13,8 @@ fn fresh(name: &str) -> PathBuf {
     file
 }
 
-/// Runs a program followed, with a log of each process, and untagged: the same.
+/// Runs a program with a log for each process and without tags, and checks that it behaves the
+/// same.
 fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
     let file = fresh(name);
     let plain = Command::new(words[0]).args(&words[1..]).output().unwrap();
@@ -21,14 +22,14 @@ fn log(name: &str, more: &[&str], words: &[&str]) -> PathBuf {
     let tagged = hmtt_tag(&[&options, more, &["--"], words].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&tagged.stderr);
     assert_eq!(seen(&tagged), seen(&plain), "{text}");
-    // Each but the first is named.
+    // Each log but the first is named on standard error.
     for log in logs(&file).iter().filter(|log| **log != file) {
         assert!(text.contains(&format!(": {}\n", log.display())), "{text}");
     }
     file
 }
 
-/// The first log and those of other processes.
+/// Returns the first log and those of other processes.
 fn logs(first: &Path) -> Vec<PathBuf> {
     let name = first.file_name().unwrap().to_string_lossy().into_owned();
     let is_log = |path: &PathBuf| {
@@ -42,7 +43,7 @@ fn logs(first: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_process_has_a_log_of_its_own() {
+fn each_process_has_its_own_log() {
     let Some(program) = build("tag-f-log", NESTED, &[]) else { return };
     for more in [&[][..], &["--no-time", "--buffer-kb", "8", "--buffers", "2"]] {
         let first = log("tag-f-log", more, &[program.to_str().unwrap()]);
@@ -67,8 +68,8 @@ fn each_process_has_a_log_of_its_own() {
 }
 
 #[test]
-fn a_log_ends_where_a_program_becomes_another() {
-    let Some(program) = build("tag-f-log-becomes", BECOMES, &[]) else { return };
+fn a_log_ends_where_the_process_executes_another_program() {
+    let Some(program) = build("tag-f-log-becomes", EXECS, &[]) else { return };
     let first = log("tag-f-log-becomes", &["-i", "step"], &[program.to_str().unwrap(), "3"]);
     let mut found: Vec<(Option<Ending>, u64)> = logs(&first)
         .iter()
@@ -92,7 +93,7 @@ fn a_log_ends_where_a_program_becomes_another() {
 }
 
 #[test]
-fn a_fork_within_a_handler_that_came_within_a_tag_is_counted_once() {
+fn a_fork_in_a_handler_that_interrupted_a_tag_is_counted_once() {
     let Some(program) = build("tag-f-handler", FORKS_IN_HANDLER, &[]) else { return };
     let options = ["-i", "step", "-i", "tick", "--buffer-kb", "8"];
     let file = fresh("tag-f-handler");
@@ -100,7 +101,7 @@ fn a_fork_within_a_handler_that_came_within_a_tag_is_counted_once() {
     let output = hmtt_tag(&words.concat()).arg("--").arg(&program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    // Each process says what it has done itself: which, steps, ticks.
+    // Each process prints its number, its steps and its ticks.
     let mut count = 0;
     for line in text.lines() {
         let words: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -110,7 +111,8 @@ fn a_fork_within_a_handler_that_came_within_a_tag_is_counted_once() {
         let entries = |name| log.entries(number(&own, name)).iter().sum::<u64>();
         let (steps, ticks) = (entries("step"), entries("tick"));
         assert_eq!((ticks, log.lost()), (words[2], 0), "{line}");
-        // The one in which it was forked may have been entered before, and done after.
+        // The call during which the process was forked may have been entered before and completed
+        // after.
         assert!((steps..=steps + u64::from(own != file)).contains(&words[1]), "{line}: {steps}");
         count += 1;
     }

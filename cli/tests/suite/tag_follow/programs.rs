@@ -1,6 +1,6 @@
-//! Programs that start others, and whose calls are known.
+//! Sources of programs that start others, with a known number of calls.
 
-/// A process of each depth starts two of the next one, and waits for both.
+/// A process of each depth starts two of the next one and waits for both.
 pub const NESTED: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ __attribute__((noipa)) int grow(int depth) { int failed = node(depth); __asm__ v
 int main(void) { int failed = grow(0); printf("%d\n", failed); return failed; }
 "#;
 
-/// Threads that fork again and again while all of them call a function.
+/// Threads that fork repeatedly while all of them call a function.
 pub const FORKING_THREADS: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ int main(void) {
 "#;
 
 /// Starts a program in a child.
-pub const FORKS_AND_BECOMES: &str = r#"
+pub const FORKS_AND_EXECS: &str = r#"
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Calls a function as often as it is told.
+/// Calls a function as often as its argument says.
 pub const SAYS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,8 +124,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Becomes itself, with a smaller number, until that is 0.
-pub const BECOMES: &str = r#"
+/// Executes itself with a smaller number until the number is 0.
+pub const EXECS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -142,8 +142,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// The same, from a thread that is not the first, while others call functions.
-pub const THREAD_BECOMES: &str = r#"
+/// Executes itself from a thread that is not the first, while other threads call functions.
+pub const THREAD_EXECS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Tries programs that are not there, in itself and in children.
+/// Tries to execute missing programs, in itself and in children.
 pub const MISSING: &str = r#"
 #define _GNU_SOURCE
 #include <spawn.h>
@@ -199,7 +199,7 @@ int main(void) {
 }
 "#;
 
-/// Leaves a child behind, which says something when it is alone.
+/// Leaves a child that prints something after its parent has ended.
 pub const OUTLIVES: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -211,7 +211,7 @@ int main(void) {
     if (pipe(gone)) return 9;
     if (fork() == 0) {
         close(gone[1]);
-        // Nobody can write any more when the parent has ended.
+        // When the parent has ended, no process has the write end.
         if (read(gone[0], &byte, 1) != 0) return 1;
         for (int i = 0; i < 5000; i++) step();
         printf("alone %d\n", steps);
@@ -221,7 +221,7 @@ int main(void) {
 }
 "#;
 
-/// Kills children that call functions, with threads and without.
+/// Kills children that call functions, with and without threads.
 pub const KILLED: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -255,7 +255,7 @@ int main(void) {
 }
 "#;
 
-/// Forks within a timer's handler, which may come within a tag. Each process says what it has done itself.
+/// Forks in a timer's handler, which may interrupt a tag. Each process prints its own counts.
 pub const FORKS_IN_HANDLER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -290,7 +290,7 @@ int main(void) {
 }
 "#;
 
-/// A process, two children and a thread each that step until their input ends; each says which it is.
+/// A process, two children and a thread of each make steps until the input ends; each prints which it is.
 pub const WAITS: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -310,7 +310,7 @@ int main(void) {
     step(0);
     int bytes = snprintf(line, sizeof line, "%d\n", getpid());
     if (write(1, line, bytes) != bytes) return 9;
-    // There are two bytes for four of them: who gets none finds the end.
+    // There are two bytes for four readers. The others read the end.
     if (read(0, &byte, 1) < 0) return 9;
     stop = 1;
     pthread_join(t, 0);
@@ -385,5 +385,5 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A program of 32 bits that ends with 7.
+/// A 32-bit program that ends with 7.
 pub const BITS_32: &str = ".globl _start\n_start: mov $1, %eax\nmov $7, %ebx\nint $0x80\n";

@@ -1,6 +1,6 @@
-//! Programs whose children have their memory, and whose calls are known.
+//! Sources of programs whose children share their memory, with a known number of calls.
 
-/// Children that have their parent's memory, and call a function in it while the parent waits for them.
+/// Children that share their parent's memory call a function while the parent waits for them.
 pub const VFORKS: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -22,7 +22,7 @@ int main(void) {
 }
 "#;
 
-/// A child that has its parent's memory, and calls a function at the same time.
+/// A child that shares its parent's memory calls a function at the same time as the parent.
 pub const CLONES: &str = r#"
 #define _GNU_SOURCE
 #include <sched.h>
@@ -50,8 +50,8 @@ int main(void) {
 }
 "#;
 
-/// Waits for a child that has its memory and waits itself, while a thread calls functions.
-pub const LODGES: &str = r#"
+/// Waits for a child that shares its memory and waits itself, while a thread calls functions.
+pub const WAITS_SHARED: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,8 +82,8 @@ int main(void) {
 }
 "#;
 
-/// Children that have their parent's memory: one ends, one becomes a program, a shell starts one.
-pub const BORROWERS: &str = r#"
+/// Children that share their parent's memory: one ends, one executes a program, a shell starts one.
+pub const SHARERS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

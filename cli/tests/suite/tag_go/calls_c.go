@@ -1,4 +1,4 @@
-// Calls C, which calls back.
+// Calls a function in C, which calls back.
 package main
 
 /*

@@ -1,5 +1,5 @@
-// A program of many goroutines that counts its own calls: each counted function raises a counter of its own, so that
-// what the tags count can be compared.
+// Runs many goroutines and counts its own calls: each counted function increments its own counter, so that the counts
+// of tags can be compared.
 package main
 
 import (
@@ -19,7 +19,7 @@ var leafs, deeps, sends, panics, recovers, ticks, spins, methods int64
 //go:noinline
 func leaf(n int) int { atomic.AddInt64(&leafs, 1); return n*3 + 1 }
 
-// Its frame is large, so that stacks grow often.
+// The frame is large, so that stacks grow often.
 //
 //go:noinline
 func deep(n int, pad [64]int) int {
@@ -67,7 +67,7 @@ func caught(kind int) (result int) {
 	return fail(kind)
 }
 
-// Runs until another goroutine has run: the runtime has to interrupt it.
+// Runs until another goroutine has run, so that the runtime must preempt it.
 //
 //go:noinline
 func spin(until *int32) int {

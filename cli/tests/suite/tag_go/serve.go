@@ -1,4 +1,4 @@
-// Runs until a line comes: goroutines whose stacks grow, others that have to be interrupted, and collections.
+// Runs until a line is read: goroutines whose stacks grow, others that must be preempted, and garbage collections.
 package main
 
 import (

@@ -1,10 +1,10 @@
-//! Libraries that come while a program forbids itself system calls, blocks signals or gets many, and whose controller
-//! may be dead.
+//! Tests libraries that are loaded while a program forbids system calls, blocks signals or receives many, and whose
+//! controller may have been killed.
 
 use std::io::Write;
 use std::process::Stdio;
 
-use super::{Beside, can_read_filters, errors, program};
+use super::{Companion, can_read_filters, errors, program};
 use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
 
@@ -29,7 +29,7 @@ static void *sends(void *unused) {
     while (!over) {
         sent++;
         pthread_kill(first, SIGURG);
-        // One that is lost is waited for until the alarm.
+        // A lost signal is waited for until the alarm.
         while (seen != sent) usleep(20);
     }
     return unused;
@@ -68,7 +68,7 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn a_library_is_tagged_whatever_the_program_forbids_blocks_or_gets() {
+fn a_library_is_tagged_despite_filters_blocked_or_many_signals() {
     let Some(program) = program("loads", LOADS, &["-ldl"]) else { return };
     let Some(library) = build("libtag-hostile.so", LIBRARY, &["-shared", "-fPIC"]) else { return };
     let counts = scratch("tag-hostile-loads.json");
@@ -87,18 +87,18 @@ fn a_library_is_tagged_whatever_the_program_forbids_blocks_or_gets() {
 }
 
 #[test]
-fn a_program_whose_controller_was_killed_loads_libraries_and_forbids_itself_calls() {
+fn a_program_loads_libraries_and_forbids_calls_after_its_controller_was_killed() {
     let Some(program) = program("loads-alone", LOADS, &["-ldl"]) else { return };
     let Some(library) = build("libtag-alone.so", LIBRARY, &["-shared", "-fPIC"]) else { return };
     let counts = scratch("tag-hostile-alone.json");
     for how in ["fw", "bw", "sw"] {
-        let mut beside = Beside::start(&program, &[how, library.to_str().unwrap()]);
-        assert_eq!(beside.line(), "ready");
+        let mut companion = Companion::start(&program, &[how, library.to_str().unwrap()]);
+        assert_eq!(companion.line(), "ready");
         let words = ["attach", "-i", "library=libtag-*", "-i", "work", "--overwrite", "-o"];
         let mut command = hmtt_tag(&words);
-        let command = command.arg(&counts).arg(beside.pid()).stderr(Stdio::piped());
+        let command = command.arg(&counts).arg(companion.pid()).stderr(Stdio::piped());
         let mut tag = command.spawn().unwrap();
-        let maps = format!("/proc/{}/maps", beside.pid());
+        let maps = format!("/proc/{}/maps", companion.pid());
         while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-") {
             assert!(tag.try_wait().unwrap().is_none());
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -106,18 +106,18 @@ fn a_program_whose_controller_was_killed_loads_libraries_and_forbids_itself_call
         std::thread::sleep(std::time::Duration::from_millis(500));
         tag.kill().unwrap();
         tag.wait().unwrap();
-        beside.child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
-        assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)), "{how}");
+        companion.child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
+        assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)), "{how}");
     }
 }
 
-/// Loads libraries in turn and unloads them, and calls them so often: what its arguments say.
+/// Loads and unloads libraries in turn and calls them, as often as its arguments say.
 const RELOADS: &str = r#"
 #include <dlfcn.h>
 int main(int count, char **words) {
     long sum = 0;
     for (int round = 0; round < 30; round++) {
-        // Every third time one stays for a while, so that the next one is elsewhere.
+        // Every third time the library stays loaded for a while, so that the next one has another address.
         void *first = dlopen(words[1 + round % (count - 1)], RTLD_NOW), *second = 0;
         if (round % 3 == 2) second = dlopen(words[1 + (round + 1) % (count - 1)], RTLD_NOW);
         void *all[] = { first, second };
@@ -136,10 +136,10 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn a_library_that_comes_back_is_tagged_again_and_counts_on() {
+fn a_reloaded_library_is_tagged_again_and_its_counts_continue() {
     let Some(program) = program("reloads", RELOADS, &["-ldl"]) else { return };
     let shared = ["-shared", "-fPIC"];
-    // Another size, so that addresses differ too.
+    // The second library has another size, so that its addresses differ too.
     let other = format!("long loaded(long n);\nlong more(long n) {{ return n ^ 5; }}\n{LIBRARY}");
     let Some(one) = build("libtag-back-one.so", LIBRARY, &shared) else { return };
     let Some(two) = build("libtag-back-two.so", &other, &shared) else { return };
@@ -155,7 +155,7 @@ fn a_library_that_comes_back_is_tagged_again_and_counts_on() {
         assert!(!said.contains("warning"), "{said}");
         let counts: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&counts).unwrap()).unwrap();
-        // Each library has a row for each of the places where it was.
+        // Each library has a row for each of its addresses.
         let of = |name: &str| -> Vec<u64> {
             let rows = counts["functions"].as_array().unwrap().iter();
             let rows = rows.filter(|row| row["name"] == name);

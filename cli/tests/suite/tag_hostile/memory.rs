@@ -1,10 +1,10 @@
-//! Programs with so much memory, or such memory, that looking at all of it would take minutes or harm somebody.
+//! Tests programs with so much or such unusual memory that reading all of it would take minutes or cause damage.
 
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::{Beside, errors, program};
+use super::{Companion, errors, program};
 use crate::scratch;
 use crate::tag::{calls, hmtt_tag};
 
@@ -51,7 +51,7 @@ int main(int count, char **words) {
         if (write(one, returns, sizeof returns) < 0) _exit(9);
         shared = map(one, 4096, 0, MAP_SHARED);
         break;
-    case 'k': { // A stack that is full of code addresses.
+    case 'k': { // A stack full of code addresses.
         struct rlimit limit;
         getrlimit(RLIMIT_STACK, &limit);
         uint64_t size = limit.rlim_cur > 80ul << 20 ? 64ul << 20 : limit.rlim_cur / 4 * 3;
@@ -69,20 +69,20 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn a_program_with_endless_memory_is_tagged() {
+fn a_program_with_huge_memory_is_tagged() {
     let Some(program) = program("maps", MAPS, &[]) else { return };
     let counts = scratch("tag-hostile-maps.json");
     for how in ["h", "p", "r", "s", "k"] {
-        let mut beside = Beside::start(&program, &[how]);
-        if beside.line() != "ready" {
+        let mut companion = Companion::start(&program, &[how]);
+        if companion.line() != "ready" {
             crate::skipped(format!("{how}: so much cannot be mapped here"));
             continue;
         }
-        let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
+        let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &companion.pid()];
         let mut tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
-        // It takes a second. Without bounds it is minutes to hours.
+        // This takes a second. Without limits it would take minutes to hours.
         let patience = Instant::now() + Duration::from_secs(100);
-        let maps = format!("/proc/{}/maps", beside.pid());
+        let maps = format!("/proc/{}/maps", companion.pid());
         let is_tagged = || {
             let maps = std::fs::read(&maps).unwrap();
             maps.windows(9).filter(|text| text == b"hmtt-tag-").count() > 0
@@ -92,14 +92,14 @@ fn a_program_with_endless_memory_is_tagged() {
             assert!(Instant::now() < patience, "{how}: it does not begin");
             std::thread::sleep(Duration::from_millis(20));
         }
-        // All its threads stand still until the tags are in.
-        let status = format!("/proc/{}/status", beside.pid());
+        // All threads stay stopped until the tags are in place.
+        let status = format!("/proc/{}/status", companion.pid());
         while std::fs::read_to_string(&status).unwrap().contains("(tracing stop)") {
             assert!(Instant::now() < patience, "{how}: it does not begin");
             std::thread::sleep(Duration::from_millis(20));
         }
-        beside.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
-        assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)), "{how}");
+        companion.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
+        assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)), "{how}");
         let tag = tag.wait_with_output().unwrap();
         assert_eq!(tag.status.code(), Some(3), "{how}: {}", errors(&tag));
         assert_eq!(calls(&counts)["work"], 5, "{how}");
@@ -110,13 +110,13 @@ fn a_program_with_endless_memory_is_tagged() {
 fn a_program_with_too_many_instructions_is_refused_and_named() {
     let Some(program) = program("maps-all", MAPS, &[]) else { return };
     let counts = scratch("tag-hostile-maps-all.json");
-    let mut beside = Beside::start(&program, &["t"]);
-    if beside.line() != "ready" {
+    let mut companion = Companion::start(&program, &["t"]);
+    if companion.line() != "ready" {
         return crate::skipped("a terabyte cannot be mapped here");
     }
-    let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &beside.pid()];
+    let words = ["attach", "--overwrite", "-o", counts.to_str().unwrap(), &companion.pid()];
     let refused = hmtt_tag(&words).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(errors(&refused).contains("too much to search for"), "{}", errors(&refused));
-    assert_eq!(beside.end(), ("end\n".to_owned(), Some(3)));
+    assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));
 }

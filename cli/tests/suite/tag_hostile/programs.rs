@@ -1,6 +1,6 @@
-//! Programs that tags meet with difficulty, and some that mean harm.
+//! Sources of programs that are difficult or hostile to tags.
 
-/// What several of them need: filters, and a function to call.
+/// Common code: seccomp filters, and a function to call.
 pub const COMMON: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,8 +36,8 @@ static void say(const char *text) { if (write(1, text, strlen(text)) < 0) _exit(
 static void pause_ms(long ms) { struct timespec time = { ms / 1000, ms % 1000 * 1000000 }; nanosleep(&time, 0); }
 "#;
 
-/// Restrains itself as its argument says, says so, and goes on until its input ends; with two arguments, after having
-/// waited for a line.
+/// Restricts itself as its argument says, prints that, and continues until its input ends. With two arguments it first
+/// waits for a line.
 pub const RESTRAINED: &str = r#"
 int main(int count, char **words) {
     char byte;
@@ -59,7 +59,7 @@ int main(int count, char **words) {
     for (int i = 0; i < 100; i++) call(i);
     say("restrained\n");
     if (count > 2 && words[1][0] != 's') {
-        // Sleeps while controllers look; then more than fits into the buffers.
+        // Sleeps while controllers read; then calls more than fits in the buffers.
         pause_ms(300);
         for (int i = 0; i < 200000; i++) call(i);
     }
@@ -69,7 +69,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Becomes a program, with a filter that allows everything.
+/// Executes a program with a filter that allows everything.
 pub const ALLOWS: &str = r#"
 int main(int count, char **words) {
     (void)count;
@@ -135,7 +135,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Writes numbers over the last record of its log, and goes on.
+/// Overwrites the last record of its log and continues.
 pub const SCRIBBLES: &str = r#"
 int main(int count, char **words) {
     (void)count;
@@ -149,7 +149,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// The same with a counter.
+/// Overwrites a counter and continues.
 pub const COUNTS_WRONG: &str = r#"
 int main(void) {
     uint64_t slot;
@@ -161,8 +161,8 @@ int main(void) {
 }
 "#;
 
-/// Takes `gs` in a way that can be seen in its code, or not; then signals itself, and looks whether its memory was
-/// changed by anybody.
+/// Sets `gs` in a way that is visible in its code, or not. Then sends itself a signal and checks whether its memory was
+/// changed.
 pub const TAKES_GS: &str = r#"
 static volatile int handled;
 static void handler(int number) { handled += number; }
@@ -188,7 +188,7 @@ int main(void) {
 }
 "#;
 
-/// Has memory that looks as that of tags, which speaks of millions of places, and of an area of its own code.
+/// Has memory that looks like that of tags and lists millions of patch records, and an area of its own code.
 pub const FORGES: &str = r#"
 #define RECORDS (1ul << 22)
 int main(void) {
@@ -223,8 +223,8 @@ int main(void) {
 }
 "#;
 
-/// Takes `gs` so that its code does not show it, calls, and ends without another stop as its argument says: by a return,
-/// in a thread that ends alone, by a signal that nobody sees first, or while a thread runs on.
+/// Sets `gs` without showing it in its code, calls, and ends without another stop as its argument says: by a return, in
+/// a thread that ends alone, by a signal that is not seen before, or while a thread continues.
 pub const ENDS_WITH_GS: &str = r#"
 #include <pthread.h>
 static uint64_t mine[512];
@@ -240,7 +240,7 @@ static void *forever(void *unused) { for (;;) pause(); return unused; }
 int main(int count, char **words) {
     (void)count;
     pthread_t one;
-    // What a log takes for a place is where a buffer has records.
+    // The address that a log would use is one at which a buffer has records.
     for (int i = 0; i < 512; i++) mine[i] = PLACE;
     if (words[1][0] == 'w') pthread_create(&one, 0, forever, 0);
     for (int i = 0; i < 10; i++) call(i);

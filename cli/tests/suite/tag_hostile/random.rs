@@ -1,7 +1,7 @@
-//! A program that does all the harm it can think of, under each way of tagging: whatever becomes of it, `hmtt tag` ends,
-//! says why, stays small, and touches nothing else.
+//! Runs a program that damages its own state at random, with each kind of tagging: `hmtt tag` ends, states why, stays
+//! small, and changes no other process.
 //!
-//! `HMTT_FUZZ_SECONDS` lets it run that long, from the seed `HMTT_FUZZ_SEED` on; a failure names its seed.
+//! `HMTT_FUZZ_SECONDS` sets the duration and `HMTT_FUZZ_SEED` the first seed. A failure names its seed.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use crate::scratch;
 use crate::tag::{build, hmtt_tag};
 
-/// How many seeds are tried if nobody says how long.
+/// Number of seeds if no duration is given.
 const SEEDS: u64 = 12;
-/// Longest that a run may take: the program ends after 3 seconds.
+/// Time limit of a run. The program ends after 3 seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Most memory of a controller, in KiB: shared memory that the program fills counts as well.
+/// Maximum memory of a controller in KiB. Shared memory that the program fills counts as well.
 const MOST_KIB: i64 = 2 << 20;
-/// What a program that panics ends with.
+/// Exit status after a panic.
 const PANICKED: i32 = 101;
 
-/// Ways of tagging.
+/// Kinds of tagging.
 const WAYS: [&[&str]; 5] = [
     &["--sink", "count"],
     &["--sink", "count", "-f", "--budget", "50%"],
@@ -33,14 +33,14 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Waits for a child that ends by itself: its status as `wait4` has it, and how much memory it had at most, in KiB.
+/// Waits for a child that ends by itself. Returns its status as `wait4` does, and its maximum memory in KiB.
 fn wait(child: &Child, said: &str) -> (i32, i64) {
     let (start, pid) = (Instant::now(), child.id() as i32);
     loop {
         let mut status = 0;
-        // SAFETY: integers only.
+        // SAFETY: a structure of integers, for which zeros are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel writes to two places that outlive the call.
+        // SAFETY: the kernel writes to two variables that outlive the call.
         let ended = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
         if ended == pid {
             return (status, usage.ru_maxrss);
@@ -51,7 +51,7 @@ fn wait(child: &Child, said: &str) -> (i32, i64) {
 }
 
 /// Runs or attaches to the program once.
-#[expect(clippy::zombie_processes, reason = "`wait4` waits, and says how much memory was used")]
+#[expect(clippy::zombie_processes, reason = "`wait4` waits, and returns the memory that was used")]
 fn try_once(program: &Path, seed: u64) {
     let way = WAYS[(seed % WAYS.len() as u64) as usize];
     let log = scratch(&format!("tag-hostile-random-{}.tags", seed % 2));
@@ -90,7 +90,7 @@ fn try_once(program: &Path, seed: u64) {
     {
         assert!(!text.contains(words), "{said}: {text}");
     }
-    // It follows the program into death, and says so.
+    // hmtt ended by the program's signal, and reported it.
     let follows = text.contains("the program was ended by");
     assert!(follows || libc::WIFEXITED(status), "{said}: status {status:x}: {text}");
     assert!(most < MOST_KIB, "{said}: {most} KiB");
@@ -104,7 +104,7 @@ fn try_once(program: &Path, seed: u64) {
 }
 
 #[test]
-fn a_hostile_program_harms_itself_only() {
+fn a_hostile_program_harms_only_itself() {
     let source = include_str!("tracee.c");
     let Some(program) = build("tag-hostile-tracee", source, &["-mfsgsbase"]) else { return };
     let seconds = from_environment("HMTT_FUZZ_SECONDS").map(Duration::from_secs);

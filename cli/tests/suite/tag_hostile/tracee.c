@@ -1,6 +1,6 @@
-// Does at random what a traced program should not: writes over all that it shares with its controller, unmaps it,
-// closes and copies descriptors, takes gs, forbids itself system calls, forks, becomes itself again, and dies. What it
-// does follows from its seed, up to the order of its threads. It ends by itself within a few seconds.
+// Damages its own state at random: overwrites all memory that it shares with its controller, unmaps it, closes and
+// copies descriptors, sets gs, forbids system calls, forks, executes itself again, and dies. The seed determines the
+// actions, up to the order of its threads. The program ends by itself within a few seconds.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void handler(int signal) { handled += more(signal); }
 
 struct range { uintptr_t start, end; int shared; };
 
-// Memory that is shared with the controller, and what it has added to execute.
+// The memory that is shared with the controller, and the executable memory that the controller added.
 static int ours(struct range *found, int room) {
     char text[1 << 16];
     int count = 0, file = open("/proc/self/maps", O_RDONLY);
@@ -64,7 +64,7 @@ static void scribble(void) {
         uint64_t gs, size = all[i].end - all[i].start;
         __asm__ volatile("rdgsbase %0" : "=r"(gs));
         for (int n = 0; n < 200; n++) {
-            // The header, the patches, this thread's slot, or anywhere.
+            // The header, the patch records, this thread's slot, or any address.
             uint64_t where[] = { number() % 256, 4096 + number() % 65536, gs - all[i].start + number() % 262144, number() % size };
             uint64_t at = where[number() % 4];
             uint64_t value[] = { number(), ~0ull, 0, 2, number() % 4096, all[i].start + number() % size };
@@ -139,7 +139,7 @@ int main(int count, char **words) {
     name = words[0]; seed = words[1]; mildness = words[2];
     state = strtoull(seed, 0, 10) * 2 + 1;
     for (int i = 0; i < 8; i++) number();
-    // What becomes itself again has the time that is left.
+    // A program that executes itself gets the remaining time.
     if (count < 4) alarm(3);
     signal(SIGUSR1, handler);
     signal(SIGCHLD, SIG_DFL);

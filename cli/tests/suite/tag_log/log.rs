@@ -1,4 +1,4 @@
-//! A log and its map, read as a whole.
+//! Reads a log and its map completely.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use hmtt_format::tag_log::{
 };
 use hmtt_format::tag_map::TagMap;
 
-/// What a log says.
+/// The content of a log.
 #[derive(Default)]
 pub struct Log {
     pub is_timed: bool,
@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// Entries of a function, for each thread that entered it.
+    /// Returns the entries of a function for each thread that entered it.
     pub fn entries(&self, number: u32) -> Vec<u64> {
         let of = |events: &Vec<TagEvent>| {
             events.iter().filter(|event| event.number == number && !event.is_exit).count() as u64
@@ -70,7 +70,7 @@ impl Log {
     }
 }
 
-/// The number of a function in a log.
+/// Returns the number of a function in a log.
 pub fn number(log: &Path, name: &str) -> u32 {
     let map = TagMap::load(&TagMap::path_beside(log)).unwrap();
     map.functions.iter().find(|function| function.name == name).unwrap().number

@@ -1,4 +1,4 @@
-//! Programs whose calls are known.
+//! Sources of programs with a known number of calls.
 
 /// Two functions that call each other in a known order.
 pub const TREE: &str = r#"
@@ -9,7 +9,7 @@ __attribute__((noipa)) long right(long n) { long a = n < 2 ? n : left(n - 1); re
 int main(void) { printf("%ld\n", left(19)); return 3; }
 "#;
 
-/// Eight threads at once, the nth calling a function n * 20000 times.
+/// Eight threads at once, the nth of which calls a function n * 20000 times.
 pub const EIGHT: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int main(void) {
 }
 "#;
 
-/// Waits for a line, calls a function 200000 times, says so, waits for another.
+/// Waits for a line, calls a function 200000 times, prints that, and waits for another line.
 pub const ASKED: &str = r#"
 #include <stdio.h>
 __attribute__((noipa)) long leaf(long n) { return n * 3 + 1; }
@@ -37,7 +37,8 @@ int main(void) {
 }
 "#;
 
-/// A timer's handler calls a function while the program calls another, and so does the handler.
+/// A timer's handler calls a function while the program calls another one, which the handler also
+/// calls.
 pub const TIMER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -58,7 +59,7 @@ int main(void) {
 }
 "#;
 
-/// Calls a function until a line comes, then 3000000 times more.
+/// Calls a function until a line arrives, then 3000000 times more.
 pub const ENDLESS: &str = r#"
 #include <poll.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ int main(void) {
 }
 "#;
 
-/// Leaves a function by longjmp out of a handler, again and again.
+/// Repeatedly leaves a function by longjmp from a handler.
 pub const JUMPS: &str = r#"
 #include <setjmp.h>
 #include <signal.h>
@@ -97,7 +98,7 @@ int main(void) {
 }
 "#;
 
-/// Threads, a timer's handler and children, all at once and calling the same functions.
+/// Threads, a timer's handler and children, which all call the same functions at once.
 pub const STORM: &str = r#"
 #include <errno.h>
 #include <pthread.h>

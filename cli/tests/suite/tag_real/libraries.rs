@@ -1,4 +1,4 @@
-//! Debian's programs whose work their libraries do, stripped as they are.
+//! Tests Debian's stripped programs whose libraries do most of the work.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use hmtt_probe::elf::Image;
 use crate::tag::{calls, hmtt_tag};
 use crate::{callgrind, scratch, skipped};
 
-/// The file of a library that a program uses, and the program.
+/// Returns the paths of a program and of a library that it uses.
 fn files(program: &str, library: &str) -> Option<(PathBuf, PathBuf)> {
     let program = Path::new("/usr/bin").join(program);
     let used = match Command::new("ldd").arg(&program).output() {
@@ -28,8 +28,8 @@ fn files(program: &str, library: &str) -> Option<(PathBuf, PathBuf)> {
     Some((program.canonicalize().unwrap(), Path::new(path).canonicalize().unwrap()))
 }
 
-/// What the library's functions that have names are called is what callgrind counts, and the program notices
-/// nothing.
+/// Checks that the library's named functions have the counts of callgrind, and that the program behaves as without
+/// tags.
 fn check(program: &str, library: &str, words: &[&str], least: usize) {
     let Some((path, file)) = files(program, library) else { return };
     let counts = scratch(&format!("real-{program}.json"));
@@ -59,7 +59,7 @@ fn check(program: &str, library: &str, words: &[&str], least: usize) {
 }
 
 #[test]
-fn xz_is_counted_as_callgrind_counts_it() {
+fn counts_of_xz_equal_those_of_callgrind() {
     let input = scratch("real-xz.txt");
     let text: Vec<u8> = (0..200_000u64).map(|n| (n * n * 7 + n / 3) as u8 % 97).collect();
     std::fs::write(&input, text).unwrap();
@@ -67,7 +67,7 @@ fn xz_is_counted_as_callgrind_counts_it() {
 }
 
 #[test]
-fn sqlite3_is_counted_as_callgrind_counts_it() {
+fn counts_of_sqlite3_equal_those_of_callgrind() {
     let query = "create table t(a integer primary key, b text); \
         with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000) \
         insert into t select i, printf('%d %s', i, hex(i % 97)) from n; \

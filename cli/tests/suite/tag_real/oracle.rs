@@ -1,4 +1,4 @@
-//! A program to what `hmtt tag` says of it, which must be what others say.
+//! Checks what `hmtt tag` reports of a program against callgrind and its own output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{callgrind, scratch};
 
 pub type Counts = BTreeMap<String, u64>;
 
-/// What runs before `main` and after it, of which callgrind does not show all.
+/// Functions that run before and after `main`, of which callgrind does not show all.
 const AROUND_MAIN: [&str; 8] = [
     "_init",
     "_fini",
@@ -25,24 +25,24 @@ const AROUND_MAIN: [&str; 8] = [
     "__gmon_start__",
 ];
 
-/// A program, and what is known of it beforehand.
+/// A program, and what is known of it.
 pub struct Real {
     pub name: String,
     pub program: PathBuf,
     pub words: Vec<String>,
-    /// Functions that callgrind counts in another way, with their calls.
+    /// Functions that callgrind counts differently, with their calls.
     pub known: Vec<(&'static str, u64)>,
     /// Functions that may be impossible to tag.
     pub refused: &'static [&'static str],
-    /// Functions that are looked at; all without any.
+    /// Functions that are compared; `None` for all.
     pub only: Option<BTreeSet<String>>,
 }
 
-/// What a log says.
+/// The content of a log.
 pub struct Logged {
     pub output: Output,
     pub calls: Counts,
-    /// Calls that ended without an exit while their thread went on.
+    /// Number of calls that ended without an exit while their thread continued.
     pub abandoned: u64,
 }
 
@@ -55,18 +55,18 @@ impl Real {
     fn command(&self, options: &[&str]) -> Command {
         let mut command = hmtt_tag(&["run", "--initializers"]);
         command.args(options).arg("--").arg(&self.program).args(&self.words);
-        // What programs leave behind, and find again.
+        // Programs leave files in this directory and read them again.
         command.current_dir(env!("CARGO_TARGET_TMPDIR"));
         command
     }
 
-    /// Runs it as it is.
+    /// Runs the program without tags.
     pub fn plain(&self) -> Output {
         let mut command = Command::new(&self.program);
         command.args(&self.words).current_dir(env!("CARGO_TARGET_TMPDIR")).output().unwrap()
     }
 
-    /// Runs it counted.
+    /// Runs the program with counts.
     pub fn counted(&self) -> (Output, Counts) {
         let file = scratch(&format!("{}.json", self.name));
         let output = self.command(&["--overwrite", "-o", file.to_str().unwrap()]).output().unwrap();
@@ -79,7 +79,7 @@ impl Real {
         (output, counts)
     }
 
-    /// Runs it logged: no event is lost, and every call has an end.
+    /// Runs the program with a log: no event is lost, and every call has an end.
     pub fn logged(&self) -> Logged {
         let file = scratch(&format!("{}.tags", self.name));
         scratch(&format!("{}.tags.json", self.name));
@@ -92,7 +92,7 @@ impl Real {
         assert_eq!(report["unmatched_exits"], 0, "{}", self.name);
         let (mut calls, mut abandoned) = (Counts::new(), 0);
         for function in report["functions"].as_array().unwrap() {
-            // Those with one name are told apart by their addresses.
+            // Functions with equal names are distinguished by their addresses.
             let name = function["name"].as_str().unwrap();
             let name = name
                 .rsplit_once(" (")
@@ -108,8 +108,8 @@ impl Real {
         Logged { output, calls, abandoned }
     }
 
-    /// Counts and logs agree with each other and with callgrind, and the program notices nothing; how many
-    /// calls ended without an exit comes back. `None` when skipped.
+    /// Checks that counts and logs agree with each other and with callgrind, and that the program behaves the same.
+    /// Returns the number of calls that ended without an exit; `None` if the test is skipped.
     pub fn check(&self) -> Option<u64> {
         let seen = |output: &Output| (output.status.code(), output.stdout.clone());
         let (counted, counts) = self.counted();
@@ -165,7 +165,7 @@ fn is_address(text: &str) -> bool {
     text.strip_suffix(')').is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok())
 }
 
-/// The functions of a program.
+/// Returns the names of a program's functions.
 pub fn functions(program: &Path) -> BTreeSet<String> {
     Image::read(program).unwrap().functions.into_iter().map(|function| function.name).collect()
 }

@@ -1,4 +1,4 @@
-//! Programs of others, from the sources that packages of Rust bring along: an interpreter, a compressor.
+//! Tests programs from the sources in packages of Rust: an interpreter and a compressor.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::oracle::Real;
 use super::{FOLDER, compile, sources};
 use crate::{scratch, skipped};
 
-/// Where cargo has put a package; `None` when skipped.
+/// Returns the directory of a package's source; `None` if the test is skipped.
 fn package(name: &str) -> Option<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args([
@@ -31,13 +31,13 @@ fn package(name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn lua_is_counted_as_callgrind_counts_it() {
+fn counts_of_lua_equal_those_of_callgrind() {
     let Some(package) = package("lua-src") else { return };
     let folder = package.join("lua-5.4.9");
     let mut files = sources(&folder, &["lua.c", "luac.c"]);
     files.push(format!("{FOLDER}/lua_main.c"));
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    // Whatever depends on addresses or the time is constant.
+    // Makes everything constant that depends on addresses or the time.
     let fixed = "-Dluai_makeseed(L)=42u -Dl_randomizePivot()=0u -DSTRCACHE_N=1 -DSTRCACHE_M=2";
     let flags = format!("-O2 -DLUA_USE_POSIX {fixed} -I{}", folder.display());
     let Some(program) = compile("cc", "real-lua", &flags, &files) else { return };
@@ -47,7 +47,7 @@ fn lua_is_counted_as_callgrind_counts_it() {
 }
 
 #[test]
-fn bzip2_is_counted_as_callgrind_counts_it() {
+fn counts_of_bzip2_equal_those_of_callgrind() {
     let Some(package) = package("bzip2-sys") else { return };
     let Some(folder) = std::fs::read_dir(&package)
         .unwrap()

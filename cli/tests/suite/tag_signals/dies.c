@@ -1,4 +1,4 @@
-// Ends by a fault at a function's first instruction, with a known value in a register; says where that is.
+// Ends by a fault at a function's first instruction, with a known value in a register, and prints the address.
 #include <stdio.h>
 
 __attribute__((noipa)) long get(const long *place) { return *place; }

@@ -1,10 +1,10 @@
-// Functions in assembly whose instructions and registers are known, interrupted all the time. Handlers check that each
-// address they see is one of those instructions or in another file's code, and that registers and the stack pointer
-// are what they are there. Other handlers repair faults at first instructions: they change registers, or where the
-// thread goes on, or leave by siglongjmp.
+// Interrupts functions in assembly with known instructions and registers. Handlers check that each address they see is
+// one of these instructions or in another file's code, and that registers and the stack pointer have the values known
+// for it. Other handlers repair faults at first instructions: they change registers or the address at which the thread
+// continues, or leave by siglongjmp.
 //
-// Runs until its input ends, or for as many turns as are named. Prints how often each function was called, and what
-// was wrong. With a second word nothing is checked: after the end of who traces it, handlers may see other addresses.
+// Runs until its input ends, or for a given number of rounds. Prints the calls of each function, and what was wrong.
+// With a second argument nothing is checked: after the end of the tracer, handlers may see other addresses.
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #define KEPT_RAX 0x2222222222222222
 #define KEPT_RDX 0x3333333333333333
 
-// Of each instruction its address, and how many bytes are on the stack there beyond those of `drive`; 1 more: or 16
+// The address of each instruction, and the number of bytes on the stack there beyond those of `drive`; 1 more: or 16
 // bytes more; 0: registers are not known there.
 __asm__(
     ".macro i depth, text:vararg\n"
@@ -42,13 +42,13 @@ __asm__(
     " i 8, push %rbx\n i 16, mov %rsi,%rbx\n i 16, call leaf\n i 16, call *%r15\n i 16, mov %rbx,%rsi\n"
     " i 16, pop %rbx\n i 8, ret\n"
     ".size outer,.-outer\n"
-    // A loop with something in flags and below the stack pointer.
+    // A loop that uses flags and memory below the stack pointer.
     "function loops\n"
     " i 8, mov %r11,-8(%rsp)\n i 8, mov $3,%ecx\n"
     "8: i 8, lea -1(%rcx),%rcx\n i 8, cmp $1,%rcx\n i 8, mov %rcx,%r10\n i 8, jae 8b\n"
     " i 8, cmp %r11,-8(%rsp)\n i 8, jne 7f\n i 8, ret\n7: i 8, hlt\n"
     ".size loops,.-loops\n"
-    // Its first instruction faults; handlers go on at the second.
+    // The first instruction faults; handlers continue at the second.
     "function reads\n"
     " i 0, mov (%rdi),%rax\n.globl reads_behind\nreads_behind: i 0, lea 1(%rax),%rax\n i 0, ret\n"
     ".size reads,.-reads\n"
@@ -56,7 +56,7 @@ __asm__(
     " i 0, div %rsi\n i 0, mov %rax,%rdi\n i 0, ret\n"
     ".size divides,.-divides\n"
     ".pushsection .rodata.known,\"a\"\n .globl known_end\nknown_end:\n .popsection\n"
-    // Calls each of them rdi times; its stack pointer goes to where rsi leads. Whether registers were lost.
+    // Calls each function rdi times, stores its stack pointer at rsi, and returns whether registers were lost.
     "function drive\n"
     " push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
     " mov %rdi,%r12\n mov %rsp,(%rsi)\n lea leaf(%rip),%r15\n mov $5,%esi\n"
@@ -114,7 +114,7 @@ static void check(const ucontext_t *context) {
             || now[REG_RAX] != KEPT_RAX || now[REG_RDX] != KEPT_RDX || now[REG_RSI] != 5) wrong++;
         return;
     }
-    // Within those functions, but between two instructions.
+    // The address is within those functions, but between two instructions.
     if (rip >= (unsigned long)known + known[0].at && rip <= last) unknown++;
     for (int c = 0; c < codes; c++) if (code[c].start <= rip && rip < code[c].end) return;
     unknown++;
@@ -157,7 +157,7 @@ static void *work(void *words) {
     const long times = *(long *)words;
     stack_t other = { .ss_sp = malloc(1 << 16), .ss_size = 1 << 16 };
     sigaltstack(&other, 0);
-    // Longer if few signals have come to where they are looked for.
+    // More rounds run if few signals have arrived within the functions.
     for (volatile long done = 0; times ? done < times || (seen <= 20 && done < 100 * times) : !is_over; done++) {
         turn(100);
         volatile long result = sigsetjmp(start, 1);
@@ -202,7 +202,7 @@ int main(int count, char **words) {
     struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { 0 };
     setitimer(ITIMER_REAL, &often, 0);
     char byte;
-    // Interrupted calls are made again.
+    // Interrupted system calls are restarted.
     if (!times && read(0, &byte, 1) != 0) wrong++;
     if (times) for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
     is_over = 1;

@@ -1,6 +1,6 @@
-// A handler looks the faulting instruction up in a table, as runtimes do, and goes on elsewhere in the same function.
-// With a word, a fault that is not in the table: the handler names the function. With OWN_RESTORER, handlers return to
-// code that has no unwind information.
+// A handler looks up the faulting instruction in a table, as runtimes do, and continues elsewhere in the same function.
+// With an argument, the fault is not in the table, and the handler names the function. With OWN_RESTORER, handlers
+// return to code without unwind information.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ __asm__(
     ".text\n.globl safe_read\n.type safe_read,@function\nsafe_read:\n"
     " mov (%rdi),%rax\n ret\n.globl safe_read_repair\nsafe_read_repair: mov $-1,%rax\n ret\n"
     ".size safe_read,.-safe_read\n"
-    // Nothing but the bytes by which unwinders know it.
+    // Only the bytes by which unwinders recognise the code.
     "nop\nown_restorer: mov $15,%rax\n syscall\n"
 );
 extern const char own_restorer[];

@@ -1,4 +1,5 @@
-// A signal handler throws what main catches. The fault is at the first instruction of a function.
+// A signal handler throws an exception that main catches. The fault is at the first instruction of
+// a function.
 #include <csignal>
 #include <cstdio>
 

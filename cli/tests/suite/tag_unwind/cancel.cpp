@@ -1,4 +1,4 @@
-// Cancels threads at whatever instruction they are. Prints how many destructors have run.
+// Cancels threads at any instruction, and prints how many destructors have run.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-/* Finds the unwind table of what a signal has interrupted, and reads it until a line comes in. */
+/* Finds the unwind table of the interrupted code, and reads it until a line arrives. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
@@ -18,7 +18,7 @@ NOINLINE static void handle(int number, siginfo_t *info, void *context) {
     struct dl_find_object object, own;
     (void)number; (void)info;
     if (_dl_find_object((void *)handle, &own) || _dl_find_object(pc, &object)) return;
-    /* Code of the program that is not in its file: a stub. Or there is none. */
+    /* Code of the program that is not in its file is a stub. There may be none. */
     if (++signals < MOST && (is_own || object.dlfo_link_map != own.dlfo_link_map)) return;
     puts("reads"); fflush(stdout);
     struct pollfd input = {0, POLLIN, 0};

@@ -1,4 +1,4 @@
-/* Works until it is ended. */
+/* Works until it is killed. */
 #include <stdio.h>
 #include <unistd.h>
 #define NOINLINE __attribute__((noinline))

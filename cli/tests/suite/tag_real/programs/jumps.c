@@ -1,5 +1,5 @@
-// longjmp: out of the caller, out of many frames of recursion, into frames in the middle, out of a
-// signal's handler.
+// Calls longjmp out of the caller, out of many recursive frames, into frames in the middle, and out
+// of a signal handler.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

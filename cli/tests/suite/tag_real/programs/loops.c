@@ -1,4 +1,4 @@
-// Functions that begin with the head of a loop, and ones that call or jump to themselves.
+// Functions that begin with the head of a loop, and functions that call or jump to themselves.
 #include <stdio.h>
 
 #define NOINLINE __attribute__((noipa))
@@ -12,7 +12,7 @@ NOINLINE long collatz(long n) { if (n == 1) return 0; return 1 + collatz(n & 1 ?
 NOINLINE long gcd(long a, long b) { return b ? gcd(b, a % b) : a; }
 NOINLINE void countdown(long n) { if (n) { tick(); countdown(n - 1); } }
 NOINLINE long nested(long n) { long s = 0; do { long m = n; do { s += m; } while (--m); } while (--n); return s; }
-// A loop of a few bytes at the very entry.
+// A loop of a few bytes at the entry.
 __asm__(".text\n.globl tight\n.type tight,@function\ntight: dec %rdi\njnz tight\nlea 7(%rdi),%rax\nret\n.size tight,.-tight");
 __asm__(".globl tighter\n.type tighter,@function\ntighter: loop tighter\nret\n.size tighter,.-tighter");
 __asm__(".globl self_tail\n.type self_tail,@function\nself_tail: test %rdi,%rdi\nje 1f\ndec %rdi\njmp self_tail\n1: mov %rdi,%rax\nret\n.size self_tail,.-self_tail");

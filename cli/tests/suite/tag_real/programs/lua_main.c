@@ -1,4 +1,4 @@
-// Runs one script.
+// Runs a Lua script.
 #include "lua.h"
 #include "lauxlib.h"
 #include "lualib.h"

@@ -1,5 +1,5 @@
-// Interpreters: one jumps from each instruction to the next by a table of labels, one has a switch; both
-// call functions. Switches of every form: dense, sparse, with returns and calls in each case.
+// Interpreters: one jumps from each instruction to the next by a table of labels, one has a switch; both call
+// functions. Switches of every form: dense, sparse, with returns and calls in each case.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-//! Panics that are caught, trait objects, closures, drops, threads.
+//! A program with caught panics, trait objects, closures, drops and threads.
 use std::panic::{catch_unwind, resume_unwind};
 
 trait Shape {
@@ -56,7 +56,7 @@ fn again(n: u64) -> u64 {
 
 fn main() {
     std::panic::set_hook(Box::new(|_| {}));
-    // One after the other: what panics do depends on whether others panic too.
+    // The threads run one after the other, because a panic behaves differently while others panic.
     let thread = |number| {
         let thread = std::thread::spawn(move || (0..40).map(|n| attempt(n * 3 + number)).sum::<u64>());
         thread.join().unwrap()

@@ -1,4 +1,4 @@
-// A timer's handler, 1000 times a second, that calls what it interrupts.
+// A timer's handler that runs 1000 times per second and calls the functions that it interrupts.
 #include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>
@@ -21,7 +21,7 @@ int main(void) {
     long sum = 0;
     while (ticks < 100) { sum += step(sum); sum += fall(3); }
     setitimer(ITIMER_REAL, &never, 0);
-    // Calls of leaf, step, fall and the handler.
+    // Prints the calls of leaf, step, fall and the handler.
     printf("%ld %ld %ld %ld\n", 2 * steps + steps + 4 * ticks, steps, 4 * steps + 5 * ticks, ticks);
     return sum == 0;
 }

@@ -1,4 +1,4 @@
-// Starts programs by vfork, posix_spawn and fork, and becomes one itself at the end.
+// Starts programs by vfork, posix_spawn and fork, and finally executes one itself.
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// Calls in last place, which optimizing compilers turn into jumps: to one another, to pointers, to fields
-// of objects, on conditions, from functions of every size.
+// Tail calls, which optimizing compilers turn into jumps: between functions, through pointers and fields of objects, on
+// conditions, from functions of every size.
 #include <stdio.h>
 #include <stdlib.h>
 

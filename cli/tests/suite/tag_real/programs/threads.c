@@ -1,4 +1,4 @@
-// Threads that end in every way: by returning, by pthread_exit out of some frames, by being cancelled.
+// Threads that end in every way: by returning, by pthread_exit from inner frames, by being cancelled.
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Exceptions through frames with destructors: deep ones, thrown on, caught in the middle, out of
-// constructors and destructors, and through code of the library.
+// Exceptions through frames with destructors: through deep stacks, rethrown, caught in the middle,
+// from constructors and destructors, and through code of the library.
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Functions of one to a few bytes that lie side by side.
+// Adjacent functions of one to a few bytes.
 #include <stdio.h>
 
 #define TINY __attribute__((noipa))
