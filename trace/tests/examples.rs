@@ -1,4 +1,4 @@
-//! The examples run, and print what the capture holds.
+//! Runs the examples and checks that they print the content of a capture.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use hmtt_format::record::Half;
 use hmtt_test_support::captures::capture_file;
 use hmtt_test_support::card::Card;
 
-/// Where cargo puts the examples that it builds with this test.
+/// Returns the command for an example, which cargo builds with this test.
 fn example(name: &str) -> Command {
     let test = std::env::current_exe().expect("a test knows its own path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
@@ -22,7 +22,7 @@ fn text(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("examples print text")
 }
 
-/// A session of 5 frames with 100 accesses each, of which one frame was lost.
+/// Writes a session of 5 frames with 100 accesses each, of which one frame was lost.
 fn capture(name: &str) -> PathBuf {
     let (mut frames, _) = Card::new().session(5, 100);
     frames.remove(2);
@@ -39,10 +39,10 @@ fn read_trace_prints_accesses_gaps_and_counts() {
 }
 
 #[test]
-fn reuse_distance_counts_each_line_that_comes_again() {
+fn reuse_distance_counts_each_repeated_line() {
     let mut card = Card::new();
     let info = card.info();
-    // The same 50 lines twice: between two accesses to one of them are accesses to the 49 others.
+    // The same 50 lines twice, so that each reuse has accesses to the other 49 lines in between.
     let halves: Vec<u32> = (0..100)
         .map(|at| Half::Access { direction: Direction::Read, delta: 1, number: at % 50 }.encode())
         .collect();
@@ -70,7 +70,7 @@ fn decode_frame_prints_the_items_of_one_frame() {
 }
 
 #[test]
-fn live_statistics_counts_what_is_piped_to_it() {
+fn live_statistics_counts_a_capture_from_a_pipe() {
     let file = std::fs::File::open(capture("live-statistics")).unwrap();
     let output = example("live_statistics").stdin(file).output().unwrap();
     let last = text(&output).lines().last().unwrap_or_default().to_owned();

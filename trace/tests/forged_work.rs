@@ -1,5 +1,5 @@
-//! What frames that no card sent make the receiver do is bounded, whatever came before: counted in bytes that are
-//! allocated, since time depends on the machine. `bench_forged` measures the time.
+//! Tests that forged frames cause a bounded amount of work, whatever the wire has carried before. Allocated bytes are
+//! counted, since time depends on the machine. `bench_forged` measures the time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hmtt::decode::{Origin, Wire};
 use hmtt_test_support::forged::{Forger, Forgery};
 
-/// Counts what is allocated.
+/// An allocator that counts the allocated bytes.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that are needed.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those that are needed.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -29,10 +29,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Gaps before: more than are kept.
+/// Number of gaps before the forged frames, larger than the number that is stored.
 const GAPS: usize = 11_000;
 const FRAMES: usize = 20_000;
-/// Most bytes that a forged frame of 60 bytes causes to be allocated, on the average.
+/// Maximum number of bytes that a forged frame of 60 bytes causes to be allocated on average.
 const MOST: usize = 1500;
 
 fn check(wire: &mut Wire, frames: &[Vec<u8>]) {
@@ -42,7 +42,7 @@ fn check(wire: &mut Wire, frames: &[Vec<u8>]) {
     }
 }
 
-/// A wire whose card has lost a frame before each.
+/// Returns a wire whose card has lost a frame before each of its frames.
 fn wire_with_gaps() -> Wire {
     let (mut wire, mut card) = (Wire::default(), Forger::new(Forgery::Card, 3));
     let frames: Vec<_> = (0..2 * GAPS).map(|_| card.frame()).step_by(2).collect();
@@ -51,7 +51,7 @@ fn wire_with_gaps() -> Wire {
 }
 
 #[test]
-fn a_forged_frame_allocates_little_whatever_came_before() {
+fn forged_frames_allocate_little_after_many_gaps() {
     let found = Forgery::ALL.map(|forgery| {
         let (mut wire, mut forger) = (wire_with_gaps(), Forger::new(forgery, 1));
         let forged: Vec<_> = (0..FRAMES).map(|_| forger.frame()).collect();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::capture;
 use crate::card::Card;
 
-/// How far from its end a capture is cut.
+/// Bytes before its end at which a capture is cut at most.
 const CUT_BYTES: usize = 4096;
 
 fn packets(bytes: &[u8]) -> (usize, Option<u64>) {
@@ -21,7 +21,7 @@ fn packets(bytes: &[u8]) -> (usize, Option<u64>) {
 }
 
 #[test]
-fn a_capture_cut_anywhere_is_read_to_its_last_whole_block() {
+fn a_truncated_capture_is_read_to_its_last_whole_block() {
     let (frames, _) = Card::new().session(20, 100);
     let whole = capture(&frames);
     let mut ends = Vec::new();
@@ -57,14 +57,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_to_something(
+    fn any_bytes_are_decoded_without_a_panic(
         frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8),
     ) {
         decode_frames(&frames);
     }
 
     #[test]
-    fn cards_frames_of_any_payload_decode_to_something(
+    fn card_frames_with_any_payload_are_decoded_without_a_panic(
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
     ) {
         let header = Card::new().info()[..14].to_vec();
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_after_a_section_header_are_read_or_refused(
+    fn any_bytes_after_a_section_header_are_read_or_rejected(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
         at in 0usize..600,
     ) {

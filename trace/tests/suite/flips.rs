@@ -1,10 +1,10 @@
-//! One bit of one frame turns over, whichever: what is decoded and what is named lost are still what the
-//! card sent.
+//! Flips any one bit of one frame, and checks that decoded and reported lost accesses still add up to what the card
+//! sent.
 //!
-//! Guaranteed, with good frames before and after: `accesses + lost_accesses` are the card's own count, but
-//! for accesses that altered records of the damaged frame stand for, and those are told
-//! ([`Malformation::Excess`]); of all other frames nothing is decoded that was not sent. The records of the
-//! damaged frame itself may be read with the wrong clock, address, direction or kind.
+//! Guarantees with good frames before and after the damaged one: `accesses + lost_accesses` is the card's own count,
+//! except for accesses that altered records of the damaged frame stand for, which are reported
+//! ([`Malformation::Excess`]); and from all other frames nothing is decoded that was not sent. The records of the
+//! damaged frame itself may be decoded with the wrong clock, address, direction or kind.
 
 use std::collections::HashSet;
 
@@ -16,18 +16,18 @@ use proptest::prelude::*;
 
 use crate::card::Card;
 
-/// Bits of everything before the records: MAC header, payload header, sync.
+/// Number of bits before the records: MAC header, payload header, sync.
 const HEADERS: usize = (WORDS_AT + 16) * 8;
 
-/// A frame that the card sends, or what it loses.
+/// A frame that the card sends, or a loss on the card.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Data(u64),
-    /// Nothing that counts as an access.
+    /// Marks, which do not count as accesses.
     Marks,
     Info,
     Beat,
-    /// Records lost on the card, and the accesses among them.
+    /// Numbers of records lost on the card, and of accesses among them.
     Lost(u32, u64),
 }
 
@@ -35,7 +35,7 @@ enum Sent {
 struct Session {
     frames: Vec<Vec<u8>>,
     truth: Vec<Vec<Access>>,
-    /// The card's count before the first frame, and after the last.
+    /// The card's count of accesses before the first frame and after the last.
     counted: (u64, u64),
 }
 
@@ -65,7 +65,7 @@ impl Session {
         Session { frames, truth, counted: (start, card.accesses) }
     }
 
-    /// Loses frames on the wire, but for the end frames.
+    /// Drops frames on the wire, except the end frames.
     fn without(mut self, lost: &[bool]) -> Self {
         let records = self.frames.len() - 3;
         let lost = |at: usize| at < records && lost.get(at) == Some(&true);
@@ -75,7 +75,7 @@ impl Session {
         self
     }
 
-    /// What is wrong with what is read if a bit of a frame is flipped.
+    /// Flips a bit of a frame. Returns the counts, or what is wrong with them.
     fn check(&self, at: usize, bit: usize) -> Result<Counts, String> {
         let mut frames = self.frames.clone();
         frames[at][bit / 8] ^= 0x80 >> (bit % 8);
@@ -96,10 +96,10 @@ impl Session {
                 self.counted
             ))
         };
-        // Of a last frame nothing tells what kind it was.
+        // After the last frame nothing shows which kind it had.
         let own = decode_frames([&frames[at]]).1.accesses;
         let excess = excess + if at + 1 == frames.len() { own } else { 0 };
-        // A restart says again what was before.
+        // A restart reports again what was counted before.
         let expected = match counts.order.restarts {
             0 => sum,
             _ => counts.accesses + counts.lost_accesses + self.counted.0,
@@ -116,7 +116,7 @@ impl Session {
         Ok(counts)
     }
 
-    /// Whether all accesses decoded, but for those of the damaged frame, were sent, in this order.
+    /// Whether all decoded accesses, except those of the damaged frame, were sent in this order.
     fn is_true(&self, at: usize, damaged: &[u8], items: &[Item]) -> bool {
         let place = |access: &Access| (access.address, access.direction == Direction::Write);
         let own: HashSet<_> = accesses(&decode_frames([damaged]).0).iter().map(place).collect();
@@ -156,7 +156,7 @@ fn beat(card: &mut Card) -> Vec<u8> {
     card.heartbeat(Heartbeat { running: true, losses: 0, transmit_clocks })
 }
 
-/// A card that has been on for a while.
+/// Returns a card that has been running for a while.
 fn card() -> Card {
     Card { counter: 1000, accesses: 5000, clock: 1 << 30, lost: 3, ..Card::new() }
 }
@@ -179,7 +179,7 @@ const MIXED: [Sent; 14] = [
 ];
 
 #[test]
-fn every_bit_of_every_kind_of_frame_may_flip() {
+fn flipping_any_bit_of_any_kind_of_frame_keeps_the_counts() {
     let mut bad = Vec::new();
     for start in [card(), Card::new()] {
         let session = Session::new(start, &MIXED);
@@ -193,7 +193,7 @@ fn every_bit_of_every_kind_of_frame_may_flip() {
 }
 
 #[test]
-fn every_bit_of_a_long_sessions_frames_may_flip() {
+fn flipping_any_bit_of_a_long_session_keeps_the_counts() {
     let session = Session::new(card(), &[&[Sent::Info][..], &[Sent::Data(7); 200]].concat());
     let mut bad = Vec::new();
     for at in [0, 1, 2, 100, 140, 197, 199, 200, 201, 202, 203] {
@@ -217,7 +217,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 
 proptest! {
     #[test]
-    fn a_bit_of_a_lossy_captures_frame_may_flip(
+    fn flipping_a_bit_of_a_lossy_capture_keeps_the_counts(
         sent in prop::collection::vec(sent(), 6..150),
         lost in prop::collection::vec(prop::bool::weighted(0.1), 150),
         at: prop::sample::Index,
@@ -229,7 +229,7 @@ proptest! {
         let all: Vec<Sent> = [&[Sent::Info, Sent::Data(5)][..], &sent].concat();
         let lost = [&[false, false][..], &lost].concat();
         let session = Session::new(start, &all).without(&lost);
-        // A good frame before and one after.
+        // There is a good frame before and after the damaged one.
         let at = 1 + at.index(session.frames.len() - 2);
         if let Err(what) = session.check(at, bit) {
             return Err(TestCaseError::fail(what));

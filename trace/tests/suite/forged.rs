@@ -1,5 +1,5 @@
-//! Frames that no card sent, on the wire of one that sends: nothing of the card's trace changes, they are
-//! counted, and they cost no more time and memory than any other frame.
+//! Tests forged frames on the wire of a sending card: the card's trace does not change, the forged frames are counted,
+//! and they need no more time and memory than other frames.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ fn origin(packet: usize) -> Origin {
     Origin { packet: packet as u64, ..Origin::default() }
 }
 
-/// The items of each card.
+/// Decodes the items of each card.
 fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, WireCounts) {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
     let mut sink = |card: usize, item: Item| {
@@ -31,7 +31,7 @@ fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, WireCounts) {
     (items, counts)
 }
 
-/// Items and counts without the numbers of packets, which forged frames raise.
+/// Removes the numbers of packets, which forged frames increase, from items and counts.
 fn bare(items: &[Item], counts: &Counts) -> (Vec<Item>, Counts) {
     let bare = |item: &Item| match item {
         Item::Gap(gap) => {
@@ -53,7 +53,7 @@ fn card(counter: u64) -> Card {
     Card { counter, accesses: counter * 20, clock: counter * 1000, ..Card::new() }
 }
 
-/// A session of which some frames are lost, in order: `lost` in 1000, then whole stretches.
+/// Builds a session from which frames are lost, in order: `lost` in 1000, then whole stretches.
 fn lossy(card: &mut Card, frames: usize, lost: &[bool], stretch: Option<usize>) -> Vec<Vec<u8>> {
     let (all, _) = card.session(frames, 20);
     let gone = |at: usize| {
@@ -71,7 +71,7 @@ fn lone() -> impl Strategy<Value = Forgery> {
 
 proptest! {
     #[test]
-    fn frames_that_nothing_confirms_change_nothing(
+    fn unconfirmed_frames_change_nothing(
         forgery in lone(),
         seed in 1u64..,
         start in 0u64..1 << 36,
@@ -88,9 +88,9 @@ proptest! {
         prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
     }
 
-    /// So too where it is the only one, wherever it comes.
+    /// The same for a single forged frame, at any place.
     #[test]
-    fn one_frame_that_nothing_confirms_changes_nothing(
+    fn one_unconfirmed_frame_changes_nothing(
         forgery in lone(),
         seed in 1u64..,
         start in 0u64..1 << 36,
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(told.has_ended(), has_ended);
     }
 
-    /// What goes on from itself is a card for all that anybody can tell. It is told apart.
+    /// Forged frames that continue each other cannot be distinguished from a card. They become a separate card.
     #[test]
     fn forged_cards_change_nothing_of_a_card(
         forgery in prop::sample::select(vec![Forgery::Card, Forgery::Jumps]),
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-fn sessions_of_nobody(seed: u64, start: u64, turns: &[usize]) -> Result<(), TestCaseError> {
+fn forged_sessions(seed: u64, start: u64, turns: &[usize]) -> Result<(), TestCaseError> {
     let (good, truth) = card(start).session(400, 20);
     let (wire, forged) = mix(&good, &mut Forger::new(Forgery::Sessions, seed), turns);
     let (items, counts) = read(&wire);
@@ -149,23 +149,23 @@ fn sessions_of_nobody(seed: u64, start: u64, turns: &[usize]) -> Result<(), Test
 }
 
 proptest! {
-    /// Frames of a session that ends right away may be taken for a card's after a long gap when nothing
-    /// more comes of the card; all its accesses are read.
+    /// Frames of a very short session may be taken for the card's after a long gap if no more frames of the card
+    /// follow. All accesses of the card are decoded.
     #[test]
-    fn short_sessions_of_nobody_cost_a_card_no_access(
+    fn short_forged_sequences_lose_no_access_of_a_card(
         seed in 1u64..,
         start in 0u64..1 << 36,
         turns in prop::collection::vec(1usize..4, 1..30),
     ) {
-        sessions_of_nobody(seed, start, &turns)?;
+        forged_sessions(seed, start, &turns)?;
     }
 }
 
 proptest! {
-    /// A long string of frames that go on from each other, near a card's counter and counts: a card of its own as
-    /// long as the true one sends a frame now and then.
+    /// Many frames that continue each other, near the card's counter and counts, are a separate card as long as the
+    /// true one sends a frame now and then.
     #[test]
-    fn a_forged_string_beside_a_card_that_goes_on_takes_nothing_of_it(
+    fn a_forged_sequence_takes_nothing_of_a_card_that_continues(
         start in 1u64 << 20..1 << 36,
         ahead in prop_oneof![64i64..2000, -2000i64..-64, 2000i64..1 << 20, -(1 << 20)..-2000i64],
         accesses in -100_000i64..100_000,
@@ -182,7 +182,7 @@ proptest! {
         let (mut wire, mut forged) = (Vec::new(), 0);
         for (at, frame) in good.iter().enumerate() {
             wire.push(frame.clone());
-            // First the card is known.
+            // First the card becomes known.
             let count = if at < 8 { 0 } else { turns[at % turns.len()] };
             wire.extend((0..count).map(|_| forger.data(7).0));
             forged += count as u64;
@@ -194,10 +194,10 @@ proptest! {
         prop_assert_eq!(others + counts.foreign, forged);
     }
 
-    /// While the card is silent the string is what a restart of it would be, and takes its number. When it goes on
-    /// it has another number; counts, and all that was sent, are whole.
+    /// While the card is silent, the forged sequence looks like a restart of the card and takes its number. When the
+    /// card continues, it gets another number; its counts and accesses are complete.
     #[test]
-    fn a_forged_string_while_a_card_is_silent_takes_its_number_and_no_access(
+    fn a_forged_sequence_takes_the_number_of_a_silent_card_and_no_access(
         seed in 1u64..,
         start in 0u64..1 << 36,
         at in 10usize..190,
@@ -212,14 +212,14 @@ proptest! {
         prop_assert_eq!(counts.cards.len(), 2);
         prop_assert_eq!(counts.cards[0].frames, length as u64);
         let (before, _) = decode_frames(&good[..at]);
-        // But for the note that a session has no end.
+        // The item about the missing end of the session is left out.
         let before = before.len() - 1;
         let found = [&items[0][..before], &items[1][..]].concat();
         prop_assert_eq!(bare(&found, &counts.cards[1]), bare(&alone, &alone_counts));
     }
 }
 
-/// A card that sends one frame while forged ones fill all places to wait, again and again.
+/// A card that sends single frames while forged frames fill all places for waiting frames.
 #[test]
 fn a_slow_card_beside_a_flood_keeps_its_trace() {
     let (good, _) = card(1000).session(60, 20);
@@ -248,9 +248,10 @@ fn a_card_that_restarts_beside_a_flood_is_followed() {
     }
 }
 
-/// A card whose cable was out for long after it had ended: as much is lost as it has counted meanwhile.
+/// A card whose cable was unplugged for a long time after its end frames. The accesses that it counted meanwhile are
+/// lost.
 #[test]
-fn a_long_gap_after_the_end_is_lost_not_another_card() {
+fn a_long_gap_after_the_end_is_a_loss_and_not_another_card() {
     for lost in [1u64 << 20, 1 << 24] {
         let mut card = card(1000);
         let (mut wire, _) = card.session(50, 20);

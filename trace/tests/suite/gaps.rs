@@ -14,7 +14,8 @@ use crate::wire::on_a_wire;
 const HEADING: &str = "# clock R|W physical_byte_address_hex";
 const NO_END: &str = "# no end frame: the tail may be missing";
 
-/// The text of a trace without the lines of its accesses, and the number of those.
+/// Returns the text of a trace without its lines of accesses, the number of those lines, and the
+/// counts.
 fn comments(frames: &[Vec<u8>]) -> (Vec<String>, usize, Counts) {
     let (lines, counts) = text(frames);
     let (comments, accesses): (Vec<String>, Vec<String>) =
@@ -30,7 +31,7 @@ fn text(frames: &[Vec<u8>]) -> (Vec<String>, Counts) {
 }
 
 #[test]
-fn a_whole_session_is_its_truth_and_nothing_else() {
+fn a_complete_session_has_its_accesses_and_no_gap() {
     let (frames, truth) = Card::new().session(20, 370);
     let (lines, counts) = text(&frames);
     let mut expected = vec![HEADING.to_owned()];
@@ -41,7 +42,7 @@ fn a_whole_session_is_its_truth_and_nothing_else() {
 }
 
 #[test]
-fn lost_frames_cost_exactly_their_accesses() {
+fn lost_frames_lose_only_their_accesses() {
     let mut card = Card::new();
     let (mut frames, truth) = card.session(10, 100);
     frames.drain(4..7);
@@ -58,7 +59,7 @@ fn lost_frames_cost_exactly_their_accesses() {
 }
 
 #[test]
-fn loss_on_the_card_is_told_from_loss_on_the_wire() {
+fn loss_on_the_card_is_separate_from_loss_on_the_wire() {
     let mut card = Card::new();
     let mut frames = vec![card.info(), card.data(10).0];
     let first = card.clock;
@@ -83,7 +84,7 @@ fn loss_on_the_card_is_told_from_loss_on_the_wire() {
 }
 
 #[test]
-fn a_lost_tail_shows_in_the_end_frame() {
+fn a_lost_tail_is_reported_with_the_end_frame() {
     let (mut frames, truth) = Card::new().session(5, 100);
     frames.remove(5);
     let (after, before) = (truth[399].clock, truth[499].clock);
@@ -93,7 +94,7 @@ fn a_lost_tail_shows_in_the_end_frame() {
 }
 
 #[test]
-fn a_missing_end_and_a_missing_start_are_said() {
+fn a_missing_end_and_a_missing_start_are_reported() {
     let (frames, truth) = Card::new().session(5, 100);
     let (comments, accesses, counts) = comments(&frames[2..4]);
     let start = format!("# gap at start: 100 accesses before clock {}", truth[99].clock);
@@ -114,7 +115,7 @@ fn a_restarted_card_opens_a_new_session() {
 }
 
 #[test]
-fn a_session_shorter_than_the_window_may_be_followed_by_its_twin() {
+fn a_short_session_may_be_followed_by_an_equal_one() {
     let (session, _) = Card::new().session(2, 10);
     let (comments, accesses, counts) = comments(&[&session[..], &session[..]].concat());
     assert_eq!(comments, [HEADING, "# card restarted"]);
@@ -143,7 +144,7 @@ fn the_frame_counter_wraps_in_order() {
 }
 
 #[test]
-fn clocks_go_on_when_48_bits_wrap() {
+fn clocks_continue_after_48_bits_wrap() {
     let mut card = Card::new();
     card.clock = CLOCK_MASK - 500;
     let (mut frames, truth) = card.session(8, 100);
@@ -157,7 +158,7 @@ fn clocks_go_on_when_48_bits_wrap() {
 }
 
 #[test]
-fn an_unreadable_frame_is_not_a_missing_one() {
+fn an_unreadable_frame_is_not_missing() {
     let (mut frames, truth) = Card::new().session(5, 100);
     frames[2][14] ^= 0xf0;
     let (comments, accesses, counts) = comments(&frames);
@@ -169,7 +170,7 @@ fn an_unreadable_frame_is_not_a_missing_one() {
 }
 
 #[test]
-fn a_bad_word_costs_the_rest_of_its_frame_only() {
+fn an_invalid_word_loses_only_the_rest_of_its_frame() {
     let (mut frames, truth) = Card::new().session(3, 100);
     let bad = WORDS_AT + (usize::from(SYNC_WORDS) + 10) * WORD_BYTES;
     frames[2][bad..bad + WORD_BYTES].fill(0xff);
@@ -226,7 +227,7 @@ fn every_kind_of_record_has_its_line() {
 }
 
 #[test]
-fn heartbeats_tell_of_the_clock_and_count_in_no_gap() {
+fn heartbeats_report_the_clock_and_are_in_no_gap() {
     let mut card = Card::new();
     let beat = |running, losses| Heartbeat { running, losses, transmit_clocks: 1_000_000 };
     let said = |what: &str, losses: u16| {
@@ -238,7 +239,7 @@ fn heartbeats_tell_of_the_clock_and_count_in_no_gap() {
     frames.push(card.info());
     frames.push(card.data(100).0);
     frames.push(card.heartbeat(beat(true, 1)));
-    // This one's counter is missing, and what it would have said shows in the next.
+    // This heartbeat is lost. The next one contains its information.
     let lost = card.heartbeat(beat(false, 2));
     frames.push(card.heartbeat(beat(true, 3)));
     frames.push(card.data(100).0);

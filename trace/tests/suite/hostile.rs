@@ -1,5 +1,5 @@
-//! Frames that were cut, stretched, bent or sent by others are counted and left out; all others are read
-//! as if those had been lost.
+//! Tests frames that were truncated, extended, altered or sent by other devices: they are counted and left out, and all
+//! other frames are decoded as if these had been lost.
 
 mod cut;
 
@@ -10,12 +10,12 @@ use hmtt_format::{Access, Direction, Event, FORMAT_VERSION, FaultKind};
 
 use crate::card::Card;
 
-/// Frame of the session that is damaged, of these and of so many accesses each.
+/// Index of the frame that is damaged, number of frames, and accesses per frame.
 const DAMAGED: usize = 4;
 const FRAMES: usize = 8;
 const ACCESSES: usize = 40;
 
-/// A session, and the accesses of all frames but the damaged one.
+/// A session, and the accesses of all frames except the damaged one.
 struct Session {
     frames: Vec<Vec<u8>>,
     truth: Vec<Access>,
@@ -34,7 +34,7 @@ impl Session {
         &self.frames[DAMAGED]
     }
 
-    /// What is read if the damaged frame is this.
+    /// Decodes the session with this frame in place of the damaged one.
     fn with(&self, frame: Vec<u8>) -> Read {
         let mut frames = self.frames.clone();
         frames[DAMAGED] = frame;
@@ -42,7 +42,7 @@ impl Session {
     }
 }
 
-/// What was read of a wire.
+/// The decoded content of a wire.
 struct Read {
     items: Vec<Item>,
     counts: Counts,
@@ -76,7 +76,7 @@ impl Read {
         self.items.iter().filter_map(error).collect()
     }
 
-    /// Nothing but the damaged frame is missing, and what it cost is known.
+    /// Whether only the damaged frame is missing, with the number of its accesses.
     fn is_without_one(&self, session: &Session) -> bool {
         let Counts { order, foreign, malformed, lost_accesses, .. } = self.counts;
         self.accesses() == session.others
@@ -88,18 +88,18 @@ impl Read {
 }
 
 #[test]
-fn a_frame_cut_anywhere_is_counted_and_left_out() {
+fn a_truncated_frame_is_counted_and_left_out() {
     let session = Session::new();
     for length in 0..session.damaged().len() {
         let read = session.with(session.damaged()[..length].to_vec());
         assert!(read.is_without_one(&session), "cut to {length}: {:?}", read.counts);
-        // Destination, source and EtherType make it a card's.
+        // Destination, source and EtherType make it a card's frame.
         assert_eq!(read.counts.malformed, u64::from(length >= 14), "cut to {length}");
     }
 }
 
 #[test]
-fn what_follows_the_words_of_a_frame_is_ignored() {
+fn bytes_after_the_words_of_a_frame_are_ignored() {
     let session = Session::new();
     for extra in [1, 4, 46, MAX_FRAME_BYTES, 9000] {
         let read = session.with([session.damaged(), &vec![0xa5; extra]].concat());
@@ -109,7 +109,7 @@ fn what_follows_the_words_of_a_frame_is_ignored() {
 }
 
 #[test]
-fn a_word_count_no_frame_has_is_refused_whatever_is_there() {
+fn an_impossible_word_count_is_rejected() {
     let session = Session::new();
     let jumbo = [session.damaged(), &[0; 9000]].concat();
     for words in (0..SYNC_WORDS).chain(MAX_WORDS + 1..=u8::MAX) {
@@ -122,7 +122,7 @@ fn a_word_count_no_frame_has_is_refused_whatever_is_there() {
 }
 
 #[test]
-fn frames_of_other_versions_and_kinds_are_refused() {
+fn frames_of_other_versions_and_kinds_are_rejected() {
     let session = Session::new();
     let with_first = |first: u8| {
         let mut frame = session.damaged().to_vec();
@@ -144,7 +144,7 @@ fn frames_of_other_versions_and_kinds_are_refused() {
 #[test]
 fn frames_of_other_ethertypes_are_counted_as_foreign() {
     let session = Session::new();
-    // IPv4, ARP, VLAN, IPv6, the other experimental one, a length, and every bit of ours.
+    // IPv4, ARP, VLAN, IPv6, the other experimental EtherType, a length, and each bit of ours flipped.
     let others = [0x0800, 0x0806, 0x8100, 0x86dd, 0x88b6, 46];
     let bits = (0..16).map(|bit| 0x88b5 ^ 1 << bit);
     for ether_type in others.into_iter().chain(bits) {
@@ -161,21 +161,21 @@ fn frames_of_other_ethertypes_are_counted_as_foreign() {
     }
 }
 
-/// The frame with one bit turned over.
+/// Returns the frame with one bit flipped.
 fn flipped(frame: &[u8], bit: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[bit / 8] ^= 0x80 >> (bit % 8);
     frame
 }
 
-/// Whether all of these are among those, in order.
+/// Whether all of `these` are among `those`, in order.
 fn are_within(these: &[Access], those: &[Access]) -> bool {
     let mut those = those.iter();
     these.iter().all(|access| those.any(|other| other == access))
 }
 
 #[test]
-fn every_bit_of_a_frame_may_flip_and_the_others_are_read() {
+fn flipping_any_bit_of_a_frame_keeps_the_other_frames() {
     let session = Session::new();
     for bit in 0..session.damaged().len() * 8 {
         let read = session.with(flipped(session.damaged(), bit));
@@ -185,14 +185,14 @@ fn every_bit_of_a_frame_may_flip_and_the_others_are_read() {
         match bit / 8 {
             // Addresses and EtherType.
             0..7 | 12..14 => assert!(read.is_without_one(&session), "bit {bit}"),
-            // Its place among the others; version, kind, and more words than there are: none of it; with
-            // fewer words less of it. The sync's counts: a gap before it, or none of it.
+            // Frame counter, version, kind, and a word count beyond the length: nothing is decoded. A smaller word
+            // count: fewer records. Counts in the sync: a gap before the frame, or nothing is decoded.
             7..12 | 14 | 15 | 26..34 => {
                 assert_eq!((accesses + lost_accesses, order.restarts), (all, 0), "bit {bit}")
             }
-            // Said again in the sync.
+            // The header field is repeated in the sync.
             16 | 17 => assert_eq!(read.accesses(), session.truth, "bit {bit}"),
-            // The sync's clock, segment and unit: where and when cannot be known, how many can.
+            // Clock, segment and unit in the sync: place and time of accesses may be wrong, their number is known.
             18..26 => assert_eq!(counted, (all, 0, 0), "bit {bit}"),
             // Direction, delta and number of an access.
             _ => assert_eq!(counted, (all, 0, 0), "bit {bit}"),
@@ -201,7 +201,7 @@ fn every_bit_of_a_frame_may_flip_and_the_others_are_read() {
     }
 }
 
-/// Records of every kind, and halves that are one bit away from another kind.
+/// Builds records of every kind, and half words that differ from another kind in one bit.
 fn mixed(card: &mut Card) -> Vec<u8> {
     let direction = Direction::Write;
     let access = |delta| Half::Access { direction, delta, number: 0x155_5555 }.encode();
@@ -230,7 +230,7 @@ fn mixed(card: &mut Card) -> Vec<u8> {
 }
 
 #[test]
-fn every_bit_of_any_record_may_flip_and_the_others_are_read() {
+fn flipping_any_bit_of_a_record_keeps_the_other_records() {
     let mut card = Card::new();
     let mut frames = vec![card.info()];
     let (before, mut others) = card.data(20);
@@ -251,7 +251,7 @@ fn every_bit_of_any_record_may_flip_and_the_others_are_read() {
         assert!(are_within(&others, &read.accesses()), "bit {bit}: {:?}", read.counts);
         assert_eq!(order.missing, 0, "bit {bit}");
         assert!(malformed <= 1, "bit {bit}");
-        // What became more than it was shows when the next frame counts less.
+        // Records that became more accesses are detected when the next frame's count is lower.
         let told = read.errors().into_iter().map(|error| match error {
             Malformation::Excess(excess) => excess,
             _ => 0,

@@ -3,11 +3,11 @@
 mod damage;
 mod flips;
 mod forged;
-mod front_door;
 mod gaps;
 mod hostile;
 mod merge;
 mod modes;
+mod open_trace;
 mod order;
 mod reading;
 mod reading_ahead;

@@ -23,8 +23,8 @@ fn accesses(path: &std::path::Path) -> Vec<Access> {
     decode_frames(frames).0.into_iter().filter_map(access).collect()
 }
 
-/// Merges, and checks what must hold whatever relates the clocks: nothing is lost, times ascend, and
-/// none is further from the true one than stated. The error that was stated comes back.
+/// Merges captures and checks what must hold for any clocks: nothing is lost, times ascend, and no time is further from
+/// the true one than the stated error. Returns the error.
 fn check(paths: &[PathBuf], running: &[Running], expected: ClockBasis) -> f64 {
     let merge = Merge::survey(paths, &Options::default()).unwrap();
     let sessions: Vec<_> = merge.sessions().collect();
@@ -52,7 +52,7 @@ fn check(paths: &[PathBuf], running: &[Running], expected: ClockBasis) -> f64 {
             assert_eq!((own.address, own.direction), (merged.address, merged.direction));
             let truth = begin + running[session].time(own.clock.0) * running[0].rate;
             let off = (merged.clock.0 as f64 - truth).abs();
-            // Clocks are whole numbers.
+            // Clocks are integers.
             assert!(off <= error + 1.0, "off by {off}, {error} stated");
         }
     }
@@ -63,7 +63,7 @@ fn check(paths: &[PathBuf], running: &[Running], expected: ClockBasis) -> f64 {
 fn marks_relate_clocks_that_drift() {
     let paths = [capture("merge-a", STEADY, true), capture("merge-b", FAST, true)];
     let error = check(&paths, &[STEADY, FAST], ClockBasis::Marks { shared: 30 });
-    // A microsecond between the cards is assumed: 100 clocks.
+    // The latency between the cards is assumed to be a microsecond, which is 100 clocks.
     assert!(error < 110.0, "{error}");
     check(&[paths[1].clone(), paths[0].clone()], &[FAST, STEADY], ClockBasis::Marks { shared: 30 });
 }
@@ -72,11 +72,11 @@ fn marks_relate_clocks_that_drift() {
 fn arrival_times_relate_cards_without_marks() {
     let paths = [capture("merge-c", STEADY, false), capture("merge-d", FAST, false)];
     let error = check(&paths, &[STEADY, FAST], ClockBasis::Arrivals);
-    // A millisecond is assumed, and a little for where no frame was as quick as any.
+    // A millisecond is assumed, plus a little because no frame had the smallest latency at some times.
     assert!((100_000.0..110_000.0).contains(&error), "{error}");
 }
 
-/// A session that ends with the capture is too short for its frames to be passed on before.
+/// A session that ends with the capture is too short for its frames to be passed on before the end.
 #[test]
 fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
     let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("eth1")]).unwrap();
@@ -85,7 +85,7 @@ fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
         let arrival = begin + Duration::from_nanos(nanos);
         writer.write_frame(0, arrival, frame.len() as u32, &frame).unwrap();
     };
-    // The clocks of 10 ns after which a session begins, by the wall's clock.
+    // Starts and lengths of the sessions, in clocks of 10 ns of the wall clock.
     let sessions = [(0, 200), (100_000_000, 20)];
     for (since, frames) in sessions {
         let mut card = Card::new();
@@ -108,7 +108,7 @@ fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
 }
 
 #[test]
-fn an_offset_that_was_told_is_taken_as_it_is() {
+fn a_given_offset_is_used_unchanged() {
     let paths = [capture("merge-e", STEADY, true), capture("merge-f", FAST, true)];
     let options = Options { offsets: vec![(1, -2_999_000)], ..Options::default() };
     let merge = Merge::survey(&paths, &options).unwrap();
@@ -128,7 +128,7 @@ fn a_capture_without_a_card_cannot_be_merged() {
 }
 
 #[test]
-fn more_cards_than_can_be_read_at_once_are_refused() {
+fn too_many_cards_are_rejected() {
     let interfaces: Vec<Description> =
         (0..300).map(|number| Description::new(&format!("eth{number}"))).collect();
     let mut writer = PcapngWriter::new(Vec::new(), &interfaces).unwrap();

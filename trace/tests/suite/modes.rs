@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::card::Card;
 
-/// Accesses as columns, everything else with the number of accesses before it.
+/// Accesses as columns, and all other items with the number of accesses before each.
 #[derive(Default)]
 struct Taken {
     columns: Columns,
@@ -42,7 +42,7 @@ fn counted(frames: &[Vec<u8>]) -> (Vec<Item>, Counts) {
     (items, counts)
 }
 
-/// Items as [`Taken`] has them.
+/// Splits items into accesses and other items, as [`Taken`] contains them.
 fn split(items: Vec<Item>) -> (Vec<Access>, Vec<(usize, Item)>) {
     let (mut accesses, mut others) = (Vec::new(), Vec::new());
     for item in items {
@@ -98,7 +98,7 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn columns_and_counts_are_those_of_the_items(
+    fn columns_and_counts_equal_those_of_the_items(
         clock in prop_oneof![Just(0u64), (1u64 << 48) - 2000..1 << 48],
         frames in prop::collection::vec((words(), 0u64..400, 0u64..1 << 30), 0..12),
         unit_log2 in prop_oneof![Just(0u8), Just(6), Just(12)],
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn bytes_are_those_of_lines_and_of_bursts() {
+fn bytes_are_counted_for_lines_and_for_bursts() {
     let mut card = Card::new();
     let mut frames = vec![card.info(), card.data(10).0];
     card.unit_log2 = 12;
@@ -128,16 +128,16 @@ fn bytes_are_those_of_lines_and_of_bursts() {
     frames.push(card.records(&[WordRecord::Page { delta: 0, run }], 7, 0));
     frames.push(card.end());
     let (_, counts) = decode_frames(&frames);
-    // Lines of 64 bytes; the card's bursts are four words of 8.
+    // Lines have 64 bytes; the card's bursts are four words of 8 bytes.
     assert_eq!((counts.accesses, counts.access_bytes), (17, 10 * 64 + 7 * 32));
     check(&frames);
-    // Without a report nothing is known of bursts.
+    // Without a report the size of bursts is unknown.
     let (_, counts) = decode_frames(&frames[1..3]);
     assert_eq!((counts.accesses, counts.access_bytes), (17, 10 * 64));
 }
 
 #[test]
-fn columns_refuse_what_they_cannot_hold_whole() {
+fn columns_reject_values_that_do_not_fit() {
     let mut card = Card::new();
     let fault = WordRecord::Fault { delta: 3, kind: FaultKind::ReadIdle, bank: 1 };
     let frame = card.records(&[fault], 0, 3);

@@ -1,4 +1,5 @@
-//! `Trace` returns what the decoder makes of a capture's frames, whichever way it is asked.
+//! Tests that `Trace` returns what the decoder returns for a capture's frames, in every way of
+//! reading.
 
 use std::io::Cursor;
 
@@ -10,7 +11,7 @@ use hmtt_format::{Access, Event};
 use crate::card::Card;
 use crate::{capture, capture_file};
 
-/// A session of twenty frames, of which the eighth was lost.
+/// Returns a session of twenty frames, of which the eighth was lost.
 fn session_with_a_gap() -> Vec<Vec<u8>> {
     let (mut frames, _) = Card::new().session(20, 300);
     frames.remove(8);
@@ -25,7 +26,7 @@ fn access(item: &Item) -> Option<Access> {
     if let Item::Event(Event::Access(access)) = item { Some(*access) } else { None }
 }
 
-/// A gap states where in the file it is, which frames alone do not.
+/// Removes the position in the file from gaps, because frames alone do not have it.
 fn without_places(items: Vec<Item>) -> Vec<Item> {
     let clear = |item| match item {
         Item::Gap(gap) => {
@@ -37,7 +38,7 @@ fn without_places(items: Vec<Item>) -> Vec<Item> {
 }
 
 #[test]
-fn items_are_those_of_the_decoder() {
+fn items_equal_those_of_the_decoder() {
     let frames = session_with_a_gap();
     let expected = without_places(decode_frames(&frames).0);
     let mut trace = open(capture(&frames));
@@ -49,7 +50,7 @@ fn items_are_those_of_the_decoder() {
 }
 
 #[test]
-fn accesses_and_batches_are_those_among_the_items() {
+fn accesses_and_batches_equal_those_of_the_items() {
     let bytes = capture(&session_with_a_gap());
     let items = open(bytes.clone()).items().map(|next| next.unwrap().1).collect::<Vec<_>>();
     let expected: Vec<Access> = items.iter().filter_map(access).collect();
@@ -68,7 +69,7 @@ fn accesses_and_batches_are_those_among_the_items() {
 }
 
 #[test]
-fn a_reader_may_change_how_it_asks_within_a_batch() {
+fn a_reader_may_change_the_way_of_reading_within_a_batch() {
     let bytes = capture(&session_with_a_gap());
     let all: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
     let mut trace = open(bytes);
@@ -109,11 +110,11 @@ fn one_card_of_two_can_be_chosen() {
 }
 
 #[test]
-fn what_precedes_damage_is_returned_before_the_error() {
+fn items_before_damage_are_returned_before_the_error() {
     let frames = session_with_a_gap();
     let mut bytes = capture(&frames);
     let whole = open(bytes.clone()).accesses().count();
-    // The length of a block in the middle says nothing that can be.
+    // A length in the middle of the file is made invalid.
     let middle = bytes.len() / 2;
     let payload: &[u8] = &frames[10][..14];
     let at =
@@ -130,7 +131,7 @@ fn what_precedes_damage_is_returned_before_the_error() {
 }
 
 #[test]
-fn compressed_captures_come_from_any_reader() {
+fn compressed_captures_can_be_read_from_any_reader() {
     let bytes = capture(&session_with_a_gap());
     let compressed = zstd::encode_all(&bytes[..], 1).unwrap();
     let plain: Vec<Access> = open(bytes).accesses().map(Result::unwrap).collect();

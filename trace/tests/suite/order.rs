@@ -12,13 +12,13 @@ use proptest::prelude::*;
 use crate::card::Card;
 use crate::wire::on_a_wire;
 
-/// Well within the window, however frames overtake each other.
+/// Maximum delay of a frame, well within the window, however frames overtake each other.
 const MAX_DELAY: u64 = WINDOW / 4;
 
-/// Accesses of a data frame.
+/// Number of accesses in a data frame.
 const ACCESSES: u64 = 7;
 
-/// What the wire does to one frame.
+/// What happens to one frame on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     dropped: bool,
@@ -32,7 +32,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         .prop_map(|(dropped, delay, copy_delay)| Fate { dropped, delay, copy_delay })
 }
 
-/// Indices of frames in the order they arrive.
+/// Returns the indices of frames in the order in which they arrive.
 fn arrivals(fates: &[Fate]) -> Vec<u64> {
     let mut arrivals = Vec::new();
     for (index, fate) in fates.iter().enumerate().filter(|(_, fate)| !fate.dropped) {
@@ -61,7 +61,8 @@ fn naive(arrivals: &[u64]) -> Order {
     order
 }
 
-/// What the sequencer makes of it: counters passed on, counters named missing, and its counts.
+/// Returns the counters that the sequencer passes on, those that it reports missing, and its
+/// counts.
 fn sequence(start: u64, arrivals: &[u64]) -> (Vec<u64>, BTreeSet<u64>, Order) {
     let mut card = Card::new();
     card.counter = start;
@@ -87,7 +88,7 @@ fn sequence(start: u64, arrivals: &[u64]) -> (Vec<u64>, BTreeSet<u64>, Order) {
 
 proptest! {
     #[test]
-    fn every_loss_copy_and_detour_is_counted(
+    fn every_lost_copied_and_reordered_frame_is_counted(
         start in prop_oneof![Just(0), (1 << COUNTER_BITS) - 300..1u64 << COUNTER_BITS, 0..=COUNTER_MASK],
         fates in prop::collection::vec(fate(), 1..400),
     ) {
@@ -107,8 +108,8 @@ proptest! {
 }
 
 proptest! {
-    /// Info, data, end: what is decoded is the truth of the frames that came, and what is stated as
-    /// lost is the rest.
+    /// For info, data and end frames: what is decoded is the truth of the received frames, and what
+    /// is reported lost is the rest.
     #[test]
     fn decoded_and_lost_accesses_add_up(fates in prop::collection::vec(fate(), 60..200), lost: u16) {
         let mut card = Card::new();
@@ -157,7 +158,8 @@ fn a_frame_beyond_the_window_is_missing_and_late() {
 
 #[test]
 fn a_late_frame_is_put_in_order_behind_a_gap_longer_than_the_window() {
-    // 2 to 42 are lost, 43 comes 23 places late, behind a frame more than the window from 1.
+    // 2 to 42 are lost. 43 arrives 23 places late, after a frame that is more than the window away
+    // from 1.
     let arrivals = [0, 1, 44, 67, 43, 68];
     let (passed, missing, order) = sequence(0, &arrivals);
     assert_eq!(passed, [0, 1, 43, 44, 67, 68]);

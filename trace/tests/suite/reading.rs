@@ -36,7 +36,7 @@ fn read<R: std::io::Read>(reader: &mut PcapngReader<R>) -> Read {
 }
 
 #[test]
-fn both_byte_orders_read_alike_options_or_not() {
+fn both_byte_orders_are_read_with_and_without_options() {
     for endianness in [Endianness::Little, Endianness::Big] {
         let mut writer = section(endianness, &["veth1", "veth3"]);
         packet(&mut writer, 1, b"abcde");
@@ -58,7 +58,7 @@ fn both_byte_orders_read_alike_options_or_not() {
 }
 
 #[test]
-fn sections_keep_interfaces_of_different_names_apart() {
+fn interfaces_of_different_names_are_separate_across_sections() {
     let mut first = section(Endianness::Little, &["veth1", "veth3"]);
     packet(&mut first, 0, b"one");
     packet(&mut first, 1, b"two");
@@ -81,8 +81,8 @@ fn sections_keep_interfaces_of_different_names_apart() {
     assert_eq!((one.statistics, five.statistics), (None, None));
 }
 
-/// A section of a capture from `start` to `end`, in seconds.
-fn of_capture(start: u64, end: u64, drops: u64) -> Vec<u8> {
+/// Returns a section of a capture from `start` to `end`, in seconds.
+fn capture_section(start: u64, end: u64, drops: u64) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("veth1")]).unwrap();
     let counts = InterfaceStatistics { kernel_drops: Some(drops), ..Default::default() };
     let times = Duration::from_secs(start)..Duration::from_secs(end);
@@ -90,8 +90,8 @@ fn of_capture(start: u64, end: u64, drops: u64) -> Vec<u8> {
     writer.into_output()
 }
 
-/// The same in the other byte order.
-fn of_capture_elsewhere(start: u64, end: u64, drops: u64) -> Vec<u8> {
+/// As `capture_section`, in the other byte order.
+fn big_endian_capture_section(start: u64, end: u64, drops: u64) -> Vec<u8> {
     let mut writer = section(Endianness::Big, &["veth1"]);
     let [start, end] = [start, end].map(|seconds| seconds * 1_000_000_000);
     let options = vec![
@@ -104,7 +104,7 @@ fn of_capture_elsewhere(start: u64, end: u64, drops: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_files_of_one_capture_count_once_and_those_of_several_add_up() {
+fn statistics_of_one_capture_count_once_and_those_of_several_add_up() {
     let joined = |files: &[Vec<u8>]| {
         let file = files.concat();
         let mut reader = PcapngReader::new(&file[..]).unwrap();
@@ -113,14 +113,15 @@ fn the_files_of_one_capture_count_once_and_those_of_several_add_up() {
         let drops = interface.statistics.and_then(|counts| counts.kernel_drops).unwrap();
         (drops, interface.statistics_comment.clone().unwrap_or_default())
     };
-    // 2^32 ns are 4.3 s: the times differ in both their words.
-    let (first, second) = (of_capture(1000, 1001, 3), of_capture(1000, 1010, 5));
-    let other = of_capture(2000, 2001, 7);
+    // 2^32 ns are 4.3 s, so the times differ in both of their words.
+    let (first, second) = (capture_section(1000, 1001, 3), capture_section(1000, 1010, 5));
+    let other = capture_section(2000, 2001, 7);
     assert_eq!(joined(std::slice::from_ref(&first)), (3, "until 1001".into()));
     assert_eq!(joined(&[first.clone(), second.clone()]), (5, "until 1010".into()));
     assert_eq!(joined(&[second.clone(), first.clone()]), (5, "until 1010".into()));
     assert_eq!(joined(&[first, other, second]), (12, "until 1010".into()));
-    let elsewhere = [of_capture_elsewhere(1000, 1010, 5), of_capture_elsewhere(1000, 1001, 3)];
+    let elsewhere =
+        [big_endian_capture_section(1000, 1010, 5), big_endian_capture_section(1000, 1001, 3)];
     assert_eq!(joined(&elsewhere).0, 5);
 }
 
@@ -131,7 +132,7 @@ fn an_enhanced_packet_that_contradicts_itself_is_damage() {
     packet(&mut writer, 0, b"abcde");
     let whole = writer.into_inner();
     let end = whole.len() - 4;
-    // The captured length, and the length that closes the block.
+    // The captured length, and the length at the end of the block.
     for (at, what) in [(begin + 20, "too short"), (end, "differ")] {
         let mut bytes = whole.clone();
         bytes[at + 1] = 1;
@@ -143,7 +144,7 @@ fn an_enhanced_packet_that_contradicts_itself_is_damage() {
 }
 
 #[test]
-fn a_compressed_capture_is_read_frame_by_frame_and_to_where_it_is_cut() {
+fn a_compressed_capture_is_read_up_to_its_cut() {
     let (frames, _) = Card::new().session(200, 370);
     let whole = capture(&frames);
     let plain = read(&mut PcapngReader::new(&whole[..]).unwrap());
@@ -165,7 +166,7 @@ fn a_compressed_capture_is_read_frame_by_frame_and_to_where_it_is_cut() {
     assert!(reader.truncated_at().is_some());
 }
 
-/// The same blocks, whose options end where the block does.
+/// Returns the same blocks with options that end at the end of the block.
 fn without_ends(bytes: &[u8], endianness: Endianness) -> Vec<u8> {
     let is_big = matches!(endianness, Endianness::Big);
     let (mut all, mut rest) = (Vec::new(), bytes);
@@ -187,7 +188,7 @@ fn without_ends(bytes: &[u8], endianness: Endianness) -> Vec<u8> {
 }
 
 #[test]
-fn options_need_no_end() {
+fn options_need_no_end_option() {
     for endianness in [Endianness::Little, Endianness::Big] {
         let mut writer = section(endianness, &["eth1", "eth2"]);
         packet(&mut writer, 1, &[7; 60]);
@@ -201,7 +202,7 @@ fn options_need_no_end() {
         assert!(reader.next_packet().unwrap().is_none());
         let names: Vec<_> = reader.interfaces().iter().map(|one| one.name.as_deref()).collect();
         assert_eq!(names, [Some("eth1"), Some("eth2")]);
-        // What is no option is none with an end either.
+        // Invalid options are rejected with an end option too.
         let damaged = [&bytes[..bytes.len() - 16], &[0xff; 12], &bytes[bytes.len() - 4..]].concat();
         let mut reader = PcapngReader::new(&damaged[..]).unwrap();
         assert!(reader.next_packet().unwrap().is_some());

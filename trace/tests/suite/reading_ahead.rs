@@ -17,9 +17,9 @@ use crate::card::{Card, MAX_ACCESSES};
 use crate::{capture, scratch, skipped};
 
 const PAGE: usize = 4096;
-/// Pieces that a reader has.
+/// Number of pieces in a reader.
 const PIECES: usize = 4;
-/// Size from which files are read ahead.
+/// File size from which files are read ahead.
 const LARGE_BYTES: u64 = 64 << 20;
 
 fn ahead(path: &Path, piece_bytes: usize) -> Source {
@@ -32,12 +32,12 @@ fn rest(mut source: impl Read) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of which no two pages are alike.
+/// Returns bytes in which no two pages are equal.
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect()
 }
 
-/// Whether the page at `offset` is in the page cache; none where the file system does not tell.
+/// Whether the page at `offset` is in the page cache; `None` if the file system does not report it.
 fn is_cached(file: &File, offset: u64) -> Option<bool> {
     let mut byte = [0];
     match preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
@@ -47,7 +47,8 @@ fn is_cached(file: &File, offset: u64) -> Option<bool> {
     }
 }
 
-/// Takes a file out of the page cache; whether that can be done, and the file be read past it.
+/// Removes a file from the page cache. Returns whether that worked and the file can be read past
+/// the cache.
 fn forget(path: &Path) -> bool {
     let file = File::open(path).unwrap();
     file.sync_all().unwrap();
@@ -59,9 +60,10 @@ fn forget(path: &Path) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Of any length, in pieces of any size, taken in any portions, in the page cache or not.
+    /// Files of any length, in pieces of any size, read in portions of any size, in the page cache
+    /// or not.
     #[test]
-    fn a_file_is_read_as_it_is(
+    fn a_file_is_read_unchanged(
         length in prop_oneof![
             0usize..300_000,
             (0usize..40).prop_map(|pages| pages * PAGE),
@@ -91,7 +93,7 @@ proptest! {
     }
 }
 
-/// Reads the first byte of a file of 64 pages, changes the file, and reads the rest of it.
+/// Reads the first byte of a file of 64 pages, changes the file, and reads the rest.
 fn changed_while_read(name: &str, change: impl FnOnce(&File)) -> (Vec<u8>, Vec<u8>) {
     let path = scratch(name);
     let whole = bytes(64 * PAGE);
@@ -106,11 +108,11 @@ fn changed_while_read(name: &str, change: impl FnOnce(&File)) -> (Vec<u8>, Vec<u
 
 #[test]
 fn a_file_that_is_cut_while_it_is_read_ends_where_it_is_cut() {
-    // Nothing beyond these pieces can have been read before the first was given back.
+    // Nothing beyond these pieces can have been read before the first one was returned.
     let cut = PIECES * PAGE + 1000;
     let (whole, read) = changed_while_read("cut-ahead", |file| file.set_len(cut as u64).unwrap());
     assert!(read == whole[..cut]);
-    // Everything beyond the new end has been read, or not; what was is not torn.
+    // Data beyond the new end may have been read or not. What was read is not mixed.
     let (whole, read) = changed_while_read("cut-behind", |file| file.set_len(10).unwrap());
     assert!(read == whole[..read.len()] && read.len() <= PIECES * PAGE);
 }
@@ -123,7 +125,7 @@ fn a_file_that_grows_while_it_is_read_is_read_to_its_new_end() {
 }
 
 #[test]
-fn a_reader_that_is_dropped_midway_leaves_nothing_open() {
+fn a_reader_that_is_dropped_early_leaves_no_file_open() {
     let path = scratch("dropped");
     std::fs::write(&path, bytes(64 * PAGE)).unwrap();
     let is_open = || {
@@ -154,7 +156,7 @@ fn a_file_in_memory_is_read_too() {
 }
 
 #[test]
-fn a_pipe_is_read_as_it_comes() {
+fn a_pipe_is_read_as_data_arrives() {
     let path = scratch("pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -183,7 +185,7 @@ impl CardSink for Items {
     }
 }
 
-/// The items of a capture, and what `hmtt info --json` prints of it.
+/// Returns the items of a capture, and the output of `hmtt info --json`.
 fn info(path: &Path, reading: Reading) -> (Vec<String>, String) {
     let mut reader = CaptureReader::open_as(path, reading).unwrap();
     let (mut packets, mut items) = (Packets::default(), Items::default());
@@ -199,7 +201,7 @@ fn info(path: &Path, reading: Reading) -> (Vec<String>, String) {
 }
 
 #[test]
-fn a_capture_is_decoded_alike_however_it_is_read() {
+fn a_capture_is_decoded_the_same_in_every_way_of_reading() {
     let (frames, truth) = Card::new().session(300, MAX_ACCESSES);
     let whole = capture(&frames);
     let plain = scratch("ahead.pcapng");
@@ -218,7 +220,7 @@ fn a_capture_is_decoded_alike_however_it_is_read() {
 }
 
 #[test]
-fn a_large_capture_is_read_past_the_page_cache_unless_it_is_in_it() {
+fn a_large_capture_is_read_past_the_page_cache_unless_cached() {
     let path = scratch("large.pcapng");
     let mut card = Card::new();
     let frames: Vec<_> = (0..48_000).map(|_| card.data(MAX_ACCESSES).0).collect();
@@ -231,7 +233,7 @@ fn a_large_capture_is_read_past_the_page_cache_unless_it_is_in_it() {
         info
     };
     let file = File::open(&path).unwrap();
-    // Of 64 places; the reader's own tries, and these, each bring a page or a few.
+    // Of 64 places. The attempts of the reader and of this test each load a page or a few.
     let mostly_cached =
         || (0..64).filter(|place| is_cached(&file, length / 64 * place) == Some(true)).count() > 32;
     let expected = info();

@@ -138,8 +138,8 @@ fn through_parquet(rows: &[Row], name: &str) -> (Vec<Row>, SerializedFileReader<
     (read(ParquetReader::new(open()).unwrap()), SerializedFileReader::new(open()).unwrap())
 }
 
-/// What CSV says of a row, see `table::csv`.
-fn as_csv_says(mut row: Row) -> Row {
+/// Reduces a row to what CSV can express, see `table::csv`.
+fn reduced_to_csv(mut row: Row) -> Row {
     match &mut row.entry {
         Entry::Gap(gap) => {
             gap.first_frame = None;
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn parquet_returns_accesses_alone_in_their_order(
+    fn parquet_returns_rows_of_accesses_in_their_order(
         accesses in prop::collection::vec((0u32..1 << 20, any::<u64>(), any::<bool>()), 1..700),
         shifts in (0u32..21, 0u32..64),
         first in number(),
@@ -184,7 +184,7 @@ proptest! {
         prop_assert_eq!(back, rows);
         let addresses = || first.iter().map(|row| row.entry.access().unwrap().address.0);
         let bytes = |address: Option<u64>| address.unwrap().to_le_bytes();
-        // The first group of a short trace takes more effort.
+        // The first group of a short trace is encoded more simply.
         for (group, encoding) in [(0, Encoding::PLAIN), (1, Encoding::BYTE_STREAM_SPLIT)] {
             let column = file.metadata().row_group(group).column(4);
             prop_assert!(column.encodings().any(|found| found == encoding));
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_ascend_in_each_capture_as_the_file_claims(rows in rows(2)) {
+    fn timestamps_ascend_in_each_capture_as_the_metadata_states(rows in rows(2)) {
         let file = through_parquet(&rows, "ascending.parquet").1;
         let mut last = std::collections::BTreeMap::new();
         for row in file.get_row_iter(None).unwrap() {
@@ -231,8 +231,8 @@ proptest! {
     }
 
     #[test]
-    fn csv_returns_what_it_can_say(rows in rows(3)) {
-        let rows: Vec<Row> = rows.into_iter().map(as_csv_says).collect();
+    fn csv_returns_the_fields_that_it_has(rows in rows(3)) {
+        let rows: Vec<Row> = rows.into_iter().map(reduced_to_csv).collect();
         let mut bytes = Vec::new();
         write(&rows, Box::new(CsvWriter::new(&mut bytes).unwrap()));
         prop_assert_eq!(read(CsvReader::new(Cursor::new(bytes)).unwrap()), rows);
@@ -240,7 +240,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_trace_is_row_groups_that_a_query_can_leave_out() {
+fn a_long_trace_has_row_groups_that_a_query_can_skip() {
     const ROWS: u64 = 2_500_000;
     let clocks: Vec<u64> = (0..ROWS).map(|row| 3 * row).collect();
     let addresses: Vec<u64> = (0..ROWS).map(|row| row << 6).collect();
@@ -272,7 +272,7 @@ fn a_long_trace_is_row_groups_that_a_query_can_leave_out() {
 }
 
 #[test]
-fn a_clock_beyond_parquets_is_refused_not_bent() {
+fn a_clock_beyond_the_range_of_parquet_is_rejected() {
     let path = scratch("far.parquet");
     let mut writer = ParquetWriter::new(File::create(path).unwrap()).unwrap();
     let (clock, direction, address) = (Cycles(1 << 63), Direction::Read, PhysAddr(0));

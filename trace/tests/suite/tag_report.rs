@@ -1,4 +1,4 @@
-//! Logs of tags to calls, as a plainly kept model has them.
+//! Compares the calls that are read from tag logs with a simple model.
 
 mod contexts;
 mod model;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use model::{Deed, Model, deed};
 
-/// Reads it to its end.
+/// Reads a log to its end.
 fn read(log: &Log, is_timed: bool, blocks: &[u32]) -> Threads<CallCounts> {
     let mut reader = LogReader::new(&log.0[..]).unwrap();
     let blocks = blocks.iter().copied();
@@ -28,7 +28,7 @@ fn read(log: &Log, is_timed: bool, blocks: &[u32]) -> Threads<CallCounts> {
     threads
 }
 
-/// The events of one thread.
+/// Counts the events of one thread.
 fn counted(events: &[(u32, u32, bool)], blocks: &[u32]) -> Threads<CallCounts> {
     let mut log = Log::new(&Header { is_timed: true, ..Header::default() });
     let event = |(at, event): (usize, &(u32, u32, bool))| {
@@ -49,7 +49,7 @@ fn threads() -> impl Strategy<Value = Vec<Work>> {
 
 proptest! {
     #[test]
-    fn what_threads_do_is_what_is_reported(
+    fn reported_calls_equal_those_of_the_model(
         threads in threads(),
         cuts in prop::collection::vec((0usize..4, 1usize..40), 0..40),
         is_timed: bool,
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_log_is_read_to_its_last_whole_chunk(count in 1usize..20, cut in 48usize..2000) {
+    fn a_truncated_log_is_read_to_its_last_whole_chunk(count in 1usize..20, cut in 48usize..2000) {
         let mut log = Log::new(&Header::default());
         let mut ends = vec![log.0.len()];
         for at in 0..count {
@@ -136,7 +136,7 @@ proptest! {
 }
 
 #[test]
-fn exits_of_what_was_not_seen_to_be_entered_are_unmatched() {
+fn exits_without_an_entry_are_unmatched() {
     let events = [(1, 5000, true), (2, 4000, false), (1, 4500, true), (3, REGION * 4, true)];
     let read = counted(&events, &[]);
     assert_eq!(read.threads[0].unmatched, 3);
@@ -145,7 +145,7 @@ fn exits_of_what_was_not_seen_to_be_entered_are_unmatched() {
 }
 
 #[test]
-fn blocks_are_counted_and_are_no_calls() {
+fn blocks_are_counted_but_not_as_calls() {
     // Function 1 enters blocks 7 and 8, and between them calls 2, whose exit has no tag.
     let events = [
         (1, 5000, false),
@@ -164,8 +164,8 @@ fn blocks_are_counted_and_are_no_calls() {
 }
 
 #[test]
-fn more_contexts_than_are_kept_cost_the_oldest() {
-    // One runs, and the others have been left.
+fn too_many_contexts_discard_the_oldest() {
+    // One context runs, and the others are suspended.
     let count = GROUPS + 2;
     let far = |at: usize| 0x000f_0000 * at as u32 + 100;
     let mut events: Vec<_> = (0..count).map(|at| (at as u32, far(at), false)).collect();
@@ -177,7 +177,7 @@ fn more_contexts_than_are_kept_cost_the_oldest() {
 }
 
 #[test]
-fn a_thread_that_begins_anew_is_another() {
+fn a_thread_that_starts_again_is_another_thread() {
     let mut log = Log::new(&Header::default());
     for name in [&b"first"[..], b"second"] {
         log.chunk(5, Content::ThreadStart { name });
@@ -193,7 +193,7 @@ fn a_thread_that_begins_anew_is_another() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_position() {
     let mut log = Log::new(&Header::default());
     log.chunk(1, Content::ThreadEnd);
     let place = log.0.len();

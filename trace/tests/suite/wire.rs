@@ -1,5 +1,5 @@
-//! Two cards on one wire are two traces, each as if it had the wire to itself; and one card is one
-//! trace, also if it restarts.
+//! Tests that two cards on one wire are two traces, each as if it were alone on the wire, and that
+//! one card is one trace, even if it restarts.
 
 use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
 use hmtt_format::frame::{FrameKind, Heartbeat};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::card::Card;
 
-/// The items and counts of each card found among frames.
+/// Returns the items and counts of each card found among the frames.
 fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
     let mut sink = |card: usize, item: Item| {
@@ -24,14 +24,14 @@ fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
     items.into_iter().zip(counts.cards).collect()
 }
 
-/// What a wire makes of frames that are one card's, the foreign ones counted.
+/// Decodes frames of one card and counts foreign ones.
 pub fn on_a_wire(frames: &[impl AsRef<[u8]>]) -> (Vec<Item>, Counts) {
     let mut cards = cards(frames);
     assert!(cards.len() <= 1, "{} cards on a wire with one", cards.len());
     cards.pop().unwrap_or_default()
 }
 
-/// Items without what is known of packets: their numbers differ between a wire and a card alone.
+/// Removes packet numbers from items, because they differ between a wire and a card alone.
 fn bare(items: Vec<Item>) -> Vec<Item> {
     let bare = |item| match item {
         Item::Gap(mut gap) => {
@@ -49,7 +49,7 @@ fn bare_counts(mut counts: Counts) -> Counts {
     counts
 }
 
-/// The frames of a wire are those of `parts`, each a card's; whatever order the cards have.
+/// Checks that the traces of a wire are those of `parts`, one card each, in any order.
 fn assert_apart(wire: &[Vec<u8>], parts: &[Vec<Vec<u8>>]) {
     let mut found: Vec<_> =
         cards(wire).into_iter().map(|(items, counts)| (bare(items), bare_counts(counts))).collect();
@@ -67,12 +67,13 @@ fn totals(found: &[(Vec<Item>, Counts)]) -> Vec<&Counts> {
     found.iter().map(|(_, counts)| counts).collect()
 }
 
-/// A card that has counted this much.
+/// Returns a card with these counts.
 fn card(counter: u64, accesses: u64, clock: u64) -> Card {
     Card { counter, accesses, clock, ..Card::new() }
 }
 
-/// Frames of both, `first` from one, then in turns of the given lengths.
+/// Interleaves the frames of both: the first frame of `one`, then alternating runs of the given
+/// lengths.
 fn interleave(one: &[Vec<u8>], other: &[Vec<u8>], turns: &[(usize, usize)]) -> Vec<Vec<u8>> {
     let (mut one, mut other) = (one.iter(), other.iter());
     let mut wire = Vec::new();
@@ -97,9 +98,9 @@ fn two_cards_are_two_traces() {
 }
 
 #[test]
-fn cards_switched_on_together_are_told_apart_by_their_counts() {
+fn cards_switched_on_together_are_separated_by_their_counts() {
     let mut second = Card::new();
-    // The window makes its reports differ: two copies of one report are one report.
+    // The window makes the reports differ. Two equal reports would be copies of one report.
     second.tag_window = Some(0x1000_0000);
     let (one, _) = Card::new().session(100, 300);
     let (other, _) = second.session(100, 299);
@@ -113,7 +114,7 @@ fn cards_switched_on_together_are_told_apart_by_their_counts() {
 }
 
 #[test]
-fn a_card_that_appears_later_is_no_restart() {
+fn a_card_that_appears_later_is_not_a_restart() {
     let (one, _) = card(5000, 5_000_000, 9_000_000_000).session(300, 100);
     let (other, _) = Card::new().session(100, 50);
     let late = interleave(&one[100..], &other, &[(1, 1)]);
@@ -130,9 +131,9 @@ fn three_cards_are_three_traces() {
     assert_apart(&interleave(&two, &sessions[2], &[(2, 1), (1, 1)]), &sessions);
 }
 
-/// One frame a second against 80,000: it seems to restart until it goes on.
+/// One frame a second beside 80,000: the slow card seems to have restarted until it continues.
 #[test]
-fn a_slow_card_that_seemed_to_restart_goes_on() {
+fn a_slow_card_that_seemed_to_restart_continues() {
     let (slow, _) = card(500, 90_000, 4_000_000).session(4, 40);
     for start in [card(0, 0, 0), card(90_000, 1 << 35, 1 << 45)] {
         let (fast, truth) = start.clone().session(1000, 370);
@@ -155,7 +156,7 @@ fn accesses(items: &[Item]) -> usize {
 }
 
 #[test]
-fn a_restart_and_a_long_gap_are_no_second_card() {
+fn a_restart_and_a_long_gap_are_not_a_second_card() {
     let mut card = Card::new();
     let (mut frames, _) = card.session(400, 30);
     frames.drain(150..300);
@@ -167,7 +168,7 @@ fn a_restart_and_a_long_gap_are_no_second_card() {
 }
 
 #[test]
-fn heartbeats_and_frames_that_cannot_be_read_stay_with_their_card() {
+fn heartbeats_and_unreadable_frames_belong_to_their_card() {
     let beat = |clocks| Heartbeat { running: true, losses: 0, transmit_clocks: clocks };
     let make = |mut card: Card, clocks: u64| {
         let mut frames = vec![card.info()];
@@ -185,7 +186,7 @@ fn heartbeats_and_frames_that_cannot_be_read_stay_with_their_card() {
 }
 
 #[test]
-fn a_frame_whose_counts_are_damaged_is_no_card() {
+fn a_frame_with_damaged_counts_is_not_a_card() {
     let mut card = card(300, 1 << 20, 1 << 20);
     let (mut frames, _) = card.session(3000, 50);
     // The count of accesses in the sync.
@@ -198,7 +199,7 @@ fn a_frame_whose_counts_are_damaged_is_no_card() {
 }
 
 #[test]
-fn cards_and_frames_that_wait_are_bounded() {
+fn the_number_of_cards_and_waiting_frames_is_bounded() {
     let mut wire = Wire::default();
     for serial in 0..3000u64 {
         let mut one = card(serial * 100_000, serial << 20, serial << 30);
@@ -210,7 +211,7 @@ fn cards_and_frames_that_wait_are_bounded() {
     assert_eq!(counts.frames, 3000);
 }
 
-/// What the wire does to one frame.
+/// What happens to one frame on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     dropped: bool,
@@ -224,7 +225,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         .prop_map(|(dropped, delay, copied)| Fate { dropped, delay, copied })
 }
 
-/// Frames as they arrive: some dropped, late or twice.
+/// Returns frames in order of arrival: some dropped, late or duplicated.
 fn damage(frames: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     let mut arrivals: Vec<(u64, &Vec<u8>)> = Vec::new();
     for ((frame, fate), at) in frames.iter().zip(fates.iter().cycle()).zip(0..) {
@@ -237,7 +238,7 @@ fn damage(frames: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     arrivals.into_iter().map(|(_, frame)| frame.clone()).collect()
 }
 
-/// Far enough apart that no loss makes one look like the other.
+/// Returns cards whose counts are so different that no loss makes one look like the other.
 fn starts() -> impl Strategy<Value = (Card, Card)> {
     let start = |base: u64| {
         (0..1u64 << 20, 0..1u64 << 30, 0..1u64 << 40).prop_map(move |(counter, accesses, clock)| {
@@ -249,7 +250,7 @@ fn starts() -> impl Strategy<Value = (Card, Card)> {
 
 proptest! {
     #[test]
-    fn interleaved_cards_are_what_they_are_alone(
+    fn interleaved_cards_have_the_traces_of_cards_alone(
         (mut one, mut other) in starts(),
         sizes in (20usize..150, 20usize..150, 1u64..370, 1u64..370),
         fates in (prop::collection::vec(fate(), 50..60), prop::collection::vec(fate(), 50..60)),
@@ -269,9 +270,11 @@ proptest! {
         let mut frames = Vec::new();
         for (index, (size, accesses)) in sessions.into_iter().enumerate() {
             let mut card = card(if index == 0 { start } else { 0 }, 0, 0);
-            // Sessions of the same accesses in each frame may go on from each other by chance.
+            // Sessions with equal numbers of accesses in each frame could continue each other by
+            // chance.
             let (session, _) = card.session(size, 4 * accesses + index as u64);
-            // Nothing tells a frame that overtakes a restart from one of the session before.
+            // A frame that overtakes a restart cannot be distinguished from one of the session
+            // before.
             frames.extend_from_slice(&session[..6]);
             frames.extend(damage(&session[6..], &fates));
         }

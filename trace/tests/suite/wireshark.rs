@@ -1,5 +1,5 @@
-//! Wireshark's tools read our captures and count what we count. Skipped, visibly, where they are
-//! not installed.
+//! Tests that Wireshark's tools read our captures and count what we count. The tests are reported
+//! as skipped if the tools are not installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::card::Card;
 use crate::{capture_file, skipped};
 
-/// What a tool prints; `None` when it is not there.
+/// Returns the output of a tool; `None` if it is not installed.
 fn run(tool: &str, arguments: &[&str], file: &Path) -> Option<String> {
     match Command::new(tool).args(arguments).arg(file).output() {
         Err(error) => {
@@ -41,7 +41,7 @@ fn capinfos_counts_the_frames() {
 }
 
 #[test]
-fn tshark_sees_addresses_times_and_kinds() {
+fn tshark_reads_addresses_times_and_kinds() {
     let (frames, _) = Card::new().session(2, 370);
     let file = capture_file("tshark.pcapng", &frames);
     let fields = ["-e", "frame.time_epoch", "-e", "eth.src", "-e", "eth.type", "-e", "frame.len"];
@@ -53,7 +53,7 @@ fn tshark_sees_addresses_times_and_kinds() {
 }
 
 #[test]
-fn tshark_sees_when_the_capture_of_the_statistics_started() {
+fn tshark_reads_the_start_of_the_capture_from_the_statistics() {
     let file = capture_file("tshark-blocks.pcapng", &[]);
     let arguments = ["-X", "read_format:MIME Files Format", "-V", "-r"];
     let Some(told) = run("tshark", &arguments, &file) else { return };

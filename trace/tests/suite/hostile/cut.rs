@@ -1,5 +1,5 @@
-//! A capture cut anywhere opens, and gives the packets of the whole blocks before the cut: here, in
-//! Wireshark's tools and from a compressed file.
+//! Tests that a capture that is cut anywhere can be read, and contains the packets of the whole
+//! blocks before the cut: with this library, with Wireshark's tools, and from a compressed file.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -10,18 +10,18 @@ use hmtt::pcapng::{PcapngReader, ReadError};
 use crate::card::Card;
 use crate::{capture, scratch, skipped};
 
-/// How far from its end a capture is cut.
+/// Bytes before its end at which a capture is cut at most.
 const CUT_BYTES: usize = 4096;
 /// Type of an enhanced packet block.
 const PACKET: u32 = 6;
 
-/// A block's type and where it ends.
+/// Type and end of a block.
 struct Block {
     kind: u32,
     end: usize,
 }
 
-/// The blocks of a little-endian file, by nothing but types and lengths.
+/// Splits a little-endian file into blocks by their types and lengths.
 fn blocks(file: &[u8]) -> Vec<Block> {
     let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap());
     let (mut blocks, mut at) = (Vec::new(), 0);
@@ -34,7 +34,8 @@ fn blocks(file: &[u8]) -> Vec<Block> {
     blocks
 }
 
-/// Packets before a cut, and the start of the block that it cuts, if it does.
+/// Returns the number of packets before a cut, and the start of the block that it cuts, if it cuts
+/// one.
 fn before(blocks: &[Block], cut: usize) -> (usize, Option<u64>) {
     let whole = blocks.iter().take_while(|block| block.end <= cut);
     let end = whole.clone().last().map_or(0, |block| block.end);
@@ -51,7 +52,7 @@ fn read<R: std::io::Read>(mut reader: PcapngReader<R>, frames: &[Vec<u8>]) -> (u
 }
 
 #[test]
-fn a_capture_cut_anywhere_gives_exactly_the_packets_before() {
+fn a_cut_capture_has_exactly_the_packets_before_the_cut() {
     let (frames, _) = Card::new().session(20, 100);
     let whole = capture(&frames);
     let blocks = blocks(&whole);
@@ -62,7 +63,7 @@ fn a_capture_cut_anywhere_gives_exactly_the_packets_before() {
 }
 
 #[test]
-fn a_capture_cut_within_its_first_block_is_none() {
+fn a_capture_cut_within_its_first_block_is_rejected() {
     let whole = capture(&[]);
     let first = blocks(&whole)[0].end;
     for cut in 0..first {
@@ -73,13 +74,13 @@ fn a_capture_cut_within_its_first_block_is_none() {
 }
 
 #[test]
-fn a_compressed_capture_cut_anywhere_gives_what_its_whole_frames_hold() {
+fn a_cut_compressed_capture_has_the_content_of_its_whole_frames() {
     const PLAIN_BYTES: usize = 1500;
     let (frames, _) = Card::new().session(60, 100);
     let whole = capture(&frames);
     let blocks = blocks(&whole);
     let mut packed = Vec::new();
-    // Where the frames end: in the compressed file, and in what they hold.
+    // Ends of the compressed frames: in the compressed file, and in the content.
     let mut ends = vec![(0, 0)];
     for part in whole.chunks(PLAIN_BYTES) {
         packed.extend(zstd::bulk::compress(part, 1).unwrap());
@@ -101,7 +102,7 @@ fn a_compressed_capture_cut_anywhere_gives_what_its_whole_frames_hold() {
     }
 }
 
-/// Packets a tool lists. It may complain of the cut, and say so by its status.
+/// Counts the packets that a tool lists. The tool may report the cut and exit with an error.
 fn listed(tool: &str, arguments: &[&str], path: &Path) -> Option<String> {
     match Command::new(tool).args(arguments).arg(path).output() {
         Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),

@@ -1,4 +1,5 @@
-//! Several contexts on one thread: coroutines, signal stacks and stacks that move, to calls whose times add up.
+//! Tests several contexts on one thread: coroutines, signal stacks and stacks that move. The times of their calls add
+//! up.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +11,18 @@ use proptest::prelude::*;
 
 use super::{counted, read};
 
-/// Bytes of a stack, and where the first one ends.
+/// Size of a stack in bytes, and end of the first one.
 const STACK: u32 = 64 << 10;
 const FIRST: u32 = 0x2000_0000;
-/// What every function's frame has.
+/// Frame size of every function.
 const FRAME: u32 = 96;
 
-/// What a thread with coroutines does next.
+/// The next action of a thread with coroutines.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Call(u32),
     Return,
-    /// Goes on with another coroutine: `swapcontext`, which is not tagged.
+    /// Switches to another coroutine: `swapcontext`, which is not tagged.
     Switch(usize),
 }
 
@@ -33,7 +34,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// The events of coroutines on neighbouring stacks; each begins with a function of its own, which never returns.
+/// Returns the events of coroutines on adjacent stacks. Each starts with its own function, which never returns.
 fn events(deeds: &[(Deed, u64)]) -> Vec<TagEvent> {
     let (mut events, mut now, mut here) = (Vec::new(), 1000, 0);
     let mut stacks: Vec<Vec<(u32, u32)>> = vec![Vec::new(); 6];
@@ -59,7 +60,7 @@ fn events(deeds: &[(Deed, u64)]) -> Vec<TagEvent> {
             events.push(TagEvent { tsc: now, sp, number, is_exit: false });
         }
     }
-    // All return, so that it is seen who was taken for abandoned.
+    // All functions return, which shows which of them were taken for abandoned.
     for stack in stacks {
         for (number, sp) in stack.into_iter().rev() {
             now += 1;
@@ -81,7 +82,7 @@ fn own(functions: &BTreeMap<u32, Totals>) -> u64 {
 
 proptest! {
     #[test]
-    fn coroutines_on_neighbouring_stacks_are_told_apart(
+    fn coroutines_on_adjacent_stacks_are_separated(
         deeds in prop::collection::vec((deed(), 0u64..50), 0..300),
     ) {
         let events = events(&deeds);
@@ -93,7 +94,7 @@ proptest! {
         let unmatched = read.threads.first().map_or(0, |thread| thread.unmatched);
         prop_assert_eq!(unmatched, 0);
         let span = read.span.map_or(0, |(first, last)| last - first);
-        // Nobody's is what passes when the last call that is known of a context has returned.
+        // Time after the last known call of a context has returned belongs to no function.
         prop_assert!(own(&functions) <= span);
     }
 
@@ -125,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn a_handler_on_a_signal_stack_takes_its_time_from_what_it_interrupted() {
+fn time_in_a_handler_on_a_signal_stack_is_not_that_of_the_interrupted_function() {
     let handler = 0xf000_0000;
     let events = [(1, 5000, false), (2, handler, false), (2, handler, true), (1, 5000, true)];
     let read = counted(&events, &[]);
@@ -152,13 +153,13 @@ fn a_stack_that_moves_keeps_its_calls() {
     let functions = read.listener.functions();
     assert!(functions.values().all(|sum| sum.returned == 1 && sum.abandoned == 0), "{functions:?}");
     assert_eq!(read.threads[0].unmatched, 0);
-    // Where the stack is when 3 has returned nobody knows before 2 has.
+    // After 3 has returned, the address of the stack is unknown until 2 has returned.
     assert_eq!(own(&functions), 60);
 }
 
 #[test]
-fn contexts_that_are_deep_cost_no_more_for_it() {
-    // Two recursions that take turns: each event is in the other one.
+fn deep_contexts_are_read_in_linear_time() {
+    // Two recursions alternate: each event is in the other one.
     let deep = 20_000;
     let both = [FIRST, FIRST + (8 << 20)];
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! What threads do to the events of their tags and, kept plainly, to the calls that these are.
+//! Generates the events of threads' tags, and models the calls that they represent.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ pub const FUNCTIONS: u32 = 6;
 const TOP: u32 = 0x1000_0000;
 const SIGNAL_STACK: u32 = 0xf000_0000;
 
-/// Something a thread does.
+/// An action of a thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Deed {
     Call(u32),
-    /// A signal on the same stack: below what the function that runs uses.
+    /// A signal on the same stack, below the area that the running function uses.
     Interrupt(u32),
     Return,
-    /// Through the exit of another function.
+    /// A return through the exit of another function.
     ReturnThrough(u32),
     TailCall(u32),
-    /// `longjmp` out of so many frames, or that many exits without a tag.
+    /// A `longjmp` out of this many frames, or this many exits without a tag.
     Leave(usize),
-    /// A signal on another stack: so many calls within one another.
+    /// A signal on another stack, with this many nested calls.
     Elsewhere(u32),
 }
 
@@ -40,7 +40,7 @@ pub fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// A call that is over.
+/// A completed call.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     caller: Option<u32>,
@@ -58,25 +58,25 @@ struct Frame {
     inner: u64,
 }
 
-/// A thread, and what it has done so far.
+/// A thread with its history.
 #[derive(Debug)]
 pub struct Model {
     pub events: Vec<TagEvent>,
     frames: Vec<Frame>,
-    /// Frames at the end that were left, which nobody can know before the next event on this stack.
+    /// Number of frames at the end that were left, which is unknown until the next event on this stack.
     dead: usize,
     now: u64,
-    /// For how long it was on the signal stack, where nothing of the other one runs; whether it is there.
+    /// Time on the signal stack, during which nothing of the other stack runs; and whether it is there now.
     away: u64,
     is_away: bool,
     done: Vec<Done>,
     pub shared: u64,
 }
 
-/// Times on the signal stack are apart from those on the other one.
+/// Offset of times on the signal stack from those on the other one.
 const AWAY: u64 = 1 << 60;
 
-/// What a function's frame has: each its own, so that all calls it makes are at one depth.
+/// Frame size of a function. Each function has another one, and so all its calls are at one depth.
 fn frame_bytes(function: u32) -> u32 {
     16 + function * 24
 }
@@ -87,7 +87,7 @@ impl Model {
         Model { events, frames, dead: 0, now: start, away: 0, is_away: false, done, shared: 0 }
     }
 
-    /// For how long the stack that it is on has run.
+    /// Time during which the current stack has run.
     fn ran(&self) -> u64 {
         if self.is_away { AWAY + self.now } else { self.now - self.away }
     }
@@ -99,7 +99,7 @@ impl Model {
         let below = top.map_or(TOP, |top| top.sp - frame_bytes(top.function));
         match (deed, top) {
             (Deed::Call(function), _) => self.enter(function, below),
-            // Below frames that are dead, it would look as if they were not.
+            // Below frames that were left, the interrupt would make them look open.
             (Deed::Interrupt(function), _) if self.dead == 0 => self.enter(function, below - 640),
             (Deed::Interrupt(function), _) => self.enter(function, below),
             (Deed::Return, Some(top)) => self.exit(top.function, top.sp),
@@ -147,7 +147,7 @@ impl Model {
         self.close(Exit::Returned);
     }
 
-    /// Calls within one another on another stack, a tick each.
+    /// Makes nested calls on another stack, one tick each.
     fn elsewhere(&mut self, depth: u32) {
         let (frames, dead) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.dead));
         let begun = self.now + 1;
@@ -165,7 +165,7 @@ impl Model {
         (self.frames, self.dead) = (frames, dead);
     }
 
-    /// What is still open ends so, with the last event: what has happened since, nobody has seen.
+    /// Ends the open calls with the last event, because nothing after it is known.
     pub fn end(&mut self, exit: Exit) {
         self.now = self.events.last().map_or(0, |event| event.tsc);
         while !self.frames.is_empty() {
@@ -203,7 +203,7 @@ impl Model {
     }
 }
 
-/// How much time the intervals cover together.
+/// Returns the total time that the intervals cover.
 fn covered(mut times: Vec<(u64, u64)>) -> u64 {
     times.sort_unstable();
     let (mut sum, mut end) = (0, 0);
