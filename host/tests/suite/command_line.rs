@@ -18,7 +18,7 @@ fn hmtt_recv(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Checks that this is wrong usage, and that the complaint has these words.
+/// Checks that a command line is rejected with this text.
 fn assert_wrong_usage(output: &Output, words: &str) {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complaint}");
@@ -26,12 +26,12 @@ fn assert_wrong_usage(output: &Output, words: &str) {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_lists_the_options() {
     golden("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
 }
 
 #[test]
-fn a_limit_of_nothing_is_wrong_usage_and_says_why() {
+fn a_limit_of_zero_is_rejected_with_the_reason() {
     assert_wrong_usage(&hmtt_recv(&["lo", "-c", "0"]), "a capture of 0 frames keeps nothing");
     assert_wrong_usage(&hmtt_recv(&["lo", "-c", "many"]), "expected a number of frames");
     for name in ["duration", "filesize", "files", "packets"] {
@@ -44,13 +44,13 @@ fn a_limit_of_nothing_is_wrong_usage_and_says_why() {
 }
 
 #[test]
-fn an_interface_is_named_once_whichever_way() {
+fn an_interface_can_be_named_only_once() {
     let refused = hmtt_recv(&["-i", "veth0", "veth2", "--interface", "veth2"]);
     assert_wrong_usage(&refused, "interface veth2 is named twice");
 }
 
 #[test]
-fn a_folder_takes_no_capture() {
+fn a_directory_is_rejected_as_a_capture_file() {
     let folder = env!("CARGO_TARGET_TMPDIR");
     for extra in [&[][..], &["-f"], &["-b", "files:2", "-b", "packets:5"]] {
         let arguments = [&["veth1", "-w", folder], extra].concat();
@@ -62,7 +62,7 @@ fn a_folder_takes_no_capture() {
 }
 
 #[test]
-fn a_named_pipe_takes_a_capture_as_a_stream() {
+fn a_capture_can_be_written_to_a_named_pipe() {
     let frames = session(300);
     for (name, extra) in [("pipe", &[][..]), ("pipe-forced", &["-f"]), ("pipe-zstd", &["--zstd"])] {
         let pipe = scratch(&format!("{name}.fifo"));
@@ -81,7 +81,7 @@ fn a_named_pipe_takes_a_capture_as_a_stream() {
 }
 
 #[test]
-fn a_named_pipe_takes_no_series() {
+fn a_series_cannot_be_written_to_a_named_pipe() {
     let pipe = scratch("series.fifo");
     if !Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
         return skipped("no mkfifo");
@@ -91,7 +91,7 @@ fn a_named_pipe_takes_no_series() {
     assert!(refused.log.contains("is a named pipe, which cannot be rotated"), "{}", refused.log);
 }
 #[test]
-fn a_receiver_without_an_interface_says_so() {
+fn a_missing_interface_is_an_error() {
     let output = hmtt_recv(&["no-such-interface"]);
     assert_eq!(output.status.code(), Some(1));
     let complaint = String::from_utf8(output.stderr).unwrap();
@@ -99,7 +99,7 @@ fn a_receiver_without_an_interface_says_so() {
 }
 
 #[test]
-fn wrong_usage_has_its_own_exit_code() {
+fn a_rejected_command_line_has_its_own_exit_code() {
     for wrong in [
         &["lo", "-a", "filesize:3"][..],
         &[],
@@ -117,7 +117,7 @@ fn wrong_usage_has_its_own_exit_code() {
 }
 
 #[test]
-fn an_existing_capture_is_not_overwritten_unless_asked() {
+fn an_existing_capture_is_overwritten_only_with_force() {
     let path = scratch("existing.pcapng");
     fs::write(&path, "precious").unwrap();
     let entry = Entry::find(&path).unwrap().unwrap();
@@ -130,7 +130,7 @@ fn an_existing_capture_is_not_overwritten_unless_asked() {
 
 /// Root of a user namespace has no rights over the interfaces outside it.
 #[test]
-fn a_receiver_without_the_privilege_says_how_to_give_it() {
+fn the_error_for_a_missing_privilege_says_how_to_give_it() {
     let recv = env!("CARGO_BIN_EXE_hmtt-recv");
     let output = match Command::new("unshare").args(["-Ur", recv, "lo"]).output() {
         Ok(output) if output.status.code() == Some(1) => output,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::live::{Play, Received, frames_of, perform, receive, session};
 use crate::scratch;
 
-/// Waits until a line with this is in the log, at most ten seconds, and says when it is.
+/// Shell function: waits until the log has a line with this text, at most ten seconds, and prints when it has.
 pub const AWAIT: &str = r#"
 await() {
     for _ in $(seq 500); do grep -q "$1" "$LOG" && break; sleep 0.02; done
@@ -29,7 +29,7 @@ fn by_interface(file: &Path) -> ByInterface {
     frames
 }
 
-/// Captures on veth1 and veth3, and does `failing` to veth3 between the frames of veth1.
+/// Captures on veth1 and veth3, and runs `failing` on veth3 between the frames of veth1.
 fn one_fails(
     name: &str,
     frames: &[Vec<u8>],
@@ -116,9 +116,9 @@ fn the_last_interface_that_fails_ends_the_capture() {
 }
 
 #[test]
-fn an_only_interface_that_goes_down_ends_the_capture_with_an_error() {
+fn the_only_interface_going_down_ends_the_capture_with_an_error() {
     let frames = session(50);
-    // What came last is in a block that the kernel has not handed over.
+    // The last frames are in a block that the kernel has not handed over.
     let play = r#"send "$ALL"; ip link set veth1 down"#;
     let Some(received) = receive("live-down", &frames, play, &[]) else { return };
     assert_eq!(received.status, 1, "{}", received.log);
@@ -130,7 +130,7 @@ fn an_only_interface_that_goes_down_ends_the_capture_with_an_error() {
 }
 
 #[test]
-fn an_interface_that_is_gone_is_not_said_to_be_down() {
+fn a_removed_interface_is_not_reported_as_down() {
     for extra in [&[][..], &["--fallback"]] {
         for (failing, why) in [("del veth0", "no longer exists"), ("set veth1 down", "is down")] {
             let play = Play { play: &format!("ip link {failing}"), ..Play::default() };
@@ -143,8 +143,8 @@ fn an_interface_that_is_gone_is_not_said_to_be_down() {
     }
 }
 
-/// A receiver whose standard output is a pipe that is full and that nobody reads; `then` follows when
-/// its capture has been finished, and copied. What is read from the pipe at last is in the second file.
+/// Runs a receiver whose standard output is a full pipe without a reader. `then` runs when its capture is finished and
+/// copied. What is finally read from the pipe is in the second file.
 fn stalled(
     name: &str,
     frames: &[Vec<u8>],
@@ -181,7 +181,7 @@ fn stalled(
 #[test]
 fn a_reader_that_stalls_delays_neither_signals_nor_the_end_of_the_capture() {
     let frames = session(1000);
-    // Three lines fit: one is being written, two wait.
+    // Three lines fit: one is being written, and two wait.
     let then = r#"sleep 7; kill -TERM $receiver; await 'frames captured in'
         cp '$FILE' '$COPY'; kill -0 $receiver && echo 'it waits' >&2; read_pipe"#;
     let Some((received, read)) = stalled("stalled", &frames, then, &[]) else { return };

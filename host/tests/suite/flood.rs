@@ -9,21 +9,21 @@ use crate::skipped;
 const GOOD_RATE: usize = 20_000;
 const FORGED_RATE: usize = 40_000;
 const SECONDS: usize = 4;
-/// How often it is tried on a machine that has much else to do.
+/// Number of attempts on a machine with other load.
 const TRIES: usize = 4;
 
-/// The milliseconds that the sender says it took.
+/// Returns the milliseconds that the sender reports.
 fn sending_took(log: &str) -> Option<u64> {
     log.split(" frames in ").nth(1)?.split(' ').next()?.parse().ok()
 }
 
-/// The ring and the queue are small: a receiver that is slower than what comes loses frames.
+/// Ring and queue are small, so a receiver that is slower than the sender loses frames.
 #[test]
-fn a_flood_on_a_real_interface_costs_the_card_no_frame() {
+fn a_flood_on_a_real_interface_loses_no_frame_of_the_card() {
     let mut card = Card::new();
     let (mut good, mut lost) = (vec![card.info()], 0);
     while good.len() < GOOD_RATE * SECONDS {
-        // Until as many gaps came as are kept.
+        // The loop ends when there are as many gaps as the receiver stores.
         if lost < 11_000 {
             card.counter += 1;
             lost += 1;
@@ -42,7 +42,7 @@ fn a_flood_on_a_real_interface_costs_the_card_no_frame() {
         if received.summary["kernel_drops"].as_u64() == Some(0) {
             break (received, took);
         }
-        // Whoever else needs the processors now may be gone the next time.
+        // Other load may have ended by the next attempt.
         tries += 1;
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);

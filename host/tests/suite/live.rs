@@ -1,5 +1,5 @@
-//! `hmtt-recv` on a real interface: a veth pair in a user and network namespace, where no privilege
-//! is needed. Skipped, visibly, where namespaces are not allowed.
+//! Tests `hmtt-recv` on a real interface: a veth pair in user and network namespaces, where no
+//! privilege is needed. The tests are reported as skipped if namespaces are not allowed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,9 @@ use serde_json::Value;
 use crate::card::Card;
 use crate::{capture_file, scratch, skipped};
 
-/// Two pairs of interfaces, a receiver that says when it listens, senders on the other ends. Every
-/// wait ends: the receiver stops by itself, and the wait for it to listen fails when it is gone.
+/// Creates two pairs of interfaces, a receiver that reports when it listens, and senders on the
+/// other ends. Every wait ends: the receiver stops by itself, and waiting for it fails when it has
+/// ended.
 const SCRIPT: &str = r#"
 set -e
 for pair in "veth0 veth1" "veth2 veth3"; do
@@ -36,7 +37,7 @@ until grep -q '^capturing on' "$LOG"; do
     sleep 0.02
 done
 send() {
-    FRAMES="$1" CARD="${2:-veth0}" "$SEND" --ignored --exact live::sends_what_a_test_asks_for >&2
+    FRAMES="$1" CARD="${2:-veth0}" "$SEND" --ignored --exact live::sender_process >&2
 }
 eval "$PLAY"
 status=0; wait $receiver || status=$?
@@ -45,34 +46,34 @@ cat "$LOG" >&2
 exit $status
 "#;
 
-/// Names the capture to send, in the sending half of a test.
+/// Environment variable with the capture to send, in the sending process of a test.
 const FRAMES: &str = "FRAMES";
-/// Frames a second, if they are not to come as fast as the machine sends.
+/// Environment variable with the frames per second; without it frames are sent as fast as possible.
 pub const PACE: &str = "PACE";
 
-/// What a receiver did.
+/// The result of a receiver.
 pub struct Received {
     pub status: i32,
-    /// The last line it printed.
+    /// The last line that the receiver printed.
     pub summary: Value,
-    /// All before.
+    /// All lines before the last one.
     pub seconds: Vec<Value>,
     pub log: String,
     pub file: PathBuf,
 }
 
-/// What happens around a receiver, in shell words.
+/// Shell commands that run around a receiver.
 #[derive(Clone, Copy, Default)]
 pub struct Play<'a> {
-    /// Before it starts.
+    /// Commands before the receiver starts.
     pub prepare: &'a str,
-    /// Once it listens; `send FILE [IFACE]` sends a capture.
+    /// Commands while it listens; `send FILE [IFACE]` sends a capture.
     pub play: &'a str,
-    /// When it has ended.
+    /// Commands after it has ended.
     pub after: &'a str,
 }
 
-/// Why there can be no namespaces here, if so.
+/// Returns why namespaces cannot be created here, or `None` if they can.
 fn no_namespaces() -> Option<String> {
     let attempt = Command::new("unshare")
         .args(["-Urn", "ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"])
@@ -86,10 +87,10 @@ fn no_namespaces() -> Option<String> {
     }
 }
 
-/// Sends all there is.
+/// Shell command that sends all frames.
 pub const SEND_ALL: &str = r#"send "$ALL""#;
 
-/// Runs `play` beside a receiver on veth1 with these arguments; `None` when skipped.
+/// Runs `play` during a receiver on veth1 with these arguments; `None` if the test is skipped.
 pub fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Option<Received> {
     let file = scratch(&format!("{name}.pcapng"));
     let arguments = [&["veth1", "--json", "-w", file.to_str().unwrap()], extra].concat();
@@ -97,7 +98,7 @@ pub fn receive(name: &str, frames: &[Vec<u8>], play: &str, extra: &[&str]) -> Op
     perform(name, frames, play, &arguments).map(|received| Received { file, ..received })
 }
 
-/// Runs a play around a receiver with these arguments; `None` when skipped.
+/// Runs shell commands around a receiver with these arguments; `None` if the test is skipped.
 pub fn perform(
     name: &str,
     frames: &[Vec<u8>],
@@ -111,7 +112,7 @@ pub fn perform(
     Some(perform_in("-Urnm", name, frames, play, arguments))
 }
 
-/// The same by root of the machine, to whom other users are known; `None` when skipped.
+/// As `perform`, but as root of the machine, who knows other users; `None` if the test is skipped.
 pub fn perform_as_root(
     name: &str,
     frames: &[Vec<u8>],
@@ -129,7 +130,7 @@ pub fn perform_as_root(
     Some(perform_in("-nm", name, frames, play, arguments))
 }
 
-/// Whether this is root, of a user namespace that has more users than root.
+/// Whether the process is root in a user namespace that has more users than root.
 fn is_root() -> bool {
     let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let has_users = users.split_whitespace().nth(2).is_some_and(|count| count != "1");
@@ -143,7 +144,7 @@ fn perform_in(
     play: Play<'_>,
     arguments: &[&str],
 ) -> Received {
-    // Where a play sends twice, the second part is short enough for any ring.
+    // If a test sends twice, the second part is short enough for any ring.
     let second = frames.len().saturating_sub(20);
     let all = capture_file(&format!("{name}-sent.pcapng"), frames);
     let first = capture_file(&format!("{name}-sent-1.pcapng"), &frames[..second]);
@@ -173,7 +174,7 @@ fn perform_in(
     Received { status, summary, seconds, log, file: PathBuf::new() }
 }
 
-/// The frames of a capture that was finished.
+/// Reads the frames of a finished capture.
 pub fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     let (frames, statistics) = content_of(path);
     let statistics = statistics.expect("statistics at the end");
@@ -195,10 +196,10 @@ pub fn session(frames: usize) -> Vec<Vec<u8>> {
     Card::new().session(frames, 370).0
 }
 
-/// The software card: a process of its own, in the namespace.
+/// The software card, which runs as a separate process in the namespace.
 #[test]
 #[ignore = "the sending half of the other tests"]
-fn sends_what_a_test_asks_for() {
+fn sender_process() {
     let Some(file) = std::env::var_os(FRAMES) else { return };
     let interface = Interface::find(&std::env::var("CARD").unwrap()).unwrap();
     let Channel::Ethernet(mut sender, _) = interface.open_channel(Config::default()).unwrap()
@@ -216,7 +217,7 @@ fn sends_what_a_test_asks_for() {
             std::thread::sleep(due.saturating_sub(begin.elapsed()));
         }
     }
-    // The test harness keeps what `eprintln` writes.
+    // The test harness captures what `eprintln` writes.
     let took = begin.elapsed().as_millis();
     writeln!(std::io::stderr(), "sent {sent} frames in {took} ms").unwrap();
 }
@@ -240,7 +241,7 @@ fn every_frame_of_a_real_interface_is_in_the_file() {
 }
 
 #[test]
-fn loss_copies_and_detours_on_a_real_interface_are_counted_exactly() {
+fn lost_copied_and_reordered_frames_on_a_real_interface_are_counted() {
     let mut frames = session(1000);
     frames.swap(900, 905);
     frames.swap(300, 301);
@@ -258,7 +259,7 @@ fn loss_copies_and_detours_on_a_real_interface_are_counted_exactly() {
         ("captured", frames.len() as u64),
         ("missing", 7),
         ("duplicates", 1),
-        // 900 and 905 changed places: 901 to 904 and 900 come after 905.
+        // 900 and 905 are swapped, so 901 to 904 and 900 arrive after 905.
         ("reordered", 1 + 5),
         ("foreign", 1),
         ("malformed", 1),
@@ -273,7 +274,7 @@ fn loss_copies_and_detours_on_a_real_interface_are_counted_exactly() {
 }
 
 #[test]
-fn an_interrupted_receiver_hands_over_what_has_arrived() {
+fn an_interrupted_receiver_writes_what_has_arrived() {
     let frames = session(2000);
     let play = r#"send "$ALL"; kill -INT $receiver"#;
     let Some(received) = receive("live-interrupt", &frames, play, &[]) else { return };
@@ -282,7 +283,7 @@ fn an_interrupted_receiver_hands_over_what_has_arrived() {
 }
 
 #[test]
-fn a_receiver_stops_after_the_frames_it_was_asked_for() {
+fn a_receiver_stops_after_the_given_number_of_frames() {
     let frames = session(100);
     let Some(received) = receive("live-count", &frames, SEND_ALL, &["-c", "10"]) else { return };
     assert_eq!(received.status, 0, "{}", received.log);
@@ -290,7 +291,7 @@ fn a_receiver_stops_after_the_frames_it_was_asked_for() {
 }
 
 #[test]
-fn the_fallback_captures_as_well() {
+fn the_fallback_captures_every_frame() {
     let frames = session(20);
     let arguments = ["--until-end", "--fallback"];
     let Some(received) = receive("live-fallback", &frames, SEND_ALL, &arguments) else { return };
@@ -300,10 +301,10 @@ fn the_fallback_captures_as_well() {
 }
 
 #[test]
-fn what_the_kernel_drops_is_exactly_what_is_missing() {
+fn the_drops_of_the_kernel_are_the_missing_frames() {
     let frames = session(6000);
-    // A stopped receiver leaves 9 MB to a ring of 2 MB. The pause lets the ring empty, so that the
-    // last frames, with the end, get through.
+    // A stopped receiver has 9 MB for a ring of 2 MB. The pause lets the ring empty, so that the
+    // last frames, including the end frames, are received.
     let play =
         r#"kill -STOP $receiver; send "$FIRST"; kill -CONT $receiver; sleep 1; send "$LAST""#;
     let arguments = ["--until-end", "--ring-mb", "2"];
@@ -320,7 +321,7 @@ fn what_the_kernel_drops_is_exactly_what_is_missing() {
 #[test]
 fn a_killed_receiver_leaves_a_readable_capture() {
     let frames = session(3000);
-    // The pause lets the receiver write; how much it wrote is not asserted.
+    // The pause lets the receiver write. How much it wrote is not asserted.
     let play = r#"send "$ALL"; sleep 0.3; kill -KILL $receiver"#;
     let Some(received) = receive("live-killed", &frames, play, &[]) else { return };
     assert_eq!(received.status, 128 + 9, "{}", received.log);
@@ -330,7 +331,8 @@ fn a_killed_receiver_leaves_a_readable_capture() {
 
 #[test]
 fn a_second_signal_aborts() {
-    // Both signals wait until the receiver runs again, so it sees the second before it is done.
+    // Both signals wait until the receiver runs again, so the receiver gets the second one before
+    // it has finished.
     let play = r#"kill -STOP $receiver; kill -INT $receiver; kill -TERM $receiver
         kill -CONT $receiver"#;
     let Some(received) = receive("live-abort", &session(1), play, &[]) else { return };

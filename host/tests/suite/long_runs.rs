@@ -23,7 +23,8 @@ fn a_capture_stops_at_its_size() {
 
 #[test]
 fn a_capture_stops_although_the_card_continues() {
-    // The loop ends by itself, long after the receiver should have; before, a ring had to fill.
+    // The loop ends by itself, long after the receiver must have ended. A receiver that waits for its ring
+    // to fill would end later.
     let play = r#"for turn in $(seq 1000); do send "$LAST"; done & sender=$!
         sleep 1; kill -INT $receiver; wait $receiver
         kill $sender && echo "still sending" >&2; wait $sender || true"#;
@@ -36,7 +37,7 @@ fn a_capture_stops_although_the_card_continues() {
 }
 
 #[test]
-fn compressed_files_open_with_the_standard_tool() {
+fn compressed_files_can_be_read_with_the_standard_tool() {
     let frames = session(3000);
     let Some(received) = receive("compressed", &frames, SEND_ALL, &["--until-end", "--zstd", "-f"])
     else {
@@ -53,7 +54,7 @@ fn compressed_files_open_with_the_standard_tool() {
 }
 
 #[test]
-fn several_links_are_kept_apart_in_one_file() {
+fn several_links_are_separate_interfaces_of_one_file() {
     let frames = session(500);
     let file = scratch("links.pcapng");
     let play = r#"send "$ALL" & send "$ALL" veth2; wait $!"#;
@@ -104,7 +105,7 @@ fn a_running_capture_prints_a_summary_and_continues() {
 }
 
 #[test]
-fn a_running_capture_has_one_socket_and_no_rights() {
+fn a_running_capture_has_one_socket_and_no_capabilities() {
     let seen = scratch("rights.txt");
     let play = format!(
         r#"{{ grep -h CapEff /proc/$receiver/task/*/status; grep -h CapPrm /proc/$receiver/task/*/status
@@ -122,7 +123,7 @@ fn a_running_capture_has_one_socket_and_no_rights() {
 }
 
 #[test]
-fn standard_output_takes_a_capture() {
+fn a_capture_can_be_written_to_standard_output() {
     let frames = session(300);
     let file = scratch("stdout.pcapng");
     let prepare = format!("exec 3>&1 >'{}'", file.display());
@@ -134,7 +135,7 @@ fn standard_output_takes_a_capture() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_capture_and_every_frame_is_counted() {
+fn a_closed_pipe_ends_the_capture_and_every_frame_is_counted() {
     let frames = session(3000);
     let prepare = "exec > >(head -c 100000 >/dev/null)";
     let play = Play { prepare, play: SEND_ALL, after: "" };
@@ -148,8 +149,8 @@ fn a_reader_that_goes_away_ends_the_capture_and_every_frame_is_counted() {
 }
 
 #[test]
-fn an_end_of_one_card_is_not_that_of_another_on_the_same_wire() {
-    // The second card's frames come long after the first one's end frames.
+fn the_end_of_one_card_does_not_end_another_on_the_same_wire() {
+    // The second card's frames arrive long after the first one's end frames.
     let (first, second) = (session(200), session(300));
     let both = [&first[..], &second[..]].concat();
     let file = scratch("two-ends.pcapng");

@@ -34,7 +34,7 @@ pub fn snapshot(seconds: u64) -> Snapshot {
     }
 }
 
-/// Activity of the statistics up to then.
+/// Activity of the statistics up to `seconds`.
 pub fn activity(seconds: u64) -> Activity {
     let rows = Some(RowUse { accesses: 30_071_380, hits: 18_944_969 });
     let slice = AccessCounts {
@@ -96,7 +96,7 @@ pub fn failing(seconds: u64) -> Second {
     Second::new(&snapshot(seconds - 1), &now, &activity(seconds))
 }
 
-/// Compares with a file of `tests/snapshots`.
+/// Compares a text with a file of `tests/snapshots`.
 pub fn golden(name: &str, told: &str) {
     insta::with_settings!({
         snapshot_path => "../snapshots",
@@ -128,7 +128,7 @@ fn every_field_of_the_json_line_is_documented() {
     }
 }
 
-/// Names as the page writes them: `memory.banks[].link`.
+/// Collects names as the documentation writes them: `memory.banks[].link`.
 fn fields(json: &serde_json::Value, prefix: &str, names: &mut Vec<String>) {
     match json {
         serde_json::Value::Object(object) => object.iter().for_each(|(name, value)| {
@@ -141,7 +141,7 @@ fn fields(json: &serde_json::Value, prefix: &str, names: &mut Vec<String>) {
 }
 
 #[test]
-fn rates_are_those_of_the_interval_and_survive_an_empty_one() {
+fn rates_are_those_of_the_interval_which_may_be_empty() {
     let mut now = snapshot(9);
     now.elapsed = Duration::from_millis(8_500);
     let second = Second::new(&snapshot(8), &now, &activity(9));
@@ -153,7 +153,7 @@ fn rates_are_those_of_the_interval_and_survive_an_empty_one() {
 }
 
 #[test]
-fn the_losses_of_all_interfaces_are_added_and_the_unknown_is_not_0() {
+fn losses_of_all_interfaces_are_added_and_unknown_is_not_zero() {
     let (before, mut now) = (snapshot(1), snapshot(2));
     now.links.extend([Link::default(), now.links[0].clone()]);
     now.links[1].statistics.kernel_drops = None;

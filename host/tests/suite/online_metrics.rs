@@ -9,7 +9,7 @@ use hmtt_host::online::metrics::{Metrics, MetricsError, parse_address, text};
 
 use crate::online::{activity, golden, snapshot};
 
-/// Time after which a test has failed.
+/// Time after which a test fails.
 const HANG: Duration = Duration::from_secs(60);
 
 fn serve() -> Metrics {
@@ -66,7 +66,7 @@ fn a_client_receives_the_metrics_and_nothing_else() {
 }
 
 #[test]
-fn a_request_without_end_is_cut_off_and_the_next_client_served() {
+fn an_endless_request_is_closed_and_the_next_client_served() {
     let metrics = serve();
     metrics.update(&snapshot(1), &activity(1));
     let mut endless = TcpStream::connect(metrics.address()).unwrap();
@@ -82,8 +82,8 @@ fn is_served(address: SocketAddr) -> bool {
     get(address, "/metrics").0.starts_with("HTTP/1.1 200 OK")
 }
 
-/// Whether the server has closed the connection of a client that sent no request.
-fn is_given_up(stream: &mut TcpStream) -> bool {
+/// Whether the server closed the connection of a client that sent no request.
+fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(HANG)).unwrap();
     match stream.read(&mut [0; 1]) {
         Ok(count) => count == 0,
@@ -91,7 +91,7 @@ fn is_given_up(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// A server that served one client after the other would make the good client wait for the silent ones.
+/// A server that served clients one after the other would make the good client wait for the silent ones.
 #[test]
 fn silent_clients_do_not_delay_others() {
     let metrics = serve();
@@ -104,19 +104,19 @@ fn silent_clients_do_not_delay_others() {
     }
     assert!(is_served(address));
     for open in &mut silent {
-        // They are open still: the good one was served before they were given up.
+        // The silent connections are still open: the good client was served before their timeout.
         open.set_nonblocking(true).unwrap();
         assert_eq!(open.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
         open.set_nonblocking(false).unwrap();
     }
-    assert!(silent.iter_mut().all(is_given_up));
+    assert!(silent.iter_mut().all(is_closed));
 }
 
 #[test]
 fn a_client_that_reads_nothing_is_closed_and_does_not_delay_others() {
     let metrics = serve();
     let mut wide = snapshot(1);
-    // More than buffers of both sides hold.
+    // This is more than the buffers of both sides hold.
     wide.links = (0..12_000).map(|_| wide.links[0].clone()).collect();
     metrics.update(&wide, &activity(1));
     let mut slow = TcpStream::connect(metrics.address()).unwrap();
@@ -130,9 +130,9 @@ fn a_client_that_reads_nothing_is_closed_and_does_not_delay_others() {
     assert!(told.len() < body.len(), "all {} bytes waited for it", told.len());
 }
 
-/// Each connection beyond the limit ends the oldest; threads and descriptors do not grow with them.
+/// Each connection beyond the limit closes the oldest one, so threads and descriptors do not grow.
 #[test]
-fn many_clients_are_bounded_and_the_latest_is_served() {
+fn many_clients_are_limited_and_the_latest_is_served() {
     let metrics = serve();
     metrics.update(&snapshot(1), &activity(1));
     let address = metrics.address();
@@ -142,9 +142,9 @@ fn many_clients_are_bounded_and_the_latest_is_served() {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten().filter(|task| {
         std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "metrics\n")
     });
-    // Those of other tests in this process, too.
+    // This includes threads of other tests in this process.
     assert!(threads.count() <= 20);
-    assert!(silent[..100].iter_mut().all(is_given_up));
+    assert!(silent[..100].iter_mut().all(is_closed));
     metrics.update(&snapshot(1), &activity(1));
     let (_, told) = get(address, "/metrics");
     let given_up = "hmtt_metrics_connections_total{result=\"given_up\"} ";
@@ -153,7 +153,7 @@ fn many_clients_are_bounded_and_the_latest_is_served() {
 }
 
 #[test]
-fn long_headers_and_garbage_are_refused() {
+fn long_headers_and_invalid_requests_are_rejected() {
     let metrics = serve();
     metrics.update(&snapshot(1), &activity(1));
     let long = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(9000));
@@ -166,7 +166,7 @@ fn long_headers_and_garbage_are_refused() {
 }
 
 #[test]
-fn a_server_that_is_dropped_listens_no_longer() {
+fn a_dropped_server_stops_listening() {
     let metrics = serve();
     let address = metrics.address();
     drop(metrics);
@@ -174,7 +174,7 @@ fn a_server_that_is_dropped_listens_no_longer() {
 }
 
 #[test]
-fn only_loopback_addresses_in_numbers_are_listened_on() {
+fn only_numeric_loopback_addresses_are_accepted() {
     for address in ["127.0.0.1:9464", "127.1.2.3:1", "[::1]:9464"] {
         assert!(parse_address(address).is_ok(), "{address}");
     }

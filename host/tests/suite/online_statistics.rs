@@ -78,7 +78,7 @@ fn info(rows: Rows, tag_window: Option<u64>) -> Vec<u8> {
     frame(FrameKind::Info, Sync { unit_log2: 6, ..Sync::default() }, &words)
 }
 
-/// What happens to the statistics.
+/// An input to the statistics.
 #[derive(Clone, Debug)]
 enum Step {
     Report { link: usize, rows: Rows, tag_window: Option<u64> },
@@ -153,7 +153,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn fast_counts_are_those_of_maps(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_statistics_equal_those_of_the_model(steps in prop::collection::vec(step(), 1..30)) {
         let mut statistics = Statistics::new(Options { hot_pages: HOT_PAGES });
         let mut models = [Model::default(), Model::default()];
         let mut total = AccessCounts::default();
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_counted_or_passed_over(mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+    fn any_bytes_are_counted_or_ignored(mut bytes in prop::collection::vec(any::<u8>(), 0..300),
                                             like_a_card: bool) {
         if like_a_card && bytes.len() > 18 {
             let model = frame(FrameKind::Data, Sync::default(), &[]);
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn rows_are_not_known_before_a_report() {
+fn rows_are_unknown_before_a_report() {
     let mut statistics = Statistics::new(Options::default());
     let word = u64::from(Half::Access { direction: Direction::Read, delta: 0, number: 1 }.encode());
     let words = vec![word << 32 | word; 9];
@@ -230,7 +230,7 @@ fn a_slice_counts_more_accesses_of_a_page_than_32_bits_hold() {
 }
 
 #[test]
-fn more_pages_than_caches_hold_are_counted_the_same() {
+fn more_pages_than_the_caches_hold_are_counted() {
     const PAGES: u64 = 530_000;
     let mut statistics = Statistics::new(Options { hot_pages: 1 });
     let sync = Sync { unit_log2: 12, ..Sync::default() };

@@ -8,7 +8,7 @@ use ratatui::style::Color;
 
 use crate::online::{failing, golden, lossy, second};
 
-/// A view after some minutes of a rate that rises and falls.
+/// Returns a view after some minutes with a rate that rises and falls.
 fn view() -> View {
     let mut view = View::default();
     for elapsed in 600..=727u32 {
@@ -30,7 +30,7 @@ fn text(view: &View, columns: u16, rows: u16) -> String {
     draw(view, columns, rows).backend().to_string()
 }
 
-/// Colours of the cells that show `text`, which must be there once.
+/// Returns the colours of the cells that show `text`, which must occur once.
 fn colours(terminal: &Terminal<TestBackend>, text: &str) -> Vec<Color> {
     let buffer = terminal.backend().buffer();
     let cells: Vec<_> = buffer.content().iter().collect();
@@ -49,7 +49,7 @@ fn a_wide_screen_shows_everything() {
 }
 
 #[test]
-fn a_small_screen_leaves_out_what_does_not_fit() {
+fn a_small_screen_omits_what_does_not_fit() {
     golden("online-tui-80x24", &text(&view(), 80, 24));
     golden("online-tui-narrow", &text(&view(), 50, 12));
     golden("online-tui-tiny", &text(&view(), 34, 3));
@@ -115,7 +115,7 @@ fn keys_switch_units_and_orders_and_back() {
 }
 
 #[test]
-fn a_paused_display_does_not_change_and_then_catches_up() {
+fn a_paused_display_does_not_change_until_it_continues() {
     let mut view = view();
     let mut running = view.clone();
     view.key(Key::Pause);
@@ -132,7 +132,7 @@ fn a_paused_display_does_not_change_and_then_catches_up() {
 
 proptest! {
     #[test]
-    fn any_size_is_drawn_and_says_what_was_lost(columns in 1u16..200, rows in 1u16..60, seconds in 1u64..400) {
+    fn a_screen_of_any_size_shows_losses(columns in 1u16..200, rows in 1u16..60, seconds in 1u64..400) {
         let mut view = View::default();
         prop_assert!(text(&view, columns, rows).len() > 1);
         (1..=seconds).for_each(|elapsed| view.push(lossy(elapsed)));

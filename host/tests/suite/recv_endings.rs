@@ -15,14 +15,14 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A number that the summary on standard error gives for `name`.
+/// Returns the number after `name` in the summary on standard error.
 fn summary_count(log: &str, name: &str) -> u64 {
     let line = log.lines().find(|line| line.starts_with(name)).expect(name);
     line[name.len()..].trim().parse().unwrap()
 }
 
-/// A receiver that writes into a pipe of 64 KiB that nobody reads, until one SIGINT or the options `until` end it. What
-/// is read from the pipe once the receiver is gone comes back, too.
+/// Runs a receiver that writes into a pipe of 64 KiB without a reader, until one SIGINT or the options `until` end it.
+/// What is read from the pipe after that is in the returned file.
 fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, PathBuf)> {
     let interrupt = if until.is_empty() { "kill -INT $receiver" } else { ":" };
     let [fifo, read] = [format!("{name}.fifo"), format!("{name}.pcapng")].map(|of| scratch(&of));
@@ -47,7 +47,7 @@ fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, 
 }
 
 #[test]
-fn a_capture_whose_reader_has_stalled_ends_by_one_signal_or_its_time() {
+fn a_capture_with_a_stalled_reader_ends_by_one_signal_or_its_limit() {
     let time = &["-a", "duration:3"];
     for (name, file, until, said) in [
         ("stalled-stdout", "-", &[][..], "standard output"),
@@ -86,12 +86,12 @@ fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn the_limit_on_the_size_of_files_ends_the_capture_and_leaves_a_whole_file() {
+fn a_limit_of_file_sizes_ends_the_capture_with_a_complete_file() {
     let frames = session(2000);
     for zstd in [&[][..], &["--zstd=1"]] {
         let folder = folder("limited");
         let file = folder.join("a.pcapng");
-        // In units of 1024 bytes.
+        // The unit of `ulimit -f` is 1024 bytes.
         let play = Play { prepare: "ulimit -f 1024", play: SEND_ALL, after: "" };
         let own = ["veth1", "--json", "--until-end", "-w", text(&file)];
         let Some(received) = perform("limited", &frames, play, &[&own[..], zstd].concat()) else {
@@ -108,7 +108,7 @@ fn the_limit_on_the_size_of_files_ends_the_capture_and_leaves_a_whole_file() {
         assert!(length <= 1 << 20, "{length}");
         assert_eq!(received.summary["written_bytes"], length);
         let written = frames_of(file);
-        // A compressed frame of 2 MiB is in the file whole, or not at all.
+        // A compressed frame of 2 MiB is in the file completely or not at all.
         assert!(written.len() > 100 || !zstd.is_empty(), "{}", written.len());
         assert!(written[..] == frames[..written.len()]);
         let unwritten = received.summary["unwritten_frames"].as_u64().unwrap();
@@ -117,7 +117,7 @@ fn the_limit_on_the_size_of_files_ends_the_capture_and_leaves_a_whole_file() {
 }
 
 #[test]
-fn a_terminal_takes_no_capture() {
+fn a_terminal_is_rejected_as_a_capture_file() {
     let recv = env!("CARGO_BIN_EXE_hmtt-recv");
     let inside = format!(
         "unshare -Urn sh -c 'ip link set lo up; {recv} lo -a duration:20 -w -; echo status $?'"
@@ -134,8 +134,8 @@ fn a_terminal_takes_no_capture() {
     assert!(output.contains("status 1"), "{output}");
 }
 
-/// Functions of the C library as they are where the disk fails, or somebody sets the clock: things that a test
-/// must not do to the machine that it runs on.
+/// Functions of the C library that simulate a failing disk or a change of the clock, which a test must not cause on the
+/// machine itself.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -176,7 +176,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 }
 "#;
 
-/// The shim as a library for the test `name`; `None` when skipped.
+/// Builds the shim as a library for the test `name`; `None` if the test is skipped.
 fn shim(name: &str) -> Option<PathBuf> {
     let [source, library] = ["c", "so"].map(|kind| scratch(&format!("{name}-shim.{kind}")));
     std::fs::write(&source, SHIM).unwrap();
@@ -195,7 +195,7 @@ fn shim(name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Captures with the shim, in the shell's words `setting` of it.
+/// Captures with the shim. `setting`: shell assignments that configure the shim.
 fn shimmed(
     name: &str,
     frames: &[Vec<u8>],
@@ -205,7 +205,7 @@ fn shimmed(
 ) -> Option<Received> {
     let library = shim(name)?;
     let prepare = format!("export {setting} LD_PRELOAD='{}'", text(&library));
-    // Only the receiver's.
+    // Only the receiver uses the shim.
     let play = format!("unset LD_PRELOAD; {play}");
     let play = Play { prepare: &prepare, play: &play, after: "" };
     perform(name, frames, play, arguments)
@@ -233,7 +233,7 @@ fn each_file_and_its_directory_are_durable_at_the_end() {
 #[test]
 fn a_file_that_cannot_be_made_durable_is_an_error() {
     let folder = folder("not-durable");
-    // Of a single file, of the first of a series, of a directory.
+    // For a single file, for the first file of a series, and for a directory.
     for (name, fails, rotation) in [
         ("single.pcapng", "single", &[][..]),
         ("first.pcapng", "first_00001", &["-b", "packets:100"]),
@@ -261,7 +261,7 @@ fn a_file_that_cannot_be_made_durable_is_an_error() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_is_reported_with_the_frame_and_confuses_no_reader() {
+fn a_clock_that_is_set_back_is_reported_with_the_frame() {
     let (folder, flag) = (folder("clock-back"), scratch("clock-back.flag"));
     let base = folder.join("a.pcapng");
     let frames = session(100);
@@ -282,7 +282,7 @@ fn a_clock_that_is_set_back_is_reported_with_the_frame_and_confuses_no_reader() 
     let told = format!("seen first at captured frame {}", first + 1);
     assert!(received.log.contains("clock SET back by 3600.000 s"), "{}", received.log);
     assert!(received.log.contains(&told), "{}", received.log);
-    // Of the counts in the files' statistics the latest hold, though the clock shows less.
+    // Of the statistics in the files the latest counts apply, although their clock is earlier.
     let joined = scratch("clock-back.pcapng");
     let bytes: Vec<u8> =
         files(&folder).iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
@@ -292,7 +292,7 @@ fn a_clock_that_is_set_back_is_reported_with_the_frame_and_confuses_no_reader() 
     assert_eq!(told["counts"]["complete_tail"], true);
     assert_eq!(told["interfaces"][0]["statistics"]["received"], frames.len() as u64, "{told}");
     assert_eq!(told["counts"]["frames"], frames.len() as u64);
-    // The file itself says that its times do not go on.
+    // A comment in the file states that its times are not continuous.
     let comment = told["interfaces"][0]["statistics_comment"].as_str().unwrap();
     let comment: Value = serde_json::from_str(comment).unwrap();
     assert_eq!(comment["clock_steps"][0], *step);

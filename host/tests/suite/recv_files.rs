@@ -25,7 +25,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The name that the file of this number gets if it is begun at `second`.
+/// Returns the name of the file with this number if it is started at `second`.
 fn file_name(number: u64, second: u64) -> String {
     let t = OffsetDateTime::from_unix_timestamp(second as i64).unwrap();
     let (hours, minutes, seconds) = t.to_hms();
@@ -33,9 +33,9 @@ fn file_name(number: u64, second: u64) -> String {
     format!("x_{number:05}_{date}{hours:02}{minutes:02}{seconds:02}.pcapng")
 }
 
-/// Exchanges each new file of a series for a link to `victim`, as soon as it appears, and removes it.
-/// How many were exchanged comes back. Nothing but the exchange is between two attempts, so that it comes
-/// between the creation of a file and whatever else is done by its path.
+/// Replaces each new file of a series by a link to `victim` as soon as it appears, and removes the file. Returns the
+/// number of replaced files. The loop does nothing else, so that the replacement happens between the creation of a file
+/// and other operations on its path.
 fn swap_files(folder: &Path, victim: &Path, ended: &AtomicBool) -> u64 {
     const LINK: &CStr = c"link";
     let directory = fs::File::open(folder).unwrap();
@@ -58,7 +58,7 @@ fn swap_files(folder: &Path, victim: &Path, ended: &AtomicBool) -> u64 {
 }
 
 #[test]
-fn files_that_are_exchanged_for_links_are_not_followed_and_are_reported() {
+fn files_replaced_by_links_are_reported_and_the_links_not_followed() {
     let (folder, victim) = (folder("exchanged"), scratch("exchanged-victim"));
     fs::write(&victim, PRECIOUS).unwrap();
     let before = fs::metadata(&victim).unwrap();
@@ -89,7 +89,7 @@ fn files_that_are_exchanged_for_links_are_not_followed_and_are_reported() {
 }
 
 #[test]
-fn a_link_in_place_of_the_file_is_refused() {
+fn a_link_in_place_of_the_file_is_rejected() {
     let folder = folder("refused-links");
     let victim = folder.join("victim");
     fs::write(&victim, PRECIOUS).unwrap();
@@ -114,7 +114,7 @@ fn a_link_in_place_of_the_file_is_refused() {
 }
 
 #[test]
-fn a_file_with_another_name_is_replaced_and_not_emptied() {
+fn a_file_with_another_name_is_replaced_and_not_truncated() {
     let folder = folder("hard-link");
     let (victim, file) = (folder.join("victim"), folder.join("file.pcapng"));
     fs::write(&victim, PRECIOUS).unwrap();
@@ -129,7 +129,7 @@ fn a_file_with_another_name_is_replaced_and_not_emptied() {
 }
 
 #[test]
-fn a_path_that_ends_in_a_slash_names_no_file() {
+fn a_path_that_ends_in_a_slash_is_rejected() {
     let folder = folder("slash");
     for end in ["new/", "new/.", ".."] {
         let path = format!("{}/{end}", text(&folder));
@@ -142,7 +142,7 @@ fn a_path_that_ends_in_a_slash_names_no_file() {
     assert!(files(&folder).is_empty());
 }
 
-/// Does `meanwhile` to a file `$FILE` that is being written.
+/// Runs `meanwhile` on a file `$FILE` that is being written.
 fn disturbed(name: &str, meanwhile: &str) -> Option<Received> {
     let file = folder(name).join("live.pcapng");
     let play = format!(r#"send "$FIRST"; sleep 0.2; {meanwhile}; send "$LAST""#);
@@ -153,7 +153,7 @@ fn disturbed(name: &str, meanwhile: &str) -> Option<Received> {
 }
 
 #[test]
-fn a_file_that_is_removed_replaced_or_renamed_under_the_capture_is_reported() {
+fn removed_replaced_and_renamed_files_are_reported() {
     for (fate, meanwhile) in [
         ("removed", "rm '$FILE'"),
         ("renamed", "mv '$FILE' '$FILE.away'"),
@@ -171,7 +171,7 @@ fn a_file_that_is_removed_replaced_or_renamed_under_the_capture_is_reported() {
     }
 }
 
-/// A second receiver beside the first, with its own log, and how it ended.
+/// Shell commands for a second receiver during the first, with its own log and exit status.
 fn second(arguments: &str, log: &Path) -> String {
     format!(
         r#""$RECV" veth1 -a duration:60 {arguments} 2>'{log}' & second=$!
@@ -182,7 +182,7 @@ fn second(arguments: &str, log: &Path) -> String {
 }
 
 #[test]
-fn a_ring_of_files_leaves_what_another_capture_writes() {
+fn a_ring_of_files_keeps_files_that_another_capture_writes() {
     let (folder, log) = (folder("two-rings"), scratch("two-rings-second.log"));
     let base = folder.join("trace.pcapng");
     let own = format!("--until-end -w '{}' -b packets:100 -b files:2", text(&base));
@@ -215,7 +215,7 @@ fn a_file_that_another_capture_writes_is_not_replaced() {
 }
 
 #[test]
-fn only_the_owner_reads_a_capture_unless_told_otherwise() {
+fn only_the_owner_can_read_a_capture_by_default() {
     let folder = folder("permissions");
     for (umask, extra, expected) in [
         ("022", &[][..], 0o600),
@@ -241,7 +241,7 @@ fn only_the_owner_reads_a_capture_unless_told_otherwise() {
 }
 
 #[test]
-fn an_inherited_descriptor_takes_a_capture_as_a_stream() {
+fn a_capture_can_be_written_to_an_inherited_descriptor() {
     let file = scratch("inherited.pcapng");
     let prepare = format!("exec 8>'{}'", text(&file));
     let play = Play { prepare: &prepare, play: SEND_ALL, ..Play::default() };
@@ -256,9 +256,9 @@ fn an_inherited_descriptor_takes_a_capture_as_a_stream() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_is_given_up_after_one_signal() {
+fn one_signal_ends_the_wait_for_a_reader_of_a_pipe() {
     let fifo = scratch("unread.fifo");
-    // The receiver never says that it listens: its start is what is interrupted.
+    // The receiver never reports that it listens, because it is interrupted while it starts.
     let prepare = format!(
         r#"{AWAIT}
         mkfifo '{fifo}'
@@ -277,7 +277,7 @@ fn a_pipe_that_nobody_reads_is_given_up_after_one_signal() {
 }
 
 #[test]
-fn a_pipe_that_another_user_put_where_everybody_may_is_refused() {
+fn a_pipe_of_another_user_in_a_shared_directory_is_rejected() {
     let folder = folder("planted");
     let fifo = folder.join("a.pcapng");
     let made = Command::new("mkfifo").arg(&fifo).status();
@@ -294,11 +294,11 @@ fn a_pipe_that_another_user_put_where_everybody_may_is_refused() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_shown_replaces_no_file() {
+fn a_metrics_port_in_use_is_an_error_before_a_file_is_replaced() {
     let folder = folder("not-shown");
     let file = folder.join("old.pcapng");
     fs::write(&file, PRECIOUS).unwrap();
-    // In the namespace, where the port is another one.
+    // The port is bound in the namespace, which has its own ports.
     let taken = "python3 -c 'import socket,time; s = socket.socket(); s.bind((\"127.0.0.1\", 9199)); s.listen(); \
                  time.sleep(20)' >/dev/null 2>&1 & ip link set lo up; \
                  until (exec 3<>/dev/tcp/127.0.0.1/9199) 2>/dev/null; do sleep 0.02; done";

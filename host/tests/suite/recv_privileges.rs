@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, chown};
 use crate::live::{Play, SEND_ALL, frames_of, perform, perform_as_root, session};
 use crate::series::{all_frames, files, folder};
 
-/// The user that Linux gives to nobody.
+/// The user that Linux calls nobody.
 const NOBODY: u32 = 65534;
 
-/// Prints what the kernel says of each thread's rights, a line a thread.
+/// Shell command that prints the capabilities of each thread, one line per thread.
 const PRINT_RIGHTS: &str = r#"
 for status in /proc/$receiver/task/*/status; do
     awk '{ $1 = $1 } /^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs):/ {
@@ -17,7 +17,7 @@ for status in /proc/$receiver/task/*/status; do
 done
 "#;
 
-/// The rights of all threads, which must be the same.
+/// Returns the capabilities of all threads, which must be equal.
 fn rights(log: &str) -> &str {
     let mut lines = log.lines().filter(|line| line.ends_with("thread"));
     let first = lines.next().expect("a thread");
@@ -29,7 +29,7 @@ const NO_CAPABILITY: &str = "CapInh: 0000000000000000 CapPrm: 0000000000000000 \
     CapEff: 0000000000000000 CapBnd: 0000000000000000 CapAmb: 0000000000000000 NoNewPrivs: 1";
 
 #[test]
-fn root_keeps_no_capability_once_it_listens() {
+fn root_has_no_capabilities_while_it_listens() {
     let folder = folder("kept-rights");
     for rotation in [&[][..], &["-b", "packets:10"]] {
         let base = folder.join("a.pcapng");
@@ -45,7 +45,7 @@ fn root_keeps_no_capability_once_it_listens() {
 }
 
 #[test]
-fn root_keeps_the_right_to_create_later_files_where_it_needs_it_and_no_other() {
+fn root_keeps_only_the_capability_to_create_files_if_needed() {
     let folder = folder("rights-override");
     if chown(&folder, Some(NOBODY), None).is_err() {
         return crate::skipped("only root of the machine can give a directory away");
@@ -67,7 +67,7 @@ fn root_keeps_the_right_to_create_later_files_where_it_needs_it_and_no_other() {
 }
 
 #[test]
-fn another_user_takes_over_once_the_sockets_are_open() {
+fn the_user_is_changed_after_the_sockets_are_open() {
     let folder = folder("user");
     if chown(&folder, Some(NOBODY), None).is_err() {
         return crate::skipped("only root of the machine can give a directory away");
@@ -97,7 +97,7 @@ fn another_user_takes_over_once_the_sockets_are_open() {
 }
 
 #[test]
-fn a_user_who_may_not_create_files_is_refused_at_the_start() {
+fn a_user_without_rights_to_create_files_is_rejected_at_the_start() {
     let folder = folder("user-refused");
     let base = folder.join("a.pcapng");
     for rotation in [&[][..], &["-b", "packets:10"]] {
@@ -112,7 +112,7 @@ fn a_user_who_may_not_create_files_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_user_who_is_not_there_is_refused() {
+fn an_unknown_user_is_rejected() {
     for (user, why) in [
         ("no-such-user", "there is no user no-such-user"),
         ("4294967295", "there is no user 4294967295"),
@@ -128,8 +128,8 @@ fn a_user_who_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_user_who_may_not_change_to_another_user_gets_an_error() {
-    // In a user namespace there is root only.
+fn a_failed_change_of_user_is_an_error() {
+    // A user namespace has only root.
     let arguments = ["veth1", "-Z", "65534"];
     let Some(refused) = perform("no-right", &session(1), Play::default(), &arguments) else {
         return;
@@ -137,13 +137,13 @@ fn a_user_who_may_not_change_to_another_user_gets_an_error() {
     assert!(refused.log.contains("cannot become user 65534: cannot set"), "{}", refused.log);
 }
 
-/// Names the process to steal from, in the stealing half of a test.
+/// Environment variable with the process to steal from, in the stealing process of a test.
 const VICTIM: &str = "VICTIM";
 
 /// Tries to copy the descriptors of another process of the same user.
 #[test]
 #[ignore = "the stealing half of another test"]
-fn steals_what_a_test_asks_for() {
+fn stealing_process() {
     let Ok(pid) = std::env::var(VICTIM) else { return };
     let pid: i64 = pid.parse().unwrap();
     // SAFETY: the calls take and return numbers only.
@@ -157,10 +157,11 @@ fn steals_what_a_test_asks_for() {
 
 #[test]
 fn another_process_of_the_user_gets_no_socket_and_no_core_is_left() {
-    // No more rights than the receiver ever kept: a process may be traced only by one with as many.
+    // The thief has at most the receiver's former capabilities, because a process may be traced
+    // only by one with as many.
     let play = r#"
         VICTIM=$receiver setpriv --bounding-set -all,+dac_override \
-            "$SEND" --ignored --exact --nocapture recv_privileges::steals_what_a_test_asks_for >&2
+            "$SEND" --ignored --exact --nocapture recv_privileges::stealing_process >&2
         ulimit -c >&2
         kill -ABRT $receiver"#;
     let prepare = "ulimit -c unlimited 2>/dev/null || true; command -v setpriv >/dev/null";
@@ -172,7 +173,7 @@ fn another_process_of_the_user_gets_no_socket_and_no_core_is_left() {
 }
 
 #[test]
-fn descriptors_that_were_inherited_are_closed() {
+fn inherited_descriptors_are_closed() {
     let play = r#"ls -l /proc/$receiver/fd >&2; kill -INT $receiver"#;
     let play = Play { prepare: "exec 7</etc/passwd 9</etc/hostname", play, after: "" };
     let Some(received) = perform("inherited-closed", &session(1), play, &["veth1"]) else { return };
@@ -181,7 +182,7 @@ fn descriptors_that_were_inherited_are_closed() {
 }
 
 #[test]
-fn an_interface_with_an_odd_name_hides_no_other() {
+fn an_interface_with_an_unusual_name_hides_no_other() {
     let prepare = r#"ip link add $'odd\xff' type veth peer name other"#;
     let play = Play { prepare, play: SEND_ALL, after: "" };
     let arguments = ["veth1", "--json", "--until-end"];

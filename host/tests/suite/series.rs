@@ -8,7 +8,7 @@ use hmtt::decode::earlier_report;
 use crate::live::{Play, Received, SEND_ALL, frames_of, perform, session};
 use crate::{info, scratch};
 
-/// An empty folder of the test `name`.
+/// Returns an empty directory for the test `name`.
 pub fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -18,7 +18,7 @@ pub fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// The files of a folder, in the order of their names.
+/// Returns the files of a directory, sorted by name.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -30,7 +30,7 @@ pub fn all_frames(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().flat_map(|file| frames_of(file)).collect()
 }
 
-/// Receives to a series of files in a folder of its own.
+/// Receives to a series of files in its own directory.
 fn rotate(name: &str, frames: &[Vec<u8>], extra: &[&str]) -> Option<(Received, PathBuf)> {
     let folder = folder(name);
     let base = folder.join("trace.pcapng");
@@ -45,7 +45,7 @@ fn rotate_on(name: &str, base: &Path, frames: &[Vec<u8>], extra: &[&str]) -> Opt
 }
 
 #[test]
-fn files_in_turn_hold_every_frame_and_explain_themselves() {
+fn the_files_of_a_series_have_every_frame_and_their_own_headers() {
     let frames = session(4000);
     let Some((received, folder)) = rotate("turns", &frames, &["-b", "filesize:1M"]) else { return };
     assert_eq!(received.status, 0, "{}", received.log);
@@ -55,7 +55,7 @@ fn files_in_turn_hold_every_frame_and_explain_themselves() {
     assert!(all_frames(&files) == frames);
     let lengths: Vec<u64> = files.iter().map(|file| file.metadata().unwrap().len()).collect();
     assert_eq!(received.summary["written_bytes"], lengths.iter().sum::<u64>());
-    // The last frame and the statistics come on top.
+    // The last frame and the statistics are added to the limit.
     assert!(
         lengths
             .iter()
@@ -74,10 +74,10 @@ fn files_in_turn_hold_every_frame_and_explain_themselves() {
 }
 
 #[test]
-fn what_a_series_lost_is_counted_once_when_its_files_are_joined() {
+fn losses_of_a_series_are_counted_once_when_its_files_are_joined() {
     let frames = session(6000);
     let folder = folder("joined");
-    // As in `live`: a stopped receiver leaves 9 MB to a ring of 2 MB.
+    // As in `live`, a stopped receiver has 9 MB for a ring of 2 MB.
     let play =
         r#"kill -STOP $receiver; send "$FIRST"; kill -CONT $receiver; sleep 1; send "$LAST""#;
     let base = folder.join("trace.pcapng");
@@ -139,14 +139,14 @@ fn a_capture_stops_after_its_last_file() {
     assert!(all_frames(&files)[..] == frames[..200]);
 }
 
-/// A file system of a few MB, its files copied to $KEPT at the end.
+/// Shell commands for a file system of a few MB, whose files are copied to $KEPT at the end.
 fn small_disk(megabytes: u32, kept: &Path) -> (String, String) {
     let prepare = format!("mount -t tmpfs -o size={megabytes}m tmpfs /mnt");
     (prepare, format!("cp /mnt/* '{}'", kept.display()))
 }
 
 #[test]
-fn a_full_disk_ends_the_capture_and_leaves_a_whole_file() {
+fn a_full_disk_ends_the_capture_with_a_complete_file() {
     let frames = session(4000);
     let kept = folder("full");
     let (prepare, after) = small_disk(3, &kept);

@@ -1,4 +1,4 @@
-//! What the statistics must say, counted the slow way: one access after the other, in maps.
+//! Models the online statistics with simple code: counts one access after the other in maps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -11,7 +11,7 @@ use hmtt_host::online::{AccessCounts, Activity, BankUse, HotPage, MAX_TRACKED_PA
 
 use super::{HOT_PAGES, Rows, map};
 
-/// One card as a slow reader of the same frames sees it.
+/// The statistics of one card.
 #[derive(Default)]
 pub struct Model {
     rows: Option<Rows>,
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// Eight words of eight bytes, once that was told.
+    /// Bytes of a burst after a report: eight words of eight bytes.
     fn burst_bytes(&self) -> u64 {
         if self.rows.is_some() { 64 } else { 0 }
     }
@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// What both models together say, the way [`Statistics::activity`] does.
+/// Returns the activity of all models, in the form of [`Statistics::activity`].
 pub fn expected(models: &mut [Model], total: &mut AccessCounts) -> Activity {
     let mut activity = Activity::default();
     for (link, model) in models.iter_mut().enumerate() {
