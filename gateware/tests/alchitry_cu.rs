@@ -1,8 +1,8 @@
-//! Pins and clock of the Alchitry Cu, compared with rust-hdl's package for the board,
-//! `rust-hdl-bsp-alchitry-cu`, and the gaps of that package because of which the board has its own
-//! constraints, PLL and build (`docs/hardware.md`).
+//! Compares pins and clock of the Alchitry Cu with rust-hdl's package for the board,
+//! `rust-hdl-bsp-alchitry-cu`. Also tests the deficiencies of that package for which the board has
+//! its own constraints, PLL and build (`docs/hardware.md`).
 //!
-//! The package is a dependency of this test only: a card is built without it.
+//! Only this test depends on the package; a card is built without it.
 
 #[path = "bench/tools.rs"]
 #[allow(dead_code, reason = "shared with the lint")]
@@ -16,13 +16,13 @@ use rust_hdl::fpga::lattice::ice40::ice_pll::ICE40PLLBlock;
 use rust_hdl::prelude::*;
 use rust_hdl_bsp_alchitry_cu::pins::{self, CLOCK_SPEED_100MHZ};
 
-/// The clock of GMII (IEEE 802.3, clause 35), in Hz.
+/// Frequency of the clock of GMII in Hz (IEEE 802.3, clause 35).
 const GMII_HZ: u64 = 125_000_000;
 
-/// Ports whose pad the package does not know: the button's.
+/// Ports whose pad the package does not define: the button's.
 const NOT_IN_THE_PACKAGE: [&str; 1] = ["run"];
 
-/// A port, its pad, and the connector pin that is wired to the pad, if it is one of those.
+/// A port, its pad, and the connector pin that is wired to the pad, if any.
 #[derive(Clone, Debug)]
 struct Placed {
     port: String,
@@ -30,8 +30,8 @@ struct Placed {
     connector: Option<String>,
 }
 
-/// The lines `set_io PORT PAD # CONNECTOR` of the constraints.
-fn of_constraints() -> Vec<Placed> {
+/// Parses the lines `set_io PORT PAD # CONNECTOR` of the constraints.
+fn parse_constraints() -> Vec<Placed> {
     let placed = |line: &str| {
         let (placing, comment) = line.split_once('#').unwrap_or((line, ""));
         let words: Vec<&str> = placing.split_whitespace().collect();
@@ -42,8 +42,8 @@ fn of_constraints() -> Vec<Placed> {
     BOARD.constraints.1.lines().filter_map(placed).collect()
 }
 
-/// The rows of the board's table in docs/hardware.md.
-fn of_document() -> Vec<Placed> {
+/// Parses the rows of the board's table in docs/hardware.md.
+fn parse_document() -> Vec<Placed> {
     let document = include_str!("../../docs/hardware.md");
     let section = document.split("\n## ").find(|section| section.starts_with("Alchitry Cu"));
     let placed = |line: &str| {
@@ -56,7 +56,7 @@ fn of_document() -> Vec<Placed> {
     section.expect("a section on the board").lines().filter_map(placed).collect()
 }
 
-/// The pads of a signal of the package, by bit.
+/// Returns the pads of a signal of the package, by bit.
 fn pads(signal: &impl Atom) -> Vec<String> {
     let mut pads: Vec<(usize, String)> = signal
         .constraints()
@@ -70,13 +70,13 @@ fn pads(signal: &impl Atom) -> Vec<String> {
     pads.into_iter().map(|(_, pad)| pad).collect()
 }
 
-/// The pad that the package wires to a connector pin. For pins it does not know it panics.
+/// Returns the pad that the package wires to a connector pin. Panics for unknown pins.
 fn pad_of_connector(pin: &str) -> Option<String> {
     let pin = pin.to_string();
     catch_unwind(move || pins::map_alchitry_pin_to_cu_pad(&pin).to_string()).ok()
 }
 
-/// The pad that the package has for a port.
+/// Returns the pad that the package defines for a port.
 fn expected(placed: &Placed) -> Option<String> {
     match (&placed.connector, placed.port.strip_prefix("led[")) {
         (Some(pin), _) => pad_of_connector(pin),
@@ -88,7 +88,7 @@ fn expected(placed: &Placed) -> Option<String> {
     }
 }
 
-/// Every placement that the package contradicts or does not confirm.
+/// Returns every placement that the package contradicts or does not confirm.
 fn differences(placed: &[Placed]) -> Vec<String> {
     let differs = |placed: &&Placed| expected(placed).as_ref() != Some(&placed.pad);
     placed
@@ -100,18 +100,18 @@ fn differences(placed: &[Placed]) -> Vec<String> {
 }
 
 #[test]
-fn every_pad_is_the_one_the_package_has() {
-    for placed in [of_constraints(), of_document()] {
+fn every_pad_equals_the_one_in_the_package() {
+    for placed in [parse_constraints(), parse_document()] {
         assert!(placed.iter().any(|placed| placed.port == "clock_100"), "no clock");
         assert_eq!(placed.iter().filter(|placed| placed.port.starts_with("led[")).count(), 8);
         assert_eq!(differences(&placed), [""; 0]);
     }
 }
 
-/// The checker above must reject a board on which any one pin is another one.
+/// The comparison must reject a board on which any one pin differs.
 #[test]
-fn a_pin_that_was_changed_is_noticed() {
-    let right = of_constraints();
+fn a_changed_pin_is_a_difference() {
+    let right = parse_constraints();
     for at in 0..right.len() {
         if NOT_IN_THE_PACKAGE.contains(&right[at].port.as_str()) {
             continue;
@@ -127,7 +127,7 @@ fn a_pin_that_was_changed_is_noticed() {
     }
 }
 
-/// The value of a parameter in Verilog, as in `.DIVF(7'd9)`.
+/// Returns the value of a parameter in Verilog, such as `.DIVF(7'd9)`.
 fn parameter(verilog: &str, name: &str) -> u64 {
     let literal =
         verilog.split(&format!(".{name}(")).nth(1).and_then(|rest| rest.split(')').next());
@@ -142,7 +142,7 @@ fn parameter(verilog: &str, name: &str) -> u64 {
     u64::from_str_radix(&value[1..], radix).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Reference divider, feedback divider, log2 of the output divider.
+/// Returns the reference divider, the feedback divider, and log2 of the output divider.
 fn dividers(verilog: &str) -> [u64; 3] {
     ["DIVR", "DIVF", "DIVQ"].map(|name| parameter(verilog, name))
 }
@@ -152,7 +152,7 @@ fn board() -> String {
     (BOARD.verilog)(&memory, BOARD.fifo_kb[0]).expect("a board")
 }
 
-/// What rust-hdl's PLL block becomes.
+/// Returns the PLL that rust-hdl's block emits.
 fn pll_of_rust_hdl() -> String {
     let mut pll = ICE40PLLBlock::<CLOCK_SPEED_100MHZ, GMII_HZ>::default();
     pll.clock_in.connect();
@@ -161,7 +161,7 @@ fn pll_of_rust_hdl() -> String {
 }
 
 #[test]
-fn the_pll_makes_the_gmii_clock_of_the_package_s_oscillator() {
+fn the_pll_derives_the_gmii_clock_from_the_package_s_oscillator() {
     let [reference, feedback, output] = dividers(&board());
     assert_eq!(CLOCK_SPEED_100MHZ / (reference + 1) * (feedback + 1) >> output, GMII_HZ);
     assert_eq!(dividers(&pll_of_rust_hdl()), [reference, feedback, output]);
@@ -182,10 +182,10 @@ fn the_filter_range_of_the_pll_is_the_one_that_icepll_states() {
     assert_eq!(parameter(&board(), "FILTER_RANGE").to_string(), range);
 }
 
-/// Why the board does not use these parts of the package. Where one is repaired, `docs/hardware.md`
-/// and the board can change.
+/// Tests why the board does not use these parts of the package. If one is repaired,
+/// `docs/hardware.md` and the board can be changed.
 #[test]
-fn what_the_document_calls_missing_in_the_package_is_missing() {
+fn deficiencies_of_the_package_are_as_documented() {
     for pin in ["B2", "C2", "D2"] {
         assert_eq!(pad_of_connector(pin), None, "{pin}");
     }

@@ -1,5 +1,5 @@
-//! From Verilog to bitstreams by the real tools: what is built, what the table says of it, and what
-//! is refused. Skipped, visibly, where the tools are not installed.
+//! Tests the build of bitstreams with the real tools: the files, the table, and rejected inputs. The tests are reported
+//! as skipped if the tools are not installed.
 
 #[path = "bench/tools.rs"]
 #[allow(dead_code, reason = "shared with the lint")]
@@ -15,12 +15,12 @@ use gateware::bitstream::{BitstreamError, Family, Outcome, Plan, Requirement, bu
 const ICE40: Family = Family::Ice40 { device: "hx8k", package: "cb132" };
 const ECP5: Family = Family::Ecp5 { device: "um5g-85k", package: "CABGA554", speed: "8" };
 
-/// Where `make setup` puts tools.
+/// Returns the directory into which `make setup` installs tools.
 fn folder_of_tools() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin")
 }
 
-/// Whether a family's tools are there; what is missing is said.
+/// Whether the tools of an FPGA family are installed. Missing ones are reported.
 fn there(test: &str, family: Family) -> bool {
     match Tools::new(&folder_of_tools()).require(&family.tools()) {
         Ok(()) => true,
@@ -94,8 +94,9 @@ fn a_small_design_meets_timing_with_the_first_seed() {
 }
 
 #[test]
-fn missed_timing_is_told_after_all_seeds_and_never_packed_under_the_good_name() {
-    if !there("missed_timing_is_told", ICE40) {
+fn missed_timing_is_reported_after_all_seeds_and_not_packed_as_a_good_bitstream() {
+    if !there("missed_timing_is_reported_after_all_seeds_and_not_packed_as_a_good_bitstream", ICE40)
+    {
         return;
     }
     let pins = "set_io clk P7\nset_io led J11\nset_frequency clk 900\n";
@@ -108,8 +109,8 @@ fn missed_timing_is_told_after_all_seeds_and_never_packed_under_the_good_name() 
 }
 
 #[test]
-fn designs_and_constraints_that_do_not_fit_together_are_refused() {
-    if !there("designs_and_constraints_that_do_not_fit_together_are_refused", ICE40) {
+fn constraints_that_do_not_match_the_design_are_rejected() {
+    if !there("constraints_that_do_not_match_the_design_are_rejected", ICE40) {
         return;
     }
     let latch = "module top(input clk, input d, output reg led);
@@ -140,8 +141,8 @@ endmodule
 }
 
 #[test]
-fn a_port_without_pin_is_refused_on_the_ecp5_too() {
-    if !there("a_port_without_pin_is_refused_on_the_ecp5_too", ECP5) {
+fn a_port_without_pin_is_rejected_on_the_ecp5() {
+    if !there("a_port_without_pin_is_rejected_on_the_ecp5", ECP5) {
         return;
     }
     let pins = "LOCATE COMP \"clk\" SITE \"K23\";\nFREQUENCY PORT \"clk\" 100 MHZ;\n";
@@ -150,8 +151,8 @@ fn a_port_without_pin_is_refused_on_the_ecp5_too() {
     assert!(error.contains("'led' is unconstrained"), "{error}");
 }
 
-/// The whole card for a board: what CI runs. The table must agree with the exit status. Where it was
-/// built, the table, and whether every clock is fast enough.
+/// Builds the whole card for a board, as CI does, and checks that the table agrees with the exit status. Returns the
+/// directory, the table, and whether every clock meets timing.
 fn card_for(board: &str, seeds: &str) -> (tempfile::TempDir, serde_json::Value, bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_gateware"))
@@ -203,7 +204,7 @@ fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
     }
 }
 
-/// What a bitstream configures, tile by tile.
+/// Returns the configuration of a bitstream, tile by tile.
 fn tiles_of(test: &str, bitstream: &Path) -> Option<String> {
     let unpacked = bitstream.with_extension("unpacked");
     let unpack =
@@ -215,8 +216,8 @@ fn tiles_of(test: &str, bitstream: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&explained.stdout).into_owned())
 }
 
-/// The bits of the type of a port's pad that are set. Without `PINTYPE_0` an input is registered; with 2
-/// and 4 an output is; with 4 alone it is a pair of registers (iCE40 technology library, SB_IO).
+/// Returns the set bits of the type of a port's pad. Without `PINTYPE_0` an input is registered; with 2 and 4 an output
+/// is; with 4 alone the pad has a pair of registers (iCE40 technology library, SB_IO).
 fn pad(out: &Path, tiles: &str, port: &str) -> String {
     let log = fs::read_to_string(out.join("seed-1.log")).expect("nextpnr's log");
     let placed = format!("constrained '{port}' to bel 'X");
@@ -234,8 +235,8 @@ fn pad(out: &Path, tiles: &str, port: &str) -> String {
     bits.join(" ")
 }
 
-/// With the FIFO of 128 KB, as the paper has it; the block RAMs of the smaller LFE5UM5G-45F would do.
-/// A seed takes a minute or two; the first has met every clock so far.
+/// Uses the FIFO of 128 KB of the paper; the block RAMs of the smaller LFE5UM5G-45F would suffice. A seed takes a
+/// minute or two; the first one has met every clock so far.
 #[test]
 fn the_card_becomes_a_bitstream_for_the_ecpix_5() {
     let test = "the_card_becomes_a_bitstream_for_the_ecpix_5";
@@ -279,9 +280,9 @@ enum Register {
     DoubleRate,
 }
 
-/// The registers of a port's pad at the top edge: those of pads A are configured in the column of the
-/// pad, those of pads B in the next one (Project Trellis, tiles PICT0 and PICT1). A single register is
-/// the mode without bits of its own; its clock is not.
+/// Returns the registers of a port's pad at the top edge. Pads A are configured in the column of the pad, pads B in the
+/// next one (Project Trellis, tiles PICT0 and PICT1). A single register is the mode without bits of its own; its clock
+/// has bits.
 fn register(out: &Path, tiles: &str, port: &str) -> Register {
     let log = fs::read_to_string(out.join("seed-1.log")).expect("nextpnr's log");
     let placed = format!("pin '{port}$tr_io' constrained to Bel 'X");
@@ -305,7 +306,7 @@ fn register(out: &Path, tiles: &str, port: &str) -> Register {
     }
 }
 
-/// The largest FIFO, twice the paper's, in block RAM: the next one would need more than there is.
+/// Uses the largest FIFO, twice the paper's, in block RAM. The next size would not fit.
 #[test]
 fn the_largest_fifo_maps_to_the_ecpix_5() {
     if !there("the_largest_fifo_maps_to_the_ecpix_5", ECP5) {

@@ -1,6 +1,6 @@
-//! The boards' whole Verilog, pads, PLL and PHY side included, under `tests/readers/board_bench`: a bench
-//! written from the documents alone, in which levels that are not known stay visible. Skipped, visibly,
-//! where it cannot run.
+//! Simulates the boards' whole Verilog, including pads, PLL and the PHY side, with `tests/readers/board_bench`: a bench
+//! that was written from the documents alone and in which unknown levels stay visible. The tests are reported as
+//! skipped if the bench cannot run.
 
 #[path = "bench/tools.rs"]
 #[allow(dead_code, reason = "shared with the lint")]
@@ -13,7 +13,7 @@ use std::process::Command;
 
 use gateware::boards::{Board, alchitry_cu, ecpix_5};
 
-/// Exit codes of the bench: it refused the board; it finds something not installed.
+/// Exit codes of the bench: the board was rejected; a tool is not installed.
 const REFUSED: i32 = 3;
 const MISSING: i32 = 77;
 
@@ -23,11 +23,11 @@ struct Excerpt {
     accesses: u32,
 }
 
-/// Every kind of command: power-up, power-down, self refresh, auto-precharge, burst terminate.
+/// A recording with every kind of command: power-up, power-down, self refresh, auto-precharge, burst terminate.
 const ALL_COMMANDS: Excerpt = Excerpt { vector: "v12_ddr1_directed", accesses: 800 };
-/// Two bursts to most lines.
+/// A recording with two bursts to most lines.
 const DENSE: Excerpt = Excerpt { vector: "v19_ddr1_bl4_open_same_row", accesses: 1300 };
-/// One data frame, for boards that are to be refused.
+/// One data frame, for boards that must be rejected.
 const SHORT: Excerpt = Excerpt { accesses: 20, ..DENSE };
 
 fn verilog(board: &Board) -> String {
@@ -86,7 +86,7 @@ fn passes(test: &str, board: &Board, case: &str, excerpt: &Excerpt) {
     assert!(passed, "{said}");
 }
 
-/// Each change, in the text of the Verilog, must be refused with its words.
+/// Checks that the bench rejects each change of the Verilog's text, with the expected message.
 fn refuses(test: &str, board: &Board, changes: &[(&str, &str, &str)]) {
     let verilog = verilog(board);
     for (text, changed, words) in changes {
@@ -110,7 +110,7 @@ fn the_ecpix_5_sends_the_accesses_of_a_recording_on_rgmii() {
     passes(test, &ecpix_5::BOARD, "replay", &DENSE);
 }
 
-/// The hot pages count from tables that must be empty at power-on, as the device's block RAM is.
+/// The hot pages are counted in tables that must be empty at power-on, as the device's block RAM is.
 #[test]
 fn a_board_names_the_hot_pages_of_a_recording() {
     let test = "a_board_names_the_hot_pages_of_a_recording";
@@ -130,7 +130,7 @@ fn boards_with_the_run_switch_on_send_nothing_before_their_pll_has_locked() {
 
 /// Of the card itself, what only this bench sees: gap and check sequence.
 #[test]
-fn a_wrong_alchitry_cu_is_refused() {
+fn a_wrong_alchitry_cu_is_rejected() {
     let changes = [
         (
             "txd_pads$levels = card$gmii_txd;",
@@ -142,11 +142,11 @@ fn a_wrong_alchitry_cu_is_refused() {
         (".DIVF(7'd9)", ".DIVF(7'd8)", "a transmit clock of"),
         ("localparam  gap_left = 4'ha;", "localparam  gap_left = 4'h9;", "a gap of"),
     ];
-    refuses("a_wrong_alchitry_cu_is_refused", &alchitry_cu::BOARD, &changes);
+    refuses("a_wrong_alchitry_cu_is_rejected", &alchitry_cu::BOARD, &changes);
 }
 
 #[test]
-fn a_wrong_ecpix_5_is_refused() {
+fn a_wrong_ecpix_5_is_rejected() {
     let changes = [
         ("txd_pads$rising = low;", "txd_pads$rising = low ^ 4'h8;", "preamble"),
         ("txd_pads$falling = high;", "txd_pads$falling = high ^ 4'bx000;", "in a frame"),
@@ -158,5 +158,5 @@ fn a_wrong_ecpix_5_is_refused() {
         ("tx_ctl_pad$falling = tx_ctl;", "tx_ctl_pad$falling = 1'b0;", "TX_ER"),
         (".CLKOS_FPHASE(2)", ".CLKOS_FPHASE(7)", "after an edge"),
     ];
-    refuses("a_wrong_ecpix_5_is_refused", &ecpix_5::BOARD, &changes);
+    refuses("a_wrong_ecpix_5_is_rejected", &ecpix_5::BOARD, &changes);
 }

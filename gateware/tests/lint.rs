@@ -1,4 +1,4 @@
-//! The emitted Verilog of card and board under yosys, iverilog and verilator.
+//! Checks the emitted Verilog of card and board with yosys, iverilog and verilator.
 
 #[path = "bench/memories.rs"]
 #[allow(dead_code, reason = "shared with the co-simulation")]
@@ -25,15 +25,15 @@ fn board() -> String {
     (alchitry_cu::BOARD.verilog)(&memories::ddr1(""), 8).expect("a board")
 }
 
-/// Runs a tool in a folder that holds the Verilog as `top.v`.
+/// Runs a tool in a directory that contains the Verilog as `top.v`.
 fn tool(test: &str, verilog: &str, tool: &str, arguments: &[&str]) -> Option<Output> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("top.v"), verilog).expect("top.v is written");
     tools::run(test, tool, Command::new(tool).current_dir(&folder).args(arguments))
 }
 
-/// What synthesis complained of; `None` without yosys. Without the technology mapping: what infers
-/// latches and loops comes before it.
+/// Returns the warnings of synthesis; `None` without yosys. Technology mapping is left out, because
+/// latches and loops are inferred before it.
 fn synthesis_complaints(test: &str, verilog: &str) -> Option<Vec<String>> {
     let script = "read_verilog top.v; hierarchy -check -top top; proc; check -assert";
     let output = tool(test, verilog, "yosys", &["-p", script])?;
@@ -71,9 +71,9 @@ fn yosys_finds_no_latch_in_cards_of_any_memory() {
 }
 
 #[test]
-fn a_latch_is_noticed() {
+fn a_latch_is_reported() {
     let verilog = card(memories::ddr1("")).replace("default: word = 32'h0;", "");
-    let found = synthesis_complaints("a_latch_is_noticed", &verilog);
+    let found = synthesis_complaints("a_latch_is_reported", &verilog);
     assert!(found.is_none_or(|found| !found.is_empty()), "a latch in a table goes unnoticed");
 }
 
@@ -100,7 +100,7 @@ fn verilator_accepts_the_card() {
     assert!(output.status.success(), "{}", tools::said(&output));
 }
 
-/// Each module but the flip-flops: its name and its ports with their widths.
+/// Returns name, ports and port widths of each module except the flip-flops.
 fn interfaces(verilog: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in verilog.lines().map(str::trim) {

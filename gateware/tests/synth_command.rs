@@ -1,4 +1,4 @@
-//! The `gateware` command: what it writes, and what it refuses with which words.
+//! Tests the `gateware` command: the files that it writes, and the errors for inputs that it rejects.
 
 #[path = "bench/tools.rs"]
 #[allow(dead_code, reason = "shared with the lint")]
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use gateware::boards::BOARDS;
 
-/// Runs the command where no yosys is found: mapping takes long, and the lint does it.
+/// Runs the command without yosys, because mapping takes long and the lint tests it.
 fn gateware(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gateware"))
         .current_dir(folder)
@@ -20,8 +20,7 @@ fn gateware(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// Runs `synth` on a memory description and requires it to fail and to write nothing; what it said
-/// comes back.
+/// Runs `synth` on a memory description that must be rejected without writing files. Returns the error.
 fn refusal(memory: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("memory.toml"), memory).expect("memory.toml is written");
@@ -59,7 +58,7 @@ fn synth_writes_verilog_constraints_and_a_build_script() {
     insta::assert_snapshot!(said);
 }
 
-/// The ports of the top module, bit by bit.
+/// Returns the ports of the top module, bit by bit.
 fn ports(verilog: &str) -> Vec<String> {
     let top = verilog.split("module top(").nth(1).expect("a top module");
     let mut ports: Vec<String> = Vec::new();
@@ -80,7 +79,7 @@ fn ports(verilog: &str) -> Vec<String> {
     ports
 }
 
-/// Port and pin of each line of a constraints file that places one.
+/// Parses port and pin of each line of a constraints file that places a port.
 fn pins(constraints: &str) -> Vec<(String, String)> {
     let mut pins: Vec<(String, String)> = constraints
         .lines()
@@ -98,7 +97,7 @@ fn pins(constraints: &str) -> Vec<(String, String)> {
     pins
 }
 
-/// Every port of the board must sit on a pin, and every pin must carry a port.
+/// Every port of the board must have a pin, and every pin a port.
 #[test]
 fn the_constraints_name_exactly_the_ports_of_the_board_and_no_pin_twice() {
     for board in BOARDS {
@@ -113,7 +112,7 @@ fn the_constraints_name_exactly_the_ports_of_the_board_and_no_pin_twice() {
     }
 }
 
-/// The tables of docs/hardware.md: rows of `| port | pin | ... |` under the board's heading.
+/// The tables of docs/hardware.md have rows `| port | pin | ... |` under the board's heading.
 #[test]
 fn the_pin_tables_of_the_document_are_the_constraints() {
     let document = include_str!("../../docs/hardware.md");
@@ -137,7 +136,7 @@ fn the_pin_tables_of_the_document_are_the_constraints() {
     }
 }
 
-/// The cells of the rows of the table under a line of docs/hardware.md.
+/// Returns the cells of the table under a line of docs/hardware.md.
 fn table<'a>(document: &'a str, under: &str) -> Vec<Vec<&'a str>> {
     let (_, rest) = document.split_once(under).unwrap_or_else(|| panic!("no `{under}`"));
     let rows = rest.lines().skip_while(|line| !line.starts_with('|')).skip(2);
@@ -145,7 +144,7 @@ fn table<'a>(document: &'a str, under: &str) -> Vec<Vec<&'a str>> {
     rows.map(|line| line.split('|').map(str::trim).collect()).collect()
 }
 
-/// The table of speed bins says `fits` where a board's fastest DDR clock reaches the bin's, and only there.
+/// The table of speed bins states `fits` exactly where a board's fastest DDR clock reaches the bin's.
 #[test]
 fn the_document_names_the_speed_bins_that_fit_by_its_table_of_clocks() {
     let document = include_str!("../../docs/hardware.md");
@@ -185,7 +184,7 @@ fn a_bitstream_without_tools_says_what_to_install() {
     insta::assert_snapshot!(tools::said(&output));
 }
 
-/// The memory's clock is what the DDR domain must reach; the option takes its place.
+/// The DDR domain must reach the memory's clock, unless the option states another one.
 #[test]
 fn the_constraints_carry_the_memory_s_clock() {
     let line = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! The analysis with a block writer's manners around it.
+//! Drives the analysis with the handshake of a block writer.
 
 use gateware::analysis::unit::Analysis;
 use gateware::config::Settings;
@@ -8,7 +8,7 @@ use hmtt_format::{MemoryDescription, block};
 
 use crate::direct::{pulse, settle, settled};
 
-/// An access as the analysis sees it.
+/// An access as input of the analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub page: u32,
@@ -16,11 +16,11 @@ pub struct Seen {
     pub bank: u64,
 }
 
-/// What a dump said.
+/// The content of a dump.
 #[derive(Debug, Default)]
 pub struct Dump {
     pub part: u8,
-    /// Page, C, V.
+    /// Hot pages: page, C, V.
     pub hot: Vec<(u32, u32, u32)>,
     pub counts: Vec<(CountGroup, u16, u32)>,
     pub clocks: u32,
@@ -36,7 +36,7 @@ impl Dump {
         self.count(CountGroup::Other, other_count::ACCESSES_SKIPPED)
     }
 
-    /// Least and most accesses of the pages in it.
+    /// Returns each hot page with the least and most accesses that it can have had.
     pub fn bounds(&self) -> impl Iterator<Item = (u32, u32, u32)> {
         self.hot.iter().map(|(page, c, v)| (*page, *c, block::hot_page_at_most(*c, *v)))
     }
@@ -47,12 +47,12 @@ type Told = (RecordKind, [u64; 2]);
 
 pub struct Bench {
     pub analysis: Analysis,
-    /// Clocks until the block writer is done with the record it holds.
+    /// Clocks until the block writer releases the record that it holds.
     busy: u32,
     told: Vec<Told>,
 }
 
-/// Clocks that the block writer holds a record.
+/// Number of clocks for which the block writer holds a record.
 const HELD: u32 = 5;
 
 impl Bench {
@@ -66,7 +66,7 @@ impl Bench {
         bench
     }
 
-    /// A clock, with the block writer's manners.
+    /// Applies a clock with the handshake of the block writer.
     pub fn clock(&mut self) {
         let kind = self.told.last().map_or(RecordKind::Nothing, |(kind, _)| *kind);
         self.analysis.held.next = if self.busy > 0 { kind } else { RecordKind::Nothing };
@@ -77,7 +77,7 @@ impl Bench {
             if self.busy == HELD {
                 *told = words;
             }
-            // The words stand still until the record is done with.
+            // The words must not change until the record is released.
             assert_eq!(words[0], told[0]);
             assert!(kind != RecordKind::HotPage || words[1] == told[1]);
         }
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// An access, and then as many clocks without one.
+    /// Applies an access, and then `pause` clocks without one.
     pub fn access(&mut self, seen: Seen, pause: u32) {
         self.analysis.observed.next = Observed {
             access: true,
@@ -119,7 +119,7 @@ impl Bench {
         word
     }
 
-    /// Asks for a dump.
+    /// Requests a dump.
     pub fn ask(&mut self, all: bool) {
         self.analysis.steering.next.dump = true;
         self.analysis.steering.next.dump_all = all;
@@ -128,19 +128,19 @@ impl Bench {
         settle(&mut self.analysis);
     }
 
-    /// No dump is under way.
+    /// Whether no dump is running.
     pub fn is_dumped(&self) -> bool {
         self.analysis.dumped.val() && self.busy == 0
     }
 
-    /// The dump that has been made.
+    /// Decodes the only dump so far.
     pub fn read(&mut self) -> Dump {
         let mut dump = Dump::default();
         dump.read(&std::mem::take(&mut self.told));
         dump
     }
 
-    /// The dumps that have been made.
+    /// Decodes the dumps so far.
     pub fn take_apart(&mut self) -> Vec<Dump> {
         let told = std::mem::take(&mut self.told);
         let begins = |(_, words): &Told| {
@@ -157,7 +157,7 @@ impl Bench {
         dumps
     }
 
-    /// Dumps while nothing passes.
+    /// Makes a dump without accesses meanwhile.
     pub fn dump(&mut self, all: bool) -> Dump {
         self.idle(6);
         self.ask(all);

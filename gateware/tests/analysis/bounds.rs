@@ -1,4 +1,4 @@
-//! Hot pages: the bounds hold, whatever the stream.
+//! Tests that the bounds of hot pages hold for any stream.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ fn seen(page: u32) -> Seen {
     Seen { page, row_state: 0, bank: 0 }
 }
 
-/// Part and bucket of a page.
+/// Returns part and bucket of a page.
 fn bucket(page: u32, turn: bool) -> u32 {
     (page & 15) << 4 | (page >> 4 & 15) ^ spread(page >> 8, turn)
 }
 
-/// Requires every page's accesses to lie within what the dump says of them.
+/// Checks that the number of every page's accesses lies within the dump's bounds.
 fn check(dump: &Dump, exact: &HashMap<u32, u32>, turn: bool) {
     let skipped = dump.skipped();
     let mut entries = HashMap::new();
@@ -33,7 +33,7 @@ fn check(dump: &Dump, exact: &HashMap<u32, u32>, turn: bool) {
     let votes: u32 = dump.hot.iter().map(|(_, _, votes)| votes).sum();
     assert_eq!(votes + skipped, exact.values().sum::<u32>(), "every access is counted or skipped");
     for (page, number) in exact {
-        // Of two pages the one not named has at most (V - C) / 2 = most - C.
+        // Of two pages the one that is not named has at most (V - C) / 2 = most - C accesses.
         let others = entries.get(&bucket(*page, turn)).map_or(0, |(_, (others, _))| *others);
         let named = dump.hot.iter().any(|(named, _, _)| named == page);
         assert!(named || *number <= others + skipped, "{page:x}: {number} above {others}");
@@ -44,17 +44,17 @@ fn stream(rng: &mut Rng, kind: u32) -> u32 {
     match kind {
         // Few pages of one bucket.
         0 => rng.u32(0..3) << 12 | rng.u32(0..3) << 17,
-        // Some hot ones among many.
+        // Some hot pages among many.
         1 if chance(rng, 50) => 0x1234 + rng.u32(0..8),
         1 => rng.u32(0..1 << 17),
-        // One after the other.
+        // Pages in order.
         2 => rng.u32(0..64) * 16,
         _ => rng.u32(0..600),
     }
 }
 
 #[test]
-fn bounds_hold_whatever_the_stream() {
+fn bounds_hold_for_any_stream() {
     with_seeds(0..16, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let mut turn = false;
@@ -81,7 +81,7 @@ fn bounds_hold_whatever_the_stream() {
 }
 
 #[test]
-fn two_pages_that_alternate_in_one_bucket_are_bounded_and_part_in_the_next_interval() {
+fn alternating_pages_of_one_bucket_are_bounded_and_separate_in_the_next_interval() {
     let mut bench = Bench::new(&memories::ddr1(""));
     let other = (1..1 << 13).map(|high| high << 8 | 0x35);
     let other = other.clone().find(|page| bucket(*page, false) == bucket(0x35, false)).unwrap();
@@ -114,7 +114,7 @@ fn long_runs_are_counted_in_pieces() {
 }
 
 #[test]
-fn parts_take_turns_and_each_has_its_own_interval() {
+fn parts_alternate_and_each_has_its_own_interval() {
     let mut bench = Bench::new(&memories::ddr1(""));
     let page = |part: u32| 0x1_2340 | part;
     for round in 0..40u32 {
@@ -131,7 +131,7 @@ fn parts_take_turns_and_each_has_its_own_interval() {
     }
 }
 
-/// Dumps while accesses go on at every fourth clock; says the pages accessed by then.
+/// Makes a dump with an access at every fourth clock. Returns the dump and the pages accessed meanwhile.
 fn dump_beside(bench: &mut Bench, rng: &mut Rng, all: bool, pages: &[u32]) -> (Dump, Vec<u32>) {
     bench.ask(all);
     let mut accessed = Vec::new();
@@ -145,7 +145,7 @@ fn dump_beside(bench: &mut Bench, rng: &mut Rng, all: bool, pages: &[u32]) -> (D
 }
 
 #[test]
-fn a_part_is_dumped_beside_accesses_and_only_what_comes_into_it_is_skipped() {
+fn a_part_is_dumped_during_accesses_and_only_accesses_to_it_are_skipped() {
     with_seeds(0..8, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let pages: Vec<u32> = (0..40).map(|_| rng.u32(0..1 << 17)).collect();
@@ -178,11 +178,11 @@ fn a_part_is_dumped_beside_accesses_and_only_what_comes_into_it_is_skipped() {
 }
 
 #[test]
-fn a_parts_bounds_hold_with_what_the_dumps_since_its_last_one_skipped() {
+fn bounds_of_a_part_include_accesses_skipped_since_its_last_dump() {
     with_seeds(0..8, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let pages: Vec<u32> = (0..24).map(|_| rng.u32(0..1 << 13) << 4 | rng.u32(0..3)).collect();
-        // Accesses in all dumps since a part's last one, that one included.
+        // Accesses in all dumps since a part's last one, including that one.
         let mut dumps: Vec<(Dump, HashMap<u32, u32>)> = Vec::new();
         for _ in 0..40 {
             let mut exact = HashMap::new();
@@ -202,7 +202,7 @@ fn a_parts_bounds_hold_with_what_the_dumps_since_its_last_one_skipped() {
             let since = &dumps[first..=at];
             let skipped: u32 = since.iter().map(|(dump, _)| dump.skipped()).sum();
             for (page, least, most) in dump.bounds() {
-                // What came while the dumps at both ends were made may be in either interval.
+                // Accesses during the dumps at both ends may be in either interval.
                 let of = |range: &[(Dump, HashMap<u32, u32>)]| {
                     range.iter().filter_map(|(_, exact)| exact.get(&page)).sum::<u32>()
                 };
@@ -215,7 +215,7 @@ fn a_parts_bounds_hold_with_what_the_dumps_since_its_last_one_skipped() {
 }
 
 #[test]
-fn what_comes_while_everything_is_dumped_is_skipped_and_told_by_the_next_dump() {
+fn accesses_during_a_whole_dump_are_skipped_and_counted_in_the_next_dump() {
     with_seeds(0..8, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let pages: Vec<u32> = (0..300).map(|_| rng.u32(0..1 << 17)).collect();
@@ -254,7 +254,7 @@ fn turning_the_analysis_off_dumps_everything() {
     assert_eq!((dump.part, dump.hot), (ALL_PARTS, vec![(7, 10, 10)]));
 }
 
-/// Turns the analysis off; part and accesses, counted or skipped, of each dump until nothing is left.
+/// Turns the analysis off. Returns part and number of accesses, counted or skipped, of each dump until nothing is left.
 fn turned_off(bench: &mut Bench) -> Vec<(u8, u32)> {
     bench.analysis.settings.next = Settings::default();
     bench.idle(2);
@@ -274,12 +274,12 @@ fn nothing_is_dumped_when_the_analysis_is_turned_off_while_the_capture_is_stoppe
 }
 
 #[test]
-fn what_a_whole_dump_skips_before_the_analysis_is_turned_off_is_told() {
+fn accesses_skipped_by_a_whole_dump_before_turning_off_are_counted() {
     for accesses in [0, 10] {
         let mut bench = Bench::new(&memories::ddr1(""));
         bench.access(seen(7), 6);
         bench.ask(true);
-        // The dump has taken the counts of skipped accesses by then.
+        // By then the dump has taken the counts of skipped accesses.
         bench.idle(100);
         (0..accesses).for_each(|_| bench.access(seen(9), 3));
         let dumps = turned_off(&mut bench);
@@ -291,7 +291,7 @@ fn what_a_whole_dump_skips_before_the_analysis_is_turned_off_is_told() {
 }
 
 #[test]
-fn a_dump_asked_for_while_another_is_made_comes_after_it() {
+fn a_dump_requested_during_another_follows_it() {
     let mut bench = Bench::new(&memories::ddr1(""));
     bench.access(seen(0), 6);
     bench.ask(false);

@@ -1,4 +1,4 @@
-//! The emitted Verilog of the whole analysis does what the model does.
+//! Compares the emitted Verilog of the whole analysis with the model.
 
 use gateware::analysis::unit::Analysis;
 use gateware::config::Settings;
@@ -9,7 +9,7 @@ use crate::memories;
 use crate::recording::Recording;
 
 #[test]
-fn the_analysis_agrees() {
+fn the_verilog_of_the_analysis_agrees() {
     for memory in [memories::ddr1(""), memories::ddr4_ranks()] {
         with_seeds(0..2, |rng| {
             let mut recording = Recording::new("analysis", Analysis::with_ticks(&memory, 3));
@@ -46,7 +46,7 @@ fn the_analysis_agrees() {
 }
 
 #[test]
-fn a_changed_vote_is_noticed() {
+fn a_changed_vote_is_a_difference() {
     let mut recording = Recording::new("analysis", Analysis::new(&memories::ddr1("")));
     recording.block.settings.next = Settings { analysis: true, ..Default::default() };
     recording.block.flowing.next = true;

@@ -1,4 +1,5 @@
-//! Row outcomes and reuse distances: exact where nothing was skipped, and skips are counted.
+//! Tests that row outcomes and reuse distances are exact if nothing was skipped, and that skips are
+//! counted.
 
 use std::collections::HashMap;
 
@@ -42,13 +43,13 @@ fn is_sampled(page: u32) -> bool {
     (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
 }
 
-/// The `index`th sampled page.
+/// Returns the `index`th sampled page.
 fn sampled(index: u32) -> u32 {
     (0..64).map(|low| index << 6 | low).find(|page| is_sampled(*page)).unwrap()
 }
 
 #[test]
-fn reuse_distances_are_those_of_an_exact_stack() {
+fn reuse_distances_equal_those_of_an_exact_stack() {
     with_seeds(0..4, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let (mut stack, mut exact): (Vec<u32>, [u32; 16]) = Default::default();
@@ -78,7 +79,7 @@ fn reuse_distances_are_those_of_an_exact_stack() {
 }
 
 #[test]
-fn runs_that_find_the_stack_busy_are_counted_as_skipped() {
+fn runs_while_the_stack_is_busy_are_counted_as_skipped() {
     with_seeds(0..3, |rng| {
         let mut bench = Bench::new(&memories::ddr1(""));
         let (mut runs, mut before) = (0, None);

@@ -1,4 +1,4 @@
-//! The analysis against exact counts, and its Verilog against it.
+//! Compares the analysis with exact counts, and its Verilog with the model.
 
 // LogicStruct and LogicBlock derive methods without docs.
 #![allow(missing_docs)]

@@ -1,12 +1,12 @@
-//! A block under direct simulation, and seeded values to drive it with.
+//! Simulates a single block directly, and generates seeded values as its inputs.
 
 use fastrand::Rng;
 use rust_hdl::prelude::*;
 
-/// More passes than the longest combinational path has blocks.
+/// Maximum number of passes, larger than the number of blocks on the longest combinational path.
 const SETTLE_PASSES: usize = 100;
 
-/// Wires a block up and settles it, so that its first edge samples nothing that was never computed.
+/// Connects a block and settles it, so that its first edge samples only computed values.
 pub fn settled<B: Block>(mut block: B) -> B {
     block.connect_all();
     check_all(&block).expect("the wiring is complete");
@@ -28,7 +28,8 @@ pub fn pulse<B: Block>(block: &mut B, clock: fn(&mut B) -> &mut Signal<In, Clock
     }
 }
 
-/// A value of `width` bits: often zero, all ones, one bit, a run of ones or small, where mistakes hide.
+/// Returns a value of `width` bits: often zero, all ones, one bit, a run of ones or a small number, since errors are
+/// likely there.
 pub fn spread(rng: &mut Rng, width: u32) -> u64 {
     let value = match rng.u8(0..8) {
         0 => 0,
@@ -41,12 +42,12 @@ pub fn spread(rng: &mut Rng, width: u32) -> u64 {
     value & u64::MAX >> (64 - width)
 }
 
-/// True `percent` times of a hundred.
+/// Returns true with a probability of `percent`.
 pub fn chance(rng: &mut Rng, percent: u32) -> bool {
     rng.u32(0..100) < percent
 }
 
-/// Says on a failing test which seed drove it.
+/// Prints the seed of a failing test.
 pub struct Seed(pub u64);
 
 impl Drop for Seed {
@@ -57,7 +58,7 @@ impl Drop for Seed {
     }
 }
 
-/// Runs a test body under several seeds and names the one that fails.
+/// Runs a test body with several seeds, and prints the seed that fails.
 pub fn with_seeds(seeds: std::ops::Range<u64>, body: impl Fn(&mut Rng)) {
     for seed in seeds {
         let _named = Seed(seed);

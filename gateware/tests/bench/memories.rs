@@ -1,4 +1,4 @@
-//! Memory descriptions the tests build gateware for.
+//! Memory descriptions for which the tests build gateware.
 
 use hmtt_format::{MemoryDescription, toml_memory};
 
@@ -6,7 +6,7 @@ fn memory(text: &str) -> MemoryDescription {
     toml_memory::parse(text).expect("the description is right")
 }
 
-/// 512 MB of DDR-200, the default; ticks and sequences as short as `extra` makes them.
+/// Returns 512 MB of DDR-200, the default. `extra` may shorten ticks and sequences.
 pub fn ddr1(extra: &str) -> MemoryDescription {
     memory(&format!(
         "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n{extra}\n\
@@ -14,7 +14,7 @@ pub fn ddr1(extra: &str) -> MemoryDescription {
     ))
 }
 
-/// DDR2 with the rows below the banks.
+/// Returns DDR2 with the rows below the banks.
 pub fn ddr2() -> MemoryDescription {
     memory(
         "generation = 'DDR2'\ntck_ns = 5.0\nbus_bytes = 8\nburst_length = 4\n\
@@ -22,7 +22,7 @@ pub fn ddr2() -> MemoryDescription {
     )
 }
 
-/// DDR3 with banks that are XORs with row bits.
+/// Returns DDR3 with banks that are XORs with row bits.
 pub fn ddr3() -> MemoryDescription {
     memory(
         "generation = 'DDR3'\ntck_ns = 2.5\nbus_bytes = 8\nburst_length = 8\n\
@@ -30,7 +30,7 @@ pub fn ddr3() -> MemoryDescription {
     )
 }
 
-/// DDR4 up to the last address bit a map may name.
+/// Returns DDR4 up to the last address bit of a map.
 pub fn ddr4() -> MemoryDescription {
     memory(
         "generation = 'DDR4'\ntck_ns = 1.25\nbus_bytes = 8\nburst_length = 8\n[map]\n\
@@ -38,7 +38,8 @@ pub fn ddr4() -> MemoryDescription {
     )
 }
 
-/// DDR1 with two ranks, a burst length that the mode register sets, and every distance checked.
+/// Returns DDR1 with two ranks, a burst length that the mode register sets, and every distance
+/// checked.
 pub fn ddr1_ranks() -> MemoryDescription {
     memory(
         "generation = 'DDR1'\ntck_ns = 5.0\nbus_bytes = 8\nburst_length = 'mode_register'\n\
@@ -47,7 +48,7 @@ pub fn ddr1_ranks() -> MemoryDescription {
     )
 }
 
-/// DDR2 that follows its mode register, with no distance checked but tRFC.
+/// Returns DDR2 with the burst length of its mode register, and no distance checked but tRFC.
 pub fn ddr2_follows() -> MemoryDescription {
     memory(
         "generation = 'DDR2'\ntck_ns = 5.0\nbus_bytes = 8\nburst_length = 'mode_register'\n\
@@ -56,7 +57,7 @@ pub fn ddr2_follows() -> MemoryDescription {
     )
 }
 
-/// DDR3 with two ranks, the odd one mirrored.
+/// Returns DDR3 with two ranks, the odd one mirrored.
 pub fn ddr3_ranks() -> MemoryDescription {
     memory(
         "generation = 'DDR3'\ntck_ns = 2.5\nbus_bytes = 8\nburst_length = 'mode_register'\n\
@@ -66,7 +67,7 @@ pub fn ddr3_ranks() -> MemoryDescription {
     )
 }
 
-/// DDR4 with four ranks, the odd ones mirrored.
+/// Returns DDR4 with four ranks, the odd ones mirrored.
 pub fn ddr4_ranks() -> MemoryDescription {
     memory(
         "generation = 'DDR4'\ntck_ns = 1.25\nbus_bytes = 8\nburst_length = 8\nmirror_odd_ranks = true\n\
@@ -75,13 +76,13 @@ pub fn ddr4_ranks() -> MemoryDescription {
     )
 }
 
-/// One of each, and what one rank and a fixed burst leave out.
+/// Returns one memory of each generation, with several ranks and mode registers.
 pub fn decoded() -> Vec<MemoryDescription> {
     let more = [ddr1_ranks(), ddr2_follows(), ddr3_ranks(), ddr4_ranks()];
     all().into_iter().chain(more).collect()
 }
 
-/// One of each.
+/// Returns one memory of each generation.
 pub fn all() -> [MemoryDescription; 4] {
     [ddr1(""), ddr2(), ddr3(), ddr4()]
 }

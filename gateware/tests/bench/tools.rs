@@ -1,10 +1,10 @@
-//! External tools the tests call, and what happens when one is missing.
+//! Runs external tools, and reports tests that are skipped because a tool is missing.
 
 use std::io::{ErrorKind, Write as _};
 use std::process::{Command, Output};
 
-/// Runs a tool; `None` when it is not installed, which is said even where the test harness captures
-/// output.
+/// Runs a tool; `None` if it is not installed, which is reported even where the test harness
+/// captures output.
 pub fn run(test: &str, tool: &str, command: &mut Command) -> Option<Output> {
     match command.output() {
         Ok(output) => Some(output),
@@ -16,7 +16,7 @@ pub fn run(test: &str, tool: &str, command: &mut Command) -> Option<Output> {
     }
 }
 
-/// Everything a tool said.
+/// Returns standard output and standard error of a tool.
 pub fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat()
 }

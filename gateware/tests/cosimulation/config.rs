@@ -1,4 +1,4 @@
-//! The blocks of the configuration unit.
+//! Tests the blocks of the configuration unit.
 
 use fastrand::Rng;
 use gateware::config::config_unit::ConfigUnit;
@@ -12,7 +12,7 @@ use crate::direct::{chance, spread, with_seeds};
 use crate::memories;
 use crate::recording::Recording;
 
-/// Registers that do something, and a few that do not.
+/// Registers with an effect, and a few without.
 const REGISTERS: [u16; 27] = [
     config::RESET,
     config::START,
@@ -150,7 +150,7 @@ fn configuration_units_agree() {
 }
 
 #[test]
-fn a_wrong_slice_is_noticed() {
+fn a_wrong_slice_is_a_difference() {
     let tck = memories::ddr1("").tck_ps;
     let last = |code| format!("5'd18: word = 32'h{:08x};", config::slice_clocks(code, tck) - 1);
     config_unit(&mut Rng::with_seed(1)).notices(&last(18), &last(17));

@@ -1,4 +1,4 @@
-//! The blocks between the slot and the event queue.
+//! Tests the blocks between the slot and the event queue.
 
 use fastrand::Rng;
 use gateware::ddr::address_matrix::AddressMatrix;
@@ -41,7 +41,7 @@ fn command_buffers_of_all_generations_agree() {
 }
 
 #[test]
-fn a_wrong_constant_is_noticed() {
+fn a_wrong_constant_is_a_difference() {
     let recording = command_buffer(&memories::ddr4(), &mut Rng::with_seed(1));
     recording.notices("a15 = 18'b1000000000000000", "a15 = 18'b0100000000000000");
 }
@@ -60,7 +60,7 @@ const CODES: [CommandCode; 11] = [
     CommandCode::Reserved,
 ];
 
-/// A command that is likelier to be legal than any at all, to one rank or several.
+/// Returns a command that is more often legal than a random one, to one or several ranks.
 fn command(rng: &mut Rng, memory: &MemoryDescription) -> SlotCommand {
     let common = chance(rng, 80);
     let code = CODES[rng.usize(0..if common { 5 } else { CODES.len() })];
@@ -87,7 +87,7 @@ fn state_machines_of_all_memories_agree() {
             let mut recording = Recording::new("state machine", StateMachine::new(&memory));
             let mut busy = true;
             for clock in 0..3000 {
-                // Quiet stretches let distances pass.
+                // In quiet stretches the minimum distances pass.
                 busy ^= chance(rng, 3);
                 recording.block.valid.next = clock > 2;
                 recording.block.command.next =
@@ -170,7 +170,7 @@ fn slot_event(rng: &mut Rng) -> SlotEvent {
 }
 
 #[test]
-fn event_queues_agree_empty_and_crowded() {
+fn event_queues_agree_while_empty_and_nearly_full() {
     with_seeds(0..1, |rng| {
         let mut recording = Recording::new("event queue", EventQueue::default());
         for clock in 0..4000 {
@@ -190,7 +190,7 @@ fn event_queues_agree_empty_and_crowded() {
 }
 
 #[test]
-fn a_queue_that_is_crowded_at_another_level_is_noticed() {
+fn another_fill_limit_of_the_queue_is_a_difference() {
     let mut recording = Recording::new("event queue", EventQueue::default());
     let rng = &mut Rng::with_seed(1);
     recording.block.clocked.next = true;

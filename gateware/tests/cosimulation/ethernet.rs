@@ -1,4 +1,4 @@
-//! The blocks between the packet FIFO and the PHY.
+//! Tests the blocks between the packet FIFO and the PHY.
 
 use fastrand::Rng;
 use gateware::ethernet::clock_watch::ClockWatch;
@@ -29,7 +29,7 @@ fn gmacs_agree() {
 }
 
 #[test]
-fn a_missing_term_of_the_checksum_is_noticed() {
+fn a_missing_term_of_the_checksum_is_a_difference() {
     gmac(&mut Rng::with_seed(1)).notices("crc[8] ^ ", "");
 }
 
@@ -55,7 +55,7 @@ fn transmit_threads_agree() {
             if chance(rng, 1) {
                 end = rng.u64(0..1 << 10);
             }
-            // Few words to a frame: the descriptor is whatever word was read.
+            // Frames get few words: the descriptor is whatever word was read.
             let few_words = 0xff07_ffff;
             recording.block.available.next = end.into();
             recording.block.read_high.next = spread(rng, 32).into();

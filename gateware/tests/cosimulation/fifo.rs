@@ -1,4 +1,4 @@
-//! The blocks between the two clock domains, on clocks of unrelated periods.
+//! Tests the blocks between the two clock domains, on clocks of unrelated periods.
 
 use gateware::fifo::packet_fifo::PacketFifo;
 use gateware::fifo::pointer_crossing::PointerCrossing;
@@ -32,7 +32,7 @@ fn packet_fifos_agree() {
             let block = &mut recording.block;
             block.write_high_enable.next = rng.bool();
             block.write_low_enable.next = rng.bool();
-            // A handful of addresses, so that what is written is also read.
+            // Few addresses are used, so that written words are also read.
             block.write_address.next = rng.u64(0..8).into();
             block.read_address.next = rng.u64(0..8).into();
             block.write_high.next = spread(rng, 32).into();

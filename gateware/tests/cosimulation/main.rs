@@ -1,4 +1,4 @@
-//! Each block's emitted Verilog against the block itself, on the same random inputs.
+//! Compares each block's emitted Verilog with the block itself, on the same random inputs.
 
 #[path = "../bench/direct.rs"]
 #[allow(dead_code, reason = "shared with the twins")]

@@ -1,7 +1,7 @@
-//! What a block did on every input it was given, replayed through its Verilog by iverilog.
+//! Records a block's outputs for every input, and replays the inputs through its Verilog with iverilog.
 //!
-//! A step is what all input ports, clocks included, and all output ports hold once everything has
-//! settled. Data and a clock's rising edge never change in the same step, so no simulator can race.
+//! A step contains the values of all input ports, including clocks, and of all output ports after everything has
+//! settled. Data and a clock's rising edge never change in the same step, so no simulator can have a race.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -113,7 +113,7 @@ impl<B: Block> Recording<B> {
         }
     }
 
-    /// Requires a replay to notice that the Verilog was changed.
+    /// Requires that a replay detects the change of the Verilog.
     pub fn notices(&self, from: &str, to: &str) {
         let verilog = self.verilog();
         assert!(verilog.contains(from), "{}: no {from:?} in the Verilog", self.name);
@@ -121,7 +121,7 @@ impl<B: Block> Recording<B> {
         assert_ne!(verdict, Some(Ok(())), "{}: {from:?} may be {to:?}", self.name);
     }
 
-    /// Replays the steps; `None` without iverilog, the first differences as an error.
+    /// Replays the steps. Returns `None` without iverilog, and the first differences as an error.
     fn replay(&self, verilog: String) -> Option<Result<(), String>> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name| folder.path().join(name);
@@ -178,7 +178,7 @@ impl<B: Block> Recording<B> {
     }
 }
 
-/// Memories start with zeros in the block, as block RAMs do after configuration.
+/// Initialises memories with zeros, as in the block and in block RAMs after configuration.
 fn with_clear_memories(verilog: &str) -> String {
     let mut text = String::new();
     for line in verilog.lines() {

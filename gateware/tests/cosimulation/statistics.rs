@@ -1,4 +1,4 @@
-//! The blocks of the statistics unit.
+//! Tests the blocks of the statistics unit.
 
 use fastrand::Rng;
 use gateware::config::steering::Steering;
@@ -35,7 +35,7 @@ fn settings(rng: &mut Rng) -> Settings {
         slice: spread(rng, 5).into(),
         threshold: rng.u64(8..40).into(),
         tag: rng.bool(),
-        // Near the addresses of the items, or anywhere.
+        // The address is near those of the items, or random.
         tag_low: if rng.bool() { 0 } else { spread(rng, 32) }.into(),
         tag_high: if rng.bool() { 0 } else { spread(rng, 8) }.into(),
     }
@@ -152,7 +152,7 @@ fn waiting_records_agree() {
 }
 
 #[test]
-fn another_merge_window_is_noticed() {
+fn another_merge_window_is_a_difference() {
     let recording = waiting_record(&mut Rng::with_seed(1));
     recording.notices("window = 8'h40", "window = 8'h41");
 }
@@ -377,7 +377,7 @@ fn word_sources_agree() {
 }
 
 #[test]
-fn a_shifted_field_is_noticed() {
+fn a_shifted_field_is_a_difference() {
     let from = "reads[4:0], writes[4:0]";
     word_source(&mut Rng::with_seed(1)).notices(from, "writes[4:0], reads[4:0]");
 }
@@ -457,7 +457,7 @@ fn block_writers_agree() {
 }
 
 #[test]
-fn a_commit_before_the_descriptor_is_stored_is_noticed() {
+fn a_commit_before_the_descriptor_is_stored_is_a_difference() {
     let recording = block_writer(&mut Rng::with_seed(1));
     recording.notices("committed = start_stored$q", "committed = start_written$q");
 }

@@ -1,4 +1,4 @@
-//! Block writer: what can be read in the FIFO, for random records and room.
+//! Tests the block writer: the content of the FIFO for random records and free space.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use crate::blocks::{Bench, Framed, Slice, event};
 use crate::direct::{chance, spread, with_seeds};
 use crate::memories;
 
-/// Clocks of a whole slice.
+/// Number of clocks in a whole slice.
 const WHOLE: u64 = 1000;
 
-/// Something offered: what a reader makes of it, and what it does to clock and counts.
+/// An offered record: the event that a reader decodes, and its effect on clock and counts.
 #[derive(Clone, Debug)]
 struct Offered {
     event: Option<Event>,
     clock: u64,
     accesses: u64,
-    /// Records that are lost if it is not stored.
+    /// Number of records that are lost if it is not stored.
     records: u64,
 }
 
-/// Offers records, and remembers them.
+/// Offers records and stores them for comparison.
 struct Source {
     bench: Bench,
     mode: Mode,
@@ -121,7 +121,7 @@ impl Source {
             2 => rng.u64(250..260),
             _ => rng.u64(0..33),
         };
-        // Clocks tell records apart.
+        // Different clocks identify records.
         let delta = delta.max(1);
         self.record(Record {
             kind,
@@ -135,8 +135,8 @@ impl Source {
         });
     }
 
-    /// Each block must hold records in order, and state exactly what was offered and what was lost
-    /// before it.
+    /// Checks that each block contains records in order, and states exactly what was offered and
+    /// what was lost before it.
     fn check(&self, threshold: u8) {
         let mut places = BTreeMap::new();
         for (place, offered) in self.offered.iter().enumerate() {
@@ -175,7 +175,7 @@ impl Source {
                 next += 1;
             }
             assert_eq!(counted, accesses - before, "accesses in block {number}");
-            // The time up to a record may lie in the block before it.
+            // The time up to a record may be in the block before it.
             let records = self.offered[next..].iter().find(|offered| offered.records > 0);
             let until = records.or(self.offered.last()).map_or(clock, |next| next.clock);
             assert!((clock..=until).contains(&ends), "block {number} ends at {ends}, not {clock}");
@@ -211,7 +211,7 @@ fn blocks_hold_whole_records_and_syncs_count_exactly() {
 }
 
 #[test]
-fn blocks_are_as_long_as_the_threshold_when_nothing_hurries_them() {
+fn blocks_have_the_length_of_the_threshold_unless_closed_early() {
     with_seeds(0..6, |rng| {
         let mut source = Source::new([Mode::Line, Mode::Page][rng.usize(0..2)], 64);
         for number in 0..1500 {
@@ -221,7 +221,7 @@ fn blocks_are_as_long_as_the_threshold_when_nothing_hurries_them() {
                 .last()
                 .is_some_and(|offered| offered.event.is_none() && offered.records > 0)
             {
-                // An overrun hurries.
+                // An overrun closes a block early.
                 return;
             }
         }

@@ -1,4 +1,5 @@
-//! The block writer with those it asks for words, the FIFO it writes to, and what can be read there.
+//! Connects the block writer with the units that supply words and with the FIFO that it writes to, and decodes the
+//! content of the FIFO.
 
 use gateware::config::Settings;
 use gateware::statistics::block_writer::BlockWriter;
@@ -124,7 +125,7 @@ impl Logic for Chain {
     }
 }
 
-/// A slice as the units that count have it.
+/// A slice with the outputs of the counting units.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice {
     pub first: u64,
@@ -133,17 +134,17 @@ pub struct Slice {
     pub length: Option<u64>,
 }
 
-/// One block of the FIFO.
+/// A block of the FIFO.
 #[derive(Debug)]
 pub struct Framed {
     pub header: PayloadHeader,
     pub sync: Sync,
-    /// Its words, sync first.
+    /// The block's words, sync first.
     pub words: Vec<u64>,
 }
 
 impl Framed {
-    /// What a data frame says, and the clock and the accesses it leads to.
+    /// Decodes a data frame. Returns its events, and the clock and number of accesses after it.
     pub fn read(&self) -> (Vec<Event>, u64, u64) {
         let mut block = Block::new(self.words.iter().copied()).expect("a sync");
         let events = block.by_ref().map(|event| event.expect("a record")).collect();
@@ -151,7 +152,7 @@ impl Framed {
     }
 }
 
-/// A writer and the FIFO it writes to.
+/// A writer and the FIFO that it writes to.
 pub struct Bench {
     pub chain: Chain,
     halves: [Vec<u32>; 2],
@@ -164,22 +165,22 @@ fn slot_clock(clock: u64) -> SlotClock {
 }
 
 impl Bench {
-    /// A writer that has room.
+    /// Creates a writer with space in the FIFO.
     pub fn new(memory: &MemoryDescription, settings: Settings) -> Self {
         let mut chain = settled(Chain::new(memory));
         chain.settings.next = settings;
         chain.room.next = true;
-        // Words the FIFO holds from before must not be taken for what should have been written.
+        // Words that were in the FIFO before must not be taken for written ones.
         let halves = [vec![0xdead_dead; 1 << FIFO_LOG2], vec![0xdead_dead; 1 << FIFO_LOG2]];
         Self { chain, halves, start: 0, blocks: Vec::new() }
     }
 
-    /// The clock of the slot from now on.
+    /// Sets the clock of the slot.
     pub fn now(&mut self, clock: u64) {
         self.chain.now.next = slot_clock(clock);
     }
 
-    /// One clock; whether the record was taken.
+    /// Applies one clock. Returns whether the record was taken.
     pub fn clock(&mut self, record: Record) -> bool {
         self.chain.record.next = record;
         settle(&mut self.chain);
@@ -201,13 +202,13 @@ impl Bench {
         assert!((0..3000).any(|_| self.clock(record)), "{record:?} is taken");
     }
 
-    /// A record that waits for the one before, as those the configuration unit asks for do.
+    /// Offers a record that waits for the one before, as the records that the configuration unit requests do.
     pub fn tell(&mut self, kind: RecordKind) {
         self.wait_until(|chain| chain.free.val());
         self.hand(Record { kind, ..Default::default() });
     }
 
-    /// A slice, which is read where it is counted.
+    /// Offers a slice, which is read where it is counted.
     pub fn slice(&mut self, slice: Slice, whole: u64) {
         self.wait_until(|chain| chain.free.val());
         let chain = &mut self.chain;
@@ -221,7 +222,7 @@ impl Bench {
         self.wait_until(|chain| chain.free.val());
     }
 
-    /// Clocks without a record.
+    /// Applies clocks without a record.
     pub fn wait(&mut self, clocks: u32) {
         for _ in 0..clocks {
             self.clock(Record::default());
@@ -238,7 +239,7 @@ impl Bench {
         panic!("the writer gets on");
     }
 
-    /// Closes the open block and waits until it lies in the FIFO.
+    /// Closes the open block and waits until it is in the FIFO.
     pub fn close(&mut self) {
         self.tell(RecordKind::Change);
         self.clock(Record::default());
@@ -273,7 +274,7 @@ impl Bench {
     }
 }
 
-/// What a reader makes of a timed record; `None` of one that is no event.
+/// Returns the event that a reader decodes from a timed record; `None` for a record that is no event.
 pub fn event(record: &Record, clock: u64, unit_log2: u8) -> Option<Event> {
     let clock = Cycles(clock);
     let (number, segment) = (record.number.to_u64(), record.segment.to_u64());

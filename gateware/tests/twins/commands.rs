@@ -1,4 +1,4 @@
-//! DDR command buffer against the command truth table of the format.
+//! Compares the DDR command buffer with the command truth table of the format.
 
 use fastrand::Rng;
 use gateware::ddr::command_buffer::CommandBuffer;
@@ -10,7 +10,7 @@ use hmtt_format::{Command, CommandKind, MemoryDescription, Pins};
 use crate::direct::{chance, pulse, settled, spread, with_seeds};
 use crate::memories;
 
-/// What the state machine is told of a command.
+/// Returns the code of a command for the state machine.
 fn code(kind: CommandKind) -> CommandCode {
     match kind {
         CommandKind::Deselect | CommandKind::Nop | CommandKind::PowerDownEntry => {
@@ -29,7 +29,7 @@ fn code(kind: CommandKind) -> CommandCode {
     }
 }
 
-/// The slot's command, put together from what each rank makes of the pins.
+/// Combines the slot's command from the command that each rank decodes.
 fn expected(memory: &MemoryDescription, pins: Pins, cke_before: u8) -> SlotCommand {
     let present = (1u8 << memory.ranks()) - 1;
     let of_rank = |rank: u8| {
@@ -68,7 +68,7 @@ fn expected(memory: &MemoryDescription, pins: Pins, cke_before: u8) -> SlotComma
     }
 }
 
-/// Usually one rank or none.
+/// Returns chip selects, usually of one rank or none.
 fn selects(rng: &mut Rng) -> u8 {
     match rng.u8(0..10) {
         0..6 => ALL_RANKS & !(1 << rng.u8(0..4)),
@@ -91,7 +91,7 @@ fn random(rng: &mut Rng, memory: &MemoryDescription) -> Pins {
 }
 
 #[test]
-fn pins_decode_as_the_truth_tables_say() {
+fn pins_are_decoded_by_the_truth_tables() {
     with_seeds(0..6, |rng| {
         for memory in memories::decoded() {
             let mut buffer = settled(CommandBuffer::new(&memory));
@@ -118,7 +118,7 @@ fn pins_decode_as_the_truth_tables_say() {
                             (expected.code, expected.ranks, expected.woken)
                         );
                     } else {
-                        // The operand of a reserved command means nothing.
+                        // The operand of a reserved command has no meaning.
                         let a = if expected.code == CommandCode::Reserved {
                             made.a
                         } else {

@@ -1,5 +1,5 @@
-//! Configuration unit against a plain one: items, settings and what it asks of the units behind, under
-//! random events and commands.
+//! Compares the configuration unit with a model under random events and commands: items, settings, and requests to
+//! other units.
 
 use fastrand::Rng;
 use gateware::config::ItemKind;
@@ -14,19 +14,19 @@ use crate::config_unit_model::{Act, Behind, Chosen, Done, Model, POWER_ON};
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 use crate::memories;
 
-/// The unit among others that take their time.
+/// The unit with simulated neighbours that respond with random delays.
 struct Bench {
     unit: ConfigUnit,
     behind: Behind,
     /// Clocks until no item is on its way to the traces.
     passing: u32,
-    /// Clocks until the framer holds no record.
+    /// Clocks until the framer releases its record.
     held: u32,
-    /// Clocks until it has no open block.
+    /// Clocks until the framer has no open block.
     open: u32,
-    /// No dump is under way.
+    /// Whether no dump is running.
     dumped: bool,
-    /// The end of the capture is still to be told.
+    /// Whether the end of the capture has not been reported.
     ending: bool,
     clock: u64,
     done: Vec<Done>,
@@ -52,7 +52,7 @@ impl Bench {
         }
     }
 
-    /// One clock; whether the event was taken.
+    /// Applies one clock. Returns whether the event was taken.
     fn clock(&mut self, event: Option<SlotEvent>, rng: &mut Rng) -> bool {
         let (unit, behind) = (&mut self.unit, self.behind);
         unit.slot_event.next = event.unwrap_or_default();
@@ -82,7 +82,7 @@ impl Bench {
         assert!(!told || self.held == 0, "told while the framer cannot listen");
         assert!(!told || self.passing == 0, "told before what happened before");
         let after = Chosen::from(self.unit.settings.val());
-        // Before the end is told the block holds nothing but results of the analysis.
+        // Before the end is reported, an open block contains only results of the analysis.
         let busy = told || self.held > 0 || (self.open > 0 && !self.ending);
         assert!(before == after || !busy, "settings change under what was recorded");
         self.dumped &= !steering.dump;
@@ -100,7 +100,7 @@ impl Bench {
         popped
     }
 
-    /// Notes what the unit does on this clock.
+    /// Records what the unit does on this clock.
     fn keep(&mut self) {
         let unit = &self.unit;
         let (item, steering) = (unit.item.val(), unit.steering.val());
@@ -110,11 +110,11 @@ impl Bench {
             let value = item.high.to_u64() << 32 | item.low.to_u64();
             match item.kind {
                 ItemKind::Time => {}
-                // The register is all of a mark.
+                // A mark consists of its register only.
                 ItemKind::Mark => {
                     acts.push(Act::Item(item.kind, false, value & 0xffff_ffff));
                 }
-                // It is no access: no direction.
+                // An overrun is not an access and has no direction.
                 ItemKind::Overrun => acts.push(Act::Item(item.kind, false, value)),
                 kind => acts.push(Act::Item(kind, item.write, value)),
             }
@@ -175,7 +175,7 @@ fn random_register(rng: &mut Rng) -> u16 {
 }
 
 #[test]
-fn it_does_what_the_plain_unit_does() {
+fn the_unit_agrees_with_the_model() {
     with_seeds(0..24, |rng| {
         let waiting = rng.bool();
         let behind = Behind {
@@ -213,7 +213,7 @@ fn it_does_what_the_plain_unit_does() {
             model.take(&event, clock);
             bench.ending = model.ending;
             if chance(rng, 5) {
-                // All is carried out, and then the dump is done.
+                // All commands are executed, and then the dump is completed.
                 (0..150).for_each(|_| assert!(!bench.clock(None, rng)));
                 bench.dumped = true;
                 model.dumped();
@@ -235,7 +235,7 @@ fn it_does_what_the_plain_unit_does() {
     });
 }
 
-/// The run switch goes on or off, or a command is completed.
+/// A change of the run switch, or a completed command.
 #[derive(Clone, Copy, Debug)]
 enum Cause {
     Switch(bool),
@@ -259,7 +259,7 @@ fn a_stop_by_software_survives_the_run_switch_until_a_start_or_reset() {
                 (Command(again), true),
                 (Switch(false), false),
                 (Switch(true), true),
-                // With the switch off a start does not start, but ends the stop.
+                // With the switch off a start does not start the capture, but cancels the stop.
                 (Command(config::STOP), false),
                 (Switch(false), false),
                 (Command(again), false),

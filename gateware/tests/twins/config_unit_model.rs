@@ -1,4 +1,4 @@
-//! The configuration unit in plain Rust: events to what it must do, in order.
+//! Models the configuration unit in plain Rust: derives from events what the unit must do, in order.
 
 use gateware::config::{ItemKind, Settings};
 use gateware::ddr::SlotEvent;
@@ -7,7 +7,7 @@ use gateware::statistics::RecordKind;
 use hmtt_format::FaultKind;
 use hmtt_format::config::{self, Mode, threshold_words};
 
-/// The settings in the format's own words.
+/// The settings in the types of the format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
     pub mode: u64,
@@ -35,7 +35,7 @@ impl From<Settings> for Chosen {
     }
 }
 
-/// What the straps of the tests say.
+/// The settings that the straps of the tests select.
 pub const POWER_ON: Chosen = Chosen {
     mode: Mode::Page as u64,
     burst: true,
@@ -47,25 +47,24 @@ pub const POWER_ON: Chosen = Chosen {
     base: 0,
 };
 
-/// One thing the unit does.
+/// An action of the unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Act {
-    /// An item passes: what, WRITE, address or value.
+    /// Passes on an item: kind, direction, address or value.
     Item(ItemKind, bool, u64),
     Flush,
     Tell(RecordKind),
     RestartTime,
     RestartSlice,
     Dump,
-    /// Slices change their length.
+    /// Changes the length of slices.
     Regrid,
 }
 
-/// Something done, the clock that has passed in items by then, what is in force, and whether the capture
-/// runs.
+/// An action, the clock of the items so far, the settings in force, and whether the capture runs.
 pub type Done = (Act, u64, Chosen, bool);
 
-/// What the units behind say throughout a test.
+/// The constant outputs of the other units during a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Behind {
     pub waiting: bool,
@@ -75,18 +74,18 @@ pub struct Behind {
     pub interval: bool,
 }
 
-/// The model; [`Model::done`] is the result.
+/// The model. [`Model::done`] is the result.
 pub struct Model {
     behind: Behind,
     pub chosen: Chosen,
     switched_on: bool,
     stopped: bool,
     runs: bool,
-    /// The end of the capture is told once the dump is done.
+    /// Whether the end of the capture is reported when the dump is complete.
     pub ending: bool,
-    /// A dump is under way.
+    /// Whether a dump is running.
     dumping: bool,
-    /// A lost command is to be told.
+    /// Whether a lost command must be reported.
     lost: bool,
     clock: u64,
     pub done: Vec<Done>,
@@ -115,7 +114,7 @@ impl Model {
     pub fn take(&mut self, event: &SlotEvent, clock: u64) {
         self.clock = clock;
         let value = event.high.to_u64() << 32 | event.low.to_u64();
-        // What was missed came before whatever steers.
+        // Missed events were before the event that steers the card.
         if event.overrun {
             self.act(Act::Item(ItemKind::Overrun, false, value));
             self.lost |= value >> 32 & COMMAND_LOST != 0;
@@ -141,7 +140,7 @@ impl Model {
         let kind = match event {
             SlotEvent { fault: true, .. } => ItemKind::Fault,
             SlotEvent { access: true, .. } => ItemKind::Access,
-            // The access that completes a command did not fit the queue.
+            // The access that completes a command did not fit in the queue.
             SlotEvent { command: true, .. } => ItemKind::Overrun,
             _ => ItemKind::Time,
         };
@@ -167,7 +166,7 @@ impl Model {
         }
     }
 
-    /// The dump is done.
+    /// Completes the dump.
     pub fn dumped(&mut self) {
         self.dumping = false;
         self.tell_end();
@@ -223,7 +222,7 @@ impl Model {
         self.act(Act::Tell(RecordKind::Tick));
     }
 
-    /// Everything recorded so far leaves, under the settings it was made under.
+    /// Stops: everything recorded so far is sent with the settings under which it was recorded.
     fn stop(&mut self) {
         self.runs = false;
         self.flush();
@@ -287,7 +286,7 @@ impl Model {
     }
 }
 
-/// The settings after a command; `None` when it is no setting.
+/// Returns the settings after a command; `None` if the command is no setting.
 fn changed(mut chosen: Chosen, register: u16) -> Option<Chosen> {
     let offset = |first: u16| (register - first) as u8;
     match register {

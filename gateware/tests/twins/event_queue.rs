@@ -1,4 +1,4 @@
-//! Event queue: clocks come back from gaps, nothing is lost silently, and what steers the card is never
+//! Tests the event queue: clocks are restored from gaps, losses are reported, and events that steer the card are never
 //! lost.
 
 use fastrand::Rng;
@@ -7,16 +7,16 @@ use gateware::ddr::event_queue::{COMMAND_LOST, EventQueue, MAX_MISSED_FAULTS};
 
 use crate::direct::{chance, pulse, settle, settled, with_seeds};
 
-/// Pushes and pops with the given chances in percent; what was pushed and popped comes back, with the
-/// clock it was pushed at or its gaps add up to.
+/// Pushes and pops with the given chances in percent. Keeps pushed and popped events with their clocks, for popped
+/// events the sum of the gaps.
 struct Bench {
     queue: EventQueue,
     clock: u64,
     reached: u64,
     pushed: Vec<(u64, SlotEvent)>,
     popped: Vec<(u64, SlotEvent)>,
-    /// Slices may go on for want of room; how many did not end.
-    slices_go_on: Option<u64>,
+    /// If slices may continue for lack of space, the number of slices that did not end.
+    slices_continue: Option<u64>,
     lost_commands: u64,
 }
 
@@ -29,12 +29,12 @@ impl Bench {
             reached: 0,
             pushed: Vec::new(),
             popped: Vec::new(),
-            slices_go_on: None,
+            slices_continue: None,
             lost_commands: 0,
         }
     }
 
-    /// Clocks before the first of the slot.
+    /// Waits some clocks before the first event.
     fn wait(&mut self, clocks: u32) {
         (0..clocks).for_each(|_| pulse(&mut self.queue, |queue| &mut queue.clock));
     }
@@ -63,16 +63,16 @@ impl Bench {
         pulse(&mut self.queue, |queue| &mut queue.clock);
     }
 
-    /// Everything pushed was popped at its clock or counted where it is missing, and what steers was
-    /// popped. Commands are popped, or the next count says that one is lost. Says how many accesses are
-    /// missing.
+    /// Checks that every pushed event was popped at its clock or is counted where it is missing, and that steering
+    /// events were popped. Commands are popped, or the next count states that one is lost. Returns the number of
+    /// missing accesses.
     fn check(&mut self) -> u64 {
         let mut pushed = self.pushed.iter().peekable();
         let (mut missed, mut missing, mut lost) = ([0u64; 2], 0, false);
         let kept = |event: &SlotEvent| [event.access, event.fault].map(u64::from);
         for (clock, popped) in &self.popped {
             while let Some((_, event)) = pushed.next_if(|(at, _)| at < clock) {
-                if let Some(unended) = self.slices_go_on.as_mut().filter(|_| event.slice) {
+                if let Some(unended) = self.slices_continue.as_mut().filter(|_| event.slice) {
                     assert!(!event.tick && !event.run_change, "ticks and the run switch are kept");
                     *unended += 1;
                 } else {
@@ -112,7 +112,7 @@ impl Bench {
                 self.lost_commands += 1;
             }
             if !access {
-                // Without its access it says the register, and nothing if there is no command.
+                // A command without its access has its register; without a command the field is empty.
                 expected.write = popped.write;
                 expected.row_state = popped.row_state;
                 expected.bank = popped.bank;
@@ -123,14 +123,14 @@ impl Bench {
                 expected.steers |= command;
             }
             assert!(event.command || !command);
-            if let Some(unended) = self.slices_go_on.as_mut().filter(|_| !popped.slice) {
+            if let Some(unended) = self.slices_continue.as_mut().filter(|_| !popped.slice) {
                 *unended += u64::from(event.slice);
                 expected.slice = false;
             }
             assert_eq!((clock, *popped), (at, expected));
             assert!(event.access >= access && event.fault >= fault);
             missed = [0, 1].map(|kind| kept(event)[kind] - kept(popped)[kind]);
-            // Whoever takes the command counts its access.
+            // The receiver of the command counts its access.
             let alone = u64::from(command && !access);
             missed[0] -= alone;
             missing += alone;
@@ -140,7 +140,7 @@ impl Bench {
     }
 }
 
-/// Register of an event's command.
+/// Returns the register of an event's command.
 fn register(event: &SlotEvent) -> u64 {
     event.low.to_u64() * 7 & 0x1ff
 }
@@ -172,7 +172,7 @@ fn a_queue_that_is_emptied_in_time_keeps_everything() {
         let mut bench = Bench::new();
         bench.wait(rng.u32(0..5));
         bench.run(rng, 3000, 50, 90);
-        // One tick is the longest silence.
+        // One tick is the longest pause.
         bench.run(rng, 33_000, 0, 90);
         bench.run(rng, 3000, 5, 90);
         bench.run(rng, 100, 0, 100);
@@ -182,7 +182,7 @@ fn a_queue_that_is_emptied_in_time_keeps_everything() {
 }
 
 #[test]
-fn a_crowded_queue_counts_what_it_misses_and_keeps_what_steers() {
+fn a_nearly_full_queue_counts_missed_events_and_keeps_steering_events() {
     with_seeds(0..20, |rng| {
         let mut bench = Bench::new();
         for _ in 0..6 {
@@ -195,10 +195,10 @@ fn a_crowded_queue_counts_what_it_misses_and_keeps_what_steers() {
 }
 
 #[test]
-fn slices_go_on_when_the_last_places_are_left_and_ticks_and_the_run_switch_still_come() {
+fn near_the_end_of_the_queue_slices_continue_and_ticks_and_the_run_switch_are_kept() {
     with_seeds(0..20, |rng| {
         let mut bench = Bench::new();
-        bench.slices_go_on = Some(0);
+        bench.slices_continue = Some(0);
         let access = SlotEvent { access: true, ..Default::default() };
         (0..rng.u32(0..400)).for_each(|_| bench.clock(Some(access), false));
         for number in 0..300u64 {
@@ -212,7 +212,7 @@ fn slices_go_on_when_the_last_places_are_left_and_ticks_and_the_run_switch_still
         }
         (0..400).for_each(|_| bench.clock(None, true));
         bench.check();
-        let unended = bench.slices_go_on.expect("it counts");
+        let unended = bench.slices_continue.expect("it counts");
         assert!((44..=300).contains(&unended), "{unended} slices went on");
         let kept = |of: fn(&SlotEvent) -> bool| bench.popped.iter().filter(|(_, e)| of(e)).count();
         assert_eq!((kept(|event| event.tick), kept(|event| event.run_change)), (7, 1));
@@ -220,7 +220,7 @@ fn slices_go_on_when_the_last_places_are_left_and_ticks_and_the_run_switch_still
 }
 
 #[test]
-fn a_crowded_queue_drains_to_half_before_it_takes_more() {
+fn a_nearly_full_queue_drains_to_half_before_it_accepts_accesses() {
     let access = SlotEvent { access: true, ..Default::default() };
     let mut bench = Bench::new();
     (0..400).for_each(|_| bench.clock(Some(access), false));
@@ -233,7 +233,7 @@ fn a_crowded_queue_drains_to_half_before_it_takes_more() {
 }
 
 #[test]
-fn the_count_is_told_by_what_steers_while_the_queue_is_crowded() {
+fn steering_events_carry_the_count_while_the_queue_is_nearly_full() {
     let access = SlotEvent { access: true, ..Default::default() };
     let run_off = SlotEvent { run_change: true, steers: true, ..access };
     let mut bench = Bench::new();
@@ -245,13 +245,13 @@ fn the_count_is_told_by_what_steers_while_the_queue_is_crowded() {
     let told: Vec<&SlotEvent> =
         bench.popped.iter().map(|(_, event)| event).filter(|event| event.overrun).collect();
     assert_eq!((told.len(), told[0].run_change), (2, true));
-    // What came on the clock of the run switch came after it.
+    // Accesses on the clock of the run switch came after it.
     let before = 400 - stored(&bench);
     assert_eq!([0, 1].map(|at| told[at].low.to_u64()), [before, 21]);
 }
 
 #[test]
-fn the_access_of_a_command_is_counted_between_what_steers_on_its_clock_and_the_command() {
+fn the_access_of_a_command_is_counted_after_steering_events_and_before_the_command() {
     let access = SlotEvent { access: true, ..Default::default() };
     let mut bench = Bench::new();
     (0..300).for_each(|_| bench.clock(Some(access), false));
@@ -260,7 +260,7 @@ fn the_access_of_a_command_is_counted_between_what_steers_on_its_clock_and_the_c
     (0..5).for_each(|_| bench.clock(Some(access), false));
     (0..300).for_each(|_| bench.clock(None, true));
     bench.check();
-    // A command says by itself that its access is missing: no count holds it.
+    // The command itself states that its access is missing. No count includes it.
     let told = bench.popped.iter().map(|(_, event)| event).filter(|event| !event.access);
     let told: Vec<_> = told.map(|event| (event.command, event.steers, event.overrun)).collect();
     assert_eq!(told, [(true, true, true), (true, true, false), (false, false, true)]);
@@ -269,13 +269,13 @@ fn the_access_of_a_command_is_counted_between_what_steers_on_its_clock_and_the_c
     assert_eq!(counts, [300 - stored(&bench), 5]);
 }
 
-/// Accesses that came out.
+/// Returns the number of accesses that were popped.
 fn stored(bench: &Bench) -> u64 {
     bench.popped.iter().filter(|(_, event)| event.access).count() as u64
 }
 
 #[test]
-fn more_missed_faults_than_an_overrun_can_say_are_said_as_many() {
+fn the_count_of_missed_faults_saturates() {
     let fault = SlotEvent { fault: true, ..Default::default() };
     let mut bench = Bench::new();
     (0..256 + 512).for_each(|_| bench.clock(Some(fault), false));
@@ -287,7 +287,7 @@ fn more_missed_faults_than_an_overrun_can_say_are_said_as_many() {
 }
 
 #[test]
-fn a_crowded_queue_keeps_the_commands_of_accesses_that_it_misses() {
+fn a_nearly_full_queue_keeps_the_commands_of_missed_accesses() {
     let mut bench = Bench::new();
     for number in 0..256 + 20 * 32u64 {
         let command = number % 32 == 31;
@@ -297,12 +297,12 @@ fn a_crowded_queue_keeps_the_commands_of_accesses_that_it_misses() {
     (0..600).for_each(|_| bench.clock(None, true));
     assert!(bench.check() > 300);
     let commands = bench.popped.iter().filter(|(_, event)| event.command).count() as u64;
-    // Seven leave with their accesses; the others find the places that are kept from accesses.
+    // Seven commands leave with their accesses. The others use the entries that are reserved for them.
     assert_eq!((commands, bench.lost_commands), (25, 3));
 }
 
 #[test]
-fn lost_commands_are_told() {
+fn lost_commands_are_reported() {
     let mut bench = Bench::new();
     let command = SlotEvent { access: true, command: true, ..Default::default() };
     (0..300).for_each(|_| bench.clock(Some(command), false));

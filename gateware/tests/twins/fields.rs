@@ -1,4 +1,4 @@
-//! Every bit of every field of every record kind, through the block writer and back.
+//! Encodes every bit of every field of every record kind with the block writer, and decodes it.
 
 use gateware::config::Settings;
 use gateware::statistics::{Record, RecordKind};
@@ -11,7 +11,7 @@ use hmtt_format::record::{
 use crate::blocks::{Bench, event};
 use crate::memories;
 
-/// A writer that is given one record after a start.
+/// A writer that gets one record after a start.
 struct Writer {
     bench: Bench,
     unit_log2: u8,
@@ -25,7 +25,7 @@ impl Writer {
         Self { bench: Bench::new(&memories::ddr1(""), settings), unit_log2 }
     }
 
-    /// A record after a start at `base` must come back.
+    /// Checks that a record after a start at `base` is decoded unchanged.
     fn check(&mut self, base: u64, record: Record) {
         self.bench.blocks.clear();
         self.bench.now(base);
@@ -39,7 +39,7 @@ impl Writer {
         assert_eq!(data.read().0, [expected]);
     }
 
-    /// At each bit of the clock, and each length a delta can have.
+    /// Checks a record at each bit of the clock, and with each length of a delta.
     fn check_times(&mut self, record: Record) {
         for base in walk(48) {
             self.check(base & CLOCK_MASK >> 1, Record { delta: 7u64.into(), ..record });
@@ -51,7 +51,7 @@ impl Writer {
     }
 }
 
-/// Zero, all ones, and each bit alone.
+/// Returns zero, all ones, and each bit alone.
 fn walk(bits: u32) -> Vec<u64> {
     let ones = u64::MAX >> (64 - bits);
     (0..bits)
@@ -72,7 +72,7 @@ fn record(kind: RecordKind, segment: u64, number: u64) -> Record {
 }
 
 #[test]
-fn accesses_come_back() {
+fn accesses_are_decoded_unchanged() {
     let mut writer = Writer::new(Mode::Line);
     for write in [false, true] {
         let access =
@@ -84,7 +84,7 @@ fn accesses_come_back() {
 }
 
 #[test]
-fn tags_and_marks_come_back() {
+fn tags_and_marks_are_decoded_unchanged() {
     let mut writer = Writer::new(Mode::Line);
     for (kind, write) in
         [(RecordKind::Mark, false), (RecordKind::Tag, false), (RecordKind::Tag, true)]
@@ -98,7 +98,7 @@ fn tags_and_marks_come_back() {
 }
 
 #[test]
-fn faults_come_back() {
+fn faults_are_decoded_unchanged() {
     let mut writer = Writer::new(Mode::Line);
     for kind in FaultKind::ALL {
         for bank in walk(6) {
@@ -109,7 +109,7 @@ fn faults_come_back() {
 }
 
 #[test]
-fn page_runs_come_back_short_and_long() {
+fn short_and_long_page_runs_are_decoded_unchanged() {
     let mut writer = Writer::new(Mode::Page);
     let page = |segment, number, [reads, writes, duration]: [u64; 3]| Record {
         reads: reads.into(),

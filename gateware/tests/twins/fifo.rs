@@ -1,4 +1,4 @@
-//! Packet FIFO and pointer crossing between clocks of unrelated periods.
+//! Tests packet FIFO and pointer crossing between clocks of unrelated periods.
 
 use fastrand::Rng;
 use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo, ROOM_LATENCY};
@@ -6,7 +6,7 @@ use gateware::fifo::pointer_crossing::PointerCrossing;
 
 use crate::direct::{chance, pulse, settled, with_seeds};
 
-/// Whose edge comes next, from two periods and a start in between.
+/// Two clocks with random periods and a random phase.
 struct Clocks {
     periods: [u64; 2],
     next: [u64; 2],
@@ -18,7 +18,7 @@ impl Clocks {
         Self { periods, next: periods.map(|period| rng.u64(0..period)) }
     }
 
-    /// 0 or 1.
+    /// Returns the clock with the next edge, 0 or 1.
     fn tick(&mut self) -> usize {
         let which = usize::from(self.next[1] < self.next[0]);
         self.next[which] += self.periods[which];
@@ -27,14 +27,15 @@ impl Clocks {
 }
 
 #[test]
-fn a_crossing_shows_only_values_that_stood_and_in_order() {
+fn a_crossing_outputs_only_stable_values_in_order() {
     with_seeds(0..40, |rng| {
         let mut crossing = settled(PointerCrossing::<10>::default());
         let (mut clocks, mut value, mut seen) = (Clocks::new(rng), 0u64, 0);
         let mut arrivals = 0;
         for _ in 0..8000 {
             if clocks.tick() == 0 {
-                // The value only grows, and all bits change at once when it passes a power of two.
+                // The value only grows, and all its bits change at once when it passes a power of
+                // two.
                 value += if chance(rng, 30) { rng.u64(0..20) } else { 0 };
                 crossing.value.next = (value & 0x3ff).into();
                 pulse(&mut crossing, |crossing| &mut crossing.from_clock);
@@ -55,7 +56,7 @@ fn a_crossing_shows_only_values_that_stood_and_in_order() {
     });
 }
 
-/// Writes blocks of random words when there is room, as the framer does, at times half by half.
+/// Writes blocks of random words when there is space, as the framer does, sometimes half words.
 #[derive(Default)]
 struct Writer {
     half: Option<u64>,
@@ -83,7 +84,7 @@ impl Writer {
         fifo.write_address.next = ((self.committed + self.offset) & 0x3ff).into();
         fifo.write_high_enable.next = high;
         fifo.write_low_enable.next = low;
-        // A half that is not enabled must not matter.
+        // A half that is not enabled must have no effect.
         fifo.write_high.next = (if high { word >> 32 } else { rng.u32(..).into() }).into();
         fifo.write_low.next = (if low { word & 0xffff_ffff } else { rng.u32(..).into() }).into();
         if !low {
@@ -103,7 +104,7 @@ impl Writer {
     }
 }
 
-/// Reads what is available, a word a clock at most, and frees it at times.
+/// Reads available words, at most one per clock, and frees them at times.
 #[derive(Default)]
 struct Reader {
     at: u64,
@@ -129,7 +130,7 @@ impl Reader {
 }
 
 #[test]
-fn blocks_cross_whole_whatever_the_clocks_and_stalls() {
+fn blocks_cross_completely_with_any_clocks_and_stalls() {
     with_seeds(0..40, |rng| {
         let mut fifo = settled(PacketFifo::<10>::default());
         let (mut clocks, mut words) = (Clocks::new(rng), Vec::new());
@@ -140,7 +141,7 @@ fn blocks_cross_whole_whatever_the_clocks_and_stalls() {
             edges += 1;
             assert!(edges < 1_000_000, "the FIFO is stuck after {} words", reader.read.len());
             if clocks.tick() == 0 {
-                // The end moves on the clock after the last word.
+                // The end moves one clock after the last word.
                 fifo.committed.next = writer.committed.into();
                 writer.drive(&mut fifo, rng, &mut words);
                 pulse(&mut fifo, |fifo| &mut fifo.ddr_clock);
@@ -154,7 +155,7 @@ fn blocks_cross_whole_whatever_the_clocks_and_stalls() {
 }
 
 #[test]
-fn there_is_room_when_the_longest_block_leaves_a_word_unused() {
+fn there_is_space_if_the_longest_block_leaves_a_word_unused() {
     let mut fifo = settled(PacketFifo::<10>::default());
     for freed in [0, 700] {
         fifo.freed.next = freed.into();

@@ -1,4 +1,4 @@
-//! GMAC and Tx thread: what a PHY receives for random frames and blocks.
+//! Tests GMAC and Tx thread: the frames that a PHY receives for random frames and blocks.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 /// IEEE 802.3 clause 4.4.2: interPacketGap is 96 bits.
 const GAP_BYTES: usize = 12;
 
-/// What passed between PHY and MAC: bytes while TX_EN was high, and the gaps before them.
+/// The bytes between MAC and PHY while TX_EN was high, and the gaps before them.
 #[derive(Default)]
 struct Phy {
     frames: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ impl Phy {
     }
 }
 
-/// The bytes between start-of-frame delimiter and FCS, once everything around them is right.
+/// Returns the bytes between start-of-frame delimiter and FCS after checking both.
 fn received(frame: &[u8]) -> &[u8] {
     let (preamble, rest) = frame.split_at(8);
     assert_eq!(preamble, [0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xd5]);
@@ -46,7 +46,7 @@ fn received(frame: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn frames_reach_the_phy_padded_checked_and_apart() {
+fn frames_are_padded_have_a_valid_fcs_and_keep_the_gap() {
     with_seeds(0..8, |rng| {
         let mut gmac = settled(Gmac::default());
         let mut phy = Phy::default();
@@ -60,7 +60,7 @@ fn frames_reach_the_phy_padded_checked_and_apart() {
         for frame in &sent {
             let mut next = 0;
             while next < frame.len() {
-                // Idle between frames now and then, never within one.
+                // There are occasional pauses between frames, never within one.
                 gmac.valid.next = next > 0 || chance(rng, 70);
                 gmac.data.next = u64::from(frame[next]).into();
                 gmac.last.next = next + 1 == frame.len();
@@ -87,7 +87,7 @@ fn frames_reach_the_phy_padded_checked_and_apart() {
     });
 }
 
-/// Blocks as the framer leaves them in the FIFO: a descriptor, then its words.
+/// Returns blocks as the framer writes them to the FIFO: a descriptor, then the words.
 fn blocks(rng: &mut Rng) -> Vec<(PayloadHeader, Vec<u64>)> {
     let block = |rng: &mut Rng| {
         let count = [2, 3, 7, 187][rng.usize(0..4)];
@@ -108,7 +108,7 @@ fn blocks_become_the_frames_the_format_defines() {
         let (mut thread, mut gmac) = (settled(TxThread::<10>::default()), settled(Gmac::default()));
         let (mut fifo, mut end, mut phy) = (vec![0u64; 1 << 10], 0, Phy::default());
         let sent = blocks(rng);
-        // What the memory still has to answer with.
+        // Words that the memory has not returned yet.
         let mut answers = VecDeque::from(vec![0; rng.usize(0..MAX_READ_CLOCKS)]);
         let mut waiting = sent.iter();
         for _ in 0..60_000 {

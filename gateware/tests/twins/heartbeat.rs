@@ -1,4 +1,4 @@
-//! Heartbeats: when they go out and what they say; and when the DDR clock counts as lost.
+//! Tests heartbeats: their times and content, and when the DDR clock counts as lost.
 
 use gateware::ethernet::clock_watch::{ClockWatch, LOST_AFTER, TOGGLE_CLOCKS};
 use gateware::ethernet::gmac::Gmac;
@@ -9,7 +9,7 @@ use hmtt_format::{FORMAT_VERSION, frame::Heartbeat as Said};
 
 use crate::direct::{chance, pulse, settle, settled, with_seeds};
 
-/// The transmit side without a FIFO: what it sends by itself.
+/// The transmit side without a FIFO, which sends only heartbeats.
 struct Bench {
     heartbeat: Heartbeat,
     thread: TxThread<10>,
@@ -34,7 +34,7 @@ impl Bench {
 
     fn clock(&mut self) {
         let Bench { heartbeat, thread, gmac, .. } = self;
-        // The paths between the blocks are one signal long.
+        // The paths between the blocks consist of one signal each.
         thread.ready.next = gmac.ready.val();
         thread.beat.next = heartbeat.due.val();
         thread.beat_group.next = heartbeat.group.val();
@@ -59,7 +59,7 @@ impl Bench {
         self.clocks += 1;
     }
 
-    /// The heartbeats so far; everything else about their frames is checked.
+    /// Returns the heartbeats so far after checking everything else in their frames.
     fn said(&self) -> Vec<Said> {
         let heartbeat = |(counter, (_, octets)): (usize, &(u64, Vec<u8>))| {
             let data = &octets[8..octets.len() - 4];
@@ -81,7 +81,7 @@ impl Bench {
 }
 
 #[test]
-fn a_lost_clock_is_told_at_once_and_when_it_is_found_again() {
+fn a_lost_clock_is_reported_at_once_and_when_it_is_found_again() {
     let mut bench = Bench::new(1);
     for clock in 0..3000 {
         bench.heartbeat.lost.next = (1000..2000).contains(&clock);
@@ -96,7 +96,7 @@ fn a_lost_clock_is_told_at_once_and_when_it_is_found_again() {
 }
 
 #[test]
-fn short_losses_are_counted_when_their_heartbeat_has_to_wait() {
+fn short_losses_are_counted_if_their_heartbeat_must_wait() {
     let mut bench = Bench::new(1);
     for clock in 0..500 {
         bench.heartbeat.lost.next =
@@ -107,14 +107,14 @@ fn short_losses_are_counted_when_their_heartbeat_has_to_wait() {
 }
 
 #[test]
-fn silence_ends_with_one_heartbeat_and_their_clocks_carry() {
+fn a_heartbeat_is_sent_after_each_second_of_silence_and_its_clock_carries() {
     let mut bench = Bench::new(1);
     for _ in 0..4 * TICK_CLOCKS + 2000 {
         bench.clock();
     }
     let said = bench.said();
     assert_eq!(said.len(), 4, "{said:?}");
-    // Both are late by the same: heartbeats are sent where they say.
+    // Both heartbeats are sent with the same delay after the clock that they state.
     let lag = bench.frames[0].0.abs_diff(said[0].transmit_clocks);
     for (index, ((sent, _), said)) in bench.frames.iter().zip(&said).enumerate() {
         assert!((said.running, said.losses) == (true, 0));
@@ -124,12 +124,12 @@ fn silence_ends_with_one_heartbeat_and_their_clocks_carry() {
 }
 
 #[test]
-fn clocks_are_lost_when_they_stand_still_and_only_then() {
+fn a_clock_is_lost_exactly_if_it_stops() {
     with_seeds(0..6, |rng| {
         let mut watch = settled(ClockWatch::default());
         let (tx_period, ddr_period) = (8000, rng.u64(600..20_000));
         let (mut now, mut next_ddr, mut lost_at) = (0, rng.u64(0..ddr_period), None);
-        // Transmit clocks for which the DDR clock stands still, from the 2000th on.
+        // Number of transmit clocks, from the 2000th on, during which the DDR clock is stopped.
         let pause = LOST_AFTER as u64 + if chance(rng, 50) { 200 } else { 2000 };
         let slack = TOGGLE_CLOCKS as u64 * ddr_period / tx_period + 8;
         for clock in 0..8000u64 {

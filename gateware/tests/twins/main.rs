@@ -1,4 +1,4 @@
-//! Each unit against a plain-Rust twin, under seeded random input and stalls.
+//! Compares each unit with a plain-Rust model, under seeded random input and stalls.
 
 // LogicStruct and LogicBlock derive methods without docs.
 #![allow(missing_docs)]

@@ -1,4 +1,5 @@
-//! Block writer: reports at the start, once a second, and three times at the end.
+//! Tests the reports of the block writer: at the start, once per second, and three times at the
+//! end.
 
 use fastrand::Rng;
 use gateware::config::Settings;
@@ -90,13 +91,13 @@ fn bench(extra: &str) -> Bench {
 }
 
 #[test]
-fn a_report_comes_once_a_second() {
+fn a_report_is_sent_once_per_second() {
     let mut bench = bench("tick_clocks = 32768\ntck_ns = 1000.0");
     let ticks_a_second = 1_000_000_000_000u64 / (32_768 * 1_000_000);
     bench.tell(RecordKind::Start);
     for _ in 0..3 * (ticks_a_second + 1) {
         bench.tell(RecordKind::Tick);
-        // An open block is closed for a report, not behind it.
+        // An open block is closed before a report.
         bench.hand(Record { kind: RecordKind::Access, ..Default::default() });
     }
     bench.close();
@@ -105,7 +106,7 @@ fn a_report_comes_once_a_second() {
 }
 
 #[test]
-fn reports_wait_for_room() {
+fn reports_wait_for_space() {
     for kind in [RecordKind::Start, RecordKind::Stop] {
         let mut bench = bench("");
         bench.chain.room.next = false;

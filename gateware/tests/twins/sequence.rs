@@ -1,4 +1,4 @@
-//! Sequence detector: what completes a command, and what starts over.
+//! Tests the sequence detector: what completes a command, and what restarts the count.
 
 use gateware::ddr::sequence::Sequence;
 use hmtt_format::config::{DEFAULT_COUNT, DEFAULT_TIMEOUT, START, STOP};
@@ -15,11 +15,12 @@ impl Bench {
         Self { sequence: settled(Sequence::new(&memories::ddr1(""))) }
     }
 
-    /// An access some clocks after the one before; the register of the command it completes.
+    /// Passes an access some clocks after the one before. Returns the register of the command that
+    /// it completes.
     fn pass(&mut self, address: Option<u64>, later: u32) -> Option<u16> {
         (1..later).for_each(|_| assert_eq!(self.clock(None), None));
         self.clock(address);
-        // What does not pass does not count.
+        // Data without `passes` is not counted.
         self.sequence.passes.next = false;
         settle(&mut self.sequence);
         let register = self.sequence.register.val().to_u64() as u16;
@@ -66,7 +67,7 @@ fn other_traffic_interleaves_freely() {
 }
 
 #[test]
-fn another_register_starts_over() {
+fn another_register_restarts_the_count() {
     let mut bench = Bench::new();
     assert_eq!(bench.register(START, DEFAULT_COUNT - 1), [0u16; 0]);
     assert_eq!(bench.register(STOP, 1), [0u16; 0]);
@@ -75,7 +76,7 @@ fn another_register_starts_over() {
 }
 
 #[test]
-fn a_silence_as_long_as_the_timeout_starts_over() {
+fn a_pause_as_long_as_the_timeout_restarts_the_count() {
     let address = Some(u64::from(START) << 3);
     for (silence, completed) in [(DEFAULT_TIMEOUT - 1, Some(START)), (DEFAULT_TIMEOUT, None)] {
         for step in [silence, 1, 7, 100, 2048] {
@@ -89,7 +90,7 @@ fn a_silence_as_long_as_the_timeout_starts_over() {
 }
 
 #[test]
-fn random_accesses_complete_what_the_plain_detector_says() {
+fn random_accesses_complete_the_commands_of_the_model() {
     with_seeds(0..8, |rng| {
         let mut bench = Bench::new();
         let (mut last, mut count, mut silence, mut completed) = (0, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! Slices: counts and clocks, and the words they become; the timekeeper whose clock they state.
+//! Tests slices: counts, clocks and words; and the timekeeper, whose clock they state.
 
 use gateware::statistics::SlotClock;
 use gateware::statistics::frequency::Frequency;
@@ -17,7 +17,7 @@ fn clock_of(clock: SlotClock) -> u64 {
 }
 
 #[test]
-fn the_timekeeper_adds_up_what_passes() {
+fn the_timekeeper_adds_up_the_clocks_that_pass() {
     with_seeds(0..10, |rng| {
         let (mut keeper, mut clock) = (settled(Timekeeper::default()), 0u64);
         for _ in 0..2000 {
@@ -42,7 +42,7 @@ fn the_timekeeper_adds_up_what_passes() {
     });
 }
 
-/// What a reader makes of the words of a slice.
+/// Decodes the words of a slice.
 fn read(frequency: &Frequency, words: &mut SliceWords, code: u64) -> WordRecord {
     words.code.next = code.into();
     words.partial.next = frequency.partial.val();
@@ -65,7 +65,7 @@ fn read(frequency: &Frequency, words: &mut SliceWords, code: u64) -> WordRecord 
 }
 
 #[test]
-fn slices_count_what_passed_and_say_so() {
+fn slices_contain_the_counts_of_what_passed() {
     with_seeds(0..6, |rng| {
         let mut frequency = settled(Frequency::default());
         let mut words = settled(SliceWords::default());
@@ -111,7 +111,7 @@ fn slices_count_what_passed_and_say_so() {
 }
 
 #[test]
-fn every_bit_of_a_slice_is_told() {
+fn every_bit_of_a_slice_is_encoded() {
     let mut words = settled(SliceWords::default());
     let mut check = |code: u64, start: u64, [reads, writes]: [u64; 2], partial: Option<u64>| {
         words.code.next = code.into();

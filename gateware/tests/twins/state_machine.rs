@@ -1,4 +1,4 @@
-//! DDR state machine and event source against plain ones, on legal and illegal commands.
+//! Compares DDR state machine and event source with models, on legal and illegal commands.
 
 use fastrand::Rng;
 use gateware::ddr::event_source::EventSource;
@@ -12,7 +12,7 @@ use crate::direct::{chance, pulse, settled, spread, with_seeds};
 use crate::memories;
 use crate::state_machine_model::{Model, Outcome, To};
 
-/// Edges from a command to its verdict.
+/// Number of edges from a command to its verdict.
 const LATENCY: usize = 5;
 
 const RARE: [CommandCode; 8] = [
@@ -37,7 +37,8 @@ fn random_code(rng: &mut Rng) -> CommandCode {
     }
 }
 
-/// Any command to one rank, sometimes to several; few banks, so that commands meet.
+/// Returns any command to one rank, sometimes to several. Few banks are used, so that commands
+/// interact.
 fn random(rng: &mut Rng, memory: &MemoryDescription, quiet: bool) -> To {
     let present = (1u8 << memory.ranks()) - 1;
     let one = 1 << rng.u8(0..memory.ranks());
@@ -45,7 +46,7 @@ fn random(rng: &mut Rng, memory: &MemoryDescription, quiet: bool) -> To {
     let code = if quiet || ranks == 0 { CommandCode::Quiet } else { random_code(rng) };
     let ranks = if code == CommandCode::Quiet { 0 } else { ranks };
     let sleeps = code == CommandCode::Refresh && chance(rng, 40);
-    // A mode register is rarely anything but MR0.
+    // The mode register is mostly MR0.
     let few = if code == CommandCode::ModeRegisterSet { 0 } else { 3 };
     To {
         code,
@@ -77,7 +78,7 @@ fn outcome((verdict, row): (Verdict, u64)) -> Outcome {
 }
 
 #[test]
-fn verdicts_are_those_of_the_plain_state_machine() {
+fn verdicts_equal_those_of_the_model() {
     let mut kinds = std::collections::BTreeSet::new();
     let told = std::cell::RefCell::new(&mut kinds);
     with_seeds(0..8, |rng| {
@@ -87,7 +88,7 @@ fn verdicts_are_those_of_the_plain_state_machine() {
             let mut expected = std::collections::VecDeque::new();
             let mut quiet = false;
             for clock in 0..4000 {
-                // Quiet stretches let distances pass and become overdue.
+                // In quiet stretches the minimum distances pass and refreshes become overdue.
                 quiet ^= chance(rng, if quiet { 2 } else { 1 });
                 let to = random(rng, &memory, quiet);
                 machine.command.next = SlotCommand {
@@ -125,7 +126,7 @@ fn verdicts_are_those_of_the_plain_state_machine() {
 }
 
 #[test]
-fn accesses_are_located_where_the_map_says() {
+fn accesses_have_the_address_of_the_map() {
     with_seeds(0..4, |rng| {
         for memory in memories::decoded() {
             let mut source = settled(EventSource::new(&memory));
@@ -161,7 +162,7 @@ fn accesses_are_located_where_the_map_says() {
 }
 
 #[test]
-fn each_clock_has_one_place_and_ticks_come_evenly() {
+fn each_clock_has_one_event_and_ticks_are_regular() {
     with_seeds(0..3, |rng| {
         let memory = memories::ddr1("tick_clocks = 300");
         let mut source = settled(EventSource::new(&memory));
@@ -169,7 +170,7 @@ fn each_clock_has_one_place_and_ticks_come_evenly() {
         source.slice_last.next = 99u64.into();
         let (idle, mut before) = (rng.u64(0..20), [false; 2]);
         for clock in 0..5000 {
-            // What comes out follows from the inputs two clocks before.
+            // The outputs follow from the inputs two clocks before.
             source.valid.next = clock >= idle;
             let access = before[0];
             before = [before[1], chance(rng, 50)];

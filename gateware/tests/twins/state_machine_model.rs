@@ -1,10 +1,10 @@
-//! A plain DDR state machine: when everything happened, in clocks, and what follows from it.
+//! Models the DDR state machine: stores the clocks of all events, and derives the verdicts from them.
 
 use gateware::ddr::CommandCode;
 use hmtt_format::address_map::Axis;
 use hmtt_format::{FaultKind, Generation, MemoryDescription};
 
-/// A command on its way to some ranks.
+/// A command to some ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct To {
     pub code: CommandCode,
@@ -15,7 +15,7 @@ pub struct To {
     pub a: u64,
 }
 
-/// What a clock comes to. `place`: rank and bank.
+/// The outcome of a clock. `place`: rank and bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
     Nothing,
@@ -23,7 +23,7 @@ pub enum Outcome {
     Fault { code: u8, place: (u64, u64) },
 }
 
-/// Which command closed a bank's row.
+/// The command that closed a bank's row.
 #[derive(Clone, Copy, PartialEq)]
 enum ClosedBy {
     ItsPrecharge,
@@ -32,23 +32,23 @@ enum ClosedBy {
 
 #[derive(Clone, Copy)]
 struct Bank {
-    /// Row, clock of the ACTIVATE, whether it was accessed.
+    /// Row, clock of the ACTIVATE, and whether the row was accessed.
     open: Option<(u64, u64, bool)>,
     closed_by: ClosedBy,
-    /// Clock of a PRECHARGE that closed it, nothing since.
+    /// Clock of the PRECHARGE that closed the bank, if it is the bank's last command.
     precharged: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Rank {
-    /// A distance that runs, and the clock it ends.
+    /// The minimum distance that is running, and the clock at which it ends.
     window: Option<(FaultKind, u64)>,
     self_refresh: bool,
-    /// Clock of the last REFRESH, while it may become overdue.
+    /// Clock of the last REFRESH, while the next one may become overdue.
     refreshed: Option<u64>,
 }
 
-/// All banks and ranks.
+/// The model of all banks and ranks.
 pub struct Model {
     memory: MemoryDescription,
     banks: Vec<[Bank; 16]>,
@@ -98,7 +98,7 @@ impl Model {
         self.settle(access, fault, chosen.first().map_or(0, |rank| *rank as u64), to.ba)
     }
 
-    /// A REFRESH that comes, or self refresh, on the first clock that is too late is too late.
+    /// A REFRESH or the entry to self refresh on the first clock that is too late is overdue.
     fn note_overdue(&mut self, clock: u64) {
         let limit = u64::from(self.memory.refresh_limit_clocks);
         for (number, rank) in self.ranks.iter_mut().enumerate() {
@@ -111,7 +111,7 @@ impl Model {
         self.overdue.dedup();
     }
 
-    /// One outcome a clock; what does not fit waits.
+    /// Returns one outcome per clock. Further ones wait.
     fn settle(
         &mut self,
         access: Option<Outcome>,
@@ -293,7 +293,7 @@ impl Model {
         }
     }
 
-    /// The start of the burst a column names.
+    /// Returns the start of the burst that a column selects.
     fn start(&self, a: u64) -> u64 {
         if !self.memory.burst_from_mode_register {
             return a;
@@ -307,7 +307,7 @@ impl Model {
     }
 }
 
-/// The burst length a mode register names, 0 for on the fly: JESD79 table 2, -2 figure on MR, -3 and -4
+/// Returns the burst length that a mode register selects, 0 for on the fly: JESD79 table 2, -2 figure on MR, -3 and -4
 /// on MR0.
 fn length(generation: Generation, a: u64) -> Option<u64> {
     match (generation, a & 7) {

@@ -1,4 +1,4 @@
-//! Traces against the plain model: what is recorded, when, and what is counted, while those behind stall.
+//! Compares the traces with a model, while the units behind them stall: the records, their clocks, and the counts.
 
 use fastrand::Rng;
 use gateware::config::{Item, ItemKind};
@@ -13,14 +13,14 @@ use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 use crate::memories;
 use crate::traces_model::{Input, Model, Rules, Told};
 
-/// Traces, and what came of them.
+/// The traces, and the records and counts that they produce.
 struct Bench {
     traces: Traces,
     clock: u64,
-    /// Clock of the record before, by what was handed on.
+    /// Clock of the last record that was passed on.
     reached: u64,
     told: Vec<Told>,
-    /// Accesses, WRITEs, tags, marks, faults and clocks observed.
+    /// Numbers of accesses, WRITEs, tags, marks, faults and clocks observed.
     observed: [u64; 6],
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         Self { traces, clock: 0, reached: 0, told: Vec::new(), observed: [0; 6] }
     }
 
-    /// One clock; whether things moved.
+    /// Applies one clock. Returns whether the pipeline moved.
     fn clock(&mut self, item: Item, percent: u32, rng: &mut Rng) -> bool {
         self.traces.item.next = item;
         self.traces.advance.next = chance(rng, percent);
@@ -67,7 +67,7 @@ impl Bench {
         self.told.push(told.plain());
     }
 
-    /// Passes an item at a clock, and sometimes a few clocks without any.
+    /// Passes an item at a clock, sometimes after a few clocks without one.
     fn pass(&mut self, clock: u64, input: Input, percent: u32, rng: &mut Rng) {
         let (kind, write, value) = match input {
             Input::Access(write, address) => (ItemKind::Access, write, address),
@@ -91,7 +91,7 @@ impl Bench {
         }
     }
 
-    /// Waits for the pipeline, as the configuration unit does before it steers.
+    /// Waits until the pipeline is empty, as the configuration unit does before it steers.
     fn drain(&mut self, rng: &mut Rng) {
         for _ in 0..100 {
             self.clock(Item::default(), 70, rng);
@@ -111,7 +111,7 @@ impl Bench {
     }
 }
 
-/// Addresses with neighbours: bursts of a line, lines of a page, pages of a segment, the tag window.
+/// Returns addresses with adjacent ones: bursts of a line, lines of a page, pages of a segment, the tag window.
 fn address(rng: &mut Rng, window: u64) -> u64 {
     match rng.u8(0..20) {
         0 => spread(rng, 40),
@@ -125,7 +125,7 @@ fn input(rng: &mut Rng, window: u64) -> Input {
     match rng.u8(0..50) {
         0 => Input::Mark(rng.u64(0..512)),
         1 => Input::Fault(rng.u64(0..1 << 14)),
-        // 32 bits of accesses, 6 of faults.
+        // 32 bits of accesses, 6 bits of faults.
         2 if chance(rng, 30) => Input::Overrun(spread(rng, 38)),
         3 | 4 => Input::Time,
         _ => Input::Access(chance(rng, 30), address(rng, window)),
@@ -187,7 +187,7 @@ fn agree(rng: &mut Rng, mode: Mode) {
     assert_eq!((&bench.observed[..5], bench.observed[5]), (&counts[..], clock));
 }
 
-/// What the configuration unit does at a tick.
+/// Does what the configuration unit does at a tick.
 fn tick(rng: &mut Rng, bench: &mut Bench, model: &mut Model, running: bool) {
     bench.drain(rng);
     let stale = model.stale();
@@ -212,17 +212,17 @@ fn tick(rng: &mut Rng, bench: &mut Bench, model: &mut Model, running: bool) {
 }
 
 #[test]
-fn lines_are_those_of_the_model() {
+fn line_records_equal_those_of_the_model() {
     with_seeds(0..12, |rng| agree(rng, Mode::Line));
 }
 
 #[test]
-fn pages_are_those_of_the_model() {
+fn page_records_equal_those_of_the_model() {
     with_seeds(0..12, |rng| agree(rng, Mode::Page));
 }
 
 #[test]
-fn without_lines_or_pages_the_rest_is_that_of_the_model() {
+fn other_records_equal_those_of_the_model() {
     with_seeds(0..4, |rng| agree(rng, Mode::Frequency));
 }
 
@@ -230,7 +230,7 @@ fn rules(mode: Mode) -> Rules {
     Rules { memory: memories::ddr1(""), mode, burst: false, window: None }
 }
 
-/// The records of two accesses some clocks apart, with ticks in between or only time.
+/// Returns the records of two accesses with a distance in clocks, with ticks in between or only time.
 fn of_two(mode: Mode, addresses: [u64; 2], apart: u64, ticks: bool) -> Vec<Told> {
     let rng = &mut Rng::with_seed(0);
     let (mut bench, mut model) = (Bench::new(&rules(mode)), Model::new(rules(mode)));
@@ -269,7 +269,7 @@ fn bursts_join_up_to_the_merge_window_and_not_beyond() {
 }
 
 #[test]
-fn a_run_ends_once_it_was_seen_to_have_lasted_too_long() {
+fn a_run_ends_at_the_first_check_after_its_longest_duration() {
     let longest = 1 << RUN_DURATION_LOG2;
     for ticks in [false, true] {
         let records = |apart| of_two(Mode::Page, [0x1000, 0x1fe0], apart, ticks);
@@ -280,7 +280,7 @@ fn a_run_ends_once_it_was_seen_to_have_lasted_too_long() {
 }
 
 #[test]
-fn a_skip_tells_of_a_long_silence() {
+fn a_skip_record_covers_a_long_pause() {
     let told = of_two(Mode::Line, [0x1000, 0x40], (1 << 25) + 12345, true);
     let clocks: Vec<u64> = told.iter().map(|told| told.clock).collect();
     assert_eq!(clocks, [10, 10 + (1 << 25) + 12345]);

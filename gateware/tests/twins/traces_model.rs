@@ -1,4 +1,5 @@
-//! The traces in plain Rust: items to the records that must be handed on, in order.
+//! Models the traces in plain Rust: derives from items the records that must be passed on, in
+//! order.
 
 use gateware::statistics::RecordKind;
 use hmtt_format::MemoryDescription;
@@ -6,7 +7,7 @@ use hmtt_format::config::Mode;
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
-/// One item.
+/// An item.
 #[derive(Clone, Copy, Debug)]
 pub enum Input {
     Access(bool, u64),
@@ -16,7 +17,7 @@ pub enum Input {
     Time,
 }
 
-/// What is fixed while the model runs.
+/// Settings that do not change during a test.
 #[derive(Clone)]
 pub struct Rules {
     pub memory: MemoryDescription,
@@ -26,7 +27,7 @@ pub struct Rules {
     pub window: Option<u64>,
 }
 
-/// A record: its clock, and of an access or a page the unit's number, of others their value.
+/// A record: its clock, and for an access or a page the unit's number, for others their value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     pub kind: RecordKind,
@@ -44,7 +45,7 @@ impl Told {
         Self { kind, clock, write, number, counts, duration: 0, parts: 0 }
     }
 
-    /// Without what does not become part of a record of its kind.
+    /// Returns the record without fields that its kind does not have.
     pub fn plain(mut self) -> Self {
         self.parts = 0;
         if self.kind != RecordKind::Page {
@@ -60,13 +61,13 @@ impl Told {
     }
 }
 
-/// The model; [`Model::told`] is the result.
+/// The model. [`Model::told`] is the result.
 pub struct Model {
     rules: Rules,
     held: Option<Told>,
     /// Clock of the last item.
     clock: u64,
-    /// Clock time is told from: the last record's, or the last restart.
+    /// Clock from which time is counted: that of the last record, or of the last restart.
     pub since: u64,
     pub told: Vec<Told>,
 }
@@ -135,7 +136,7 @@ impl Model {
         self.held = Some(told);
     }
 
-    /// Whether what waits can take no more.
+    /// Whether nothing can be added to the waiting record.
     pub fn stale(&self) -> Option<bool> {
         let window = u64::from(self.rules.memory.merge_window);
         self.held.as_ref().map(|held| match held.kind {
