@@ -32,7 +32,7 @@ use serde_json::Value;
 use self::files::{Created, Unbegun};
 use super::tag_report;
 
-/// Count or log the calls of functions of a running program, without its source
+/// Count or log the calls of functions in a running program, without its source
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -54,7 +54,7 @@ enum Command {
 struct Run {
     #[command(flatten)]
     how: How,
-    /// Tag from the first instruction on: static initialisers too, not only from main
+    /// Tag from the first instruction on, including static initialisers, not only from main
     #[arg(long)]
     initializers: bool,
     /// The program and its arguments
@@ -72,15 +72,15 @@ struct Run {
 struct Attach {
     #[command(flatten)]
     how: How,
-    /// Number of the process
+    /// Process id
     #[arg(value_name = "PID")]
     pid: i32,
 }
 
-/// Take the tags out of a process: those of another hmtt tag, or of one that was killed
+/// Remove the tags from a process, whether its hmtt tag still runs or was killed
 #[derive(clap::Args)]
 struct Detach {
-    /// Number of the process
+    /// Process id
     #[arg(value_name = "PID")]
     pid: i32,
 }
@@ -93,17 +93,17 @@ struct How {
     auto: auto::Auto,
     #[command(flatten)]
     to: output::To,
-    /// What tags may cost, of the program's processor time without them: functions that are called most are
-    /// taken out again until the rest is cheap enough
+    /// Limit on the cost of tags, as a share of the program's processor time without them: tags of the most frequently
+    /// called functions are removed until the cost is below the limit
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     budget: Option<f64>,
-    /// Name the stubs for perf, in /tmp/perf-PID.map, until the tags are out or the program ends
+    /// Name the stubs for perf, in /tmp/perf-PID.map, until the tags are removed or the program ends
     #[arg(long, conflicts_with = "follow")]
     perf_map: bool,
-    /// Follow children and the programs that processes become: they are tagged too, each by itself
+    /// Follow children and the programs that processes execute; each is tagged separately
     #[arg(short, long)]
     follow: bool,
-    /// Tag it although seccomp filters restrain its system calls, or its code sets the register gs
+    /// Tag the process although seccomp filters restrict its system calls, or its code sets the register gs
     #[arg(long)]
     force: bool,
 }
@@ -118,20 +118,20 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(wrong)
 }
 
-/// Rules; the last that matches a function decides, exclusions after inclusions.
+/// Rules. The last rule that matches a function decides, with exclusions after inclusions.
 #[derive(clap::Args)]
 struct Which {
-    /// Choose functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
-    /// source=FILE, or library=FILE[/RULE]; all of the program are chosen if nothing is
+    /// Select functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE, source=FILE, or
+    /// library=FILE[/RULE]; by default all functions of the program
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
-    /// Leave functions out; rules as for --include
+    /// Exclude functions; rules as for --include
     #[arg(short = 'x', long, value_name = "RULE")]
     exclude: Vec<String>,
-    /// Of these functions, tag all basic blocks too, among those that are chosen; rules as for --include
+    /// Tag all basic blocks of the selected functions that this rule matches; rules as for --include
     #[arg(long, value_name = "RULE")]
     blocks: Vec<String>,
-    /// Of these functions, tag the heads of loops too: each turn of a loop counts
+    /// Tag the heads of loops in the selected functions that this rule matches, to count iterations
     #[arg(long, value_name = "RULE")]
     loops: Vec<String>,
 }
@@ -153,7 +153,7 @@ struct Ready {
     to: output::Opened,
     /// Signals that end tagging.
     signals: SigSet,
-    /// Files that are removed if tagging does not begin.
+    /// Files that are removed if tagging does not start.
     unbegun: Unbegun,
 }
 
@@ -188,7 +188,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let start = if arguments.initializers { Start::Now } else { Start::Main };
             let ran = tag(process, &arguments.how, [start; 2], ready);
             if ran.is_err() {
-                // We started the process, and the user did not ask for an untagged run.
+                // This command started the process, and the user did not ask for an untagged run.
                 let _ = kill(pid, Signal::SIGKILL);
             }
             ran
@@ -349,7 +349,7 @@ fn tell_restored(restored: &Restored, whose: &str) {
     }
 }
 
-/// Prints what failed after tagging began, and why.
+/// Prints what failed after tagging started, and why.
 fn tell_notices(tagged: &Tagged) {
     for notice in tagged.notices() {
         tell!("hmtt: warning: {}", escape::message(&notice.to_string()));

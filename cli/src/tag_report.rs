@@ -26,32 +26,32 @@ use hmtt_format::tag_map::{TagMap, TagMapError};
 use super::format::BUFFER_BYTES;
 use super::output::{create, is_same_file};
 
-/// Say what tags amount to: calls, times, who called whom, what was lost, and whose the accesses of a
-/// trace are
+/// Report calls, times, callers and losses from tags, and the functions that made the accesses of a trace
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A log, which LOG.json beside it names the functions of, a capture of a trace with tags, or a file of counts
+    /// A log, whose functions LOG.json names; a capture of a trace with tags; or a file of counts
     #[arg(value_name = "LOG|CAPTURE.pcapng|COUNTS.json")]
     log: PathBuf,
-    /// What names the functions of a capture's tags: FILE.json of `--sink card`
+    /// Names of the functions of a capture's tags: FILE.json of `--sink card`
     #[arg(long, value_name = "MAP.json", conflicts_with = "trace")]
     map: Option<PathBuf>,
-    /// A capture of the memory bus meanwhile, with the marks of `--marks`: whose its accesses are
+    /// A capture of the memory bus from the same time, with the marks of `--marks`: its accesses are attributed to
+    /// functions
     #[arg(long, value_name = "CAPTURE.pcapng")]
     trace: Option<PathBuf>,
-    /// A table for each thread, too
+    /// Also print a table for each thread
     #[arg(long)]
     threads: bool,
-    /// The callers and callees of each function, too
+    /// Also print the callers and callees of each function
     #[arg(long)]
     graph: bool,
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["threads", "graph"])]
     json: bool,
-    /// Draw a flame graph: of the time in each function itself, or without times of calls
+    /// Draw a flame graph: of the time in each function itself, or of calls if the log has no times
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
-    /// Write folded stacks, as programs that draw flame graphs read them
+    /// Write folded stacks, the input of programs that draw flame graphs
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
     /// Write a profile for callgrind_annotate and KCachegrind
@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Write a timeline of all calls, in Chrome's trace format, for ui.perfetto.dev
     #[arg(long, value_name = "FILE.json")]
     perfetto: Option<PathBuf>,
-    /// Most calls of the timeline; 0 is all. 150 bytes each
+    /// Maximum number of calls in the timeline, 150 bytes each; 0 means all
     #[arg(long, value_name = "CALLS", default_value_t = 1_000_000, requires = "perfetto")]
     limit: u64,
     /// Overwrite files
@@ -89,7 +89,7 @@ impl Files {
                 bail!("{} is the log itself; choose another output", path.display());
             }
             if others.any(|input| is_same_file(input, path)) {
-                bail!("{} is to be read, too; choose another output", path.display());
+                bail!("{} is also an input; choose another output", path.display());
             }
             let file = create(path, arguments.force)?;
             Ok(Some(BufWriter::with_capacity(BUFFER_BYTES, file)))
@@ -263,7 +263,7 @@ fn draw(calls: &Calls, folded: &[u8], mut output: Output) -> Result<()> {
     options.count_name = unit.into();
     let lines = String::from_utf8_lossy(folded);
     if lines.is_empty() {
-        bail!("there is nothing to draw");
+        bail!("the log has no calls to draw");
     }
     inferno::flamegraph::from_lines(&mut options, lines.lines(), &mut output)?;
     Ok(output.flush()?)

@@ -19,11 +19,11 @@ const LEAST_BYTES: u64 = 32;
 
 #[derive(clap::Args)]
 pub struct Auto {
-    /// Choose, of the functions that rules choose, those in which most time is spent: this many. The program
-    /// runs untagged for a while first, looked at a thousand times a second
+    /// Tag this many functions: those in which most time is spent, among those that the rules select. The program first
+    /// runs untagged and is sampled a thousand times per second
     #[arg(long, value_name = "COUNT", conflicts_with = "follow")]
     auto: Option<usize>,
-    /// How long it is looked at
+    /// Duration of the sampling
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::output::duration,
         requires = "auto")]
     auto_for: Duration,
@@ -42,7 +42,9 @@ impl Auto {
         let Some(count) = self.auto else { return Ok(Some((process, selection, start))) };
         if selection.has_libraries() {
             process.detach()?;
-            bail!("--auto looks at functions of the program: rules for libraries are not for it");
+            bail!(
+                "--auto chooses functions of the program only and does not support rules for libraries"
+            );
         }
         let nothing = Selection::parse([(Effect::Exclude, "*")])?;
         let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;

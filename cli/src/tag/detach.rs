@@ -43,14 +43,16 @@ fn ask(pid: Pid, tracer: Pid) -> Result<()> {
     });
     if !is_ours {
         let name = command(tracer);
-        bail!("process {pid} is traced by process {tracer} ({name}), which is no hmtt");
+        bail!("process {pid} is traced by process {tracer} ({name}), which is not hmtt");
     }
     kill(tracer, Signal::SIGINT)
-        .with_context(|| format!("cannot ask process {tracer} to leave"))?;
+        .with_context(|| format!("cannot ask process {tracer} to detach"))?;
     let start = Instant::now();
     while controller(pid).is_ok_and(|now| now == Some(tracer)) {
         if start.elapsed() > PATIENCE {
-            bail!("process {tracer} was asked to leave process {pid}, and has not yet");
+            bail!(
+                "process {tracer} was asked to detach from process {pid} and has not done so yet"
+            );
         }
         std::thread::sleep(PAUSE);
     }

@@ -7,7 +7,7 @@ use hmtt_probe::ptrace::{SignalNumber, wait_for_end};
 /// Offset that a shell adds to a signal's number to form an exit status.
 const BY_SIGNAL: i32 = 128;
 
-/// How the program ended. A program that continues has not failed.
+/// The end of the program. A program that continues has not failed.
 pub enum End {
     Status(i32),
     Signal(SignalNumber),

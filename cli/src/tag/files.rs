@@ -84,7 +84,7 @@ fn open(path: &Path, overwrite: bool) -> io::Result<(File, Option<(Entry, Identi
             let identity = Identity::from_file(&created)?;
             Ok((created, Some((entry, identity))))
         }
-        Some(_) => Err(io::Error::other("it is no file, named pipe or character device")),
+        Some(_) => Err(io::Error::other("it is not a file, named pipe or character device")),
     }
 }
 
@@ -100,7 +100,7 @@ fn create(entry: &Entry, overwrite: bool) -> io::Result<File> {
 fn open_stream(entry: &Entry, kind: FileType) -> io::Result<File> {
     let file = entry.open(OFlags::WRONLY).map_err(|error| match error.raw_os_error() {
         Some(libc::ENXIO) if kind == FileType::Fifo => {
-            io::Error::other("it is a named pipe that nobody reads; start its reader first")
+            io::Error::other("it is a named pipe without a reader; start its reader first")
         }
         _ => error,
     })?;
@@ -109,7 +109,7 @@ fn open_stream(entry: &Entry, kind: FileType) -> io::Result<File> {
     }
     if kind == FileType::Fifo && entry.is_foreign(&file)? {
         return Err(io::Error::other(
-            "it is a named pipe that another user put into a directory which everybody may write to",
+            "it is a named pipe of another user in a directory that everybody may write to",
         ));
     }
     // Only the opening must not block; writing may.

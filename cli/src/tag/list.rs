@@ -20,16 +20,16 @@ use serde_json::json;
 
 use super::{Which, blocks, read, read_program, rules, shown};
 
-/// List the functions of a program, what leads to each, and which cannot be tagged, and why; with --blocks or
-/// --loops, the blocks of those they choose
+/// List the functions of a program, the calls and jumps to each, and why some cannot be tagged; with --blocks or
+/// --loops, the blocks of the functions that these select
 #[derive(clap::Args)]
 pub struct List {
-    /// A program, or the number of a process
+    /// A program, or a process id
     #[arg(value_name = "PROG|PID")]
     program: String,
     #[command(flatten)]
     which: Which,
-    /// Write one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -193,7 +193,7 @@ impl<'a> Listing<'a> {
             write!(output, "{start:>16x} {size:>7} {calls:>6} {jumps:>6}  {name}")?;
             match rewrite {
                 Ok(rewrite) if rewrite.hidden.is_empty() => writeln!(output)?,
-                Ok(rewrite) => writeln!(output, ": {} exits not seen", rewrite.hidden.len())?,
+                Ok(rewrite) => writeln!(output, ": {} hidden exits", rewrite.hidden.len())?,
                 Err(refusal) => writeln!(output, ": not tagged: {refusal}")?,
             }
         }
@@ -204,10 +204,13 @@ impl<'a> Listing<'a> {
         let good = self.chosen.iter().filter(|(_, rewrite)| rewrite.is_ok()).count();
         let all = self.chosen.len();
         let pointed = self.chosen.iter().filter(|(one, _)| self.is_pointed_at(one)).count();
-        writeln!(output, "\n{good} of {all} functions can be tagged; data point at {pointed}")?;
         writeln!(
             output,
-            "What leads to functions, in the whole file; each passes the tags of the function it leads to:"
+            "\n{good} of {all} functions can be tagged; data contain the addresses of {pointed}"
+        )?;
+        writeln!(
+            output,
+            "Calls and jumps to functions in the whole file; each runs the tags of its target:"
         )?;
         for (kind, count) in self.kinds() {
             writeln!(output, "{count:>9} {kind}")?;

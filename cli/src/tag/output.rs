@@ -17,36 +17,36 @@ use super::files::{Created, Unbegun, check_absent};
 
 #[derive(clap::Args)]
 pub struct To {
-    /// What happens at a tag
+    /// Action of a tag
     #[arg(long, value_enum, default_value_t = SinkName::Count)]
     sink: SinkName,
-    /// Write the counts to this file, as JSON, instead of a table to standard error; or the log, and beside
-    /// it FILE.json, which names the functions
+    /// Write the counts as JSON to this file, instead of a table to standard error; or the log, together with
+    /// FILE.json, which names the functions
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Overwrite the files that are written; without it, files that exist are an error
+    /// Overwrite existing output files; without this option they are an error
     #[arg(long)]
     overwrite: bool,
-    /// Log the order of events only, not their times: half the bytes, less time
+    /// Log only the order of events, not their times: half the size, and faster
     #[arg(long)]
     no_time: bool,
-    /// Size of a buffer of a log in KiB, a power of two; 4 of them are not used
+    /// Size of a buffer of a log in KiB, a power of two; 4 KiB of it are not used
     #[arg(long, value_name = "KIB", default_value_t = 64, value_parser = buffer_kb)]
     buffer_kb: u64,
-    /// Buffers of each thread, a power of two
+    /// Number of buffers for each thread, a power of two
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = buffers)]
     buffers: u64,
-    /// What a thread does whose buffers are all full
+    /// What a thread does when all its buffers are full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
-    /// Memory that the card watches: a device or another file, where in it, and how much of it
+    /// Memory that the card watches: a device or another file, with offset and size
     #[arg(long, value_name = "PATH[:OFFSET[:BYTES]]", value_parser = window)]
     window: Option<CardWindow>,
-    /// Physical address of the window, which the card tells it by
+    /// Physical address of the window, by which a trace contains it
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     window_base: Option<u64>,
-    /// Make marks on the memory bus, which find a log's times in a trace: a device that shows the card's
-    /// configuration registers, and where in it
+    /// Make marks on the memory bus, which relate the times of log and trace: a device with the card's configuration
+    /// registers, and their offset
     #[arg(long, value_name = "PATH[:OFFSET]", value_parser = window)]
     marks: Option<CardWindow>,
     /// Time between two marks
@@ -56,21 +56,21 @@ pub struct To {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SinkName {
-    /// Count entries, for each thread
+    /// Count entries for each thread
     Count,
-    /// Write each event to a file, through buffers of each thread
+    /// Write each event to a file, through buffers for each thread
     Log,
-    /// Write to an address of the event's own, which the card sees; needs --window
+    /// Write to a separate address for each event, which the card sees; requires --window
     Card,
-    /// Nothing, to measure what the jumps cost; no file is written
+    /// Do nothing, to measure the cost of the jumps; no file is written
     None,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Full {
-    /// Wait until one is written
+    /// Wait until a buffer is written
     Wait,
-    /// Go on, and count what is dropped
+    /// Continue, and count the dropped events
     Drop,
 }
 
@@ -104,12 +104,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The created files, to be removed if tagging does not begin.
+    /// The created files, to be removed if tagging does not start.
     pub fn unbegun(&self) -> Unbegun {
         Unbegun::new(self.created.clone())
     }
 
-    /// Removes the files of a log that has not begun.
+    /// Removes the files of a log that was not started.
     pub fn remove(self) {
         drop(self.unbegun());
         // The map may not exist yet, or belong to another process.
@@ -123,13 +123,13 @@ impl To {
     /// Opens the outputs of the first process.
     pub fn open(&self) -> anyhow::Result<(Output, Opened)> {
         if self.marks.is_some() && (self.sink != SinkName::Log || self.no_time) {
-            bail!("--marks is for logs with times: --sink log, without --no-time");
+            bail!("--marks requires a log with times: --sink log without --no-time");
         }
         if self.sink == SinkName::Log && self.output.is_none() {
-            bail!("--sink log needs a file: -o FILE");
+            bail!("--sink log requires a file: -o FILE");
         }
         if self.sink == SinkName::Card {
-            let window = self.window.clone().context("--sink card needs --window PATH")?;
+            let window = self.window.clone().context("--sink card requires --window PATH")?;
             window.check().map_err(TagError::from)?;
             let mut opened =
                 Opened { log: None, created: Vec::new(), map: None, result: Result::Written };
@@ -187,10 +187,12 @@ impl To {
     /// Rejects options that allow one process only.
     pub fn check_follow(&self) -> anyhow::Result<()> {
         if self.sink == SinkName::Card {
-            bail!("--follow is not for --sink card: a card cannot tell processes apart");
+            bail!("--follow cannot be used with --sink card: a card cannot distinguish processes");
         }
         if self.marks.is_some() {
-            bail!("--follow is not for --marks: a trace is joined with the log of one process");
+            bail!(
+                "--follow cannot be used with --marks: a trace is combined with the log of one process"
+            );
         }
         Ok(())
     }
@@ -264,14 +266,17 @@ fn number(text: &str) -> std::result::Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("{text} is no number"))
+    parsed.map_err(|_| format!("{text} is not a number"))
 }
 
 /// Parses a time between marks, which must be longer than a mark takes.
 fn time(text: &str) -> std::result::Result<Duration, String> {
     let time = duration(text)?;
     let range = Duration::from_micros(100)..=Duration::from_secs(1);
-    range.contains(&time).then_some(time).ok_or_else(|| format!("{text} is not from 100us to 1s"))
+    range
+        .contains(&time)
+        .then_some(time)
+        .ok_or_else(|| format!("{text} is not between 100us and 1s"))
 }
 
 /// Parses a number followed by `us`, `ms` or `s`.
@@ -281,10 +286,10 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
         "us" => 1,
         "ms" => 1_000,
         "s" => 1_000_000,
-        _ => return Err(format!("{text}: a time is a number and us, ms or s")),
+        _ => return Err(format!("{text}: a time is a number followed by us, ms or s")),
     };
     let micros = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is no time"))
+    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not a valid time"))
 }
 
 fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> std::result::Result<u64, String> {

@@ -15,7 +15,7 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
         let hint = hint(&rule, &image.functions);
         let text = format!("rule `{rule}` matches no function of {path}{hint}");
         if !excludes {
-            bail!("{text}; hmtt tag list names them all");
+            bail!("{text}; hmtt tag list prints all functions");
         }
         tell!("hmtt: warning: {text}");
     }

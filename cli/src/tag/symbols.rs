@@ -11,13 +11,13 @@ use super::files::Created;
 /// Write the stubs of a tagged process to an ELF file, for gdb's add-symbol-file
 #[derive(clap::Args)]
 pub struct Symbols {
-    /// Number of the process
+    /// Process id
     #[arg(value_name = "PID")]
     pid: i32,
-    /// The file to be written
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the file if it exists
+    /// Overwrite the file if it exists
     #[arg(long)]
     overwrite: bool,
 }

@@ -32,13 +32,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let path = &arguments.log;
     let name = path.display().to_string();
     if arguments.trace.is_some() {
-        bail!("{name}: is a capture itself; --trace is for logs");
+        bail!("{name}: is a capture; --trace requires a log");
     }
     if arguments.perfetto.is_some() {
-        bail!("{name}: a timeline is made of a log only");
+        bail!("{name}: a timeline requires a log");
     }
     let Some(map) = &arguments.map else {
-        bail!("{name}: is a capture; --map says what names its functions");
+        bail!("{name}: is a capture; --map must name the file with its functions");
     };
     let map = TagMap::load(map)?;
     let program = Some(map.program.display().to_string());

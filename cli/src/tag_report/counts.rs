@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     if arguments.trace.is_some() {
         bail!(
-            "{name} has counts only, no times: record a log (--sink log --marks) to join it with a trace"
+            "{name} has counts only, no times: record a log (--sink log --marks) to combine it with a trace"
         );
     }
     rows.extend(self::rows(&all, "blocks").unwrap_or_default());

@@ -33,7 +33,9 @@ pub fn split(
     let (name, trace) = (log.path.display(), capture.display());
     let Header { is_timed, tsc_hz, .. } = log.header;
     if !is_timed || tsc_hz == 0 {
-        bail!("{name}: has no times, or does not say how long its ticks are: no trace fits it");
+        bail!(
+            "{name}: has no times, or the length of its ticks is unknown, so it cannot be combined with a trace"
+        );
     }
     let sessions = survey_capture(capture).with_context(|| trace.to_string())?;
     let sync = LogSync::find(&sessions, &log.index.marks, tsc_hz, log.span).with_context(|| {

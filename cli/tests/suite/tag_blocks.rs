@@ -164,7 +164,7 @@ fn blocks_that_cannot_be_tagged_are_listed_with_the_reason() {
     let counts = scratch("tag-blocks-listed.json");
     let words = ["--blocks", "shape_offsets", "-o", counts.to_str().unwrap()];
     let text = String::from_utf8(run_same(&program, &words).stderr).unwrap();
-    assert!(text.contains("blocks are not tagged; hmtt tag list says why"), "{text}");
+    assert!(text.contains("blocks are not tagged; hmtt tag list prints the reasons"), "{text}");
     assert!(blocks(&counts).is_empty());
 }
 

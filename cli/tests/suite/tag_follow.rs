@@ -323,7 +323,7 @@ fn a_program_that_cannot_be_tagged_is_named_and_its_children_are_tagged() {
     let output = hmtt_tag(&options).args(["--", "sh", "-c", &line]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(seen(&output), (Some(3), "7\n3\n".to_owned()), "{text}");
-    assert!(text.contains("tag-f-32") && text.contains("goes on untagged"), "{text}");
+    assert!(text.contains("tag-f-32") && text.contains("continues untagged"), "{text}");
     assert_eq!(Counts::read(&counts).calls_of("say"), [3]);
 }
 
