@@ -11,6 +11,7 @@ use crate::tag::{calls, hmtt_tag};
 /// Maps what its argument says, and calls a function for each byte of its input.
 const MAPS: &str = r#"
 #include <alloca.h>
+#include <elf.h>
 #include <sys/resource.h>
 #define CODE (PROT_READ | PROT_EXEC)
 static int file(uint64_t bytes) {
@@ -20,6 +21,32 @@ static int file(uint64_t bytes) {
 }
 static unsigned char *map(int one, uint64_t bytes, uint64_t offset, int how) {
     unsigned char *start = mmap(0, bytes, CODE, how, one, offset);
+    if (start == MAP_FAILED) { say("none\n"); _exit(0); }
+    return start;
+}
+static uint64_t field(const char *text, int wanted) { // Of /proc/self/stat.
+    text = strrchr(text, ')') + 2;
+    for (int n = 3; n < wanted; n++) text = strchr(text, ' ') + 1;
+    return strtoull(text, 0, 10);
+}
+static void headers(void *at, uint64_t bytes) { // What /proc/PID/auxv shows.
+    char text[4096] = "";
+    Elf64_auxv_t all[64];
+    int stat = open("/proc/self/stat", O_RDONLY), auxv = open("/proc/self/auxv", O_RDONLY);
+    if (read(stat, text, sizeof text - 1) < 0) _exit(9);
+    int count = read(auxv, all, sizeof all) / (int)sizeof *all;
+    for (int i = 0; i < count; i++) {
+        if (all[i].a_type == AT_PHDR) all[i].a_un.a_val = (uint64_t)at;
+        if (all[i].a_type == AT_PHNUM) all[i].a_un.a_val = bytes / sizeof(Elf64_Phdr);
+    }
+    struct prctl_mm_map map = { field(text, 26), field(text, 27), field(text, 45), field(text, 46), field(text, 47),
+        (uint64_t)sbrk(0), field(text, 28), field(text, 48), field(text, 49), field(text, 50), field(text, 51),
+        (void *)all, count * sizeof *all, -1 };
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0)) { say("none\n"); _exit(0); }
+    prctl(PR_SET_DUMPABLE, 1);
+}
+static void *anonymous(uint64_t bytes) {
+    void *start = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) { say("none\n"); _exit(0); }
     return start;
 }
@@ -59,6 +86,9 @@ int main(int count, char **words) {
         for (uint64_t i = 0; i < size / 8; i++) all[i] = (uint64_t)call + i % 4;
         break;
     }
+    case 'a': // Program headers without end.
+        headers(anonymous(1ull << 44), 1ull << 44);
+        break;
     }
     say("ready\n");
     while (read(0, &byte, 1) == 1) call(1);
@@ -72,7 +102,7 @@ int main(int count, char **words) {
 fn a_program_with_huge_memory_is_tagged() {
     let Some(program) = program("maps", MAPS, &[]) else { return };
     let counts = scratch("tag-hostile-maps.json");
-    for how in ["h", "p", "r", "s", "k"] {
+    for how in ["h", "p", "r", "s", "k", "a"] {
         let mut companion = Companion::start(&program, &[how]);
         if companion.line() != "ready" {
             crate::skipped(format!("{how}: so much cannot be mapped here"));
