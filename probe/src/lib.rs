@@ -12,6 +12,7 @@ pub mod elf;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod ptrace;
+mod ranges;
 mod regular_file;
 pub mod selection;
 pub mod stubs;

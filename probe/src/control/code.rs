@@ -5,7 +5,7 @@
 //! each at the first address where it is mapped, without the holes of large sparse files. Code that a program has
 //! written over a hole, or over another mapping of the same part, is not found.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -14,6 +14,7 @@ use rustix::fs::SeekFrom;
 
 use crate::address::RunAddr;
 use crate::ptrace::{FileId, Mapping, ReadMemory, open_mapped};
+use crate::ranges::Ranges;
 
 /// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a second.
 pub(super) const BUDGET: u64 = 4 << 30;
@@ -112,35 +113,6 @@ fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     all
 }
 
-/// Set of addresses, as ranges that do not overlap.
-#[derive(Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    /// Adds a range. Returns the parts of it that were not in the set.
-    fn add(&mut self, new: Range<u64>) -> Vec<Range<u64>> {
-        let before = self.0.range(..new.start).next_back().filter(|(_, end)| **end >= new.start);
-        let mut whole = before.map_or(new.start, |(start, _)| *start)..new.end;
-        let mut rest = Vec::new();
-        let mut at = new.start;
-        let overlapping: Vec<(u64, u64)> =
-            self.0.range(whole.start..=new.end).map(|(start, end)| (*start, *end)).collect();
-        for (start, end) in overlapping {
-            if at < start {
-                rest.push(at..start);
-            }
-            at = at.max(end);
-            whole.end = whole.end.max(end);
-            self.0.remove(&start);
-        }
-        if at < new.end {
-            rest.push(at..new.end);
-        }
-        self.0.insert(whole.start, whole.end);
-        rest
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Seek, SeekFrom as To, Write};
@@ -149,20 +121,6 @@ mod tests {
 
     use super::*;
     use crate::ptrace::RunningMemory;
-
-    #[test]
-    fn a_part_that_is_added_twice_is_returned_once() {
-        let mut ranges = Ranges::default();
-        let mut add = |start, end| -> Vec<(u64, u64)> {
-            ranges.add(start..end).into_iter().map(|one| (one.start, one.end)).collect()
-        };
-        assert_eq!(add(10, 20), [(10, 20)]);
-        assert_eq!(add(15, 30), [(20, 30)]);
-        assert_eq!(add(40, 50), [(40, 50)]);
-        assert_eq!(add(0, 60), [(0, 10), (30, 40), (50, 60)]);
-        assert_eq!(add(5, 55), []);
-        assert_eq!(ranges.0, BTreeMap::from([(0, 60)]));
-    }
 
     fn mapping(start: u64, bytes: u64, offset: u64, inode: u64) -> Mapping {
         let file = Some(FileId { device: (1, 1), inode });
