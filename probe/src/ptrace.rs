@@ -12,13 +12,16 @@ mod mapped;
 mod maps;
 mod obstacle;
 pub(crate) mod proc;
+pub(crate) mod search;
 pub mod seccomp;
 mod stop;
 mod stop_thread;
 mod stopped;
 mod syscall_site;
+pub(crate) mod touched;
 mod wait;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -75,6 +78,19 @@ pub enum PtraceError {
         /// Why it cannot be traced.
         obstacle: Obstacle,
     },
+    /// The process has more memory than is searched while it is stopped.
+    #[error("process {pid}: it has more {subject} to search than {}; attach refuses", size(*.limit))]
+    TooMuchMemory {
+        /// The process.
+        pid: Pid,
+        /// What is searched.
+        subject: &'static str,
+        /// Most bytes that are searched.
+        limit: u64,
+    },
+    /// A signal has asked this program to end a long search of the process's memory.
+    #[error("process {0}: a signal ended the search of its memory")]
+    Interrupted(Pid),
     /// The process ended before the operation was complete.
     #[error("process {0} has ended")]
     Ended(Pid),
@@ -101,6 +117,14 @@ pub enum PtraceError {
         /// Why the call is not made.
         why: seccomp::Forbidden,
     },
+}
+
+/// A number of bytes, for messages.
+fn size(bytes: u64) -> String {
+    match bytes.is_multiple_of(1 << 30) {
+        true => format!("{} GiB", bytes >> 30),
+        false => format!("{} MiB", bytes >> 20),
+    }
 }
 
 impl PtraceError {
@@ -260,6 +284,10 @@ pub struct Process {
     pub risk_policy: RiskPolicy,
     /// Where injected system calls are made, once that is known.
     site: Option<syscall_site::SyscallSite>,
+    /// Signal frames that were found since the threads were stopped.
+    signal_frames: RefCell<handlers::SignalFrames>,
+    /// Whether a signal to this program ends a long search: nothing needs the result to undo changes.
+    pub(crate) may_be_interrupted: bool,
     /// Addresses of restorers that were changed, so that their bytes no longer identify them.
     pub(crate) restorers: Vec<RunAddr>,
     memory: File,
@@ -288,6 +316,8 @@ impl Process {
             last_gs: Vec::new(),
             risk_policy: RiskPolicy::default(),
             site: None,
+            signal_frames: RefCell::default(),
+            may_be_interrupted: false,
             restorers: Vec::new(),
             memory,
             status: proc::StatusFile::default(),

@@ -111,6 +111,9 @@ impl AbandonedTags {
     /// Removes the tags. Returns the memory that remains.
     fn remove_tags(&mut self) -> Result<RemainingMemory, TagError> {
         let AbandonedTags { process, places, areas, shared, files } = self;
+        // What was begun is completed.
+        let is_nothing = [areas.len(), shared.len(), files.len(), places.len()] == [0; 4];
+        process.may_be_interrupted &= is_nothing;
         let mut process = process.stopped()?;
         if !places.is_empty() {
             for memory in &*shared {

@@ -99,7 +99,11 @@ pub(super) fn is_free_of(
     }
     let mapped = mappings(process.pid)?;
     for thread in process.threads.keys() {
-        let interrupted = process.handler_returns(*thread, &mapped)?;
+        let interrupted = match process.handler_returns(*thread, &mapped) {
+            // It is not known where handlers return to.
+            Err(PtraceError::TooMuchMemory { .. }) => return Ok(false),
+            interrupted => interrupted?,
+        };
         if interrupted.iter().any(|one| inside(one.rip)) {
             return Ok(false);
         }

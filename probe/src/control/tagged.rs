@@ -28,13 +28,16 @@ impl Tagged {
     /// # Errors
     /// [`TagError`]; the functions of the process are unchanged then.
     pub fn new(
-        process: Process,
+        mut process: Process,
         image: Image,
         selection: Selection,
         output: Output,
         start: Start,
     ) -> Result<Self, TagError> {
+        // A signal may end a search until the tags are in: what is there then is taken back.
+        process.may_be_interrupted = true;
         let mut process = AbandonedTags::find(process)?.take_over()?;
+        process.may_be_interrupted = true;
         let mut stopped = process.stopped()?;
         let program = Arc::new(LoadedFile::find_program(&stopped, image)?);
         let sink = output.sink();
@@ -51,6 +54,7 @@ impl Tagged {
             Ok(collector) => collector,
             Err(error) => {
                 // The name of the shared memory identifies what was already added.
+                process.may_be_interrupted = false;
                 let _ = AbandonedTags::find(process).and_then(AbandonedTags::restore);
                 return Err(error);
             }
@@ -71,7 +75,9 @@ impl Tagged {
         };
         let (budget, watch, memory_sharers) = Default::default();
         let mut tagged = Tagged { process, tags, budget, watch, memory_sharers };
-        match tagged.start(start) {
+        let started = tagged.start(start);
+        tagged.process.may_be_interrupted = false;
+        match started {
             Ok(()) => Ok(tagged),
             Err(error) => {
                 // What cannot be undone was not done either, so this error is not reported.

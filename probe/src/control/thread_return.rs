@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use super::TagError;
 use super::patch::PatchedFunction;
 use crate::address::RunAddr;
-use crate::ptrace::{HandlerReturn, Stopped, mappings};
+use crate::ptrace::{HandlerReturn, PtraceError, Stopped, mappings};
 
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
 ///
@@ -40,7 +40,12 @@ pub(super) fn return_threads(
         if let Some(RunAddr(rip)) = original_addresses.get(&RunAddr(registers.rip)).copied() {
             process.set_registers(thread, libc::user_regs_struct { rip, ..registers })?;
         }
-        for HandlerReturn { rip, place, .. } in process.handler_returns(thread, &mapped)? {
+        let returns = match process.handler_returns(thread, &mapped) {
+            // The stubs stay as long as a handler may return to them.
+            Err(PtraceError::TooMuchMemory { .. }) => Vec::new(),
+            returns => returns?,
+        };
+        for HandlerReturn { rip, place, .. } in returns {
             if let Some(original) = original_addresses.get(&rip) {
                 process.write(place, &original.0.to_le_bytes())?;
             }

@@ -75,7 +75,10 @@ impl UnwindTables {
             |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
         let mapped = mappings(process.pid)?;
         for thread in process.threads.keys() {
-            let interrupted = process.handler_returns(*thread, &mapped)?;
+            let interrupted = match process.handler_returns(*thread, &mapped) {
+                Err(PtraceError::TooMuchMemory { .. }) => return Ok(true),
+                interrupted => interrupted?,
+            };
             let Some(last) = interrupted.iter().map(|one| one.place).max() else { continue };
             let registers = process.registers(*thread)?;
             let rsp = RunAddr(registers.rsp);

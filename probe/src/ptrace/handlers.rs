@@ -4,11 +4,12 @@
 //! `rt_sigreturn`, then a `ucontext` with the interrupted registers (Linux,
 //! `arch/x86/include/uapi/asm/sigcontext.h`).
 
-use std::collections::{BTreeMap, HashMap};
+mod frames;
 
 use nix::unistd::Pid;
 
-use super::{Mapping, PtraceError, Stopped};
+pub(super) use self::frames::SignalFrames;
+use super::{Mapping, PtraceError, ReadMemory, Stopped};
 use crate::address::RunAddr;
 
 /// Ways to load the number of `rt_sigreturn` into `rax`: of C libraries, of Go and others, as a
@@ -35,14 +36,9 @@ const SEGMENTS_BEHIND: usize = 16;
 /// Bytes of a frame up to the segment registers.
 const FRAME: usize = RIP + SEGMENTS_BEHIND + 8;
 /// `cs` of 64-bit code.
-const CS: u64 = 0x33;
+const CS: u16 = 0x33;
 /// Largest defined value of the `ucontext` flags.
 const UC_FLAGS: u64 = 7;
-/// Most bytes that are searched of all stacks of a thread.
-const LONGEST: u64 = 64 << 20;
-/// Most addresses that are checked for being restorers: a program has few. Beyond this number,
-/// everything that has the layout of a frame counts as one.
-const MOST_RESTORERS: usize = 4096;
 
 /// The state that a thread returns to from a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,108 +57,41 @@ impl Stopped<'_> {
     /// order.
     ///
     /// # Errors
-    /// [`PtraceError`] if the thread's registers cannot be read.
+    /// [`PtraceError`] if the thread's registers cannot be read; [`PtraceError::TooMuchMemory`] if
+    /// the threads of the process have more stacks than are searched.
     pub fn handler_returns(
         &self,
         thread: Pid,
         mappings: &[Mapping],
     ) -> Result<Vec<HandlerReturn>, PtraceError> {
         let registers = self.registers(thread)?;
-        // Binary search by address: a process may have tens of thousands of mappings.
-        let holding = |address: RunAddr| {
-            let next = mappings.partition_point(|one| one.start <= address);
-            let found = mappings.get(next.checked_sub(1)?);
-            found.filter(|one| address < one.end)
-        };
-        let is_code = |address: RunAddr| holding(address).is_some_and(|one| one.executable);
-        let (mut all, mut known, mut left) = (Vec::new(), HashMap::new(), LONGEST);
-        // A handler may run on an alternate stack, and be interrupted by a handler on another one.
-        // Each stack is searched from its stack pointer at the switch.
-        let rsp_now = RunAddr(registers.rsp);
-        let mut stacks = vec![rsp_now];
-        let mut seen: BTreeMap<RunAddr, RunAddr> = BTreeMap::new();
-        while let Some(rsp) = stacks.pop() {
-            // An unmapped stack, such as one that is about to be replaced, has no handlers.
-            let Some(stack) = holding(rsp) else { continue };
-            let start = rsp.next_multiple_of(8).min(stack.end);
-            let end = seen.insert(stack.start, start).unwrap_or(stack.end).min(stack.end);
-            if start >= end {
-                seen.insert(stack.start, end);
-                continue;
-            }
-            // The part after `end` was searched before; a frame may extend into it.
-            let length = (stack.end - start).min(left).min(end - start + FRAME as u64);
-            left -= length;
-            let mut bytes = vec![0; length as usize];
-            if self.read(start, &mut bytes).is_err() {
-                continue;
-            }
-            let words = bytes.as_chunks::<8>().0;
-            let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
-            let address_at = |index: usize| word(index).map(RunAddr);
-            if rsp == rsp_now
-                && let Some(rip) = address_at(IN_RESTORER / 8)
-                    .filter(|_| self.is_returning(RunAddr(registers.rip)))
-            {
-                all.push(HandlerReturn { rip, place: start + IN_RESTORER as u64, restorer: None });
-                stacks.extend(address_at((IN_RESTORER - RSP_BEFORE) / 8));
-            }
-            for index in 0..words.len().min((end - start) as usize / 8) {
-                let Some(address) = address_at(index) else { break };
-                let Some(rip) = address_at(index + RIP / 8).filter(|_| is_code(address)) else {
-                    continue;
-                };
-                let segments = word(index + (RIP + SEGMENTS_BEHIND) / 8).unwrap_or_default();
-                let flags = word(index + 1).unwrap_or_default();
-                if segments as u16 as u64 != CS || flags > UC_FLAGS {
-                    continue;
-                }
-                let is_full = known.len() >= MOST_RESTORERS;
-                let returns = match known.get(&address) {
-                    Some(returns) => *returns,
-                    None if is_full => true,
-                    None => {
-                        let is = self.restorers.contains(&address) || self.is_restorer(address);
-                        known.insert(address, is);
-                        is
-                    }
-                };
-                if returns {
-                    let place = start + (index * 8 + RIP) as u64;
-                    all.push(HandlerReturn { rip, place, restorer: Some(address) });
-                    let before = address_at(index + (RIP - RSP_BEFORE) / 8).unwrap_or_default();
-                    // If the interrupted stack pointer is on this stack, the search covers it.
-                    if !(start..stack.end).contains(&before) {
-                        stacks.push(before);
-                    }
-                }
-            }
-        }
-        Ok(all)
+        let at = (RunAddr(registers.rip), RunAddr(registers.rsp));
+        let mut frames = self.signal_frames.borrow_mut();
+        frames.returns(self, (thread, at), mappings, &self.restorers)
     }
+}
 
-    fn is_restorer(&self, address: RunAddr) -> bool {
-        self.return_at(address).is_some()
-    }
+fn is_restorer(memory: &impl ReadMemory, address: RunAddr) -> bool {
+    return_at(memory, address).is_some()
+}
 
-    /// Number of bytes before the system call, if a restorer is at the address.
-    fn return_at(&self, address: RunAddr) -> Option<u64> {
-        let mut code = [0; RETURN_BYTES];
-        // The code may end at the end of a page.
-        let length = (1..=RETURN_BYTES)
-            .rev()
-            .find(|length| self.read(address, &mut code[..*length]).is_ok())?;
-        let begins = |way: &&&[u8]| {
-            let rest = code[..length].strip_prefix(**way);
-            rest.is_some_and(|rest| rest.starts_with(&SYSCALL))
-        };
-        RETURN.iter().find(begins).map(|way| way.len() as u64)
-    }
+/// Number of bytes before the system call, if a restorer is at the address.
+fn return_at(memory: &impl ReadMemory, address: RunAddr) -> Option<u64> {
+    let mut code = [0; RETURN_BYTES];
+    // The code may end at the end of a page.
+    let length = (1..=RETURN_BYTES)
+        .rev()
+        .find(|length| memory.read(address, &mut code[..*length]).is_ok())?;
+    let begins = |way: &&&[u8]| {
+        let rest = code[..length].strip_prefix(**way);
+        rest.is_some_and(|rest| rest.starts_with(&SYSCALL))
+    };
+    RETURN.iter().find(begins).map(|way| way.len() as u64)
+}
 
-    /// Whether a thread is within a restorer, before its system call.
-    fn is_returning(&self, rip: RunAddr) -> bool {
-        let mut ways = RETURN.iter().map(|way| way.len() as u64);
-        self.is_restorer(rip)
-            || ways.any(|before| self.return_at(rip.wrapping_sub(before)) == Some(before))
-    }
+/// Whether a thread is within a restorer, before its system call.
+fn is_returning(memory: &impl ReadMemory, rip: RunAddr) -> bool {
+    let mut ways = RETURN.iter().map(|way| way.len() as u64);
+    is_restorer(memory, rip)
+        || ways.any(|before| return_at(memory, rip.wrapping_sub(before)) == Some(before))
 }

@@ -173,6 +173,7 @@ impl Stopped<'_> {
             restart_thread(request, thread, signal)
                 .map_err(PtraceError::new(thread, "continue"))?;
             if signal.is_some() {
+                self.process.signal_frames.get_mut().forget_frames();
                 self.process.threads.insert(thread, StopState::AtInstruction);
             }
             let status = wait_unless_dead(thread).map_err(PtraceError::new(thread, "wait"))?;

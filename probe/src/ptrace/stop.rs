@@ -172,6 +172,8 @@ impl Process {
     }
 
     fn stop_rest(&mut self, others: &BTreeSet<Pid>) -> Result<(), PtraceError> {
+        // Threads may have run.
+        self.signal_frames.get_mut().forget_frames();
         for status in
             self.queued_events.extract_if(.., |status| matches!(status, Status::Stopped(..)))
         {
@@ -222,6 +224,7 @@ impl Process {
     /// # Errors
     /// [`PtraceError::System`] if the kernel refuses.
     pub fn resume(&mut self) -> Result<(), PtraceError> {
+        self.signal_frames.take();
         for (thread, state) in std::mem::take(&mut self.threads) {
             match state {
                 StopState::PendingSignal(signal) => {

@@ -26,6 +26,11 @@ pub trait ReadMemory {
     /// # Errors
     /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
     fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError>;
+
+    /// Whether a signal to this program ends a long search of the memory.
+    fn may_be_interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// A process whose threads are all stopped.
@@ -49,6 +54,10 @@ impl ReadMemory for Stopped<'_> {
 
     fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
         self.process.read_memory(address, bytes)
+    }
+
+    fn may_be_interrupted(&self) -> bool {
+        self.process.may_be_interrupted
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests programs with so much or such unusual memory that reading all of it would take minutes or cause damage.
 
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Companion, errors, program};
@@ -12,6 +12,7 @@ use crate::tag::{calls, hmtt_tag};
 const MAPS: &str = r#"
 #include <alloca.h>
 #include <elf.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #define CODE (PROT_READ | PROT_EXEC)
 static int file(uint64_t bytes) {
@@ -50,6 +51,14 @@ static void *anonymous(uint64_t bytes) {
     if (start == MAP_FAILED) { say("none\n"); _exit(0); }
     return start;
 }
+// Waits without end, with its stack pointer near the beginning of a mapping.
+static void *waits(void *stack) {
+    struct timespec time = { 1000, 0 };
+    register struct timespec *argument __asm__("rdi") = &time;
+    __asm__ volatile("mov %1, %%rsp\n1: mov $34, %%eax\nsyscall\njmp 1b"
+        : "+r"(argument) : "r"(stack) : "rax", "rcx", "r11", "memory");
+    return 0;
+}
 int main(int count, char **words) {
     const unsigned char returns[] = { 0xcc, 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05, 0xcc };
     unsigned char *shared = 0;
@@ -86,6 +95,17 @@ int main(int count, char **words) {
         for (uint64_t i = 0; i < size / 8; i++) all[i] = (uint64_t)call + i % 4;
         break;
     }
+    case 'n': { // Threads, all with the same large stack.
+        pthread_attr_t attributes;
+        pthread_t thread;
+        char *stack = anonymous(64ull << 20);
+        memset(stack, 1, 64ul << 20);
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, 32 << 10);
+        for (long i = 0; i < 400; i++)
+            if (pthread_create(&thread, &attributes, waits, stack + 4096 * (1 + i % 64) + 2048)) { say("none\n"); _exit(0); }
+        break;
+    }
     case 'a': // Program headers without end.
         headers(anonymous(1ull << 44), 1ull << 44);
         break;
@@ -102,7 +122,7 @@ int main(int count, char **words) {
 fn a_program_with_huge_memory_is_tagged() {
     let Some(program) = program("maps", MAPS, &[]) else { return };
     let counts = scratch("tag-hostile-maps.json");
-    for how in ["h", "p", "r", "s", "k", "a"] {
+    for how in ["h", "p", "r", "s", "k", "a", "n"] {
         let mut companion = Companion::start(&program, &[how]);
         if companion.line() != "ready" {
             crate::skipped(format!("{how}: so much cannot be mapped here"));
@@ -148,5 +168,26 @@ fn a_program_with_too_many_instructions_is_refused_and_named() {
     let refused = hmtt_tag(&words).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(errors(&refused).contains("too much to search for"), "{}", errors(&refused));
+    assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));
+}
+
+#[test]
+fn a_signal_ends_a_long_search_and_leaves_the_program_as_it_was() {
+    let Some(program) = program("maps-ended", MAPS, &[]) else { return };
+    let counts = scratch("tag-hostile-maps-ended.json");
+    let mut companion = Companion::start(&program, &["n"]);
+    if companion.line() != "ready" {
+        return crate::skipped("so many threads cannot be started here");
+    }
+    // The signal has arrived before the search begins, and stays blocked when the shell becomes hmtt.
+    let mut command = Command::new("env");
+    command.args(["--block-signal=TERM", "sh", "-c", "kill -TERM $$; exec \"$@\"", "sh"]);
+    command.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "attach", "--overwrite", "-o"]);
+    let ended = command.arg(&counts).arg(companion.pid()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", errors(&ended));
+    assert!(errors(&ended).contains("a signal ended the search"), "{}", errors(&ended));
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", companion.pid())).unwrap();
+    assert!(!maps.contains("hmtt-tag-"), "{maps}");
+    companion.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
     assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));
 }

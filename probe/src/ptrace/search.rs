@@ -1,0 +1,115 @@
+//! Searches memory of a process: touched pages only, piece by piece, limited by a budget.
+//!
+//! The process is stopped meanwhile, and chooses how much memory it has. So each search has a budget for all of the
+//! process, and a process that exceeds it is refused: part of a search would miss what the search is for.
+
+use std::ops::Range;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
+
+use super::touched::TouchedPages;
+use super::{Mapping, PtraceError, ReadMemory};
+use crate::address::RunAddr;
+use crate::stubs::layout::PAGE_BYTES;
+
+/// Bytes of memory that are read at once.
+const PIECE: u64 = 1 << 20;
+/// Bytes of memory that are searched before a signal ends the search: after a short one, an attachment is completed and
+/// ends in order.
+const SHORT: u64 = 16 << 20;
+
+/// The work that a search may still do, in bytes that are read.
+#[derive(Debug)]
+pub(crate) struct SearchBudget {
+    pid: Pid,
+    /// What is searched, as errors call it.
+    subject: &'static str,
+    limit: u64,
+    left: u64,
+}
+
+impl SearchBudget {
+    /// A budget of `limit` bytes for one process.
+    pub fn new(pid: Pid, subject: &'static str, limit: u64) -> Self {
+        SearchBudget { pid, subject, limit, left: limit }
+    }
+
+    /// Spends bytes. A step costs at least a page, so that their number is limited too.
+    ///
+    /// # Errors
+    /// [`PtraceError::TooMuchMemory`] if so many are not left, now and for all later steps.
+    pub fn take(&mut self, bytes: u64) -> Result<(), PtraceError> {
+        let left = self.left.checked_sub(bytes.max(PAGE_BYTES));
+        self.left = left.unwrap_or(0);
+        let SearchBudget { pid, subject, limit, .. } = *self;
+        left.map(drop).ok_or(PtraceError::TooMuchMemory { pid, subject, limit })
+    }
+
+    fn spent(&self) -> u64 {
+        self.limit - self.left
+    }
+}
+
+/// Whether a signal that asks this program to end has arrived; it is blocked, so that it is handled in order later.
+fn is_asked_to_end() -> bool {
+    let mut pending = SigSet::empty();
+    // SAFETY: the kernel writes a set, and nothing else.
+    let is_known = unsafe { libc::sigpending((&raw mut pending).cast()) } == 0;
+    let ends = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    is_known && ends.into_iter().any(|signal| pending.contains(signal))
+}
+
+/// Reads the touched parts of a range of a mapping in pieces. `each` gets the address of a piece, the number of its
+/// bytes, and its bytes followed by up to `overlap` bytes behind it, as far as these can be read. Pages that cannot be
+/// read are left out.
+///
+/// # Errors
+/// [`PtraceError::TooMuchMemory`] if the budget is exceeded, [`PtraceError::Interrupted`] if a signal asks this program
+/// to end a long search, [`PtraceError::Ended`] if the process has ended; errors of `each`.
+pub(crate) fn for_each_piece(
+    memory: &impl ReadMemory,
+    pages: &TouchedPages,
+    (mapping, range): (&Mapping, Range<RunAddr>),
+    overlap: u64,
+    budget: &mut SearchBudget,
+    mut each: impl FnMut(RunAddr, usize, &[u8], &mut SearchBudget) -> Result<(), PtraceError>,
+) -> Result<(), PtraceError> {
+    let mut rest = range;
+    let mut bytes = Vec::new();
+    while rest.start < rest.end {
+        let (parts, next) = pages.first_parts(mapping, &rest, budget)?;
+        rest.start = next;
+        for part in parts {
+            let mut at = part.start;
+            let mut size = PIECE;
+            while at < part.end {
+                if memory.may_be_interrupted() && budget.spent() > SHORT && is_asked_to_end() {
+                    return Err(PtraceError::Interrupted(memory.pid()));
+                }
+                let own = (size - at.0 % PAGE_BYTES).min(part.end - at);
+                let all = (own + overlap).min(mapping.end - at);
+                budget.take(all)?;
+                bytes.resize(all as usize, 0);
+                match memory.read(at, &mut bytes) {
+                    Ok(()) => each(at, own as usize, &bytes, budget)?,
+                    Err(error @ PtraceError::Ended(_)) => return Err(error),
+                    // Some page cannot be read: page by page.
+                    Err(_) if size > PAGE_BYTES => {
+                        size = PAGE_BYTES;
+                        continue;
+                    }
+                    Err(_) if overlap > 0 && all > own => {
+                        bytes.truncate(own as usize);
+                        if memory.read(at, &mut bytes).is_ok() {
+                            each(at, own as usize, &bytes, budget)?;
+                        }
+                    }
+                    Err(_) => {}
+                }
+                at = at + own;
+            }
+        }
+    }
+    Ok(())
+}
