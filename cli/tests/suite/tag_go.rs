@@ -199,3 +199,33 @@ fn preempted_goroutines_continue_at_their_instruction() {
         }
     }
 }
+
+#[test]
+fn a_reservation_that_is_not_touched_is_not_searched() {
+    let Some(program) = build("go-reserves", "reserves.go", &[]) else { return };
+    let mut reserves = Command::new(&program);
+    let mut reserves = reserves.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(reserves.stdout.take().unwrap()).lines();
+    if lines.next().unwrap().unwrap() != "ready" {
+        reserves.wait().unwrap();
+        return crate::skipped("a terabyte cannot be reserved here");
+    }
+    let counts = scratch("go-reserves.json");
+    let pid = reserves.id().to_string();
+    let words = ["attach", "--overwrite", "-i", "main.work", "-o", counts.to_str().unwrap(), &pid];
+    let mut tagging = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+    // Reading all of it takes ten minutes.
+    let patience = std::time::Instant::now() + Duration::from_secs(100);
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
+    while !read("maps").contains("hmtt-tag-") || read("status").contains("(tracing stop)") {
+        assert!(std::time::Instant::now() < patience, "it does not begin");
+        assert!(is_running(&mut tagging));
+        std::thread::sleep(PAUSE);
+    }
+    reserves.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "end 29524 0");
+    assert_eq!(reserves.wait().unwrap().code(), Some(5));
+    let told = tagging.wait_with_output().unwrap();
+    assert_eq!(told.status.code(), Some(5), "{}", String::from_utf8_lossy(&told.stderr));
+    assert_eq!(calls(&counts)["main.work"], 10);
+}

@@ -7,20 +7,26 @@
 //! Every word of the process's anonymous memory that equals the return address of the call in `asyncPreempt` is taken
 //! for such a stack frame, with the resume address at a fixed distance. A word that is equal by chance only prevents a
 //! jump.
+//!
+//! Only pages that the process has touched are read, once each. All threads are stopped meanwhile, so a process with
+//! more than [`MEMORY_BYTES`] of them is refused: without the search, a jump might be where a goroutine will resume.
 
 use iced_x86::{Mnemonic, Register};
+use memchr::memmem;
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{bytes_of, instructions, is_call};
 use crate::elf::Image;
+use crate::ptrace::search::{SearchBudget, for_each_piece};
+use crate::ptrace::touched::TouchedPages;
 use crate::ptrace::{Mapping, PtraceError, ReadMemory, mappings};
 
 /// Function that saves the registers.
 const SAVER: &str = "runtime.asyncPreempt";
 /// Bytes of an address, and of a word on the stack.
 const WORD: u64 = 8;
-/// Bytes of memory that are read at once.
-const PIECE: usize = 1 << 20;
+/// Most bytes of memory that are read: 1 GiB takes about half a second.
+const MEMORY_BYTES: u64 = 16 << 30;
 
 /// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the resume address, in bytes.
 fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
@@ -44,30 +50,51 @@ fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
 /// Addresses of the file at which interrupted goroutines of a program will resume; all threads are stopped.
 ///
 /// # Errors
-/// [`PtraceError`] if the mappings of the process cannot be read.
+/// [`PtraceError`] if the mappings of the process cannot be read; [`PtraceError::TooMuchMemory`] if it has touched more
+/// memory than is searched.
 pub(super) fn resume_addresses(
     memory: &impl ReadMemory,
     image: &Image,
     bias: LoadBias,
 ) -> Result<Vec<FileAddr>, PtraceError> {
     let Some((address, distance)) = saved_context(image) else { return Ok(Vec::new()) };
-    let wanted = bias.to_run(address).0.to_le_bytes();
+    let mapped = mappings(memory.pid())?;
+    let pages = TouchedPages::open(memory.pid());
+    let mut budget = SearchBudget::new(memory.pid(), "memory of Go", MEMORY_BYTES);
+    let saved = (bias.to_run(address), distance);
+    let resumed = resume_places(memory, &pages, &mapped, saved, &mut budget)?;
+    Ok(resumed.into_iter().map(|address| bias.to_file(address)).collect())
+}
+
+/// The resume address in each frame with the return address `wanted`, at `distance` bytes from it.
+fn resume_places(
+    memory: &impl ReadMemory,
+    pages: &TouchedPages,
+    mapped: &[Mapping],
+    (wanted, distance): (RunAddr, u64),
+    budget: &mut SearchBudget,
+) -> Result<Vec<RunAddr>, PtraceError> {
+    let wanted = memmem::Finder::new(&wanted.0.to_le_bytes()).into_owned();
     let mut all = Vec::new();
-    for Mapping { start, end, .. } in mappings(memory.pid())?.iter().filter(|one| is_own(one)) {
-        let mut bytes = vec![0; PIECE];
-        for at in (start.0..end.0).step_by(PIECE) {
-            let piece = &mut bytes[..PIECE.min((end.0 - at) as usize)];
-            if memory.read(RunAddr(at), piece).is_err() {
-                continue;
-            }
-            let words = (at..).step_by(WORD as usize).zip(piece.as_chunks().0);
-            for (place, _) in words.filter(|(_, word)| **word == wanted) {
+    for mapping in mapped.iter().filter(|one| is_own(one)) {
+        let whole = (mapping, mapping.start..mapping.end);
+        for_each_piece(memory, pages, whole, 0, budget, |at, _, bytes, budget| {
+            let mut from = 0;
+            while let Some(found) = wanted.find(&bytes[from..]) {
+                let place = at + (from + found) as u64;
+                from += found + 1;
+                if !place.0.is_multiple_of(WORD) {
+                    continue;
+                }
+                // A page of such words costs as much as reading a page for each.
+                budget.take(WORD)?;
                 let mut resume_at = [0; WORD as usize];
-                if memory.read(RunAddr(place).wrapping_add(distance), &mut resume_at).is_ok() {
-                    all.push(bias.to_file(RunAddr(u64::from_le_bytes(resume_at))));
+                if memory.read(place.wrapping_add(distance), &mut resume_at).is_ok() {
+                    all.push(RunAddr(u64::from_le_bytes(resume_at)));
                 }
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(all)
 }
@@ -75,4 +102,107 @@ pub(super) fn resume_addresses(
 /// Whether a mapping may contain stacks: writable memory without a file.
 fn is_own(mapping: &Mapping) -> bool {
     mapping.writable && !mapping.path.is_absolute()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use nix::errno::Errno;
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// The return address and its distance from the resume address, in this test.
+    const SAVED: (RunAddr, u64) = (RunAddr(0x1122_3344_5566_7788), 16);
+    /// Bytes that a reservation has.
+    const RESERVED: usize = 64 << 30;
+
+    /// Memory of this process, which counts what is read.
+    #[derive(Default)]
+    struct Own {
+        bytes_read: Cell<usize>,
+    }
+
+    impl ReadMemory for Own {
+        fn pid(&self) -> Pid {
+            Pid::this()
+        }
+
+        fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+            self.bytes_read.set(self.bytes_read.get() + bytes.len());
+            let memory = crate::ptrace::RunningMemory::open(self.pid());
+            let failed = |_| PtraceError::new(self.pid(), "open its memory")(Errno::EIO);
+            memory.map_err(failed)?.read(address, bytes)
+        }
+    }
+
+    #[test]
+    fn only_touched_memory_is_searched_and_no_more_than_a_budget() {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the mapping is new.
+        let memory =
+            unsafe { libc::mmap(std::ptr::null_mut(), RESERVED, protection, flags, -1, 0) };
+        assert_ne!(memory, libc::MAP_FAILED);
+        let start = RunAddr(memory as u64);
+        let frame = start + RESERVED as u64 / 2;
+        for (at, word) in [(0, SAVED.0.0), (SAVED.1, 0x4321)] {
+            // SAFETY: the place is within the mapping, which is used only here.
+            unsafe { ((frame.0 + at) as *mut u64).write_volatile(word) };
+        }
+        let mapping = Mapping {
+            start,
+            end: start + RESERVED as u64,
+            writable: true,
+            executable: false,
+            shared: false,
+            offset: 0,
+            file: None,
+            path: "".into(),
+        };
+        let mapped = std::slice::from_ref(&mapping);
+        let own = Own::default();
+        let pages = TouchedPages::open(own.pid());
+        let (parts, _) = pages
+            .first_parts(
+                &mapping,
+                &(start..mapping.end),
+                &mut SearchBudget::new(own.pid(), "pages", u64::MAX),
+            )
+            .unwrap();
+        // A kernel without page maps shows the whole mapping.
+        if parts != [start..mapping.end] {
+            let mut budget = SearchBudget::new(own.pid(), "memory", 4 << 20);
+            let resumed = resume_places(&own, &pages, mapped, SAVED, &mut budget).unwrap();
+            assert_eq!(resumed, [RunAddr(0x4321)]);
+            assert!(own.bytes_read.get() <= 4 << 20, "{}", own.bytes_read.get());
+        }
+        // The budget ends the search of what would be more; memory that is only counted stays untouched.
+        let counted = Counted::default();
+        let mut budget = SearchBudget::new(own.pid(), "memory", 64 << 20);
+        let all = TouchedPages::all();
+        let error = resume_places(&counted, &all, mapped, SAVED, &mut budget).unwrap_err();
+        assert!(matches!(error, PtraceError::TooMuchMemory { .. }), "{error}");
+        assert_eq!(counted.bytes_read.get(), 64 << 20);
+        // SAFETY: nothing refers to the mapping any more.
+        assert_eq!(unsafe { libc::munmap(memory, RESERVED) }, 0);
+    }
+
+    /// Memory that cannot be read, where attempts are counted.
+    #[derive(Default)]
+    struct Counted {
+        bytes_read: Cell<usize>,
+    }
+
+    impl ReadMemory for Counted {
+        fn pid(&self) -> Pid {
+            Pid::this()
+        }
+
+        fn read(&self, _: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
+            self.bytes_read.set(self.bytes_read.get() + bytes.len());
+            Ok(())
+        }
+    }
 }
