@@ -5,13 +5,19 @@
 //! either may replace a regular file between a check and the open. Therefore a path is first opened
 //! with `O_PATH`, which has no effect on the file. Only if that descriptor is a regular file is the
 //! file opened for reading, through the descriptor.
+//!
+//! A file of a few pages may be gigabytes long, with holes. Holes are not read, and take no memory: they are zeros that
+//! nobody has written to.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat2};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat2, seek,
+};
 
 /// Largest file that is read, in bytes. Browsers with debug information have about a quarter of
 /// that.
@@ -61,10 +67,33 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub(crate) fn contents(file: &File) -> io::Result<Vec<u8>> {
     let mut file = reopen(file.as_fd())?;
     let size = file.metadata()?.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // Zeroed memory takes pages only where it is written to.
+    let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+    let mut at = 0;
+    while let Some(data) = data_after(&file, at, size) {
+        file.read_exact_at(&mut bytes[data.start as usize..data.end as usize], data.start)?;
+        at = data.end;
+    }
     // The file may grow while it is read.
-    file.by_ref().take(LARGEST + 1).read_to_end(&mut bytes)?;
+    file.seek(SeekFrom::Start(size))?;
+    file.by_ref().take((LARGEST + 1).saturating_sub(size)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// The first range of a file from an offset on that is not a hole, up to `size`; `None` if there is none.
+fn data_after(file: &File, at: u64, size: u64) -> Option<std::ops::Range<u64>> {
+    use rustix::fs::SeekFrom as To;
+    if at >= size {
+        return None;
+    }
+    let start = match seek(file, To::Data(at)) {
+        Ok(start) => start,
+        Err(rustix::io::Errno::NXIO) => return None,
+        // The file system does not report holes.
+        Err(_) => return Some(at..size),
+    };
+    let end = seek(file, To::Hole(start)).unwrap_or(size).min(size);
+    (start < end).then_some(start..end)
 }
 
 /// Opens the file that a descriptor identifies, if it is a regular file.
@@ -112,6 +141,36 @@ mod tests {
         file.set_len(LARGEST + 1).unwrap();
         let error = read(&folder.path().join("sparse")).unwrap_err();
         assert_eq!(error.to_string(), "larger than 4 GiB");
+    }
+
+    #[test]
+    fn holes_of_a_file_take_no_memory() {
+        const DATA: [u64; 3] = [0, 1 << 30, LARGEST - 4096];
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(LARGEST - 1).unwrap();
+        for at in DATA {
+            file.write_all_at(&[1; 4095], at).unwrap();
+        }
+        file.seek(SeekFrom::Start(0)).unwrap();
+        if data_after(&file, 1 << 20, LARGEST) == Some(1 << 20..LARGEST) {
+            // A file system without holes.
+            return;
+        }
+        let bytes = contents(&file).unwrap();
+        assert_eq!(bytes.len() as u64, LARGEST - 1);
+        for at in DATA {
+            assert_eq!(bytes[at as usize..][..4095], [1; 4095]);
+        }
+        let page = crate::stubs::layout::PAGE_BYTES as usize;
+        let start = bytes.as_ptr() as usize / page * page;
+        let mut pages = vec![0u8; (bytes.as_ptr() as usize + bytes.len() - start).div_ceil(page)];
+        // SAFETY: the kernel writes a byte for each page of the range, which is mapped.
+        let is_known =
+            unsafe { libc::mincore(start as *mut _, pages.len() * page, pages.as_mut_ptr()) };
+        assert_eq!(is_known, 0);
+        let resident = pages.iter().filter(|one| **one & 1 != 0).count();
+        // A kernel may use large pages.
+        assert!(resident <= DATA.len() * 1024, "{resident} pages");
     }
 
     #[test]
