@@ -294,6 +294,16 @@ fn a_program_that_sets_gs_is_refused_or_loses_its_tags() {
 }
 
 #[test]
+fn a_program_that_loads_the_segment_register_is_refused() {
+    let Some(program) = program("gs-loads", programs::LOADS_GS, &[]) else { return };
+    let refused = hmtt_tag(&["run", "--"]).arg(&program).output().unwrap();
+    assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]));
+    assert!(errors(&refused).contains("sets the register gs"), "{}", errors(&refused));
+    let none = hmtt_tag(&["run", "--sink", "none", "--"]).arg(&program).output().unwrap();
+    assert_eq!((none.status.code(), &none.stdout[..]), (Some(3), &b"end\n"[..]));
+}
+
+#[test]
 fn a_program_that_takes_gs_and_ends_at_once_is_reported() {
     let Some(program) = program("gs-ends", programs::ENDS_WITH_GS, &[]) else { return };
     let log = scratch("tag-hostile-gs-ends.tags");

@@ -1,7 +1,9 @@
 //! Searches code for instructions that set `gs`: a program that has them may use the register that tags need.
 //!
-//! Found are `wrgsbase`, and `arch_prctl(ARCH_SET_GS)` where the numbers of the call and of the operation are loaded
-//! close to each other. A number that is computed or loaded elsewhere is not found.
+//! Found are `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where the numbers of the call and
+//! of the operation are loaded close to each other. A number that is computed or loaded elsewhere is not found.
+
+mod segment_load;
 
 use memchr::memmem;
 
@@ -10,9 +12,11 @@ use crate::address::RunAddr;
 use crate::ptrace::{Stopped, mappings};
 use crate::stubs::Sink;
 
-/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
+/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes. Each block begins with
+/// the last bytes of the one before, which what is found at its beginning depends on.
 const BLOCK_BYTES: u64 = 1 << 20;
 const NEAR: usize = 64;
+const CONTEXT: u64 = 2 * NEAR as u64;
 /// Opcode of `wrgsbase`, after its prefixes.
 const OPERATION: [u8; 2] = [0x0f, 0xae];
 /// `ARCH_SET_GS` and the number of `arch_prctl`, as immediate operands.
@@ -38,13 +42,16 @@ pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     for part in parts {
         for start in (part.range.start.0..part.range.end.0).step_by(BLOCK_BYTES as usize) {
             let start = RunAddr(start);
-            let end = part.range.end.min(start + BLOCK_BYTES + 2 * NEAR as u64);
+            let end = part.range.end.min(start + BLOCK_BYTES + CONTEXT);
+            let context = (start - part.range.start).min(CONTEXT);
+            let start = start - context;
             bytes.resize((end - start) as usize, 0);
             // Pages of the mapping behind the end of its file cannot be read.
             if process.read(start, &mut bytes).is_err() {
                 break;
             }
-            if let Some(at) = find_setting(&bytes) {
+            let loads = segment_load::find(&bytes, context as usize);
+            if let Some(at) = find_setting(&bytes).or(loads) {
                 let offset = part.offset(start + at as u64);
                 return Err(TagError::SetsGs { pid, path: part.mapping.path.clone(), offset });
             }

@@ -188,6 +188,17 @@ int main(void) {
 }
 "#;
 
+/// Loads the segment register with 0, which also sets the address that `gs` stands for.
+pub const LOADS_GS: &str = r#"
+int main(void) {
+    for (int i = 0; i < 10; i++) call(i);
+    __asm__ volatile("mov %0, %%gs" : : "r"(0));
+    for (int i = 0; i < 10; i++) call(i);
+    say("end\n");
+    return 3;
+}
+"#;
+
 /// Has memory that looks like that of tags and lists millions of patch records, and an area of its own code.
 pub const FORGES: &str = r#"
 #define RECORDS (1ul << 22)
