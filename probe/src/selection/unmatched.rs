@@ -78,21 +78,28 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     names
 }
 
-/// Levenshtein distance: the number of letters to be inserted, removed or changed to turn one text
-/// into another; `None` if it is greater than `most`.
+/// Distance of two texts: the number of letters to be inserted, removed or changed, or of neighbours
+/// to be exchanged, to turn one into the other (optimal string alignment); `None` if it is greater
+/// than `most`.
 fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
         return None;
     }
+    // The distances of the first letters of `one` to those of `other`, for the last three numbers of
+    // letters of `one`.
     let mut row: Vec<usize> = (0..=other.len()).collect();
+    let (mut last, mut before_last) = (row.clone(), row.clone());
     for (at, letter) in one.iter().enumerate() {
-        let mut before = row[0];
+        std::mem::swap(&mut before_last, &mut last);
+        std::mem::swap(&mut last, &mut row);
         row[0] = at + 1;
         for (to, wanted) in other.iter().enumerate() {
-            let changed = before + usize::from(letter != wanted);
-            before = row[to + 1];
-            row[to + 1] = changed.min(before + 1).min(row[to] + 1);
+            let changed = last[to] + usize::from(letter != wanted);
+            row[to + 1] = changed.min(last[to + 1] + 1).min(row[to] + 1);
+            if at > 0 && to > 0 && *letter == other[to - 1] && one[at - 1] == *wanted {
+                row[to + 1] = row[to + 1].min(before_last[to - 1] + 1);
+            }
         }
     }
     row.last().copied().filter(|distance| *distance <= most)
@@ -120,9 +127,21 @@ mod tests {
         let near = |rule: &str| near_misses(rule, &functions);
         assert_eq!(near("compres"), ["compress", "decompress", "compare", "comprezz"]);
         assert_eq!(near("Compress_*"), ["compress", "comprezz", "decompress"]);
-        assert_eq!(near("glob=mian"), Vec::<String>::new());
+        assert_eq!(near("glob=nmai"), Vec::<String>::new());
+        assert_eq!(near("glob=mian"), ["main"]);
         assert_eq!(near("maim"), ["main"]);
         assert_eq!(near("*"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn letters_that_changed_places_count_once() {
+        assert_eq!(near_misses("wrok", &functions(&["work"])), ["work"]);
+        assert_eq!(distance("wrok", "work", 3), Some(1));
+        assert_eq!(distance("owrk", "work", 3), Some(1));
+        assert_eq!(distance("owkr", "work", 3), Some(2));
+        assert_eq!(distance("rkwo", "work", 3), None);
+        assert_eq!(distance("wxork", "work", 3), Some(1));
+        assert_eq!(distance("", "work", 4), Some(4));
     }
 
     #[test]
