@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 12] = [
+pub const TARGETS: [&str; 14] = [
     "frame",
     "record",
     "trace",
@@ -22,6 +22,8 @@ pub const TARGETS: [&str; 12] = [
     "table",
     "parquet",
     "unfinished",
+    "stubs",
+    "shared",
 ];
 
 /// Compiler options that count the edges an input takes and record the values that it is compared with.
@@ -135,6 +137,7 @@ fn kept(target: &str) -> Option<PathBuf> {
     Some(source().join("found").join(target)).filter(|folder| folder.is_dir())
 }
 
+/// The folder of the targets' sources.
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
 }
@@ -163,4 +166,27 @@ fn failure(output: &Output) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().collect();
     Some(lines[lines.len().saturating_sub(LINES)..].join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_target_that_there_is_is_run() {
+        let files = std::fs::read_dir(source().join("src/bin")).unwrap();
+        let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let files: BTreeSet<String> = files.map(|file| name(file.unwrap().path())).collect();
+        assert_eq!(files, TARGETS.map(String::from).into());
+    }
+
+    #[test]
+    fn all_inputs_that_once_failed_belong_to_a_target() {
+        for folder in std::fs::read_dir(source().join("found")).unwrap() {
+            let folder = folder.unwrap().file_name();
+            assert!(TARGETS.contains(&folder.to_str().unwrap()), "{folder:?}");
+        }
+    }
 }
