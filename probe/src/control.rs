@@ -41,6 +41,7 @@ mod linker;
 mod loaded;
 mod map;
 mod notice;
+mod own_signals;
 mod patch;
 mod patched_code;
 mod perf_map;

@@ -33,7 +33,9 @@ use nix::unistd::Pid;
 
 use crate::address::RunAddr;
 
-pub(crate) use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
+pub(crate) use delivery::{
+    Delivery, Disposition, enter_handler, replace_fault_address, signal_code,
+};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use launch::launch;

@@ -3,6 +3,7 @@
 
 mod libraries;
 mod memory;
+mod own_signals;
 mod programs;
 mod random;
 

@@ -29,7 +29,7 @@ impl Tagged {
         output: Output,
     ) -> Result<Tagged, TagError> {
         if self.is_untagged() {
-            return Err(TagError::GsInUse(pid));
+            return Err(self.untagged_because(pid));
         }
         let mut process = Process::from_traced(pid)?;
         process.threads.insert(pid, stop_state);

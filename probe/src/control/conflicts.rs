@@ -1,9 +1,10 @@
 //! Detects changes of a tagged process that its tags cannot work with: seccomp filters that forbid the system calls of
-//! a log's tags, and `gs` set by the program.
+//! a log's tags, `gs` set by the program, and a time stamp counter that it may no longer read.
 //!
-//! Neither can be detected immediately without stopping the process at each of its system calls. Filters are checked
+//! None can be detected immediately without stopping the process at each of its system calls. Filters are checked
 //! every [`INTERVAL`]; `gs` is checked whenever a thread stops, and where it ends. A tag that runs between the change
-//! and the check makes the forbidden call, or writes to where the program's `gs` points.
+//! and the check makes the forbidden call, or writes to where the program's `gs` points. Whether the counter may be read
+//! is asked before the process is tagged; later the fault of a tag shows it ([`super::own_signals`]).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,13 +14,21 @@ use nix::unistd::Pid;
 use super::removal::RemainingMemory;
 use super::{Ending, Notice, TagError, Tagged};
 use crate::address::RunAddr;
+use crate::ptrace::PtraceError;
 use crate::ptrace::seccomp::{self, Mode};
 use crate::stubs::Sink;
+use crate::stubs::layout::header;
 
 /// How often filters are checked, and of how many threads beside the first one each time: a check of one thread costs
 /// about ten microseconds.
 const INTERVAL: Duration = Duration::from_millis(20);
 const THREADS: usize = 4;
+/// Most threads that are asked whether they may read the time stamp counter: each makes a system call. A thread has the
+/// setting of the one that started it.
+const TIME_THREADS: usize = 64;
+/// `PR_GET_TSC`, and its answer that reading raises SIGSEGV (Linux, `uapi/linux/prctl.h`).
+const GET_TSC: u64 = 25;
+const TSC_FAULTS: u32 = 2;
 
 /// State of these checks.
 #[derive(Debug, Default)]
@@ -31,6 +40,8 @@ pub(super) struct ConflictWatch {
     checked: BTreeSet<Mode>,
     /// Whether a thread has set `gs`.
     is_taken: bool,
+    /// Whether a thread may not read the time stamp counter.
+    is_time_forbidden: bool,
     /// Whether all tags were removed from the process.
     is_untagged: bool,
 }
@@ -79,7 +90,34 @@ impl Tagged {
             self.watch.checked.insert(seccomp::mode(*thread)?);
         }
         let checked = self.process.may_call(&seccomp::log_calls())?;
-        checked.map_err(|why| TagError::NoLog(self.process.pid, why))
+        checked.map_err(|why| TagError::NoLog(self.process.pid, why))?;
+        self.check_time()
+    }
+
+    /// Refuses a log with times of a process with a thread that may not read the time stamp counter. A thread that
+    /// cannot or may not be asked is taken to be one that may.
+    fn check_time(&mut self) -> Result<(), TagError> {
+        if !matches!(self.tags.code.sink, Sink::Log(shape) if shape.is_timed) {
+            return Ok(());
+        }
+        let answer = self.tags.collector.shared().start + header::ANSWER;
+        let pid = self.process.pid;
+        let mut process = self.process.stopped()?;
+        let threads: Vec<Pid> = process.threads.keys().copied().take(TIME_THREADS).collect();
+        for thread in threads {
+            let call = (libc::SYS_prctl, "ask whether it may read the time stamp counter");
+            match process.call_of_thread(thread, call, [GET_TSC, answer.0, 0, 0, 0, 0]) {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(PtraceError::System { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut mode = [0; 4];
+            process.read(answer, &mut mode)?;
+            if u32::from_le_bytes(mode) == TSC_FAULTS {
+                return Err(TagError::NoTime { pid, thread });
+            }
+        }
+        Ok(())
     }
 
     /// Whether a stopped thread has set `gs`.
@@ -101,6 +139,26 @@ impl Tagged {
         !self.is_untagged()
             && (self.watch.is_taken
                 || self.process.threads.keys().any(|thread| self.is_gs_taken_by(*thread)))
+    }
+
+    /// Whether the tags must be removed because a thread has set `gs` or may not read the time stamp counter.
+    pub(super) fn has_conflict(&self) -> bool {
+        self.any_gs_taken() || self.watch.is_time_forbidden && !self.is_untagged()
+    }
+
+    /// Records that a thread may not read the time stamp counter.
+    pub(super) fn forbid_time(&mut self) {
+        if !std::mem::replace(&mut self.watch.is_time_forbidden, true) {
+            self.tags.notices.push(Notice::TimeForbidden(self.process.pid));
+        }
+    }
+
+    /// Why a child of this process, whose tags were removed, cannot be tagged.
+    pub(super) fn untagged_because(&self, child: Pid) -> TagError {
+        match self.watch.is_taken {
+            true => TagError::GsInUse(child),
+            false => TagError::NoTime { pid: child, thread: child },
+        }
     }
 
     /// Checks `gs` of a thread that is stopped where it ends.
@@ -131,9 +189,10 @@ impl Tagged {
         self.tags.notices.push(Notice::GsTakenAtEnd(self.process.pid));
     }
 
-    /// Whether a thread has set `gs`: what its tags wrote after that is unreliable.
+    /// Whether what tags have written is unreliable or ends early, because the program has set `gs` or may no longer
+    /// read the time stamp counter.
     pub fn has_taken_gs(&self) -> bool {
-        self.watch.is_taken
+        self.watch.is_taken || self.watch.is_time_forbidden
     }
 
     /// Whether all tags were removed although the process is still followed.
@@ -141,14 +200,18 @@ impl Tagged {
         self.watch.is_untagged
     }
 
-    /// Removes the tags from a process that has set `gs`; all threads are stopped. Collected data stays.
+    /// Removes the tags from a process that they cannot work with; all threads are stopped. Collected data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
+        let gs_taken = self.any_gs_taken();
         let Tagged { process, tags, watch, .. } = self;
         let mut process = process.stopped()?;
         tags.finish_tags(&process);
         let others = tags.restore_code(&mut process)?;
-        (watch.is_taken, watch.is_untagged) = (true, true);
-        tags.notices.push(Notice::GsTaken(process.pid));
+        watch.is_taken |= gs_taken;
+        watch.is_untagged = true;
+        if gs_taken {
+            tags.notices.push(Notice::GsTaken(process.pid));
+        }
         if !others.is_empty() {
             // The program may have copied a jump to somewhere else: stubs stay.
             tags.record_overwritten(others);

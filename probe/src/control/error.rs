@@ -71,6 +71,17 @@ pub enum TagError {
     /// The process must not make the system calls that the tags of a log make.
     #[error("process {0}: --sink log makes system calls of its own, rt_sigprocmask and futex: {1}")]
     NoLog(Pid, Forbidden),
+    /// A thread may not read the time stamp counter.
+    #[error(
+        "process {pid}: its thread {thread} may not read the time stamp counter (PR_SET_TSC), which tags do that write \
+         times; --no-time does not need it"
+    )]
+    NoTime {
+        /// Process ID.
+        pid: Pid,
+        /// The thread.
+        thread: Pid,
+    },
     /// A breakpoint cannot be set in a function.
     #[error("cannot stop at {name}: {reason}")]
     NoBreakpoint {

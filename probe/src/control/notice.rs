@@ -32,6 +32,12 @@ pub enum Notice {
         "process {0} has taken the register gs for itself: since then its tags have written to memory of the program"
     )]
     GsTakenAtEnd(Pid),
+    /// The process has forbidden itself to read the time stamp counter, and the tags were removed.
+    #[error(
+        "process {0} may no longer read the time stamp counter (PR_SET_TSC, or seccomp in strict mode), which its tags \
+         did for the times of the log: its tags were removed; --no-time does not need it"
+    )]
+    TimeForbidden(Pid),
     /// A library has more functions than the shared memory has space for.
     #[error("{} is not tagged: too many functions", .0.display())]
     TooManyFunctions(PathBuf),

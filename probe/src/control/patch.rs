@@ -296,6 +296,11 @@ impl PatchedFunction {
         self.tags.iter().find(|tag| tag.is_within(address))
     }
 
+    /// Whether an address is that of an instruction of a tag.
+    pub fn has_tag_at(&self, address: RunAddr) -> bool {
+        self.tags.iter().any(|tag| (tag.start..tag.end).contains(&address))
+    }
+
     /// Whether a region begins at an address.
     pub fn is_start(&self, address: RunAddr) -> bool {
         self.regions.iter().any(|(behind, _)| behind.wrapping_sub(1) == address)

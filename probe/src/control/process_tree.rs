@@ -200,7 +200,7 @@ impl<'k> ProcessTree<'k> {
     ) -> Result<(), TagError> {
         self.stop(pid, beside)?;
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
-        let changed = match tagged.any_gs_taken() {
+        let changed = match tagged.has_conflict() {
             true => tagged.untag(),
             false => change(tagged),
         };
@@ -236,7 +236,7 @@ impl<'k> ProcessTree<'k> {
             _ => true,
         });
         let gone = self.pending.iter().filter_map(|status| status.thread()).collect();
-        let stopped = tagged.stop(stop_states, &gone);
+        let stopped = tagged.stop(stop_states, &gone).map(|()| tagged.handle_own_signals());
         self.collect_events(pid)?;
         stopped
     }

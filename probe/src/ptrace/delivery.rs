@@ -129,6 +129,15 @@ pub(crate) fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Deliver
     })
 }
 
+/// The `si_code` of the pending signal of a thread: what has raised it (sigaction(2)).
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+pub(crate) fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
+    let failed = PtraceError::new(thread, "read the information of a signal");
+    Ok(ptrace::getsiginfo(thread).map_err(failed)?.si_code)
+}
+
 /// Replaces the fault address in the siginfo of a pending signal. Returns whether the signal was
 /// raised by an instruction.
 ///

@@ -64,6 +64,41 @@ impl Stopped<'_> {
         let site = self.site()?;
         let arguments = arguments(site.text());
         let (thread, before) = self.caller((number, operation), &arguments, &site)?;
+        self.call_at(&site, thread, before, (number, operation), (arguments, text))
+    }
+
+    /// Lets this thread make a system call, not any. `None` if it cannot or may not.
+    ///
+    /// # Errors
+    /// [`PtraceError`] as for [`Stopped::call`], but not [`PtraceError::Forbidden`].
+    pub(crate) fn call_of_thread(
+        &mut self,
+        thread: Pid,
+        (number, operation): (libc::c_long, &'static str),
+        arguments: [u64; 6],
+    ) -> Result<Option<u64>, PtraceError> {
+        let can_call = [StopState::AtInstruction, StopState::GroupStop];
+        if !self.threads.get(&thread).is_some_and(|state| can_call.contains(state)) {
+            return Ok(None);
+        }
+        let site = self.site()?;
+        let calls = site.calls(number, &arguments);
+        if seccomp::check(thread, &calls, self.risk_policy.known_filters)?.is_err() {
+            return Ok(None);
+        }
+        let before = self.registers(thread)?;
+        self.call_at(&site, thread, before, (number, operation), (arguments, &[])).map(Some)
+    }
+
+    /// Lets a thread with the registers `before` make a system call, with its arguments and a text.
+    fn call_at(
+        &mut self,
+        site: &SyscallSite,
+        thread: Pid,
+        before: libc::user_regs_struct,
+        (number, operation): (libc::c_long, &'static str),
+        (arguments, text): ([u64; 6], &[u8]),
+    ) -> Result<u64, PtraceError> {
         let mask = mask(thread)?;
         let mut original_bytes = vec![0; SyscallSite::BYTES];
         self.read(site.address, &mut original_bytes)?;

@@ -26,6 +26,7 @@
 //! | 64 | 4 | [`LIVENESS`](header::LIVENESS), incremented while the controller lives |
 //! | 68 | 4 | [`DEAD`](header::DEAD): no thread waits for the controller |
 //! | 72 | 4 | [`NO_CALLS`](header::NO_CALLS): tags make no system calls, because the process has forbidden itself those |
+//! | 76 | 4 | [`ANSWER`](header::ANSWER): what a system call has written that the controller lets a thread make |
 //! | 128 | 4 | [`DOORBELL`](header::DOORBELL), incremented when a chunk is handed over |
 //! | 132 | 4 | [`SLEEPS`](header::SLEEPS): the controller waits at the doorbell |
 //! | 192 | 4 | [`ASKED`](header::ASKED), incremented by each thread that waits at a breakpoint |
@@ -82,6 +83,7 @@ pub mod header {
     pub const LIVENESS: u64 = 64;
     pub const DEAD: u64 = 68;
     pub const NO_CALLS: u64 = 72;
+    pub const ANSWER: u64 = 76;
     pub const DOORBELL: u64 = 128;
     pub const SLEEPS: u64 = 132;
     pub const ASKED: u64 = 192;

@@ -60,6 +60,12 @@ impl ProcessTree<'_> {
         let at_event = tagged.process.thread_at_event(thread);
         let registers = at_event.registers()?;
         tagged.process.avoid_restart_syscall(thread, signal, &registers)?;
+        if tagged.handle_own_signal(thread, signal, registers)? {
+            return match tagged.has_conflict() {
+                true => self.while_stopped(pid, Some(thread), |_| Ok(())),
+                false => Ok(resume(thread, None)?),
+            };
+        }
         if tagged.is_gs_taken(thread, &registers) {
             tagged.tags.finish_tag(tagged.process.thread_at_event(thread), registers)?;
             // The signal is handled again once the process has no tags.

@@ -1,0 +1,111 @@
+//! Programs that forbid themselves what the tags of a log do: tags raise signals then, of which the program gets none.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use super::{Companion, errors, program, run_restrained};
+use crate::scratch;
+use crate::tag::hmtt_tag;
+
+/// Forbids reading the time stamp counter: to its process, to each of some threads, to a child. None of them gets a
+/// signal of that. With two arguments only one thread forbids it to itself or the first one, and then it waits.
+const TIMES: &str = r#"
+#include <pthread.h>
+static volatile int faults;
+static void handler(int number) { (void)number; faults++; if (faults > 100) _exit(9); }
+static void forbid(void) { if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) _exit(8); }
+static void *forbids(void *turns) {
+    forbid();
+    for (long i = 0; i < (long)turns; i++) call(i);
+    if (!turns) pause();
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t all[4];
+    char byte;
+    int status = 0;
+    signal(SIGSEGV, handler);
+    for (int i = 0; i < 10; i++) call(i);
+    if (count > 2) {
+        if (words[1][0] == 't') { pthread_create(all, 0, forbids, 0); pause_ms(100); } else forbid();
+        say("ready\n");
+        while (read(0, &byte, 1) == 1) call(1);
+    } else if (words[1][0] == 't') {
+        for (int i = 0; i < 4; i++) pthread_create(all + i, 0, forbids, (void *)1000);
+        for (int i = 0; i < 4; i++) pthread_join(all[i], 0);
+    } else if (words[1][0] == 'f') {
+        pid_t child = fork();
+        if (child == 0) { forbids((void *)1000); _exit(faults); }
+        waitpid(child, &status, 0);
+    } else {
+        forbids((void *)1000);
+    }
+    if (faults || status) say("a tag has raised a signal\n");
+    say("end\n");
+    return 3;
+}
+"#;
+
+/// How often a log says that `work` was called.
+fn logged(log: &std::path::Path) -> u64 {
+    let report = hmtt_tag(&["report", "--json"]).arg(log).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let functions = report["functions"].as_array().unwrap().iter();
+    let work = functions.filter(|one| one["name"] == "work");
+    work.map(|one| one["calls"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_program_that_forbids_itself_the_time_goes_on_and_loses_the_tags_of_a_log() {
+    let Some(times) = program("times", TIMES, &["-pthread"]) else { return };
+    let log = scratch("tag-hostile-times.tags");
+    for (how, follow) in [("p", None), ("t", None), ("f", Some("-f"))] {
+        let mut command = hmtt_tag(&["run", "--sink", "log", "--overwrite", "-o"]);
+        let command = command.arg(&log).args(follow).arg("--").arg(&times).arg(how);
+        let tagged = command.output().unwrap();
+        let said = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{said}");
+        assert!(said.contains("may no longer read the time stamp counter"), "{said}");
+        // The call whose tag found it out is complete.
+        let expected = if how == "f" { 10..=10 } else { 11..=14 };
+        assert!(expected.contains(&logged(&log)), "{} {said}", logged(&log));
+        if how == "p" {
+            assert_eq!(logged(&log), 11);
+        }
+    }
+    let Some(strict) = program("times-strict", super::programs::RESTRAINED, &[]) else { return };
+    let options = ["--sink", "log", "--overwrite", "-o", log.to_str().unwrap()];
+    let tagged = run_restrained(&strict, &options, "s");
+    let said = format!("{:?}: {}", tagged.status, errors(&tagged));
+    assert_eq!(tagged.stdout, b"ready\nrestrained\nend\n", "{said}");
+    assert_eq!(tagged.status.code(), Some(3), "{said}");
+    assert!(said.contains("may no longer read the time stamp counter"), "{said}");
+}
+
+#[test]
+fn a_log_with_times_of_a_process_that_may_not_read_the_time_is_refused() {
+    let Some(times) = program("times-before", TIMES, &["-pthread"]) else { return };
+    let log = scratch("tag-hostile-times-before.tags");
+    let words = ["attach", "--sink", "log", "--overwrite", "-o", log.to_str().unwrap()];
+    for how in ["p", "t"] {
+        let mut companion = Companion::start(&times, &[how, "wait"]);
+        assert_eq!(companion.line(), "ready");
+        let refused = hmtt_tag(&words).arg(companion.pid()).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{}", errors(&refused));
+        assert!(errors(&refused).contains("--no-time does not need it"), "{}", errors(&refused));
+        let mut tag = hmtt_tag(&words);
+        let tag = tag.args(["--no-time", &companion.pid()]).stderr(Stdio::piped());
+        let mut tag = tag.spawn().unwrap();
+        let maps = format!("/proc/{}/maps", companion.pid());
+        while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-") {
+            assert!(tag.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        companion.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
+        assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)), "{how}");
+        let tag = tag.wait_with_output().unwrap();
+        assert_eq!(tag.status.code(), Some(3), "{}", errors(&tag));
+        assert_eq!(logged(&log), 5, "{}", errors(&tag));
+    }
+}
