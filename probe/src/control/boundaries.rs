@@ -13,6 +13,7 @@ use super::{PatchedCode, TagError};
 use crate::address::RunAddr;
 use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::boundary::{Effects, restore_registers};
+use crate::stubs::chunk_switch::SystemCalls;
 use crate::stubs::unfinished_tag::ThreadMemory;
 use crate::stubs::{Sink, chunk_switch};
 
@@ -25,7 +26,7 @@ const ADDRESS_BYTES: u64 = 8;
 /// Longest instruction, in bytes.
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
-const NO_CALL: u64 = u64::MAX;
+pub(super) const NO_CALL: u64 = u64::MAX;
 /// Bytes around the stack pointer that are read at once, where tags save registers: those below it, and all.
 const BELOW: u64 = 128;
 const AROUND: usize = 512;
@@ -128,9 +129,7 @@ impl PatchedCode {
             registers.rip = if is_load { one.memory_displacement64() } else { registers.r11 };
             return Some(());
         }
-        let calls = Decoder::with_ip(64, &code, 0, DecoderOptions::NONE).into_iter();
-        let calls = calls.filter(|one| one.mnemonic() == Mnemonic::Syscall);
-        let calls: Vec<usize> = calls.map(|one| one.ip() as usize).collect();
+        let calls = SystemCalls::find(&code)?.offsets;
         if at <= *calls.first()? {
             let stack = Stack::new(thread, registers.rsp);
             Effects::from_code(&code[..at]).undo(registers, &stack)?;

@@ -15,7 +15,7 @@ use super::removal::RemainingMemory;
 use super::{Ending, Notice, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::PtraceError;
-use crate::ptrace::seccomp::{self, Mode};
+use crate::ptrace::seccomp::{self, Forbidden, Mode};
 use crate::stubs::Sink;
 use crate::stubs::layout::header;
 
@@ -38,6 +38,8 @@ pub(super) struct ConflictWatch {
     next: usize,
     /// Filter modes that were checked already.
     checked: BTreeSet<Mode>,
+    /// Whether tags must make no system calls.
+    are_calls_forbidden: bool,
     /// Whether a thread has set `gs`.
     is_taken: bool,
     /// Whether a thread may not read the time stamp counter.
@@ -76,11 +78,22 @@ impl Tagged {
             self.watch.checked.insert(seccomp::mode(*thread)?);
         }
         let checked = self.process.may_call(&seccomp::log_calls())?;
-        self.tags.collector.allow_calls(checked.is_ok());
-        if let Err(why) = checked {
-            self.tags.notices.push(Notice::CallsForbidden(self.process.pid, why));
+        match checked {
+            Ok(()) => {
+                self.tags.collector.allow_calls(true);
+                self.watch.are_calls_forbidden = false;
+            }
+            Err(why) => self.forbid_calls(why),
         }
         Ok(())
+    }
+
+    /// Makes tags make no system calls.
+    pub(super) fn forbid_calls(&mut self, why: Forbidden) {
+        self.tags.collector.allow_calls(false);
+        if !std::mem::replace(&mut self.watch.are_calls_forbidden, true) {
+            self.tags.notices.push(Notice::CallsForbidden(self.process.pid, why));
+        }
     }
 
     /// Refuses a log of a process that must not make the system calls of tags; all threads are stopped.

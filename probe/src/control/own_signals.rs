@@ -3,6 +3,7 @@
 //! | signal | raised by | what is done |
 //! |---|---|---|
 //! | `SIGSEGV` | `rdtsc` of a log's tag, where the program may not read the time stamp counter | the record is completed, then all tags are removed |
+//! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag goes on without the call, and tags make no more calls |
 //!
 //! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the signal (Linux,
 //! `force_sig_info_to_task`), before this process hears of it. That cannot be undone.
@@ -11,20 +12,37 @@ use libc::user_regs_struct;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::boundaries::NO_CALL;
 use super::{PatchedCode, TagError, Tagged};
 use crate::address::RunAddr;
+use crate::ptrace::seccomp::Forbidden;
+use crate::ptrace::seccomp::filter::Action;
 use crate::ptrace::{SignalNumber, StopState, StoppedThread, signal_code};
+use crate::stubs::Sink;
+use crate::stubs::chunk_switch::{self, SystemCalls, TURNS};
+use crate::stubs::unfinished_tag::ThreadMemory;
 
 /// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what `rdtsc` raises.
 const KERNEL: i32 = 0x80;
+/// `si_code` of system calls that a filter traps, and that are dispatched.
+const FILTERED: i32 = 1;
+const DISPATCHED: i32 = 2;
 /// `rdtsc`.
 const READ_TIME: [u8; 2] = [0x0f, 0x31];
+/// Bytes of `syscall`.
+const CALL_BYTES: u64 = 2;
+/// `r14d` of a thread that makes no system calls.
+const SILENT: u64 = u32::MAX as u64;
+/// Result of a wait that has found something else than it was told.
+const CHANGED: u64 = -(libc::EAGAIN as i64) as u64;
 
 /// Why the code of a tag has raised a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The thread may not read the time stamp counter.
     TimeForbidden,
+    /// The thread may not make a system call.
+    CallForbidden(Forbidden),
 }
 
 impl Tagged {
@@ -42,6 +60,11 @@ impl Tagged {
             Some(Cause::TimeForbidden) => {
                 self.tags.finish_tag(at_event, registers)?;
                 self.forbid_time();
+            }
+            Some(Cause::CallForbidden(why)) => {
+                let after = self.tags.code.without_call(at_event, &registers);
+                at_event.set_registers(after.unwrap_or(registers))?;
+                self.forbid_calls(why);
             }
         }
         Ok(true)
@@ -75,6 +98,14 @@ impl PatchedCode {
         if signal == Signal::SIGSEGV && self.is_time_read(thread, rip) {
             return Ok((signal_code(thread.id())? == KERNEL).then_some(Cause::TimeForbidden));
         }
+        if signal == Signal::SIGSYS && self.call_before(rip).is_some() {
+            let why = match signal_code(thread.id())? {
+                FILTERED => Forbidden::Filter(Action::Trap),
+                DISPATCHED => Forbidden::UserDispatch,
+                _ => return Ok(None),
+            };
+            return Ok(Some(Cause::CallForbidden(why)));
+        }
         Ok(None)
     }
 
@@ -85,5 +116,55 @@ impl PatchedCode {
             && self.stub_at(rip).is_some_and(|stub| stub.has_tag_at(rip))
             && thread.read(rip, &mut there).is_ok()
             && there == READ_TIME
+    }
+
+    /// The system calls of the code that the tags of a log share around an address, and its start.
+    fn calls_around(&self, rip: RunAddr) -> Option<(SystemCalls, RunAddr)> {
+        let Sink::Log(shape) = self.sink else { return None };
+        let start = self.areas.iter().find(|area| area.contains(&rip))?.start;
+        let code = chunk_switch::code(&shape, start.0).ok()?;
+        Some((SystemCalls::find(&code)?, start))
+    }
+
+    /// The system calls around an address, and which of them ends there.
+    fn call_before(&self, rip: RunAddr) -> Option<(SystemCalls, usize)> {
+        let (calls, start) = self.calls_around(rip)?;
+        let at = rip.offset_from(start)?.checked_sub(CALL_BYTES)?;
+        let number = calls.offsets.iter().position(|offset| *offset as u64 == at)?;
+        Some((calls, number))
+    }
+
+    /// Registers of a thread that is about to block all signals, if it goes on without; `None` if it is elsewhere.
+    fn without_blocking(&self, registers: &user_regs_struct) -> Option<user_regs_struct> {
+        let rip = RunAddr(registers.rip);
+        let (calls, start) = self.calls_around(rip)?;
+        let is_there = rip == start + *calls.offsets.first()? as u64;
+        is_there.then(|| user_regs_struct {
+            rip: (start + calls.silent as u64).0,
+            r14: SILENT,
+            ..*registers
+        })
+    }
+
+    /// Registers of a thread behind a system call that was not made, if it goes on without. Where it has blocked
+    /// signals before, its signal mask is restored here, and it stops waiting.
+    fn without_call(
+        &self,
+        thread: StoppedThread<'_>,
+        registers: &user_regs_struct,
+    ) -> Option<user_regs_struct> {
+        let rip = RunAddr(registers.rip);
+        let (calls, number) = self.call_before(rip)?;
+        let now = user_regs_struct { orig_rax: NO_CALL, ..*registers };
+        if number == 0 {
+            let before = user_regs_struct { rip: registers.rip - CALL_BYTES, ..now };
+            return self.without_blocking(&before);
+        }
+        if number + 1 < calls.offsets.len() {
+            return Some(user_regs_struct { rax: CHANGED, r14: TURNS.into(), ..now });
+        }
+        let mask = ThreadMemory::read(&thread, RunAddr(registers.rsi))?;
+        thread.set_signal_mask(mask).ok()?;
+        Some(user_regs_struct { rax: 0, ..now })
     }
 }

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use super::seccomp;
 use super::syscall_site::{Mask, ResumeCode, SyscallSite};
 use super::wait::{restart_thread, wait_unless_dead};
-use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped};
+use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped, StoppedThread};
 use crate::address::RunAddr;
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
@@ -225,6 +225,16 @@ impl Stopped<'_> {
                 _ => {}
             }
         }
+    }
+}
+
+impl StoppedThread<'_> {
+    /// Sets the signal mask.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub(crate) fn set_signal_mask(&self, mask: u64) -> Result<(), PtraceError> {
+        set_mask(self.id(), mask)
     }
 }
 

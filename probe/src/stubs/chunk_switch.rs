@@ -19,15 +19,15 @@
 //! | `r12d` | [`slot::FREED`] before the chunks are checked |
 //! | `r13d`, `r14d` | liveness counter when it last changed; remaining waits until it must change, negative without system calls |
 
-use iced_x86::IcedError;
 use iced_x86::code_asm::*;
+use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, Mnemonic};
 
 use super::layout::{LogShape, WhenFull, chunk, header, slot};
 
 /// Longest duration of a wait, in nanoseconds, and number of waits without a change of the liveness
 /// counter.
 const WAIT_NS: i32 = 100_000_000;
-const TURNS: u32 = 20;
+pub(crate) const TURNS: u32 = 20;
 /// Bytes below `rsp` that a tag may have saved registers in.
 pub(super) const SAVED_BYTES: i32 = 32;
 /// Bytes of a signal set, as the kernel defines it.
@@ -50,6 +50,31 @@ pub(crate) fn code(shape: &LogShape, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.set_label(&mut go_on)?;
     leave(&mut asm)?;
     asm.assemble(at)
+}
+
+/// The system calls in the generated code, by their offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SystemCalls {
+    /// Offset of each `syscall`, ascending. The first one blocks all signals, the last one restores
+    /// the signal mask.
+    pub offsets: Vec<usize>,
+    /// Offset at which the code goes on if it makes no system calls: with a negative `r14d` in
+    /// place of the first one.
+    pub silent: usize,
+}
+
+impl SystemCalls {
+    /// Finds the system calls. `None` if the code is not that of [`code`].
+    pub fn find(code: &[u8]) -> Option<SystemCalls> {
+        let all: Vec<Instruction> =
+            Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().collect();
+        let is_call = |one: &&Instruction| one.mnemonic() == Mnemonic::Syscall;
+        let offsets: Vec<usize> = all.iter().filter(is_call).map(|one| one.ip() as usize).collect();
+        let first = all.iter().position(|one| is_call(&one))?;
+        // What follows the call sets `r14d` to the number of waits.
+        let silent = all.get(first + 1)?.next_ip() as usize;
+        Some(SystemCalls { offsets, silent })
+    }
 }
 
 fn system_call(asm: &mut CodeAssembler, number: libc::c_long) -> Result<(), IcedError> {

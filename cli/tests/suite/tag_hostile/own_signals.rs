@@ -109,3 +109,55 @@ fn a_log_with_times_of_a_process_that_may_not_read_the_time_is_refused() {
         assert_eq!(logged(&log), 5, "{}", errors(&tag));
     }
 }
+
+/// Sends system calls to itself as signals, by user dispatch or by a filter, and counts those that it gets: none while
+/// it calls, and one that it makes itself.
+const DISPATCHES: &str = r#"
+static volatile char selector;
+static volatile int got;
+static void handler(int number, siginfo_t *information, void *context) {
+    (void)number; (void)information; (void)context;
+    selector = 0;
+    got++;
+}
+int main(int count, char **words) {
+    char text[32];
+    (void)count;
+    struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
+    sigaction(SIGSYS, &action, 0);
+    for (int i = 0; i < 10; i++) call(i);
+    if (words[1][0] == 'd') {
+        // PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON.
+        if (prctl(59, 1, 0, 0, &selector)) { say("no user dispatch\n"); return 5; }
+    } else {
+        struct sock_filter code[] = { LOAD, IF(SYS_write, ALLOWED), IF(SYS_exit_group, ALLOWED),
+            IF(SYS_rt_sigreturn, ALLOWED), ALWAYS(SECCOMP_RET_TRAP) };
+        filter(code, sizeof code / sizeof *code);
+    }
+    selector = 1;
+    for (int i = 0; i < 300000; i++) call(i);
+    int during = got;
+    syscall(SYS_getppid);
+    snprintf(text, sizeof text, "%d %d\n", during, got);
+    say(text);
+    _exit(5);
+}
+"#;
+
+#[test]
+fn a_program_gets_no_signal_of_the_calls_of_a_log() {
+    let Some(dispatches) = program("dispatches", DISPATCHES, &[]) else { return };
+    let log = scratch("tag-hostile-dispatches.tags");
+    for (how, why) in [("d", "dispatches its system calls to itself"), ("f", "filter answers")] {
+        let mut command = hmtt_tag(&["run", "--sink", "log", "--buffer-kb", "8", "--buffers", "2"]);
+        let command = command.args(["--overwrite", "-o"]).arg(&log);
+        let tagged = command.arg("--").arg(&dispatches).arg(how).output().unwrap();
+        let said = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
+        if tagged.stdout == b"no user dispatch\n" {
+            crate::skipped("this kernel has no user dispatch");
+            continue;
+        }
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"0 1\n"[..], Some(5)), "{said}");
+        assert!(said.contains("make no more system calls") && said.contains(why), "{said}");
+    }
+}
