@@ -1,6 +1,8 @@
 //! Tests signals in tagged programs: handlers see the addresses and registers of the original code, and their changes
 //! take effect.
 
+mod steps;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

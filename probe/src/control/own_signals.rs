@@ -2,8 +2,14 @@
 //!
 //! | signal | raised by | what is done |
 //! |---|---|---|
+//! | `SIGTRAP` | a step through a tag or a jump to one, in a thread that has set its trap flag | the thread continues |
 //! | `SIGSEGV` | `rdtsc` of a log's tag, where the program may not read the time stamp counter | the record is completed, then all tags are removed |
 //! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag goes on without the call, and tags make no more calls |
+//!
+//! A thread with the trap flag gets a `SIGTRAP` after each instruction. It is passed on only if the next instruction is
+//! one of the program, in place or moved. Each of the program's instructions is such a next one once, so the handler
+//! runs as often as without tags. Such a thread does not block signals while it looks for a free buffer, because a step
+//! whose signal is blocked would end the program.
 //!
 //! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the signal (Linux,
 //! `force_sig_info_to_task`), before this process hears of it. That cannot be undone.
@@ -12,7 +18,7 @@ use libc::user_regs_struct;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::boundaries::NO_CALL;
+use super::boundaries::{NO_CALL, jump_target};
 use super::{PatchedCode, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::seccomp::Forbidden;
@@ -39,6 +45,8 @@ const CHANGED: u64 = -(libc::EAGAIN as i64) as u64;
 /// Why the code of a tag has raised a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
+    /// The thread executes single steps.
+    Step,
     /// The thread may not read the time stamp counter.
     TimeForbidden,
     /// The thread may not make a system call.
@@ -57,6 +65,11 @@ impl Tagged {
         let at_event = self.process.thread_at_event(thread);
         match self.tags.code.cause(at_event, signal, &registers)? {
             None => return Ok(false),
+            Some(Cause::Step) => {
+                if let Some(silent) = self.tags.code.without_blocking(&registers) {
+                    at_event.set_registers(silent)?;
+                }
+            }
             Some(Cause::TimeForbidden) => {
                 self.tags.finish_tag(at_event, registers)?;
                 self.forbid_time();
@@ -70,11 +83,12 @@ impl Tagged {
         Ok(true)
     }
 
-    /// Handles the signals that tags have raised in threads that are all stopped now.
-    pub(super) fn handle_own_signals(&mut self) {
+    /// Handles the faults that tags have raised in threads that are all stopped now.
+    pub(super) fn handle_own_faults(&mut self) {
         let pending = |(thread, state): (&Pid, &StopState)| Some((*thread, state.signal()?));
         let pending: Vec<_> = self.process.threads.iter().filter_map(pending).collect();
-        for (thread, signal) in pending {
+        // A step stays: if the tags are removed now, the thread is at an instruction of the program next.
+        for (thread, signal) in pending.into_iter().filter(|(_, one)| *one != Signal::SIGTRAP) {
             let registers = self.process.thread_at_event(thread).registers();
             let registers = registers.map_err(TagError::from);
             let is_own = registers.and_then(|now| self.handle_own_signal(thread, signal, now));
@@ -95,6 +109,9 @@ impl PatchedCode {
         registers: &user_regs_struct,
     ) -> Result<Option<Cause>, TagError> {
         let rip = RunAddr(registers.rip);
+        if signal == Signal::SIGTRAP && self.is_own_instruction(thread, rip) {
+            return Ok((signal_code(thread.id())? == libc::TRAP_TRACE).then_some(Cause::Step));
+        }
         if signal == Signal::SIGSEGV && self.is_time_read(thread, rip) {
             return Ok((signal_code(thread.id())? == KERNEL).then_some(Cause::TimeForbidden));
         }
@@ -109,6 +126,19 @@ impl PatchedCode {
         Ok(None)
     }
 
+    /// Whether the instruction at an address belongs to a tag, or leads to one or back.
+    fn is_own_instruction(&self, thread: StoppedThread<'_>, rip: RunAddr) -> bool {
+        if !self.is_tag_memory(rip) {
+            return self.stub_behind_jump(thread, rip).is_some();
+        }
+        // Code without a function is shared by tags, or by returns from handlers.
+        let Some(stub) = self.stub_at(rip) else { return true };
+        // A tag of an exit is followed by a jump of its own to the function that is entered next.
+        stub.original(rip).is_none_or(|original| {
+            stub.has_tag_at(rip) || jump_target(thread, rip) == Some(original)
+        })
+    }
+
     /// Whether the instruction at an address is one of a tag that reads the time stamp counter.
     fn is_time_read(&self, thread: StoppedThread<'_>, rip: RunAddr) -> bool {
         let mut there = [0; READ_TIME.len()];
@@ -116,6 +146,25 @@ impl PatchedCode {
             && self.stub_at(rip).is_some_and(|stub| stub.has_tag_at(rip))
             && thread.read(rip, &mut there).is_ok()
             && there == READ_TIME
+    }
+
+    /// Address in a stub to which a jump that was added at an address leads.
+    pub(super) fn stub_behind_jump(
+        &self,
+        thread: StoppedThread<'_>,
+        mut rip: RunAddr,
+    ) -> Option<RunAddr> {
+        if !self.is_jump(rip) {
+            return None;
+        }
+        // A short jump leads to a second jump.
+        for _ in 0..2 {
+            rip = jump_target(thread, rip)?;
+            if self.is_tag_memory(rip) {
+                return Some(rip);
+            }
+        }
+        None
     }
 
     /// The system calls of the code that the tags of a log share around an address, and its start.

@@ -236,7 +236,7 @@ impl<'k> ProcessTree<'k> {
             _ => true,
         });
         let gone = self.pending.iter().filter_map(|status| status.thread()).collect();
-        let stopped = tagged.stop(stop_states, &gone).map(|()| tagged.handle_own_signals());
+        let stopped = tagged.stop(stop_states, &gone).map(|()| tagged.handle_own_faults());
         self.collect_events(pid)?;
         stopped
     }

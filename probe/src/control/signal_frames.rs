@@ -18,7 +18,7 @@
 use libc::user_regs_struct;
 use nix::unistd::Pid;
 
-use super::boundaries::{Boundary, jump_target};
+use super::boundaries::Boundary;
 use super::{PatchedCode, TagError, Tagged, Tags};
 use crate::address::RunAddr;
 use crate::ptrace::{
@@ -118,18 +118,11 @@ impl PatchedCode {
         if self.is_tag_memory(RunAddr(registers.rip)) {
             return Some(registers);
         }
-        if !self.restorers.has_resumptions || !self.is_jump(RunAddr(registers.rip)) {
+        if !self.restorers.has_resumptions {
             return None;
         }
-        let mut rip = RunAddr(registers.rip);
-        // A short jump leads to a second jump.
-        for _ in 0..2 {
-            rip = jump_target(thread, rip)?;
-            if self.is_tag_memory(rip) {
-                return Some(user_regs_struct { rip: rip.0, ..registers });
-            }
-        }
-        None
+        let stub = self.stub_behind_jump(thread, RunAddr(registers.rip))?;
+        Some(user_regs_struct { rip: stub.0, ..registers })
     }
 
     fn handle_entry(

@@ -1,0 +1,31 @@
+//! Programs that execute themselves in single steps.
+
+use std::process::Command;
+
+use super::{WAYS, logged, run};
+use crate::scratch;
+use crate::tag::build;
+
+const STEPS: &str = include_str!("steps.c");
+/// Buffers that are full several times while the program executes steps.
+const SMALL: &[&str] = &["--sink", "log", "--buffer-kb", "8", "--buffers", "2"];
+
+#[test]
+fn a_program_that_steps_itself_takes_the_steps_it_takes_without_tags() {
+    let Some(program) = build("signal-steps", STEPS, &[]) else { return };
+    let plain = Command::new(&program).output().unwrap();
+    let steps = String::from_utf8(plain.stdout).unwrap();
+    assert!(steps.split(' ').next().unwrap().parse::<u64>().unwrap() > 2000, "{steps}");
+    for options in WAYS.into_iter().chain([SMALL]) {
+        let file = scratch("signal-steps.out");
+        let tagged = run(options, &program, &[], &file);
+        let error = String::from_utf8_lossy(&tagged.stderr);
+        let text = String::from_utf8_lossy(&tagged.stdout);
+        assert_eq!((&*text, tagged.status.code()), (&*steps, Some(5)), "{options:?}: {error}");
+        if options[1] == "log" {
+            let calls = logged(&file);
+            let of = |name| calls.get(name).copied();
+            assert_eq!((of("outer"), of("leaf")), (Some(101), Some(303)), "{options:?}: {error}");
+        }
+    }
+}
