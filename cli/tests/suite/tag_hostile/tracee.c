@@ -1,6 +1,7 @@
 // Damages its own state at random: overwrites all memory that it shares with its controller, unmaps it, closes and
-// copies descriptors, sets gs, forbids system calls, forks, executes itself again, and dies. The seed determines the
-// actions, up to the order of its threads. The program ends by itself within a few seconds.
+// copies descriptors, sets gs, forbids system calls and the time stamp counter, redirects its system calls, executes
+// itself in single steps, forks, executes itself again, and dies. The seed determines the actions, up to the order of
+// its threads. The program ends by itself within a few seconds.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -104,6 +105,26 @@ static void restrain(void) {
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+static volatile char selector;
+static void undo(int signal) { (void)signal; selector = 0; }
+
+static void dispatch(void) {
+    // PR_SET_SYSCALL_USER_DISPATCH, on or off.
+    unsigned long on = number() % 4 != 0;
+    signal(SIGSYS, undo);
+    prctl(59, on, 0, 0, on ? &selector : 0);
+    selector = 1;
+    for (int i = 0; i < 2000; i++) call(i);
+    selector = 0;
+}
+
+static void step(void) {
+    signal(SIGTRAP, handler);
+    __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc", "memory");
+    for (int i = 0; i < 10; i++) call(i);
+    __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc", "memory");
+}
+
 static void *thread(void *unused) {
     for (int i = 0; i < 2000; i++) call(i);
     return unused;
@@ -114,7 +135,7 @@ static void act(void) {
     pid_t child;
     char next[32];
     // Milder seeds let programs live longer.
-    switch (number() % (mildness[0] == 'm' ? 8 : 14)) {
+    switch (number() % (mildness[0] == 'm' ? 8 : 18)) {
     case 0: case 1: case 2: scribble(); break;
     case 3: descriptors(); break;
     case 4: kill(getpid(), SIGUSR1); break;
@@ -132,6 +153,9 @@ static void act(void) {
         if (number() % 4 == 0) execl(name, name, next, mildness, "again", (char *)0);
         break;
     case 13: if (number() % 4 == 0) kill(getpid(), SIGKILL); break;
+    case 14: prctl(PR_SET_TSC, number() % 2 ? PR_TSC_SIGSEGV : PR_TSC_ENABLE); break;
+    case 15: case 16: dispatch(); break;
+    case 17: step(); break;
     }
 }
 
