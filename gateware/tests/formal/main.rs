@@ -10,6 +10,7 @@ mod memories;
 mod tools;
 
 mod fifo;
+mod gmac;
 mod prover;
 mod state_machine;
 mod transmit;
