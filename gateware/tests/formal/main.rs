@@ -11,6 +11,7 @@ mod tools;
 
 mod fifo;
 mod gmac;
+mod heartbeat;
 mod prover;
 mod state_machine;
 mod transmit;
