@@ -14,4 +14,5 @@ mod gmac;
 mod heartbeat;
 mod prover;
 mod state_machine;
+mod thread;
 mod transmit;
