@@ -13,6 +13,7 @@ mod maps;
 mod obstacle;
 pub(crate) mod proc;
 pub(crate) mod search;
+pub(crate) mod search_budget;
 pub mod seccomp;
 mod stop;
 mod stop_thread;

@@ -17,7 +17,8 @@ use memchr::memmem;
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{bytes_of, instructions, is_call};
 use crate::elf::Image;
-use crate::ptrace::search::{SearchBudget, for_each_piece};
+use crate::ptrace::search::for_each_piece;
+use crate::ptrace::search_budget::SearchBudget;
 use crate::ptrace::touched::TouchedPages;
 use crate::ptrace::{Mapping, PtraceError, ReadMemory, mappings};
 

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::Pid;
 
+use super::search_budget::SearchBudget;
 use super::touched::TouchedPages;
 use super::{Mapping, PtraceError, ReadMemory};
 use crate::address::RunAddr;
@@ -18,38 +18,6 @@ const PIECE: u64 = 1 << 20;
 /// Bytes of memory that are searched before a signal ends the search: after a short one, an attachment is completed and
 /// ends in order.
 const SHORT: u64 = 16 << 20;
-
-/// The work that a search may still do, in bytes that are read.
-#[derive(Debug)]
-pub(crate) struct SearchBudget {
-    pid: Pid,
-    /// What is searched, as errors call it.
-    subject: &'static str,
-    limit: u64,
-    left: u64,
-}
-
-impl SearchBudget {
-    /// A budget of `limit` bytes for one process.
-    pub fn new(pid: Pid, subject: &'static str, limit: u64) -> Self {
-        SearchBudget { pid, subject, limit, left: limit }
-    }
-
-    /// Spends bytes. A step costs at least a page, so that their number is limited too.
-    ///
-    /// # Errors
-    /// [`PtraceError::TooMuchMemory`] if so many are not left, now and for all later steps.
-    pub fn take(&mut self, bytes: u64) -> Result<(), PtraceError> {
-        let left = self.left.checked_sub(bytes.max(PAGE_BYTES));
-        self.left = left.unwrap_or(0);
-        let SearchBudget { pid, subject, limit, .. } = *self;
-        left.map(drop).ok_or(PtraceError::TooMuchMemory { pid, subject, limit })
-    }
-
-    fn spent(&self) -> u64 {
-        self.limit - self.left
-    }
-}
 
 /// Whether a signal that asks this program to end has arrived; it is blocked, so that it is handled in order later.
 fn is_asked_to_end() -> bool {

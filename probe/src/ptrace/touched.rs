@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::unistd::Pid;
 
-use super::search::SearchBudget;
+use super::search_budget::SearchBudget;
 use super::{Mapping, PtraceError};
 use crate::address::RunAddr;
 use crate::stubs::layout::PAGE_BYTES;

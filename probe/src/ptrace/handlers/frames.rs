@@ -13,7 +13,8 @@ use std::ops::Range;
 
 use nix::unistd::Pid;
 
-use super::super::search::{SearchBudget, for_each_piece};
+use super::super::search::for_each_piece;
+use super::super::search_budget::SearchBudget;
 use super::super::touched::TouchedPages;
 use super::super::{Mapping, PtraceError, ReadMemory};
 use super::{
