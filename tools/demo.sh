@@ -1,7 +1,8 @@
 #!/bin/sh
-# Recorded DDR commands -> simulated card -> virtual wire -> hmtt-recv -> the recording's own truth.
-# Runs itself again in a network namespace, and in a user namespace unless it is root, so it needs no root and touches
-# no interface. Where namespaces are not allowed, the frames go through a file instead of a wire.
+# Replays recorded DDR commands through the simulated card, captures its frames with hmtt-recv over a virtual wire, and
+# compares the decoded trace with the recording's truth. The script starts itself again in a network namespace (and in a
+# user namespace, so that it needs no root), and uses no interface of the machine. Where namespaces are not allowed, the
+# frames go through a file instead of a wire.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -52,7 +53,7 @@ over_a_wire() {
     echo "2. the simulated card replays $(basename "$vector") onto the other end of the wire"
     "$bin/hmtt-sim" replay "$vector.cmd.gz" --granularity burst -i card 2>&1 | sed 's/^/   /'
     wait "$receiver" || { cat "$work/recv.log" >&2; exit 1; }
-    echo "3. what hmtt-recv says"
+    echo "3. the output of hmtt-recv"
     sed 's/^/   /' "$work/recv.log"
 }
 
@@ -60,7 +61,7 @@ through_a_file() {
     echo "1. a file takes the place of the wire"
     echo "2. the simulated card replays $(basename "$vector") into it"
     "$bin/hmtt-sim" replay "$vector.cmd.gz" --granularity burst -o "$work/capture.pcapng" 2>&1 | sed 's/^/   /'
-    echo "3. what hmtt info says"
+    echo "3. the output of hmtt info"
     "$bin/hmtt" info "$work/capture.pcapng" >"$work/info.txt" || { cat "$work/info.txt" >&2; exit 1; }
     sed 's/^/   /' "$work/info.txt"
 }

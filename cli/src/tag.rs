@@ -322,7 +322,7 @@ fn tell_refused(tagged: &Tagged, whose: &str) {
         let (refused, all) =
             (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
         tell!(
-            "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list says why"
+            "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list prints the reasons"
         );
         let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
         for Refused { function, reason } in differing.take(NAMED) {
@@ -360,7 +360,7 @@ fn tell_notices(tagged: &Tagged) {
 fn tell_taken_out(tagged: &Tagged, whose: &str) {
     for (out, function) in tagged.removed_functions() {
         tell!(
-            "hmtt: {whose}{} was taken out: called {:.0} times a second of processor time",
+            "hmtt: {whose}{} lost its tags: called {:.0} times a second of processor time",
             escape::name(&function.name),
             out.calls_per_second
         );

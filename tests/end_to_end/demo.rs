@@ -32,7 +32,7 @@ fn the_demonstration_verifies_over_a_wire() {
         return skip("the_demonstration_verifies_over_a_wire", "namespaces are not allowed");
     }
     let text = demonstrate(None);
-    assert!(text.contains("3. what hmtt-recv says"), "{text}");
+    assert!(text.contains("3. the output of hmtt-recv"), "{text}");
     assert!(text.ends_with(VERIFIED), "{text}");
 }
 

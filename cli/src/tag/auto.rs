@@ -50,7 +50,7 @@ impl Auto {
         let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;
         match sample(watched, signals, self.auto_for)? {
             Sampled::Ended(tagged, ending) => {
-                tell!("hmtt: nothing was tagged: the time of --auto-for was not over yet");
+                tell!("hmtt: nothing was tagged: sampling ended before the time of --auto-for");
                 end::leave(*tagged, ending)?.follow(false);
                 Ok(None)
             }

@@ -69,7 +69,7 @@ pub fn tell(tagged: &Tagged, whose: &str) {
     if refused != 0 {
         let all = refused + tagged.blocks().count();
         tell!(
-            "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list says why"
+            "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list prints the reasons"
         );
     }
 }

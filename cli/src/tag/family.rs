@@ -182,7 +182,7 @@ impl TraceObserver for Keeping<'_> {
 
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
         let (program, why) = (shown(program), output::chain(error));
-        tell!("hmtt: warning: process {pid}, {program}, goes on untagged: {why}");
+        tell!("hmtt: warning: process {pid}, {program}, continues untagged: {why}");
     }
 
     fn output_unused(&mut self, pid: Pid) {

@@ -244,10 +244,12 @@ pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
     let summary = summary.copied().unwrap_or_default();
     let LogSummary { events, dropped, interrupted, damaged: records, .. } = summary;
     if damaged != 0 {
-        tell!("hmtt: warning: {damaged} counts cannot be: the program wrote over them; they are 0");
+        tell!(
+            "hmtt: warning: {damaged} counts are invalid: the program overwrote them; they are set to 0"
+        );
     }
     if records != 0 {
-        tell!("hmtt: warning: {records} records cannot be: the program wrote over them");
+        tell!("hmtt: warning: {records} records are invalid: the program overwrote them");
     }
     if dropped != 0 {
         tell!(
@@ -256,7 +258,9 @@ pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
         );
     }
     if interrupted != 0 {
-        tell!("hmtt: warning: {interrupted} events were interrupted while they were written");
+        tell!(
+            "hmtt: warning: {interrupted} events were interrupted while their records were written"
+        );
     }
     [dropped, interrupted, records, damaged].iter().any(|count| *count != 0)
 }

@@ -80,7 +80,7 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     )?;
     if others != 0 {
         let (path, cards) = (path.display(), others + 1);
-        tell!("hmtt: warning: {path}: only the first of {cards} cards is looked at");
+        tell!("hmtt: warning: {path}: only the first of {cards} cards is used");
     }
     Ok(ending.has_loss())
 }

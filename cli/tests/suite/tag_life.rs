@@ -180,9 +180,9 @@ fn tags_are_taken_out_when_nobody_reads_the_messages() {
 
 #[test]
 fn commands_work_on_when_messages_cannot_be_written() {
-    let Some(program) = build("tag-full", STEPS, &[]) else { return };
+    let Some(program) = build("tag-unwritable", STEPS, &[]) else { return };
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let counts = scratch("tag-full.json");
+    let counts = scratch("tag-unwritable.json");
     let words = ["run", "-o", counts.to_str().unwrap(), "--", program.to_str().unwrap()];
     let output = hmtt_tag(&words).stdin(Stdio::null()).stderr(full()).output().unwrap();
     assert_eq!(output.stdout, b"started\n0\n");

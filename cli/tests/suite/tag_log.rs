@@ -339,7 +339,7 @@ fn unusable_log_options_are_errors() {
     for (words, status, message) in [
         (&["--sink", "log"][..], 1, "-o FILE"),
         (&["--sink", "log", "-o", "/nonexistent/file"], 1, "/nonexistent/file"),
-        (&["--sink", "log", "-o", "/dev/full"], 1, "cannot write"),
+        (&["--sink", "log", "-o", "/dev/full"], 1, "cannot begin the log /dev/full"),
         (&["--sink", "log", "--buffer-kb", "24"], 2, "power of two"),
         (&["--sink", "card"], 1, "--window"),
         (&["--sink", "card", "--window", "/nonexistent/file"], 1, "/nonexistent/file"),
