@@ -5,8 +5,8 @@
 setup:
 	@sh tools/setup.sh
 
-# A recorded vector through the simulated card, over a virtual wire, into hmtt-recv, and verified.
-# Needs no root: it runs in network and user namespaces of its own. Only what it needs is built, in a profile that
+# Replays a recorded vector through the simulated card, over a virtual wire, into hmtt-recv, and verifies the trace.
+# Needs no root, because it runs in its own network and user namespaces. Builds only what it needs, in a profile that
 # compiles quickly (Cargo.toml).
 demo:
 	@sh tools/setup.sh demo

@@ -274,7 +274,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     tell_taken_out(&tagged, "");
     tell_notices(&tagged);
     rules::warn_of_libraries(&rules);
-    let has_taken_gs = tagged.has_taken_gs();
+    let had_conflict = tagged.had_conflict();
     let summary = tagged.finish(ending);
     let counts = ProgramCounts::read(&tagged);
     let written = saved.and_then(|()| {
@@ -297,7 +297,7 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     for error in failed.iter().flatten() {
         tell!("hmtt: {error:#}");
     }
-    let is_cut = output::tell(summary.as_ref(), counts.damaged) || has_taken_gs;
+    let is_cut = output::tell(summary.as_ref(), counts.damaged) || had_conflict;
     end.follow(failed.iter().any(Option::is_some));
     Ok(is_cut)
 }

@@ -122,7 +122,7 @@ impl<'a> Keeping<'a> {
             super::tell_refused(tagged, &format!("{}: ", shown(&program)));
         }
         super::tell_notices(tagged);
-        self.is_lost |= tagged.has_taken_gs();
+        self.is_lost |= tagged.had_conflict();
         super::tell_taken_out(tagged, &format!("process {pid}: "));
         if let (Some(log), 1..) = (&opened.log, number) {
             self.named.insert(number, (pid, program.clone(), log.clone()));

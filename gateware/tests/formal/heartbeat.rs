@@ -12,8 +12,8 @@ use crate::prover::{Proof, Reach, exposed, stepped};
 const QUIET_TICKS: u64 = 2;
 /// A few clocks, or frames, before a carry into all parts of a counter.
 const BEFORE_CARRY: u64 = 0xffff_fff0;
-/// Clocks in which a heartbeat taken around a carry is told.
-const TOLD: Reach = Reach::Steps(60);
+/// Clocks within which all words of a heartbeat that is taken near a carry are sent.
+const SENT: Reach = Reach::Steps(60);
 
 /// Makes the register `part` begin with other bits, of 16.
 fn begins(verilog: &str, part: &str, bits: u64) -> String {
@@ -49,7 +49,8 @@ fn a_heartbeat_is_due_when_it_must_be_and_at_no_other_time() {
     };
     proof.holds();
     let bounded = Proof { reach: Reach::Steps(60), ..proof };
-    // Never after silence; again at once after one; a frame ends no silence; only a loss is told.
+    // No heartbeat after silence; a second one at once; a frame does not end the silence; only a loss of the clock is
+    // reported, not its return.
     bounded.refutes("quiet_enough$d = quiet$q == quiet_ticks", "quiet_enough$d = 1'b0");
     bounded.refutes("(quiet_enough$q & ~taken) & ~take_low$q", "quiet_enough$q & ~taken");
     bounded.refutes("if (was_sent$q) begin", "if (1'b0) begin");
@@ -99,12 +100,12 @@ fn contents(start: u64, lemmas: bool, reach: Reach) -> Proof {
 #[test]
 fn a_heartbeat_says_what_was_true_when_it_was_taken() {
     contents(0, true, Reach::Inductive).holds();
-    let proof = contents(BEFORE_CARRY, false, TOLD);
+    let proof = contents(BEFORE_CARRY, false, SENT);
     proof.holds();
     // A part of the clock read too early; a carry too many; losses counted as clocks; a wrong state; words in
     // another order.
     proof.refutes("if (take_mid$q) begin", "if (take_low$q) begin");
-    let low = contents(BEFORE_CARRY & 0xffff, false, TOLD);
+    let low = contents(BEFORE_CARRY & 0xffff, false, SENT);
     low.refutes("high_step$d = mid_step$q & mid_full$q", "high_step$d = mid_step$q");
     proof.refutes("lost & ~was_lost$q", "lost");
     proof.refutes("kept_lost$d = was_lost$q", "kept_lost$d = lost");

@@ -151,8 +151,8 @@ fn verdict_of(said: &str, reach: Reach) -> Verdict {
         return Verdict::Fails(digits.parse().expect("a frame"));
     }
     let held = match reach {
-        // Said of the step; the search of the first clocks has found nothing.
-        Reach::Inductive => said.contains("Networks are equivalent"),
+        // ABC prints this about the step. The search of the first clocks must have been completed.
+        Reach::Inductive => said.contains("Networks are equivalent") && !said.contains("timeout"),
         Reach::Steps(_) | Reach::Ever => {
             said.contains("Property proved")
                 || said.contains("No output asserted in") && !said.contains("timeout")

@@ -204,7 +204,7 @@ impl Tagged {
 
     /// Whether what tags have written is unreliable or ends early, because the program has set `gs` or may no longer
     /// read the time stamp counter.
-    pub fn has_taken_gs(&self) -> bool {
+    pub fn had_conflict(&self) -> bool {
         self.watch.is_taken || self.watch.is_time_forbidden
     }
 

@@ -111,8 +111,8 @@ impl<M: ReadMemory> Reader<'_, M> {
         }
         if is_new && !is_empty {
             let first = mapping.start.saturating_add(long(header::PATCHES_AT));
-            let room = mapping.end.offset_from(first).unwrap_or(0) / PATCH_BYTES;
-            let count = long(header::PATCHES).min(room);
+            let capacity = mapping.end.offset_from(first).unwrap_or(0) / PATCH_BYTES;
+            let count = long(header::PATCHES).min(capacity);
             self.records(first, count, long(header::COOKIE))?;
         }
         Ok(true)
