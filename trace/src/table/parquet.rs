@@ -27,6 +27,7 @@ mod page_check;
 mod pages;
 mod reader;
 mod row_group;
+mod thrift_schema;
 mod writer;
 
 use std::sync::{Arc, LazyLock};

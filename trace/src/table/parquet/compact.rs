@@ -2,14 +2,18 @@
 //!
 //! Source: the Thrift specification "Thrift Compact protocol encoding". Invariant: time is linear in the bytes that are
 //! decoded. The Parquet library takes no bytes for the elements of a list of booleans, so that a few bytes state 2^31
-//! elements; such lists, which neither a footer nor a page header has, are rejected here.
+//! elements; such lists, which neither a footer nor a page header has, are rejected here. So are fields whose type is
+//! not the one that the library reads: after these the library takes other bytes for lists than the decoder here.
 
 use std::fmt;
+
+use super::thrift_schema::{Fields, Kind};
 
 /// Field type of a 32-bit number.
 pub(super) const I32: u8 = 5;
 /// Field type of a structure.
 pub(super) const STRUCT: u8 = 12;
+const STOP: u8 = 0;
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
@@ -33,6 +37,10 @@ pub(super) enum Flaw {
     Ended,
     /// A type that does not exist, or one that has no place in a Parquet file.
     Type(u8),
+    /// A known field of another type than the format states.
+    Field { number: i16, kind: u8 },
+    /// Elements of another type than the format states.
+    Elements(u8),
     /// A number of more bytes than the protocol allows.
     Number,
     /// Structures or lists within each other, deeper than any Parquet file has them.
@@ -44,20 +52,50 @@ impl fmt::Display for Flaw {
         match self {
             Flaw::Ended => f.write_str("is longer than its place: the file is damaged"),
             Flaw::Type(kind) => write!(f, "has a value of the type {kind}: the file is damaged"),
+            Flaw::Field { number, kind } => {
+                write!(f, "has a field {number} of the type {kind}: the file is damaged")
+            }
+            Flaw::Elements(kind) => {
+                write!(f, "has a list of elements of the type {kind}: the file is damaged")
+            }
             Flaw::Number => f.write_str("has a number that does not end: the file is damaged"),
             Flaw::Depth => f.write_str("is nested too deeply: the file is damaged"),
         }
     }
 }
 
-/// A decoder; holds the bytes that remain.
-pub(super) struct Compact<'a>(pub &'a [u8]);
+/// A decoder.
+pub(super) struct Compact<'a> {
+    /// The bytes that remain.
+    rest: &'a [u8],
+    schema: SchemaSize,
+}
 
-impl Compact<'_> {
+/// What is known of a schema that was skipped.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SchemaSize {
+    /// Names of columns and groups.
+    pub names: u64,
+    /// Bytes of the longest name.
+    pub longest_name: u64,
+    /// Elements that have children.
+    pub groups: u64,
+}
+
+impl<'a> Compact<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Compact { rest: bytes, schema: SchemaSize::default() }
+    }
+
+    /// Returns the size of the schemas that were skipped.
+    pub fn schema(&self) -> SchemaSize {
+        self.schema
+    }
+
     /// Takes the next byte.
     pub fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
         Some(*byte)
     }
 
@@ -95,63 +133,98 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips a structure with all its fields.
+    /// Skips a structure with all its fields, and checks the types of those in `fields`.
     ///
     /// # Errors
-    /// If the bytes are not a structure of the protocol.
-    pub fn skip_struct(&mut self) -> Result<(), Flaw> {
-        self.skip_fields(0)
+    /// If the bytes are not a structure of the protocol, or a field has another type than `fields` states.
+    pub fn skip_struct(&mut self, fields: &Fields) -> Result<(), Flaw> {
+        self.skip_fields(fields, 0)
     }
 
-    fn skip_fields(&mut self, depth: u32) -> Result<(), Flaw> {
+    fn skip_fields(&mut self, fields: &Fields, depth: u32) -> Result<(), Flaw> {
         if depth == MAX_DEPTH {
             return Err(Flaw::Depth);
         }
+        let mut number = 0i16;
         loop {
             let header = self.byte().ok_or(Flaw::Ended)?;
-            if header == 0 {
+            let kind = header & 15;
+            if kind == STOP {
                 return Ok(());
             }
-            // A distance of 0: the field's number follows.
-            if header >> 4 == 0 {
-                self.skip_number()?;
+            number = match header >> 4 {
+                // The field's number follows.
+                0 => i16::try_from(zigzag(self.skip_number()?)).map_err(|_| Flaw::Number)?,
+                distance => number.checked_add(distance.into()).ok_or(Flaw::Number)?,
+            };
+            let known = fields.iter().find(|(known, _)| *known == number).map(|(_, known)| known);
+            if known.is_some_and(|known| !known.has_code(kind)) {
+                return Err(Flaw::Field { number, kind });
             }
-            match header & 15 {
+            match kind {
                 // The type is the value.
                 TRUE | FALSE => {}
-                kind => self.skip_value(kind, depth)?,
+                kind => self.skip_value(kind, known, depth)?,
             }
         }
     }
 
-    fn skip_value(&mut self, kind: u8, depth: u32) -> Result<(), Flaw> {
+    /// Skips a value. `known`: its type, if the format states one; it agrees with `kind`.
+    fn skip_value(&mut self, kind: u8, known: Option<&Kind>, depth: u32) -> Result<(), Flaw> {
         match kind {
             BYTE => self.skip_bytes(1),
-            I16 | I32 | I64 => self.skip_number().map(drop),
+            I16 | I32 | I64 => {
+                let number = zigzag(self.skip_number()?);
+                if matches!(known, Some(Kind::Children)) && number != 0 {
+                    self.schema.groups += 1;
+                }
+                Ok(())
+            }
             DOUBLE => self.skip_bytes(8),
             BINARY => {
                 let length = self.skip_number()?;
+                if matches!(known, Some(Kind::Name)) {
+                    self.schema.names += 1;
+                    self.schema.longest_name = self.schema.longest_name.max(length);
+                }
                 self.skip_bytes(length)
             }
-            LIST | SET => self.skip_list(depth + 1),
+            LIST | SET => {
+                let elements = match known {
+                    Some(Kind::List(elements)) => Some(*elements),
+                    _ => None,
+                };
+                self.skip_list(elements, depth + 1)
+            }
             MAP => self.skip_map(depth + 1),
-            STRUCT => self.skip_fields(depth + 1),
+            STRUCT => {
+                let fields = match known {
+                    Some(Kind::Struct(fields)) => fields,
+                    _ => &[][..],
+                };
+                self.skip_fields(fields, depth + 1)
+            }
             kind => Err(Flaw::Type(kind)),
         }
     }
 
-    fn skip_list(&mut self, depth: u32) -> Result<(), Flaw> {
+    fn skip_list(&mut self, elements: Option<&Kind>, depth: u32) -> Result<(), Flaw> {
         const LENGTH_FOLLOWS: u8 = 15;
         if depth == MAX_DEPTH {
             return Err(Flaw::Depth);
         }
         let header = self.byte().ok_or(Flaw::Ended)?;
-        let length = match header >> 4 {
-            LENGTH_FOLLOWS => self.skip_number()?,
-            length => u64::from(length),
+        let (length, kind) = match (header >> 4, header & 15) {
+            (LENGTH_FOLLOWS, kind) => (self.skip_number()?, kind),
+            // Some writers leave out the type of the elements of an empty list.
+            (0, 0) => return Ok(()),
+            (length, kind) => (length.into(), kind),
         };
+        if elements.is_some_and(|elements| !elements.has_code(kind)) {
+            return Err(Flaw::Elements(kind));
+        }
         // Each element takes a byte or more, so the loop ends with the bytes.
-        (0..length).try_for_each(|_| self.skip_value(header & 15, depth))
+        (0..length).try_for_each(|_| self.skip_value(kind, elements, depth))
     }
 
     fn skip_map(&mut self, depth: u32) -> Result<(), Flaw> {
@@ -164,8 +237,8 @@ impl Compact<'_> {
         }
         let kinds = self.byte().ok_or(Flaw::Ended)?;
         (0..length).try_for_each(|_| {
-            self.skip_value(kinds >> 4, depth)?;
-            self.skip_value(kinds & 15, depth)
+            self.skip_value(kinds >> 4, None, depth)?;
+            self.skip_value(kinds & 15, None, depth)
         })
     }
 
@@ -184,9 +257,31 @@ impl Compact<'_> {
 
     fn skip_bytes(&mut self, length: u64) -> Result<(), Flaw> {
         let length = usize::try_from(length).map_err(|_| Flaw::Ended)?;
-        self.0 = self.0.get(length..).ok_or(Flaw::Ended)?;
+        self.rest = self.rest.get(length..).ok_or(Flaw::Ended)?;
         Ok(())
     }
+}
+
+impl Kind {
+    /// Whether the protocol writes this type as `code`.
+    fn has_code(&self, code: u8) -> bool {
+        match self {
+            Kind::Bool => code == TRUE || code == FALSE,
+            Kind::Byte => code == BYTE,
+            Kind::I16 => code == I16,
+            Kind::I32 | Kind::Children => code == I32,
+            Kind::I64 => code == I64,
+            Kind::Double => code == DOUBLE,
+            Kind::Binary | Kind::Name => code == BINARY,
+            Kind::Struct(_) => code == STRUCT,
+            Kind::List(_) => code == LIST,
+        }
+    }
+}
+
+/// Decodes a signed number.
+fn zigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 #[cfg(test)]
@@ -214,11 +309,15 @@ mod tests {
         ];
         let mut bytes = fields.concat();
         bytes.extend([0, 0xff]);
-        let mut compact = Compact(&bytes);
-        assert_eq!(compact.skip_struct(), Ok(()));
-        assert_eq!(compact.0, [0xff], "stops after the structure");
+        let mut compact = Compact::new(&bytes);
+        assert_eq!(compact.skip_struct(&[]), Ok(()));
+        assert_eq!(compact.rest, [0xff], "stops after the structure");
         for length in 0..bytes.len() - 1 {
-            assert_eq!(Compact(&bytes[..length]).skip_struct(), Err(Flaw::Ended), "{length}");
+            assert_eq!(
+                Compact::new(&bytes[..length]).skip_struct(&[]),
+                Err(Flaw::Ended),
+                "{length}"
+            );
         }
     }
 
@@ -227,14 +326,34 @@ mod tests {
         let many = [0xff, 0xff, 0xff, 0xff, 7];
         for kind in [0, TRUE, FALSE, 13, 15] {
             let bytes = list(kind, many);
-            assert_eq!(Compact(&bytes).skip_struct(), Err(Flaw::Type(kind)));
+            assert_eq!(Compact::new(&bytes).skip_struct(&[]), Err(Flaw::Type(kind)));
         }
-        assert_eq!(Compact(&list(BYTE, many)).skip_struct(), Err(Flaw::Ended));
+        assert_eq!(Compact::new(&list(BYTE, many)).skip_struct(&[]), Err(Flaw::Ended));
         let deep = [vec![0x19], vec![0x19; 100]].concat();
-        assert_eq!(Compact(&deep).skip_struct(), Err(Flaw::Depth));
-        assert_eq!(Compact(&[0x1c; 100]).skip_struct(), Err(Flaw::Depth));
-        assert_eq!(Compact(&[0x15; 1]).skip_struct(), Err(Flaw::Ended));
+        assert_eq!(Compact::new(&deep).skip_struct(&[]), Err(Flaw::Depth));
+        assert_eq!(Compact::new(&[0x1c; 100]).skip_struct(&[]), Err(Flaw::Depth));
+        assert_eq!(Compact::new(&[0x15; 1]).skip_struct(&[]), Err(Flaw::Ended));
         let long = [&[0x15][..], &[0x80; 10]].concat();
-        assert_eq!(Compact(&long).skip_struct(), Err(Flaw::Number));
+        assert_eq!(Compact::new(&long).skip_struct(&[]), Err(Flaw::Number));
+    }
+
+    #[test]
+    fn known_fields_have_the_types_of_the_format() {
+        const INNER: Kind = Kind::Struct(&[(2, Kind::Bool)]);
+        let fields = &[(1, Kind::I32), (3, Kind::List(&Kind::I64)), (4, Kind::List(&INNER))];
+        let skip = |bytes: &[u8]| Compact::new(bytes).skip_struct(fields);
+        // The last field is unknown, and of any type.
+        let good = [0x15, 2, 0x29, 0x16, 2, 0x19, 0x1c, 0x21, 0, 0x18, 0, 0];
+        assert_eq!(skip(&good), Ok(()));
+        assert_eq!(skip(&[0x29, 0, 0]), Ok(()), "an empty list without a type");
+        assert_eq!(skip(&[0x16, 2, 0]), Err(Flaw::Field { number: 1, kind: I64 }));
+        assert_eq!(skip(&[0x05, 6, 2, 0]), Err(Flaw::Field { number: 3, kind: I32 }));
+        assert_eq!(skip(&[0x39, 0x15, 2, 0]), Err(Flaw::Elements(I32)));
+        assert_eq!(skip(&[0x49, 0x1c, 0x25, 2, 0, 0]), Err(Flaw::Field { number: 2, kind: I32 }));
+        // Number 32767, and one more.
+        let last = [0x05, 0xfe, 0xff, 3, 2];
+        assert_eq!(skip(&[&last[..], &[0]].concat()), Ok(()));
+        assert_eq!(skip(&[&last[..], &[0x15, 2, 0]].concat()), Err(Flaw::Number));
+        assert_eq!(skip(&[0x05, 0x80, 0x80, 4, 2, 0]), Err(Flaw::Number));
     }
 }

@@ -15,6 +15,7 @@ use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
 use super::compact::{Compact, Flaw, I32, STRUCT};
+use super::thrift_schema::PAGE_HEADER;
 
 /// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and the rest of
 /// a batch.
@@ -46,11 +47,11 @@ impl CheckedFile {
         let mut first = [0; HEADER_BYTES];
         let length = read(&mut first)?;
         check(Header::decode(&first[..length]))?;
-        let mut end = Compact(&first[..length]).skip_struct();
+        let mut end = Compact::new(&first[..length]).skip_struct(PAGE_HEADER);
         if end == Err(Flaw::Ended) && length == HEADER_BYTES {
             let mut all = vec![0; MAX_HEADER_BYTES];
             let length = read(&mut all)?;
-            end = Compact(&all[..length]).skip_struct();
+            end = Compact::new(&all[..length]).skip_struct(PAGE_HEADER);
         }
         end.map_err(|flaw| format!("has a header that {flaw}"))
     }
@@ -106,7 +107,7 @@ impl Header {
     /// Decodes a `PageHeader`, whose fields are: 1 type, 2 uncompressed size, 3 compressed size, 4 CRC; then a
     /// structure, 5 for a page of values, 6 for an index, 7 for a dictionary, 8 for a page of values of version 2.
     fn decode(bytes: &[u8]) -> Option<Header> {
-        let mut compact = Compact(bytes);
+        let mut compact = Compact::new(bytes);
         let (mut header, mut field) = (Header::default(), 0);
         loop {
             let (next, kind) = compact.field(field)?;
