@@ -114,6 +114,13 @@ impl Program {
         self.unreadable.iter().any(|range| range.contains(&address))
     }
 
+    /// Whether an instruction has a memory operand in a range of addresses that is relative to the instruction.
+    pub fn refers_to(&self, range: Range<u64>) -> bool {
+        let relative = |one: &&Instruction| one.is_ip_rel_memory_operand();
+        let mut operands = self.instructions.values().filter(relative);
+        operands.any(|one| range.contains(&one.ip_rel_memory_address()))
+    }
+
     /// Returns the address range of the code.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.code.len() as u64
