@@ -1,8 +1,10 @@
 // Damages its own state at random: overwrites all memory that it shares with its controller, unmaps it, closes and
 // copies descriptors, sets gs, forbids system calls and the time stamp counter, redirects its system calls, executes
-// itself in single steps, forks, executes itself again, and dies. The seed determines the actions, up to the order of
-// its threads. The program ends by itself within a few seconds.
+// itself in single steps, forges its auxiliary vector, reserves address space, makes threads whose stack pointers point
+// anywhere, forks, executes itself again, and dies. The seed determines the actions, up to the order of its threads. The
+// program ends by itself within a few seconds.
 #define _GNU_SOURCE
+#include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -130,12 +132,66 @@ static void *thread(void *unused) {
     return unused;
 }
 
+// Returns a field of /proc/self/stat.
+static uint64_t field(const char *text, int wanted) {
+    text = strrchr(text, ')') + 2;
+    for (int n = 3; n < wanted; n++) text = strchr(text, ' ') + 1;
+    return strtoull(text, 0, 10);
+}
+
+// Forges what /proc/PID/auxv shows: program headers, base of the dynamic linker, entry.
+static void headers(void) {
+    char text[4096] = "";
+    Elf64_auxv_t all[64];
+    int stat = open("/proc/self/stat", O_RDONLY), auxv = open("/proc/self/auxv", O_RDONLY);
+    ssize_t size = read(stat, text, sizeof text - 1), bytes = read(auxv, all, sizeof all);
+    close(stat), close(auxv);
+    if (size <= 0 || bytes <= 0) return;
+    int count = bytes / sizeof *all;
+    uint64_t value[] = { number(), (uint64_t)mine, (uint64_t)&state - number() % 65536, ~0ull - number() % 65536, 0, number() % 4096 };
+    for (int i = 0; i < count; i++) {
+        unsigned long type = all[i].a_type;
+        int known = type == AT_PHDR || type == AT_PHNUM || type == AT_BASE || type == AT_ENTRY || type == AT_SYSINFO_EHDR;
+        if (known && number() % 2) all[i].a_un.a_val = value[number() % 6];
+    }
+    struct prctl_mm_map map = { field(text, 26), field(text, 27), field(text, 45), field(text, 46), field(text, 47),
+        (uint64_t)sbrk(0), field(text, 28), field(text, 48), field(text, 49), field(text, 50), field(text, 51),
+        (void *)all, bytes, -1 };
+    prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
+    prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void *reserve(void) {
+    int writes = number() % 2 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_EXEC;
+    void *start = mmap(0, 1ul << (20 + number() % 21), writes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return start == MAP_FAILED ? mine : start;
+}
+
+// Waits for a while with a stack pointer that points anywhere.
+static void *astray(void *stack) {
+    struct timespec time = { 0, 100000000 };
+    register struct timespec *argument __asm__("rdi") = &time;
+    uint64_t own;
+    __asm__ volatile("mov %%rsp, %1\n mov %2, %%rsp\n mov $35, %%eax\n xor %%esi, %%esi\n syscall\n mov %1, %%rsp"
+        : "+r"(argument), "=&r"(own) : "r"(stack) : "rax", "rcx", "rsi", "r11", "memory");
+    return 0;
+}
+
+static void threads(void) {
+    pthread_t one;
+    char *stack = number() % 2 ? reserve() : (char *)number();
+    for (int count = number() % 64; count >= 0; count--) {
+        int wait = number() % 2;
+        if (!pthread_create(&one, 0, wait ? astray : thread, stack + number() % 4096 * 8)) pthread_detach(one);
+    }
+}
+
 static void act(void) {
     pthread_t one;
     pid_t child;
     char next[32];
     // Milder seeds let programs live longer.
-    switch (number() % (mildness[0] == 'm' ? 8 : 18)) {
+    switch (number() % (mildness[0] == 'm' ? 8 : 21)) {
     case 0: case 1: case 2: scribble(); break;
     case 3: descriptors(); break;
     case 4: kill(getpid(), SIGUSR1); break;
@@ -156,6 +212,9 @@ static void act(void) {
     case 14: prctl(PR_SET_TSC, number() % 2 ? PR_TSC_SIGSEGV : PR_TSC_ENABLE); break;
     case 15: case 16: dispatch(); break;
     case 17: step(); break;
+    case 18: headers(); break;
+    case 19: reserve(); break;
+    case 20: threads(); break;
     }
 }
 
