@@ -17,6 +17,7 @@ pub mod pages;
 pub mod steps;
 pub mod sync;
 pub mod timed;
+pub mod traffic;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use hmtt_format::record::TagSource;
 use hmtt_format::{Direction, Report};
 use serde::Serialize;
 
-use super::ledger::Traffic;
+use super::traffic::Traffic;
 use crate::decode::{Accesses, Item};
 
 /// A step of a trace.

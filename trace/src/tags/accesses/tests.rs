@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::ledger::{Ledger, Moment, Share, Traffic};
+use super::ledger::{Ledger, Moment, Share};
 use super::owners::{Change, Kind, Owner, Owners};
+use super::traffic::Traffic;
 
 /// Number of functions that are called.
 const FUNCTIONS: u32 = 8;
