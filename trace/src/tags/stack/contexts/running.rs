@@ -1,0 +1,53 @@
+//! Holds the frames of the context that a thread executes.
+
+use crate::tags::stack::suspended::Id;
+use crate::tags::stack::{Frame, above};
+
+/// The running context.
+#[derive(Debug)]
+pub(super) struct RunningContext<N> {
+    pub frames: Vec<Frame<N>>,
+    pub shift: u32,
+    pub is_context: bool,
+    pub outer: Option<Id>,
+    pub origin: Option<Id>,
+    /// The group that was left at an entry above all frames. If the stack has moved, this group holds the entry's
+    /// caller.
+    pub before: Option<Id>,
+}
+
+impl<N> Default for RunningContext<N> {
+    fn default() -> Self {
+        let (frames, outer, origin, before) = Default::default();
+        RunningContext { frames, shift: 0, is_context: false, outer, origin, before }
+    }
+}
+
+impl<N: Copy> RunningContext<N> {
+    /// Number of frames above a stack pointer.
+    pub fn above(&self, sp: u32) -> usize {
+        let stored = sp.wrapping_sub(self.shift);
+        self.frames.partition_point(|frame| above(frame.sp, stored) > 0)
+    }
+
+    /// Distance of a frame above a stack pointer, in bytes.
+    pub fn distance(&self, place: usize, sp: u32) -> u32 {
+        self.frames[place].sp.wrapping_add(self.shift).wrapping_sub(sp)
+    }
+
+    /// Starts the own time of the innermost frame.
+    #[inline]
+    pub fn run(&mut self, now: u64) {
+        if let Some(top) = self.frames.last_mut() {
+            top.since = now;
+        }
+    }
+
+    /// Stops the own time of the innermost frame.
+    #[inline]
+    pub fn stop(&mut self, now: u64) {
+        if let Some(top) = self.frames.last_mut() {
+            top.own += now - top.since;
+        }
+    }
+}
