@@ -61,6 +61,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "parquet")]
+    hmtt::table::parquet::hide_caught_panics();
     let result = match Arguments::parse().command {
         Command::Decode(arguments) => decode::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),

@@ -41,6 +41,7 @@ use ::parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type
 use serde::{Deserialize, Serialize};
 
 use super::Card;
+pub use catch_panic::hide_caught_panics;
 pub use reader::ParquetReader;
 pub use writer::ParquetWriter;
 

@@ -158,3 +158,16 @@ fn a_parquet_page_that_decompresses_to_a_huge_size_is_rejected() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn a_panic_of_the_parquet_library_is_an_error_without_a_message_of_the_panic() {
+    // A page whose values refer to a dictionary that the file lacks.
+    let damaged = include_bytes!("../../../../fuzz/found/parquet/dictionary_page_missing");
+    let path = crate::scratch("linear-dictionary.parquet");
+    std::fs::write(&path, damaged).unwrap();
+    let output = crate::hmtt(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let wanted = format!("hmtt: {}: the file is damaged: it cannot be decoded\n", path.display());
+    assert_eq!(said, wanted);
+}

@@ -14,6 +14,7 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
+use super::catch_panic::outside_library;
 use super::compact::{Compact, Flaw, I32, STRUCT};
 use super::thrift_schema::PAGE_HEADER;
 
@@ -68,7 +69,7 @@ impl ChunkReader for CheckedFile {
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         if self.has_metadata.load(Ordering::Relaxed) {
-            self.check_header(start).map_err(|problem| {
+            outside_library(|| self.check_header(start)).map_err(|problem| {
                 ParquetError::General(format!("the page at offset {start} {problem}"))
             })?;
         }
