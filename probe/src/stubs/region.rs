@@ -91,15 +91,8 @@ impl Stubs {
         let mut tags = tags.into_iter().peekable();
         for (index, origin, lowered) in origins {
             let (Origin::At(address) | Origin::Copy(address)) = origin else { continue };
-            while let Some(TagSpace { place, at, original }) =
-                tags.next_if(|space| space.at < index)
-            {
-                let offset = offsets[at] as usize;
-                let tag = start.wrapping_add(offset as u64);
-                let code = self.tag(&place, tag, address)?;
-                bytes[offset..offset + code.len()].copy_from_slice(&code);
-                let end = tag.wrapping_add(code.len() as u64);
-                changes.tags.push(TagCode::in_file(tag, end, original));
+            while let Some(space) = tags.next_if(|space| space.at < index) {
+                self.fill(&space, address, start, &offsets, &mut bytes, changes)?;
             }
             let Some(offset) = offsets.get(index) else { continue };
             let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
@@ -108,12 +101,35 @@ impl Stubs {
             let origin = if is_one { origin } else { Origin::At(address) };
             self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
         }
+        // A tag after the last instruction: the stub of the code after the region follows.
+        for space in tags {
+            self.fill(&space, space.original, start, &offsets, &mut bytes, changes)?;
+        }
         self.code.extend(bytes);
         let place = |(old, at): &(u64, usize)| {
             (FileAddr(*old), FileAddr(start.wrapping_add(offsets[*at].into())))
         };
         changes.moved.extend(places.iter().map(place));
         Ok(start)
+    }
+
+    /// Generates the code of a tag in its space. `origin`: the original instruction whose unwind information holds.
+    fn fill(
+        &mut self,
+        space: &TagSpace,
+        origin: u64,
+        start: u64,
+        offsets: &[u32],
+        bytes: &mut [u8],
+        changes: &mut Changes,
+    ) -> Result<(), StubError> {
+        let offset = offsets[space.at] as usize;
+        let tag = start.wrapping_add(offset as u64);
+        let code = self.tag(&space.place, tag, origin)?;
+        bytes[offset..offset + code.len()].copy_from_slice(&code);
+        let end = tag.wrapping_add(code.len() as u64);
+        changes.tags.push(TagCode::in_file(tag, end, space.original));
+        Ok(())
     }
 
     /// Collects the instructions of a region's stub, with space for its tags.

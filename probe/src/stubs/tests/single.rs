@@ -33,6 +33,35 @@ fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
 }
 
 #[test]
+fn an_entry_tag_at_the_end_of_a_stub_precedes_the_stub_of_the_next_region() {
+    // cmp rsp, [r14+16]; jbe; push rbp; mov rbp, rsp; mov [rsp-8], rax: what follows the check is moved too, to make
+    // room for the jump of an exit (pop rbp; ret) that is shorter than a jump.
+    let code = [
+        0x49, 0x3b, 0x66, 0x10, 0x76, 0x0b, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x44, 0x24, 0xf8,
+        0x00, 0xcf, 0x00, 0x00, 0x56, 0x08, 0xf9, 0xd3, 0xeb, 0x9c, 0xcf, 0x00, 0xc1, 0x48, 0xc1,
+        0xc1, 0xaa, 0x00, 0xc1, 0x5d, 0xc3, 0xe8, 0x02, 0x00, 0x00, 0x00, 0xeb, 0xe8, 0x48, 0xe3,
+        0xc3, 0x24, 0xf8, 0x5d, 0xc3, 0xe8, 0x02, 0x00, 0x00, 0x00, 0xeb, 0xe8, 0x48, 0xe3, 0xc3,
+    ];
+    let mut image = program(&[&code], &[]);
+    let (start, end) = (image.functions[0].start, image.functions[0].start + code.len() as u64);
+    let grows = GoFunction { start, end, name: "runtime.morestack".into(), is_special: false };
+    image.go = Some(Go { functions: vec![grows], recovery_points: Vec::new() });
+    let index = FileIndex::new(&image);
+    let rewrites = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], true);
+    let rewrite = rewrites.into_iter().next().unwrap().unwrap();
+    let entry = rewrite.regions.iter().find(|region| region.entry).unwrap();
+    assert_eq!((rewrite.check, entry.instructions.len()), (2, 2));
+    let start = START + (1 << 20);
+    let mut stubs = Stubs::new(RunAddr(start), LoadBias::NONE, Sink::Card, 3).unwrap();
+    let changes = stubs.add(&rewrite, START, 1).unwrap();
+    let moved = |original| changes.moved.iter().find(|(old, _)| old.0 == original).unwrap().1;
+    let tag = changes.tags.iter().find(|tag| tag.original == FileAddr(START + 6)).unwrap();
+    assert_eq!(tag.end, moved(START + 6), "the next stub follows the tag");
+    let at = (tag.start.0 - start) as usize;
+    assert_ne!(stubs.code()[at], 0xcc, "the space of the tag is not filled");
+}
+
+#[test]
 fn an_exit_that_a_stub_does_not_reach_is_refused() {
     const FAR: u64 = 0x7000_0000;
     // nop; jo far forward; ud2: too long to be moved as a whole.
