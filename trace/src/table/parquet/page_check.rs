@@ -25,6 +25,8 @@ const MAX_PAGE_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: usize = 128;
 /// Longest page header accepted, in bytes. Only statistics, which hold two values of the page, are long.
 const MAX_HEADER_BYTES: usize = 64 << 10;
+/// Maximum number of values in a dictionary. The library allocates a value for each before it reads them.
+const MAX_ENTRIES: u64 = 1 << 20;
 /// The format's number of the encoding `DELTA_BYTE_ARRAY`.
 const DELTA_BYTE_ARRAY: u64 = 7;
 
@@ -91,6 +93,12 @@ fn check(header: Option<Header>) -> std::result::Result<(), String> {
         Some(Header { encoding: Some(DELTA_BYTE_ARRAY), .. }) => {
             Err("is DELTA_BYTE_ARRAY; write the table with PLAIN or dictionary strings".into())
         }
+        Some(Header { entries, bytes, .. }) if entries > bytes => {
+            Err(format!("states {entries} dictionary values in {bytes} bytes: the file is damaged"))
+        }
+        Some(Header { entries, .. }) if entries > MAX_ENTRIES => Err(format!(
+            "has {entries} dictionary values, more than {MAX_ENTRIES}; write the table with smaller dictionaries"
+        )),
         Some(_) => Ok(()),
     }
 }
@@ -102,6 +110,8 @@ struct Header {
     bytes: u64,
     /// Encoding of a page of values; `None` for other pages.
     encoding: Option<u64>,
+    /// Number of values of a dictionary; 0 for other pages.
+    entries: u64,
 }
 
 impl Header {
@@ -123,7 +133,8 @@ impl Header {
                 (8, STRUCT) => {
                     return Some(Header { encoding: Some(compact.i32_field(4)?), ..header });
                 }
-                (6 | 7, STRUCT) => return Some(header),
+                (6, STRUCT) => return Some(header),
+                (7, STRUCT) => return Some(Header { entries: compact.i32_field(1)?, ..header }),
                 _ => return None,
             }
             field = next;
@@ -140,7 +151,10 @@ mod tests {
         // Type 3 (values, version 2), 300 bytes, 100 compressed; 7 values, no nulls, 7 rows, encoding 5.
         let header =
             [0x15, 6, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0x5c, 0x15, 14, 0x15, 0, 0x15, 14, 0x15, 10, 0];
-        assert_eq!(Header::decode(&header), Some(Header { bytes: 300, encoding: Some(5) }));
+        assert_eq!(
+            Header::decode(&header),
+            Some(Header { bytes: 300, encoding: Some(5), entries: 0 })
+        );
         assert_eq!(check(Header::decode(&header)), Ok(()));
         // Type 0 (values), 2^31 - 1 bytes.
         let long = [0x15, 0, 0x15, 0xfe, 0xff, 0xff, 0xff, 15, 0x15, 2, 0x2c, 0x15, 2, 0x15, 0, 0];
@@ -148,6 +162,14 @@ mod tests {
         assert_eq!(problem, "becomes longer than 64 MiB; write the table with smaller pages");
         let prefixes = [0x15, 0, 0x15, 2, 0x15, 2, 0x2c, 0x15, 2, 0x15, 14, 0];
         assert!(check(Header::decode(&prefixes)).unwrap_err().starts_with("is DELTA_BYTE_ARRAY"));
+        // Type 2 (dictionary), 40 bytes; 41 values, or 2^20 + 1 of 8 MiB.
+        let dictionary = [0x15, 4, 0x15, 80, 0x15, 80, 0x4c, 0x15, 82, 0x15, 0, 0, 0];
+        let problem = check(Header::decode(&dictionary)).unwrap_err();
+        assert_eq!(problem, "states 41 dictionary values in 40 bytes: the file is damaged");
+        let large =
+            [0x15, 4, 0x15, 0x80, 0x80, 0x80, 8, 0x15, 80, 0x4c, 0x15, 0x82, 0x80, 0x80, 1, 0];
+        let problem = check(Header::decode(&large)).unwrap_err();
+        assert!(problem.starts_with("has 1048577 dictionary values, more than"), "{problem}");
         for length in 0..12 {
             assert_eq!(Header::decode(&header[..length]), None);
         }
