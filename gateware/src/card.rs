@@ -6,6 +6,7 @@
 //!                                                     analysis beside the traces |
 //! GMII <- GMAC <- Tx thread <---------------------------------------- packet FIFO        tx_clock
 //!                     ^--- heartbeat <--- clock watch <--- ddr_clock
+//!                                              +--> restart of the DDR domain
 //! ```
 
 use hmtt_format::MemoryDescription;
@@ -22,6 +23,9 @@ use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
+use crate::reset::Domain;
+use crate::reset::ddr_restart::DdrRestart;
+use crate::reset::reset_crossing::ResetCrossing;
 use crate::statistics::block_writer::BlockWriter;
 use crate::statistics::frequency::Frequency;
 use crate::statistics::other_words::OtherWords;
@@ -36,6 +40,8 @@ pub struct Card<const N: usize> {
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock, 125 MHz.
     pub tx_clock: Signal<In, Clock>,
+    /// The transmit domain is in reset: its clock is not steady yet, or no more. Synchronous to `tx_clock`.
+    pub tx_reset: Signal<In, Bit>,
     /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
     pub cke: Signal<In, Bits<4>>,
     /// Chip select pins, rank 0 lowest; absent ones tied high.
@@ -78,9 +84,15 @@ pub struct Card<const N: usize> {
     pub(crate) block_writer: BlockWriter<N>,
     pub(crate) packet_fifo: PacketFifo<N>,
     pub(crate) clock_watch: ClockWatch,
+    pub(crate) ddr_restart: DdrRestart<N>,
+    pub(crate) ddr_reset: ResetCrossing,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) tx_thread: TxThread<N>,
     pub(crate) gmac: Gmac,
+    ddr: Signal<Local, Domain>,
+    tx: Signal<Local, Domain>,
+    /// The transmit side of the FIFO.
+    fifo_tx: Signal<Local, Domain>,
     capturing: Signal<Local, Bits<8>>,
     losing: Signal<Local, Bits<8>>,
     sending: Signal<Local, Bits<8>>,
@@ -93,6 +105,7 @@ impl<const N: usize> Card<N> {
         Self {
             ddr_clock: Default::default(),
             tx_clock: Default::default(),
+            tx_reset: Default::default(),
             cke: Default::default(),
             cs_n: Default::default(),
             act_n: Default::default(),
@@ -121,9 +134,14 @@ impl<const N: usize> Card<N> {
             block_writer: BlockWriter::new(memory),
             packet_fifo: Default::default(),
             clock_watch: Default::default(),
+            ddr_restart: Default::default(),
+            ddr_reset: Default::default(),
             heartbeat: Default::default(),
             tx_thread: Default::default(),
             gmac: Default::default(),
+            ddr: Default::default(),
+            tx: Default::default(),
+            fifo_tx: Default::default(),
             capturing: Default::default(),
             losing: Default::default(),
             sending: Default::default(),
@@ -135,25 +153,37 @@ impl<const N: usize> Card<N> {
 impl<const N: usize> Logic for Card<N> {
     #[hdl_gen]
     fn update(&mut self) {
-        self.command_buffer.clock.next = self.ddr_clock.val();
-        self.state_machine.clock.next = self.ddr_clock.val();
-        self.event_source.clock.next = self.ddr_clock.val();
-        self.event_queue.clock.next = self.ddr_clock.val();
-        self.config_unit.clock.next = self.ddr_clock.val();
-        self.traces.clock.next = self.ddr_clock.val();
-        self.timekeeper.clock.next = self.ddr_clock.val();
-        self.totals.clock.next = self.ddr_clock.val();
-        self.frequency.clock.next = self.ddr_clock.val();
-        self.analysis.clock.next = self.ddr_clock.val();
-        self.other_words.clock.next = self.ddr_clock.val();
-        self.block_writer.clock.next = self.ddr_clock.val();
-        self.packet_fifo.ddr_clock.next = self.ddr_clock.val();
-        self.packet_fifo.tx_clock.next = self.tx_clock.val();
+        self.ddr_reset.clock.next = self.ddr_clock.val();
+        self.ddr_reset.request.next = self.ddr_restart.request.val();
+        self.ddr.next.clk = self.ddr_clock.val();
+        self.ddr.next.reset = self.ddr_reset.reset.val();
+        self.ddr.next.clear = self.ddr_reset.clear.val();
+        self.tx.next.clk = self.tx_clock.val();
+        self.tx.next.reset = self.tx_reset.val();
+        self.tx.next.clear = self.tx_reset.val();
+        self.fifo_tx.next.clk = self.tx_clock.val();
+        self.fifo_tx.next.reset = self.tx_reset.val() | self.ddr_restart.clears.val();
+        self.fifo_tx.next.clear = self.tx_reset.val();
+        self.command_buffer.clock.next = self.ddr.val();
+        self.state_machine.clock.next = self.ddr.val();
+        self.event_source.clock.next = self.ddr.val();
+        self.event_queue.clock.next = self.ddr.val();
+        self.config_unit.clock.next = self.ddr.val();
+        self.traces.clock.next = self.ddr.val();
+        self.timekeeper.clock.next = self.ddr.val();
+        self.totals.clock.next = self.ddr.val();
+        self.frequency.clock.next = self.ddr.val();
+        self.analysis.clock.next = self.ddr.val();
+        self.other_words.clock.next = self.ddr.val();
+        self.block_writer.clock.next = self.ddr.val();
+        self.packet_fifo.ddr_clock.next = self.ddr.val();
+        self.packet_fifo.tx_clock.next = self.fifo_tx.val();
         self.clock_watch.ddr_clock.next = self.ddr_clock.val();
-        self.clock_watch.tx_clock.next = self.tx_clock.val();
-        self.heartbeat.clock.next = self.tx_clock.val();
-        self.tx_thread.clock.next = self.tx_clock.val();
-        self.gmac.clock.next = self.tx_clock.val();
+        self.clock_watch.tx_clock.next = self.tx.val();
+        self.ddr_restart.clock.next = self.tx.val();
+        self.heartbeat.clock.next = self.tx.val();
+        self.tx_thread.clock.next = self.tx.val();
+        self.gmac.clock.next = self.tx.val();
 
         self.command_buffer.cke.next = self.cke.val();
         self.command_buffer.cs_n.next = self.cs_n.val();
@@ -259,7 +289,12 @@ impl<const N: usize> Logic for Card<N> {
 
         self.packet_fifo.read_address.next = self.tx_thread.read_address.val();
         self.packet_fifo.freed.next = self.tx_thread.freed.val();
-        self.tx_thread.available.next = self.packet_fifo.available.val();
+        self.ddr_restart.lost.next = self.clock_watch.lost.val();
+        self.ddr_restart.changed.next = self.clock_watch.changed.val();
+        self.ddr_restart.crossed.next = self.packet_fifo.available.val();
+        self.ddr_restart.drained.next = self.tx_thread.drained.val();
+        self.tx_thread.available.next = self.ddr_restart.available.val();
+        self.tx_thread.rewind.next = self.ddr_restart.clears.val();
         self.tx_thread.read_high.next = self.packet_fifo.read_high.val();
         self.tx_thread.read_low.next = self.packet_fifo.read_low.val();
         self.heartbeat.lost.next = self.clock_watch.lost.val();

@@ -18,6 +18,7 @@ pub mod ddr;
 pub mod emit;
 pub mod ethernet;
 pub mod fifo;
+pub mod reset;
 pub mod simulated;
 pub mod statistics;
 pub mod synth;

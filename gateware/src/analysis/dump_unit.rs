@@ -24,6 +24,7 @@ use hmtt_format::address_map::Axis;
 use hmtt_format::record::{self, CountGroup, other_count};
 use rust_hdl::prelude::*;
 
+use crate::reset::{ClearedRegister, Domain, Register};
 use crate::statistics::{RecordKind, SlotClock};
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -55,7 +56,7 @@ enum What {
 #[derive(LogicBlock)]
 pub struct DumpUnit {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Dump.
     pub dump: Signal<In, Bit>,
     /// Everything.
@@ -138,22 +139,22 @@ pub struct DumpUnit {
     pub rows_skipped: Signal<In, Bits<23>>,
     /// Runs skipped by the reuse distances.
     pub runs_skipped: Signal<In, Bits<23>>,
-    state: DFF<State>,
-    what: DFF<What>,
-    at: DFF<Bits<8>>,
-    whole: DFF<Bit>,
-    number: DFF<Bits<8>>,
-    records: DFF<Bits<10>>,
-    part: DFF<Bits<4>>,
-    turned: DFF<Bit>,
-    ticks: DFF<Bits<16>>,
-    is_due: DFF<Bit>,
-    all_due: DFF<Bit>,
+    state: Register<State>,
+    what: Register<What>,
+    at: Register<Bits<8>>,
+    whole: Register<Bit>,
+    number: Register<Bits<8>>,
+    records: ClearedRegister<Bits<10>>,
+    part: ClearedRegister<Bits<4>>,
+    turned: Register<Bit>,
+    ticks: ClearedRegister<Bits<16>>,
+    is_due: Register<Bit>,
+    all_due: Register<Bit>,
     /// Accesses came since the dump began; what it tells may not hold them.
-    untold: DFF<Bit>,
-    waited: DFF<Bits<4>>,
-    first_high: DFF<Bits<32>>,
-    first_low: DFF<Bits<32>>,
+    untold: Register<Bit>,
+    waited: Register<Bits<4>>,
+    first_high: Register<Bits<32>>,
+    first_low: Register<Bits<32>>,
     used: Signal<Local, Bit>,
     busy: Signal<Local, Bit>,
     all_under_way: Signal<Local, Bit>,

@@ -26,6 +26,7 @@ use rust_hdl::prelude::*;
 use super::page_runs::page_mask;
 use super::page_spread::PageSpread;
 use crate::fifo::block_ram::BlockRam;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// What a bucket holds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -67,7 +68,7 @@ struct Outcome {
 #[derive(LogicBlock)]
 pub struct HotPages {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// A run.
     pub run_valid: Signal<In, Bit>,
     /// Its page.
@@ -105,19 +106,19 @@ pub struct HotPages {
     buckets: BlockRam<Entry, 8>,
     into: PageSpread,
     from: PageSpread,
-    arrived: DFF<Run>,
-    waiting: DFF<Run>,
-    just_taken: DFF<Bit>,
-    being_read: DFF<Bit>,
-    reading: DFF<Run>,
-    writing: DFF<Outcome>,
-    holds: DFF<Bit>,
-    out_count: DFF<Bits<27>>,
-    out_votes: DFF<Bits<27>>,
-    lost: DFF<Bits<10>>,
-    lost_early: DFF<Bits<10>>,
+    arrived: Register<Run>,
+    waiting: Register<Run>,
+    just_taken: Register<Bit>,
+    being_read: Register<Bit>,
+    reading: Register<Run>,
+    writing: Register<Outcome>,
+    holds: Register<Bit>,
+    out_count: Register<Bits<27>>,
+    out_votes: Register<Bits<27>>,
+    lost: ClearedRegister<Bits<10>>,
+    lost_early: ClearedRegister<Bits<10>>,
     lost_now: Signal<Local, Bits<11>>,
-    skips: DFF<Bits<23>>,
+    skips: ClearedRegister<Bits<23>>,
     part: Signal<Local, Bits<4>>,
     dumped_part: Signal<Local, Bits<4>>,
     low: Signal<Local, Bits<4>>,

@@ -12,11 +12,13 @@ use hmtt_format::MemoryDescription;
 use hmtt_format::memory::PAGE_LOG2;
 use rust_hdl::prelude::*;
 
+use crate::reset::{ClearedRegister, Domain, Register};
+
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct PageRuns {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
     /// Its page.
@@ -35,13 +37,13 @@ pub struct PageRuns {
     pub run_page: Signal<Out, Bits<28>>,
     /// Its accesses.
     pub run_accesses: Signal<Out, Bits<10>>,
-    seen: DFF<Bit>,
-    same: DFF<Bit>,
-    known: DFF<Bit>,
-    last: DFF<Bits<28>>,
-    open: DFF<Bit>,
-    current: DFF<Bits<28>>,
-    accesses: DFF<Bits<10>>,
+    seen: Register<Bit>,
+    same: Register<Bit>,
+    known: Register<Bit>,
+    last: Register<Bits<28>>,
+    open: Register<Bit>,
+    current: Register<Bits<28>>,
+    accesses: ClearedRegister<Bits<10>>,
     masked: Signal<Local, Bits<28>>,
     full: Signal<Local, Bit>,
     ends: Signal<Local, Bit>,

@@ -13,6 +13,7 @@ use rust_hdl::prelude::*;
 
 use super::page_runs::page_mask;
 use crate::fifo::block_ram::BlockRam;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
@@ -26,7 +27,7 @@ enum State {
 #[derive(LogicBlock)]
 pub struct Reuse {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// A run begins.
     pub begins: Signal<In, Bit>,
     /// Its page.
@@ -48,21 +49,21 @@ pub struct Reuse {
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     stack: BlockRam<Bits<22>, 8>,
-    state: DFF<State>,
-    came: DFF<Bit>,
-    came_key: DFF<Bits<22>>,
-    waits: DFF<Bit>,
-    waiting: DFF<Bits<22>>,
-    key: DFF<Bits<22>>,
-    carried: DFF<Bits<22>>,
-    position: DFF<Bits<8>>,
-    reached: DFF<Bits<8>>,
-    ahead: DFF<Bits<8>>,
-    left: DFF<Bits<9>>,
-    depth: DFF<Bits<9>>,
-    found: DFF<Bit>,
-    skip: DFF<Bit>,
-    skips: DFF<Bits<23>>,
+    state: Register<State>,
+    came: Register<Bit>,
+    came_key: Register<Bits<22>>,
+    waits: Register<Bit>,
+    waiting: Register<Bits<22>>,
+    key: Register<Bits<22>>,
+    carried: Register<Bits<22>>,
+    position: Register<Bits<8>>,
+    reached: Register<Bits<8>>,
+    ahead: Register<Bits<8>>,
+    left: Register<Bits<9>>,
+    depth: ClearedRegister<Bits<9>>,
+    found: Register<Bit>,
+    skip: Register<Bit>,
+    skips: ClearedRegister<Bits<23>>,
     folded: Signal<Local, Bits<6>>,
     starts: Signal<Local, Bit>,
     at: Signal<Local, Bits<8>>,

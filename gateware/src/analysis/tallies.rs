@@ -10,6 +10,7 @@
 use rust_hdl::prelude::*;
 
 use crate::fifo::block_ram::BlockRam;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Tally {
@@ -24,7 +25,7 @@ struct Tally {
 #[derive(LogicBlock)]
 pub struct Tallies {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
     /// What it found in its row buffer.
@@ -56,17 +57,17 @@ pub struct Tallies {
     /// Count them anew.
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
-    draining: DFF<Bit>,
-    came: DFF<Bit>,
-    refused: DFF<Bit>,
-    came_index: DFF<Bits<8>>,
-    waiting: DFF<Tally>,
-    reading: DFF<Tally>,
-    writing: DFF<Bit>,
-    writing_index: DFF<Bits<8>>,
-    writing_sum: DFF<Bits<28>>,
-    skip: DFF<Bit>,
-    skips: DFF<Bits<23>>,
+    draining: Register<Bit>,
+    came: Register<Bit>,
+    refused: Register<Bit>,
+    came_index: Register<Bits<8>>,
+    waiting: Register<Tally>,
+    reading: Register<Tally>,
+    writing: Register<Bit>,
+    writing_index: Register<Bits<8>>,
+    writing_sum: ClearedRegister<Bits<28>>,
+    skip: Register<Bit>,
+    skips: ClearedRegister<Bits<23>>,
     wanted: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
     room: Signal<Local, Bit>,

@@ -11,13 +11,14 @@ use super::reuse::Reuse;
 use super::tallies::Tallies;
 use crate::config::Settings;
 use crate::config::steering::Steering;
+use crate::reset::{Domain, Register};
 use crate::statistics::{Observed, RecordKind, SlotClock};
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Analysis {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// What passes.
     pub observed: Signal<In, Observed>,
     /// Settings in force.
@@ -53,7 +54,7 @@ pub struct Analysis {
     reuse: Reuse,
     tallies: Tallies,
     dump_unit: DumpUnit,
-    on: DFF<Bit>,
+    on: Register<Bit>,
     wanted: Signal<Local, Bit>,
     access: Signal<Local, Bit>,
     skips: Signal<Local, Bit>,

@@ -22,6 +22,7 @@ use super::settings::SettingsRegister;
 use super::steering::{Progress, Steering};
 use super::{Item, ItemKind, Settings};
 use crate::ddr::SlotEvent;
+use crate::reset::{ClearedRegister, Domain, Register};
 use crate::statistics::RecordKind;
 use crate::table::Table;
 
@@ -45,7 +46,7 @@ enum State {
 #[derive(LogicBlock)]
 pub struct ConfigUnit {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
     /// There is one.
@@ -78,11 +79,11 @@ pub struct ConfigUnit {
     plan: Plan,
     register: SettingsRegister,
     slice_table: Table<5, 32>,
-    slice_length: DFF<Bits<32>>,
-    sliced: DFF<Bit>,
-    state: DFF<State>,
-    flows: DFF<Bit>,
-    asked: DFF<Steering>,
+    slice_length: ClearedRegister<Bits<32>>,
+    sliced: Register<Bit>,
+    state: Register<State>,
+    flows: Register<Bit>,
+    asked: ClearedRegister<Steering>,
     free: Signal<Local, Bit>,
     analysed: Signal<Local, Bit>,
     event_high: Signal<Local, Bits<8>>,

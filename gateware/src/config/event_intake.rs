@@ -17,12 +17,13 @@ use rust_hdl::prelude::*;
 
 use super::{Item, ItemKind};
 use crate::ddr::SlotEvent;
+use crate::reset::{Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventIntake {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
     /// There is one.
@@ -51,13 +52,13 @@ pub struct EventIntake {
     pub mark: Signal<In, Bit>,
     /// The item; `Nothing` when there is none.
     pub item: Signal<Out, Item>,
-    made: DFF<Item>,
-    steered: DFF<Bit>,
-    left_kind: DFF<ItemKind>,
-    left_command: DFF<Bit>,
-    named: DFF<Bits<9>>,
-    lost: DFF<Bit>,
-    telling: DFF<Bit>,
+    made: Register<Item>,
+    steered: Register<Bit>,
+    left_kind: Register<ItemKind>,
+    left_command: Register<Bit>,
+    named: Register<Bits<9>>,
+    lost: Register<Bit>,
+    telling: Register<Bit>,
     event_kind: Signal<Local, ItemKind>,
     event_high: Signal<Local, Bits<8>>,
     taken: Signal<Local, Bit>,

@@ -19,6 +19,7 @@
 use rust_hdl::prelude::*;
 
 use crate::ddr::SlotEvent;
+use crate::reset::{Domain, Register};
 use crate::statistics::RecordKind;
 
 /// Which steps an event or command takes.
@@ -48,7 +49,7 @@ pub struct Steps {
 #[derive(LogicBlock, Default)]
 pub struct Plan {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
     /// It is taken on this clock.
@@ -87,17 +88,17 @@ pub struct Plan {
     pub steps: Signal<Out, Steps>,
     /// The capture runs.
     pub running: Signal<Out, Bit>,
-    chosen: DFF<Steps>,
-    command_due: DFF<Bit>,
-    run_due: DFF<Bit>,
-    run_level: DFF<Bit>,
-    slice_due: DFF<Bit>,
-    tick_due: DFF<Bit>,
-    switched_on: DFF<Bit>,
-    stopped: DFF<Bit>,
-    runs: DFF<Bit>,
+    chosen: Register<Steps>,
+    command_due: Register<Bit>,
+    run_due: Register<Bit>,
+    run_level: Register<Bit>,
+    slice_due: Register<Bit>,
+    tick_due: Register<Bit>,
+    switched_on: Register<Bit>,
+    stopped: Register<Bit>,
+    runs: Register<Bit>,
     /// The capture has stopped, and its end has not been told yet.
-    ending: DFF<Bit>,
+    ending: Register<Bit>,
     may_end: Signal<Local, Bit>,
     postpones: Signal<Local, Bit>,
     starts: Signal<Local, Bit>,

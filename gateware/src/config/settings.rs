@@ -6,6 +6,7 @@ use hmtt_format::config::{self, Granularity, Mode};
 use rust_hdl::prelude::*;
 
 use super::Settings;
+use crate::reset::{Domain, Register};
 use crate::table::Table;
 
 /// The level of the 16 strap pins for given power-on settings.
@@ -27,7 +28,7 @@ pub fn straps(
 #[derive(LogicBlock)]
 pub struct SettingsRegister {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Strap pins, laid out as [`straps`] says.
     pub straps: Signal<In, Bits<16>>,
     /// Back to the power-on settings.
@@ -50,14 +51,14 @@ pub struct SettingsRegister {
     pub is_reset: Signal<Out, Bit>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
-    current: DFF<Settings>,
-    ready: DFF<Bit>,
-    changing: DFF<Bit>,
-    slicing: DFF<Bit>,
-    marking: DFF<Bit>,
-    starting: DFF<Bit>,
-    stopping: DFF<Bit>,
-    resetting: DFF<Bit>,
+    current: Register<Settings>,
+    ready: Register<Bit>,
+    changing: Register<Bit>,
+    slicing: Register<Bit>,
+    marking: Register<Bit>,
+    starting: Register<Bit>,
+    stopping: Register<Bit>,
+    resetting: Register<Bit>,
     offset: Signal<Local, Bits<9>>,
     base: Signal<Local, Bits<32>>,
     in_slices: Signal<Local, Bit>,

@@ -19,6 +19,9 @@ use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
 use rust_hdl::prelude::*;
 
+use crate::reset::domain::Edge;
+use crate::reset::{Domain, Edges};
+
 mod verilog;
 
 /// Place of each kind of command in `op`, a bit each; no bit for a clock without command.
@@ -121,11 +124,26 @@ struct State {
     ranks: [Rank; 4],
 }
 
+impl State {
+    fn at_power_on(banks: usize) -> Self {
+        Self {
+            spread: Spread::default(),
+            running: false,
+            banks: vec![Bank::default(); banks],
+            ranks: [Rank::default(); 4],
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::at_power_on(self.banks.len());
+    }
+}
+
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct BankTable {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Command, see [`op`].
     pub op: Signal<In, Bits<10>>,
     /// Address pin A10.
@@ -144,6 +162,7 @@ pub struct BankTable {
     _state: State,
     /// What an edge brought, taken in after it.
     _incoming: Option<Spread>,
+    _edges: Edges,
 }
 
 impl BankTable {
@@ -151,12 +170,6 @@ impl BankTable {
     pub fn new(memory: &MemoryDescription) -> Self {
         let ranks = usize::from(memory.ranks());
         let banks = 1 << memory.bits(Axis::Bank);
-        let state = State {
-            spread: Spread::default(),
-            running: false,
-            banks: vec![Bank::default(); ranks * banks],
-            ranks: [Rank::default(); 4],
-        };
         Self {
             clock: Default::default(),
             op: Default::default(),
@@ -179,8 +192,9 @@ impl BankTable {
                 ],
                 refresh_limit: memory.refresh_limit_clocks,
             },
-            _state: state,
+            _state: State::at_power_on(ranks * banks),
             _incoming: None,
+            _edges: Default::default(),
         }
     }
 
@@ -327,18 +341,31 @@ impl Shape {
 
 impl Logic for BankTable {
     fn update(&mut self) {
-        if self.clock.pos_edge() {
-            // Whoever asks again on this edge gets the same.
-            let found = self._shape.found(&self._state);
-            if self.found.val() != found {
-                self.found.next = found;
+        let edge = self._edges.next(&self.clock);
+        if self.clock.val().reset {
+            if self.clock.changed {
+                self._state.clear();
             }
-            self._incoming = Some(self.spread());
-        } else if self.clock.neg_edge()
-            && let Some(incoming) = self._incoming.take()
-        {
-            self._shape.advance(&mut self._state);
-            self._state.spread = incoming;
+            self._incoming = None;
+            self.found.next = Found::default();
+            return;
+        }
+        match edge {
+            Some(Edge::Rising) => {
+                // Whoever asks again on this edge gets the same.
+                let found = self._shape.found(&self._state);
+                if self.found.val() != found {
+                    self.found.next = found;
+                }
+                self._incoming = Some(self.spread());
+            }
+            Some(Edge::Falling) => {
+                if let Some(incoming) = self._incoming.take() {
+                    self._shape.advance(&mut self._state);
+                    self._state.spread = incoming;
+                }
+            }
+            None => {}
         }
     }
 

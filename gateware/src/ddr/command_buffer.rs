@@ -16,6 +16,7 @@ use hmtt_format::{Generation, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use super::{CommandCode, SlotCommand};
+use crate::reset::{Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Sample {
@@ -35,7 +36,7 @@ struct Sample {
 #[derive(LogicBlock)]
 pub struct CommandBuffer {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
     pub cke: Signal<In, Bits<4>>,
     /// Chip select pins, rank 0 lowest; absent ones tied high.
@@ -56,10 +57,10 @@ pub struct CommandBuffer {
     pub command: Signal<Out, SlotCommand>,
     /// The first sample has reached `command`.
     pub valid: Signal<Out, Bit>,
-    sample: DFF<Sample>,
-    cke_was_low: DFF<Bits<4>>,
-    decoded: DFF<SlotCommand>,
-    decoded_valid: DFF<Bit>,
+    sample: Register<Sample>,
+    cke_was_low: Register<Bits<4>>,
+    decoded: Register<SlotCommand>,
+    decoded_valid: Register<Bit>,
     selects: Signal<Local, Bits<4>>,
     strobed: Signal<Local, CommandCode>,
     low: Signal<Local, Bits<4>>,

@@ -21,6 +21,7 @@ use rust_hdl::prelude::*;
 
 use super::SlotEvent;
 use crate::fifo::block_ram::BlockRam;
+use crate::reset::{Domain, Register};
 
 /// log2 of the number of events that fit.
 pub const DEPTH_LOG2: usize = 8;
@@ -37,7 +38,7 @@ pub const COMMAND_LOST: u64 = 1 << 7;
 #[derive(LogicBlock)]
 pub struct EventQueue {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Event to store; its `gap` is filled in here.
     pub slot_event: Signal<In, SlotEvent>,
     /// Register of the command that it completes.
@@ -53,24 +54,24 @@ pub struct EventQueue {
     /// Drop it.
     pub pop: Signal<In, Bit>,
     events: BlockRam<SlotEvent, DEPTH_LOG2>,
-    entry: DFF<SlotEvent>,
-    entering: DFF<Bit>,
-    write_at: DFF<Bits<8>>,
-    read_at: DFF<Bits<8>>,
+    entry: Register<SlotEvent>,
+    entering: Register<Bit>,
+    write_at: Register<Bits<8>>,
+    read_at: Register<Bits<8>>,
     read_after: Signal<Local, Bits<8>>,
     read_next: Signal<Local, Bits<8>>,
     used: Signal<Local, Bits<8>>,
     any: Signal<Local, Bit>,
     another: Signal<Local, Bit>,
-    crowded: DFF<Bit>,
-    nearly_full: DFF<Bit>,
-    valid: DFF<Bit>,
+    crowded: Register<Bit>,
+    nearly_full: Register<Bit>,
+    valid: Register<Bit>,
     /// Clocks since the last stored event; the first one counts from clock 0.
-    since: DFF<Bits<16>>,
-    missed: DFF<Bits<32>>,
-    missed_faults: DFF<Bits<8>>,
-    misses: DFF<Bit>,
-    missed_command: DFF<Bit>,
+    since: Register<Bits<16>>,
+    missed: Register<Bits<32>>,
+    missed_faults: Register<Bits<8>>,
+    misses: Register<Bit>,
+    missed_command: Register<Bit>,
     counts: Signal<Local, Bit>,
     steers: Signal<Local, Bit>,
     store: Signal<Local, Bit>,

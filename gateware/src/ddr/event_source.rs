@@ -12,12 +12,13 @@ use rust_hdl::prelude::*;
 use super::address_matrix::AddressMatrix;
 use super::sequence::Sequence;
 use super::{SlotEvent, Verdict};
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventSource {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The verdict follows from a sample of the pins.
     pub valid: Signal<In, Bit>,
     /// Run switch, unsynchronized.
@@ -43,25 +44,25 @@ pub struct EventSource {
     pub register: Signal<Out, Bits<9>>,
     matrix: AddressMatrix,
     detector: Sequence,
-    located_valid: DFF<Bit>,
-    located: DFF<SlotEvent>,
-    made: DFF<SlotEvent>,
-    made_valid: DFF<Bit>,
-    made_any: DFF<Bit>,
-    sent: DFF<SlotEvent>,
-    sent_valid: DFF<Bit>,
-    sent_any: DFF<Bit>,
-    named: DFF<Bits<9>>,
-    tick_phase: DFF<Bits<16>>,
-    slice_phase: DFF<Bits<32>>,
-    slice_before: DFF<Bits<32>>,
-    slice_ends: DFF<Bit>,
-    slice_due: DFF<Bit>,
-    run_sampled: DFF<Bit>,
-    run_stable: DFF<Bit>,
-    run_aligned: DFF<Bits<5>>,
-    run_located: DFF<Bit>,
-    run_seen: DFF<Bit>,
+    located_valid: Register<Bit>,
+    located: ClearedRegister<SlotEvent>,
+    made: Register<SlotEvent>,
+    made_valid: Register<Bit>,
+    made_any: Register<Bit>,
+    sent: Register<SlotEvent>,
+    sent_valid: Register<Bit>,
+    sent_any: Register<Bit>,
+    named: Register<Bits<9>>,
+    tick_phase: ClearedRegister<Bits<16>>,
+    slice_phase: ClearedRegister<Bits<32>>,
+    slice_before: Register<Bits<32>>,
+    slice_ends: Register<Bit>,
+    slice_due: Register<Bit>,
+    run_sampled: Register<Bit>,
+    run_stable: Register<Bit>,
+    run_aligned: Register<Bits<5>>,
+    run_located: Register<Bit>,
+    run_seen: Register<Bit>,
     is_tick: Signal<Local, Bit>,
     run_changed: Signal<Local, Bit>,
     steers: Signal<Local, Bit>,

@@ -14,11 +14,13 @@
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
+use crate::reset::{ClearedRegister, Domain, Register};
+
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Sequence {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// A clock of the slot passes.
     pub passes: Signal<In, Bit>,
     /// It has an access to the window.
@@ -29,16 +31,16 @@ pub struct Sequence {
     pub complete: Signal<Out, Bit>,
     /// Register it names.
     pub register: Signal<Out, Bits<9>>,
-    named_now: DFF<Bit>,
-    named: DFF<Bits<9>>,
-    last: DFF<Bits<9>>,
+    named_now: Register<Bit>,
+    named: Register<Bits<9>>,
+    last: Register<Bits<9>>,
     /// It is the register before, soon enough.
-    follows: DFF<Bit>,
-    counting: DFF<Bit>,
+    follows: Register<Bit>,
+    counting: Register<Bit>,
     /// Clocks since the last access to the window, up to the timeout.
-    since: DFF<Bits<13>>,
-    count: DFF<Bits<8>>,
-    nearly: DFF<Bit>,
+    since: ClearedRegister<Bits<13>>,
+    count: ClearedRegister<Bits<8>>,
+    nearly: Register<Bit>,
     shifted: Signal<Local, Bits<32>>,
     goes_on: Signal<Local, Bit>,
     silent: Signal<Local, Bit>,

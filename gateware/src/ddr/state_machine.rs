@@ -22,6 +22,7 @@ use rust_hdl::prelude::*;
 use super::bank_table::BankTable;
 use super::{CommandCode, SlotCommand, Verdict};
 use crate::fifo::block_ram::BlockRam;
+use crate::reset::{Domain, Register};
 
 /// A fault that waits for a free clock.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -43,7 +44,7 @@ struct Length {
 #[derive(LogicBlock)]
 pub struct StateMachine {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Command of this clock.
     pub command: Signal<In, SlotCommand>,
     /// It follows from a sample of the pins.
@@ -60,20 +61,20 @@ pub struct StateMachine {
     pub unreported: Signal<Out, Bits<8>>,
     bank_table: BankTable,
     rows: BlockRam<Bits<18>, 6>,
-    judged: DFF<Verdict>,
-    activated: DFF<Bit>,
-    settled: DFF<Verdict>,
-    out: DFF<Verdict>,
-    out_row: DFF<Bits<18>>,
-    valids: DFF<Bits<5>>,
-    a_spread: DFF<Bits<18>>,
-    a_found: DFF<Bits<18>>,
-    length: DFF<Length>,
-    parked: DFF<Parked>,
-    any_parked: DFF<Bit>,
-    any_overdue: DFF<Bit>,
-    overdue: DFF<Bits<4>>,
-    lost: DFF<Bits<8>>,
+    judged: Register<Verdict>,
+    activated: Register<Bit>,
+    settled: Register<Verdict>,
+    out: Register<Verdict>,
+    out_row: Register<Bits<18>>,
+    valids: Register<Bits<5>>,
+    a_spread: Register<Bits<18>>,
+    a_found: Register<Bits<18>>,
+    length: Register<Length>,
+    parked: Register<Parked>,
+    any_parked: Register<Bit>,
+    any_overdue: Register<Bit>,
+    overdue: Register<Bits<4>>,
+    lost: Register<Bits<8>>,
     op: Signal<Local, Bits<10>>,
     command_a: Signal<Local, Bits<18>>,
     a: Signal<Local, Bits<18>>,

@@ -10,6 +10,8 @@
 
 use rust_hdl::prelude::*;
 
+use crate::reset::{Domain, Register};
+
 /// DDR clocks between changes: 10 ns at 1.6 GHz, longer than a transmit clock.
 pub const TOGGLE_CLOCKS: usize = 16;
 /// Transmit clocks without a change after which the clock counts as lost: 8.2 us.
@@ -18,29 +20,31 @@ pub const LOST_AFTER: usize = 1024;
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct ClockWatch {
-    /// The watched clock.
+    /// The watched clock. What it drives here is never reset: it works from any state.
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock.
-    pub tx_clock: Signal<In, Clock>,
+    pub tx_clock: Signal<In, Domain>,
     /// The DDR clock stands still.
     pub lost: Signal<Out, Bit>,
+    /// The flip-flop was seen to change.
+    pub changed: Signal<Out, Bit>,
     divider: DFF<Bits<4>>,
     divider_full: DFF<Bit>,
     toggle: DFF<Bit>,
-    sampled: DFF<Bit>,
-    stable: DFF<Bit>,
-    seen: DFF<Bit>,
-    changed: DFF<Bit>,
-    silent: DFF<Bits<10>>,
-    silent_full: DFF<Bit>,
-    is_lost: DFF<Bit>,
+    sampled: Register<Bit>,
+    stable: Register<Bit>,
+    seen: Register<Bit>,
+    change: Register<Bit>,
+    silent: Register<Bits<10>>,
+    silent_full: Register<Bit>,
+    is_lost: Register<Bit>,
 }
 
 impl Logic for ClockWatch {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, ddr_clock, divider, divider_full, toggle);
-        dff_setup!(self, tx_clock, sampled, stable, seen, changed, silent, silent_full, is_lost);
+        dff_setup!(self, tx_clock, sampled, stable, seen, change, silent, silent_full, is_lost);
         self.divider.d.next = self.divider.q.val() + 1;
         self.divider_full.d.next = self.divider.q.val() == 0xf;
         if self.divider_full.q.val() {
@@ -49,17 +53,18 @@ impl Logic for ClockWatch {
         self.sampled.d.next = self.toggle.q.val();
         self.stable.d.next = self.sampled.q.val();
         self.seen.d.next = self.stable.q.val();
-        self.changed.d.next = self.stable.q.val() ^ self.seen.q.val();
+        self.change.d.next = self.stable.q.val() ^ self.seen.q.val();
         self.silent.d.next = self.silent.q.val() + 1;
         self.silent_full.d.next = self.silent.q.val() == 0x3ff;
         if self.silent_full.q.val() {
             self.is_lost.d.next = true;
         }
-        if self.changed.q.val() {
+        if self.change.q.val() {
             self.silent.d.next = bits::<10>(0);
             self.silent_full.d.next = false;
             self.is_lost.d.next = false;
         }
         self.lost.next = self.is_lost.q.val();
+        self.changed.next = self.change.q.val();
     }
 }

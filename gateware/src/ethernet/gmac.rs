@@ -15,6 +15,7 @@ use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
 
 use super::crc32::Crc32Step;
+use crate::reset::{Domain, Register};
 
 /// Octets of preamble and start-of-frame delimiter (IEEE 802.3 clause 3.1.1).
 const PREAMBLE_OCTETS: u64 = 8;
@@ -38,7 +39,7 @@ enum State {
 #[derive(LogicBlock)]
 pub struct Gmac {
     /// Transmit clock, 125 MHz.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// A frame is offered; `data` is its next byte.
     pub valid: Signal<In, Bit>,
     /// Next byte, destination address first.
@@ -52,20 +53,20 @@ pub struct Gmac {
     /// GMII TX_EN.
     pub tx_en: Signal<Out, Bit>,
     crc: Crc32Step,
-    state: DFF<State>,
-    timer: DFF<Bits<4>>,
-    timed_out: DFF<Bit>,
-    taking: DFF<Bit>,
-    filled: DFF<Bits<6>>,
-    enough: DFF<Bit>,
-    octet: DFF<Bits<8>>,
-    sending: DFF<Bit>,
-    starts: DFF<Bit>,
-    feeds: DFF<Bit>,
-    checks: DFF<Bit>,
-    check: DFF<Bits<32>>,
-    txd_out: DFF<Bits<8>>,
-    tx_en_out: DFF<Bit>,
+    state: Register<State>,
+    timer: Register<Bits<4>>,
+    timed_out: Register<Bit>,
+    taking: Register<Bit>,
+    filled: Register<Bits<6>>,
+    enough: Register<Bit>,
+    octet: Register<Bits<8>>,
+    sending: Register<Bit>,
+    starts: Register<Bit>,
+    feeds: Register<Bit>,
+    checks: Register<Bit>,
+    check: Register<Bits<32>>,
+    txd_out: Register<Bits<8>>,
+    tx_en_out: Register<Bit>,
     inverted: Signal<Local, Bits<32>>,
     all_ones: Constant<Bits<32>>,
     last_needed_but_one: Constant<Bits<6>>,

@@ -14,6 +14,8 @@ use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{FrameKind, HEARTBEAT_WORDS};
 use rust_hdl::prelude::*;
 
+use crate::reset::{Domain, Register};
+
 /// Transmit clocks to a tick of silence, and of the link's light: 524 us.
 pub const TICK_CLOCKS: u64 = 1 << 16;
 /// Ticks of silence before a heartbeat: a second.
@@ -25,7 +27,7 @@ const LIGHT_TICKS: u64 = 119;
 #[derive(LogicBlock)]
 pub struct Heartbeat {
     /// Transmit clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The DDR clock stands still.
     pub lost: Signal<In, Bit>,
     /// A frame was sent.
@@ -40,32 +42,32 @@ pub struct Heartbeat {
     pub group: Signal<Out, Bits<32>>,
     /// A frame was sent lately.
     pub light: Signal<Out, Bit>,
-    was_lost: DFF<Bit>,
-    losses: DFF<Bits<16>>,
-    is_due: DFF<Bit>,
-    low: DFF<Bits<16>>,
-    low_full: DFF<Bit>,
-    mid_step: DFF<Bit>,
-    mid: DFF<Bits<16>>,
-    mid_full: DFF<Bit>,
-    high_step: DFF<Bit>,
-    high: DFF<Bits<16>>,
-    quiet: DFF<Bits<12>>,
-    quiet_enough: DFF<Bit>,
-    was_sent: DFF<Bit>,
-    light_left: DFF<Bits<7>>,
-    light_on: DFF<Bit>,
-    take_low: DFF<Bit>,
-    take_mid: DFF<Bit>,
-    take_high: DFF<Bit>,
-    kept_lost: DFF<Bit>,
-    kept_losses: DFF<Bits<16>>,
-    kept_low: DFF<Bits<16>>,
-    kept_mid: DFF<Bits<16>>,
-    kept_high: DFF<Bits<16>>,
-    index: DFF<Bits<3>>,
-    step_taken: DFF<Bit>,
-    next_group: DFF<Bits<32>>,
+    was_lost: Register<Bit>,
+    losses: Register<Bits<16>>,
+    is_due: Register<Bit>,
+    low: Register<Bits<16>>,
+    low_full: Register<Bit>,
+    mid_step: Register<Bit>,
+    mid: Register<Bits<16>>,
+    mid_full: Register<Bit>,
+    high_step: Register<Bit>,
+    high: Register<Bits<16>>,
+    quiet: Register<Bits<12>>,
+    quiet_enough: Register<Bit>,
+    was_sent: Register<Bit>,
+    light_left: Register<Bits<7>>,
+    light_on: Register<Bit>,
+    take_low: Register<Bit>,
+    take_mid: Register<Bit>,
+    take_high: Register<Bit>,
+    kept_lost: Register<Bit>,
+    kept_losses: Register<Bits<16>>,
+    kept_low: Register<Bits<16>>,
+    kept_mid: Register<Bits<16>>,
+    kept_high: Register<Bits<16>>,
+    index: Register<Bits<3>>,
+    step_taken: Register<Bit>,
+    next_group: Register<Bits<32>>,
     header: Constant<Bits<32>>,
     running_bit: Constant<Bits<32>>,
     quiet_ticks: Constant<Bits<12>>,

@@ -22,6 +22,8 @@
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
+use crate::reset::{Domain, Register};
+
 /// Most clocks the memory may take from an address to its word on `read_high` and `read_low`.
 pub const MAX_READ_CLOCKS: usize = 3;
 
@@ -46,7 +48,7 @@ enum Group {
 #[derive(LogicBlock)]
 pub struct TxThread<const N: usize> {
     /// Transmit clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// End of the last complete block.
     pub available: Signal<In, Bits<N>>,
     /// Word to read.
@@ -57,6 +59,10 @@ pub struct TxThread<const N: usize> {
     pub read_low: Signal<In, Bits<32>>,
     /// Start of the oldest block still needed.
     pub freed: Signal<Out, Bits<N>>,
+    /// Nothing of the FIFO is being sent or left to send.
+    pub drained: Signal<Out, Bit>,
+    /// Go back to the FIFO's first word; only while `drained`.
+    pub rewind: Signal<In, Bit>,
     /// A heartbeat is due; it goes before blocks.
     pub beat: Signal<In, Bit>,
     /// One is being started.
@@ -75,26 +81,27 @@ pub struct TxThread<const N: usize> {
     pub last: Signal<Out, Bit>,
     /// The byte is taken.
     pub ready: Signal<In, Bit>,
-    state: DFF<State>,
-    group: DFF<Group>,
-    read_at: DFF<Bits<N>>,
-    done_to: DFF<Bits<N>>,
-    pending: DFF<Bit>,
-    beating: DFF<Bit>,
-    word_high: DFF<Bits<32>>,
-    word_low: DFF<Bits<32>>,
-    turn: DFF<Bit>,
-    next_group: DFF<Bits<32>>,
-    shift: DFF<Bits<32>>,
-    left: DFF<Bits<2>>,
-    reload: DFF<Bit>,
-    words_left: DFF<Bits<8>>,
-    finishing: DFF<Bit>,
-    offered: DFF<Bit>,
-    at_last: DFF<Bit>,
+    state: Register<State>,
+    group: Register<Group>,
+    read_at: Register<Bits<N>>,
+    done_to: Register<Bits<N>>,
+    pending: Register<Bit>,
+    beating: Register<Bit>,
+    word_high: Register<Bits<32>>,
+    word_low: Register<Bits<32>>,
+    turn: Register<Bit>,
+    next_group: Register<Bits<32>>,
+    shift: Register<Bits<32>>,
+    left: Register<Bits<2>>,
+    reload: Register<Bit>,
+    words_left: Register<Bits<8>>,
+    finishing: Register<Bit>,
+    offered: Register<Bit>,
+    at_last: Register<Bit>,
     counter: FrameCounter,
-    sent: DFF<Bit>,
+    sent: Register<Bit>,
     high_and_mid: Signal<Local, Bits<32>>,
+    first_word: Constant<Bits<N>>,
     destination_start: Constant<Bits<32>>,
     destination_end: Constant<Bits<32>>,
     source_prefix: Constant<Bits<32>>,
@@ -112,6 +119,8 @@ impl<const N: usize> Default for TxThread<N> {
             read_high: Default::default(),
             read_low: Default::default(),
             freed: Default::default(),
+            drained: Default::default(),
+            rewind: Default::default(),
             beat: Default::default(),
             beat_taken: Default::default(),
             beat_step: Default::default(),
@@ -141,6 +150,7 @@ impl<const N: usize> Default for TxThread<N> {
             counter: Default::default(),
             sent: Default::default(),
             high_and_mid: Default::default(),
+            first_word: Constant::new(Bits::default()),
             destination_start: word([a, b, 0, 0]),
             destination_end: word([c, d, e, f]),
             source_prefix: word([SOURCE_PREFIX, 0, 0, 0]),
@@ -215,6 +225,8 @@ impl<const N: usize> Logic for TxThread<N> {
         self.finishing.d.next =
             (self.words_left.q.val() == 0) & (self.group.q.val() == Group::High);
 
+        self.drained.next = !self.pending.q.val()
+            & ((self.state.q.val() == State::AwaitBlock) | self.beating.q.val());
         self.sent.d.next = false;
         match self.state.q.val() {
             State::AwaitBlock => {
@@ -279,6 +291,10 @@ impl<const N: usize> Logic for TxThread<N> {
                 self.state.d.next = State::AwaitBlock;
             }
         }
+        if self.rewind.val() {
+            self.read_at.d.next = self.first_word.val();
+            self.done_to.d.next = self.first_word.val();
+        }
     }
 }
 
@@ -287,7 +303,7 @@ impl<const N: usize> Logic for TxThread<N> {
 #[derive(LogicBlock, Default)]
 pub struct FrameCounter {
     /// Transmit clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Count one.
     pub step: Signal<In, Bit>,
     /// Bits 39..32.
@@ -296,13 +312,13 @@ pub struct FrameCounter {
     pub mid: Signal<Out, Bits<16>>,
     /// Bits 15..0.
     pub low: Signal<Out, Bits<16>>,
-    low_part: DFF<Bits<16>>,
-    low_full: DFF<Bit>,
-    mid_step: DFF<Bit>,
-    mid_part: DFF<Bits<16>>,
-    mid_full: DFF<Bit>,
-    high_step: DFF<Bit>,
-    high_part: DFF<Bits<8>>,
+    low_part: Register<Bits<16>>,
+    low_full: Register<Bit>,
+    mid_step: Register<Bit>,
+    mid_part: Register<Bits<16>>,
+    mid_full: Register<Bit>,
+    high_step: Register<Bit>,
+    high_part: Register<Bits<8>>,
 }
 
 impl Logic for FrameCounter {

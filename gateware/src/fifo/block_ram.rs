@@ -5,10 +5,14 @@
 //! a register and a comparison for every bit. Users read again or look away; the model returns zeros
 //! there and the Verilog the old word, so that one who looks is found.
 //!
-//! Who reads words that were never written asks for zeros ([`BlockRam::zeroed`]); in other Verilog they are
-//! unknown. A FIFO does not: giving its 32,768 words a value takes yosys a quarter of an hour.
+//! The enable of the write port must be 0 in reset, as registers of its domain make it, so that no reset writes.
+//! Who reads words that were never written asks for zeros ([`BlockRam::zeroed`]): from power-on, and after a
+//! reset of at least `2^N` clocks, in which address and data must be 0, too. In other
+//! Verilog such words are unknown. A FIFO does not: giving its 32,768 words a value takes yosys a quarter of an hour.
 
 use rust_hdl::prelude::*;
+
+use crate::reset::{Domain, Edges};
 
 /// `2^N` words of `D`.
 #[derive(LogicBlock)]
@@ -16,19 +20,23 @@ pub struct BlockRam<D: Synth, const N: usize> {
     /// Word to read.
     pub read_address: Signal<In, Bits<N>>,
     /// Clock of the read port.
-    pub read_clock: Signal<In, Clock>,
+    pub read_clock: Signal<In, Domain>,
     /// The word, one edge later.
     pub read_data: Signal<Out, D>,
     /// Word to write.
     pub write_address: Signal<In, Bits<N>>,
     /// Clock of the write port.
-    pub write_clock: Signal<In, Clock>,
+    pub write_clock: Signal<In, Domain>,
     /// What to write.
     pub write_data: Signal<In, D>,
     /// Write on this edge.
     pub write_enable: Signal<In, Bit>,
     _words: Vec<D>,
     _zeroed: bool,
+    /// Word to clear next, in reset.
+    _sweep: usize,
+    _read_edges: Edges,
+    _write_edges: Edges,
 }
 
 impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
@@ -43,6 +51,9 @@ impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
             write_enable: Default::default(),
             _words: vec![D::default(); 1 << N],
             _zeroed: false,
+            _sweep: 0,
+            _read_edges: Default::default(),
+            _write_edges: Default::default(),
         }
     }
 }
@@ -52,18 +63,32 @@ impl<D: Synth, const N: usize> BlockRam<D, N> {
     pub fn zeroed() -> Self {
         Self { _zeroed: true, ..Default::default() }
     }
+
+    /// Clears a word in reset; the next one to clear.
+    fn sweep(&mut self, clear: bool) -> usize {
+        if !clear {
+            return 0;
+        }
+        self._words[self.write_address.val().index() | self._sweep] = self.write_data.val();
+        (self._sweep + 1) % (1 << N)
+    }
 }
 
 impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
     fn update(&mut self) {
-        let writes = self.write_clock.pos_edge() && self.write_enable.val();
-        if self.read_clock.pos_edge() {
+        let clocked = self._write_edges.rises(&self.write_clock);
+        let clear = self.write_clock.val().clear;
+        let writes = clocked && self.write_enable.val();
+        if self._read_edges.rises(&self.read_clock) {
             let collides = writes && self.read_address.val() == self.write_address.val();
             self.read_data.next =
                 if collides { D::default() } else { self._words[self.read_address.val().index()] };
         }
         if writes {
             self._words[self.write_address.val().index()] = self.write_data.val();
+        }
+        if clocked && self._zeroed {
+            self._sweep = self.sweep(clear);
         }
     }
 
@@ -73,19 +98,23 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
 
     fn hdl(&self) -> Verilog {
         let last = (1usize << N) - 1;
-        let zeros = if self._zeroed {
-            format!(
+        let (zeros, enable, address) = if self._zeroed {
+            let zeros = format!(
                 "integer word;\n\
-                 initial for (word = 0; word <= {last}; word = word + 1) mem[word] = 0;\n"
-            )
+                 initial for (word = 0; word <= {last}; word = word + 1) mem[word] = 0;\n\
+                 reg [{high}:0] sweep = 0;\n\
+                 always @(posedge write_clock[0]) sweep <= write_clock[2] ? sweep + 1'b1 : 0;\n",
+                high = N - 1
+            );
+            (zeros, "write_enable | write_clock[2]", "write_address | sweep")
         } else {
-            String::new()
+            (String::new(), "write_enable", "write_address")
         };
         Verilog::Custom(format!(
             "(* no_rw_check *) reg [{width}:0] mem [0:{last}];\n{zeros}\
-             always @(posedge read_clock) begin\n    read_data <= mem[read_address];\nend\n\
-             always @(posedge write_clock) begin\n    if (write_enable) begin\n        \
-             mem[write_address] <= write_data;\n    end\nend\n",
+             always @(posedge read_clock[0]) begin\n    read_data <= mem[read_address];\nend\n\
+             always @(posedge write_clock[0]) begin\n    if ({enable}) begin\n        \
+             mem[{address}] <= write_data;\n    end\nend\n",
             width = D::BITS - 1
         ))
     }

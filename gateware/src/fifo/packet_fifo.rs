@@ -18,6 +18,7 @@ use rust_hdl::prelude::*;
 
 use super::block_ram::BlockRam;
 use super::pointer_crossing::PointerCrossing;
+use crate::reset::{Domain, Register};
 
 /// Words a block may take: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
@@ -30,9 +31,9 @@ pub const ROOM_LATENCY: usize = 2;
 #[derive(LogicBlock)]
 pub struct PacketFifo<const N: usize> {
     /// Clock of the writer.
-    pub ddr_clock: Signal<In, Clock>,
+    pub ddr_clock: Signal<In, Domain>,
     /// Clock of the reader.
-    pub tx_clock: Signal<In, Clock>,
+    pub tx_clock: Signal<In, Domain>,
     /// Write bits 63..32.
     pub write_high_enable: Signal<In, Bit>,
     /// Write bits 31..0.
@@ -61,8 +62,8 @@ pub struct PacketFifo<const N: usize> {
     low: BlockRam<Bits<32>, N>,
     forward: PointerCrossing<N>,
     backward: PointerCrossing<N>,
-    used: DFF<Bits<N>>,
-    has_room: DFF<Bit>,
+    used: Register<Bits<N>>,
+    has_room: Register<Bit>,
     room_below: Constant<Bits<N>>,
 }
 

@@ -6,29 +6,32 @@
 //!                 <--2 FF-- acknowledge toggles
 //! ```
 //!
+//! A reset of both sides together brings both to zero; one side alone must not be reset while the other runs.
 //! The far side sees every value that stands for about eight clocks, and never a mixture of two.
 
 use rust_hdl::prelude::*;
+
+use crate::reset::{Domain, Register};
 
 /// See the module's description. `N`: bits of the value.
 #[derive(LogicBlock, Default)]
 pub struct PointerCrossing<const N: usize> {
     /// Clock of the near side.
-    pub from_clock: Signal<In, Clock>,
+    pub from_clock: Signal<In, Domain>,
     /// Clock of the far side.
-    pub to_clock: Signal<In, Clock>,
+    pub to_clock: Signal<In, Domain>,
     /// Value on the near side.
     pub value: Signal<In, Bits<N>>,
     /// Value on the far side, late but never wrong.
     pub crossed: Signal<Out, Bits<N>>,
-    hold: DFF<Bits<N>>,
-    request: DFF<Bit>,
-    request_sampled: DFF<Bit>,
-    request_stable: DFF<Bit>,
-    seen: DFF<Bit>,
-    seen_sampled: DFF<Bit>,
-    seen_stable: DFF<Bit>,
-    taken: DFF<Bits<N>>,
+    hold: Register<Bits<N>>,
+    request: Register<Bit>,
+    request_sampled: Register<Bit>,
+    request_stable: Register<Bit>,
+    seen: Register<Bit>,
+    seen_sampled: Register<Bit>,
+    seen_stable: Register<Bit>,
+    taken: Register<Bits<N>>,
 }
 
 impl<const N: usize> Logic for PointerCrossing<N> {

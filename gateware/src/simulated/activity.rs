@@ -10,11 +10,13 @@
 //! This needs registers whose depths differ by one level at most: of a shallower one both the answer
 //! and what follows from it would be over when the deepest ones answer. And it needs a block without
 //! other state than registers and block RAM, whose second write of the same word changes nothing, and
-//! with one clock. Other blocks never rest.
+//! with one clock. Other blocks never rest. Neither does any block in reset: block RAM clears itself there
+//! word by word, which shows nowhere else.
 
 use rust_hdl::prelude::*;
 
-use super::inputs::Inputs;
+use super::inputs::{ClockInput, Inputs};
+use crate::reset::Domain;
 
 /// More passes than the longest combinational path has blocks.
 pub const SETTLE_PASSES: usize = 100;
@@ -52,22 +54,22 @@ impl Activity {
     }
 
     /// Gives the block a rising edge while its inputs stand still, as hardware does.
-    pub fn rise<B: Block>(&mut self, block: &mut B, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
+    pub fn rise<B: Block, C: ClockInput>(&mut self, block: &mut B, clock: fn(&mut B) -> &mut C) {
         if self.rests {
             return;
         }
-        clock(block).next = Clock { clk: true };
+        clock(block).set_level(true);
         for _ in 0..self.latch_passes {
             block.update_all();
         }
-        clock(block).next = Clock { clk: false };
+        clock(block).set_level(false);
         self.risen = true;
         self.busy = block.has_changed();
         if self.busy {
             // Its outputs follow its registers before others look at them.
             block.update_all();
         } else {
-            self.rests = self.can_rest;
+            self.rests = self.can_rest && !clock(block).in_reset();
         }
     }
 
@@ -136,7 +138,8 @@ impl Probe for Shape {
         }
         let outermost = self.open.len() == 1;
         let Some((clocks, _)) = self.open.last_mut() else { return };
-        if signal.descriptor().name == Clock::descriptor().name {
+        let kind = signal.descriptor().name;
+        if kind == Clock::descriptor().name || kind == Domain::descriptor().name {
             *clocks += 1;
         } else if outermost {
             self.inputs.push(name.to_owned());

@@ -13,12 +13,55 @@ use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
+use crate::reset::Domain;
+use crate::reset::ddr_restart::DdrRestart;
+use crate::reset::reset_crossing::ResetCrossing;
 use crate::statistics::block_writer::BlockWriter;
 use crate::statistics::frequency::Frequency;
 use crate::statistics::other_words::OtherWords;
 use crate::statistics::timekeeper::Timekeeper;
 use crate::statistics::totals::TotalsCounter;
 use crate::statistics::traces::Traces;
+
+/// A clock of a block, with or without a reset.
+pub trait ClockInput {
+    /// Gives the clock a level; a reset stays as it is.
+    fn set_level(&mut self, clk: bool);
+
+    /// Registers take their power-on values at the edges.
+    fn in_reset(&self) -> bool;
+
+    /// The reset was given another value than the block has taken in. Edges are somebody else's.
+    fn moved(&self) -> bool;
+}
+
+impl ClockInput for Signal<In, Clock> {
+    fn set_level(&mut self, clk: bool) {
+        self.next = Clock { clk };
+    }
+
+    fn in_reset(&self) -> bool {
+        false
+    }
+
+    fn moved(&self) -> bool {
+        false
+    }
+}
+
+impl ClockInput for Signal<In, Domain> {
+    fn set_level(&mut self, clk: bool) {
+        self.next.clk = Clock { clk };
+    }
+
+    fn in_reset(&self) -> bool {
+        self.val().reset | self.val().clear
+    }
+
+    fn moved(&self) -> bool {
+        (self.next.reset, self.next.clear) != (self.val().reset, self.val().clear)
+    }
+}
 
 /// A block whose inputs can be looked at.
 pub trait Inputs: Block {
@@ -30,40 +73,42 @@ pub trait Inputs: Block {
 }
 
 macro_rules! inputs {
-    ($block:ident $(<$n:ident>)?: $($input:ident),*) => {
+    ($block:ident $(<$n:ident>)?, $($clock:ident),+: $($input:ident),*) => {
         impl $(<const $n: usize>)? Inputs for $block $(<$n>)? {
             const NAMES: &'static [&'static str] = &[$(stringify!($input)),*];
 
             fn moved(&self) -> bool {
-                false $(|| self.$input.next != self.$input.val())*
+                $(self.$clock.moved())||+ $(|| self.$input.next != self.$input.val())*
             }
         }
     };
 }
 
-inputs!(CommandBuffer: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
-inputs!(StateMachine: command, valid);
-inputs!(EventSource: valid, run, verdict, row, slice_last, slices, slice_restart);
-inputs!(EventQueue: slot_event, register, push, clocked, pop);
-inputs!(ConfigUnit: slot_event, event_valid, straps, advance, progress);
-inputs!(Traces: item, advance, settings, running, steering);
-inputs!(Timekeeper: passes, gap, set, set_to);
-inputs!(TotalsCounter: observed, unreported, burst);
-inputs!(Frequency: offer, write, passes, gap, restart, now, slice_last);
-inputs!(Analysis: observed, settings, running, steering, now, flowing, taken, held, word);
+inputs!(CommandBuffer, clock: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
+inputs!(StateMachine, clock: command, valid);
+inputs!(EventSource, clock: valid, run, verdict, row, slice_last, slices, slice_restart);
+inputs!(EventQueue, clock: slot_event, register, push, clocked, pop);
+inputs!(ConfigUnit, clock: slot_event, event_valid, straps, advance, progress);
+inputs!(Traces, clock: item, advance, settings, running, steering);
+inputs!(Timekeeper, clock: passes, gap, set, set_to);
+inputs!(TotalsCounter, clock: observed, unreported, burst);
+inputs!(Frequency, clock: offer, write, passes, gap, restart, now, slice_last);
+inputs!(Analysis, clock: observed, settings, running, steering, now, flowing, taken, held, word);
 inputs!(
-    OtherWords: kind, index, settings, slices, running, totals, slice_partial, slice_first,
+    OtherWords, clock: kind, index, settings, slices, running, totals, slice_partial, slice_first,
     slice_reads, slice_writes, slice_length, analysis_high, analysis_low
 );
 inputs!(
-    BlockWriter<N>: record, settings, now, slice_accesses, slice_partial,
+    BlockWriter<N>, clock: record, settings, now, slice_accesses, slice_partial,
     other_high, other_low, report_last, room
 );
 inputs!(
-    PacketFifo<N>: write_high_enable, write_low_enable, write_address, write_high,
+    PacketFifo<N>, ddr_clock, tx_clock: write_high_enable, write_low_enable, write_address, write_high,
     write_low, committed, read_address, freed
 );
-inputs!(ClockWatch:);
-inputs!(Heartbeat: lost, sent, taken, step);
-inputs!(TxThread<N>: available, read_high, read_low, beat, beat_group, ready);
-inputs!(Gmac: valid, data, last);
+inputs!(ClockWatch, ddr_clock, tx_clock:);
+inputs!(DdrRestart<N>, clock: lost, changed, crossed, drained);
+inputs!(ResetCrossing, clock: request);
+inputs!(Heartbeat, clock: lost, sent, taken, step);
+inputs!(TxThread<N>, clock: available, read_high, read_low, rewind, beat, beat_group, ready);
+inputs!(Gmac, clock: valid, data, last);

@@ -24,6 +24,8 @@ pub struct SteppedCard<const N: usize> {
     tx_changed: bool,
     /// The same, the other way round.
     ddr_changed: bool,
+    /// The DDR domain was in reset at the transmit clock's last edge.
+    in_reset: bool,
     driven: Option<(Pins, bool, u16)>,
 }
 
@@ -43,6 +45,8 @@ struct Activities {
     block_writer: Activity,
     packet_fifo: Activity,
     clock_watch: Activity,
+    ddr_restart: Activity,
+    ddr_reset: Activity,
     heartbeat: Activity,
     tx_thread: Activity,
     gmac: Activity,
@@ -66,6 +70,8 @@ impl Activities {
             block_writer: Activity::of(&card.block_writer),
             packet_fifo: Activity::of(&card.packet_fifo),
             clock_watch: Activity::of(&card.clock_watch),
+            ddr_restart: Activity::of(&card.ddr_restart),
+            ddr_reset: Activity::of(&card.ddr_reset),
             heartbeat: Activity::of(&card.heartbeat),
             tx_thread: Activity::of(&card.tx_thread),
             gmac: Activity::of(&card.gmac),
@@ -115,6 +121,7 @@ impl<const N: usize> SteppedCard<N> {
             stale: false,
             tx_changed: false,
             ddr_changed: false,
+            in_reset: false,
             driven: None,
         }
     }
@@ -139,18 +146,29 @@ impl<const N: usize> SteppedCard<N> {
             self.ddr_changed |= self.ddr_travel();
         }
         rise!(
-            self, clock: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, analysis, other_words, block_writer
+            self, clock: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
+            traces, timekeeper, totals, frequency, analysis, other_words, block_writer
         );
         rise!(self, ddr_clock: packet_fifo, clock_watch);
         self.stale = true;
         self.ddr_changed |= self.ddr_travel();
     }
 
+    /// Lets everything travel that else would with the other domain's next edge.
+    #[cfg(test)]
+    pub(super) fn settle(&mut self) {
+        if std::mem::take(&mut self.tx_changed) {
+            self.ddr_changed |= self.ddr_travel();
+        }
+        if std::mem::take(&mut self.ddr_changed) {
+            self.tx_changed |= self.tx_travel();
+        }
+    }
+
     fn ddr_travel(&mut self) -> bool {
         travel!(
-            self: command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
+            self: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
+            traces, timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
             clock_watch
         )
     }
@@ -161,13 +179,20 @@ impl<const N: usize> SteppedCard<N> {
             self.tx_changed |= self.tx_travel();
         }
         rise!(self, tx_clock: packet_fifo, clock_watch);
-        rise!(self, clock: heartbeat, tx_thread, gmac);
+        rise!(self, clock: ddr_restart, heartbeat, tx_thread, gmac);
         self.stale = true;
         self.tx_changed |= self.tx_travel();
+        // A reset of the DDR domain waits for none of its edges, and shows in the FIFO at once.
+        let was_in_reset = std::mem::replace(&mut self.in_reset, self.card.ddr_reset.reset.val());
+        if self.in_reset && !was_in_reset {
+            self.ddr_changed |= self.ddr_travel();
+        }
     }
 
     fn tx_travel(&mut self) -> bool {
-        travel!(self: packet_fifo, clock_watch, heartbeat, tx_thread, gmac)
+        travel!(
+            self: packet_fifo, clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread, gmac
+        )
     }
 
     /// What the PHY samples at a rising edge of the transmit clock now.

@@ -110,16 +110,30 @@ fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
     [true, false].into_iter().for_each(|clk| level(card, clk));
 }
 
-/// Steps of one seed, and of how many the card sent a byte.
-fn compare(seed: u64) -> (u32, u32) {
+/// Steps at which the DDR clock stands still: for longer than the clock watch waits, so that the domain is
+/// reset, and comes back early enough to run again before the end.
+const LOST: std::ops::Range<u32> = 1200..3000;
+
+/// What one seed came to.
+#[derive(Default)]
+struct Run {
+    steps: u32,
+    /// Of them, those at which the card sent a byte.
+    sent: u32,
+    /// Of them, those in reset of the DDR domain.
+    in_reset: u32,
+}
+
+/// Runs both cards over as many steps, the DDR clock lost at some of them.
+fn compare(seed: u64, last: u32, lost: std::ops::Range<u32>) -> Run {
     let memory = memory();
     let mut stepped = SteppedCard::new(settled(Card::<10>::new(&memory)));
     let mut card = settled(Card::<10>::new(&memory));
     let mut stimuli = Stimuli::new(seed);
     let straps = stimuli.rng.u16(..);
-    let (mut steps, mut sent) = (0, 0);
-    while steps < 3000 {
-        if stimuli.rng.u32(0..9) < 4 {
+    let Run { mut steps, mut sent, mut in_reset } = Run::default();
+    while steps < last {
+        if stimuli.rng.u32(0..9) < 4 && !lost.contains(&steps) {
             let (pins, run) = stimuli.next();
             drive(&mut card, pins, run, straps);
             plain::ddr_level(&mut card, false);
@@ -137,20 +151,32 @@ fn compare(seed: u64) -> (u32, u32) {
             plain_clock(&mut card, plain::tx_level);
             stepped.tx_edge();
         }
+        in_reset += u32::from(card.ddr_reset.reset.val());
         if steps % 5 == 0 {
+            stepped.settle();
             for (stepped, plain) in levels(&stepped.card).iter().zip(levels(&card)) {
                 assert_eq!(*stepped, plain, "seed {seed}, step {steps}");
             }
         }
         steps += 1;
     }
-    (steps, sent)
+    Run { steps, sent, in_reset }
 }
 
 #[test]
 fn a_stepped_card_has_the_signals_of_a_plain_one() {
     for seed in 0..8 {
-        let (steps, sent) = compare(seed);
+        let Run { steps, sent, .. } = compare(seed, 3000, 0..0);
+        assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
+    }
+}
+
+#[test]
+fn a_stepped_card_is_reset_like_a_plain_one_when_its_ddr_clock_was_lost() {
+    for seed in 8..10 {
+        let Run { in_reset, sent, steps } = compare(seed, 7000, LOST);
+        // Before the clock came back, and after.
+        assert!(in_reset > 1000, "seed {seed}: {in_reset} steps in reset");
         assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
     }
 }

@@ -7,12 +7,13 @@ use rust_hdl::prelude::*;
 
 use super::SlotClock;
 use super::timekeeper::Timekeeper;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct Accounts {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// `clocks` have been told.
     pub pass: Signal<In, Bit>,
     /// How many.
@@ -40,21 +41,21 @@ pub struct Accounts {
     /// A record was lost, ever.
     pub lossy: Signal<Out, Bit>,
     base_clock: Timekeeper,
-    passing: DFF<Bits<25>>,
-    passes: DFF<Bit>,
-    amount: DFF<Bits<32>>,
-    accounting: DFF<Bit>,
-    loses: DFF<Bit>,
-    low: DFF<Bits<20>>,
-    high: DFF<Bits<20>>,
-    above: DFF<Bits<13>>,
-    carry: DFF<Bits<1>>,
-    beyond: DFF<Bits<12>>,
+    passing: Register<Bits<25>>,
+    passes: Register<Bit>,
+    amount: ClearedRegister<Bits<32>>,
+    accounting: Register<Bit>,
+    loses: Register<Bit>,
+    low: Register<Bits<20>>,
+    high: Register<Bits<20>>,
+    above: Register<Bits<13>>,
+    carry: Register<Bits<1>>,
+    beyond: ClearedRegister<Bits<12>>,
     amount_now: Signal<Local, Bits<32>>,
     sum: Signal<Local, Bits<21>>,
-    losing: DFF<Bits<24>>,
-    gone: DFF<Bits<24>>,
-    ever: DFF<Bit>,
+    losing: ClearedRegister<Bits<24>>,
+    gone: Register<Bits<24>>,
+    ever: Register<Bit>,
 }
 
 impl Logic for Accounts {

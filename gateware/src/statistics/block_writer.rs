@@ -37,6 +37,7 @@ use super::word_source::Source;
 use super::{Record, RecordKind, SlotClock};
 use crate::config::Settings;
 use crate::fifo::packet_fifo::ROOM_LATENCY;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
@@ -70,7 +71,7 @@ enum State {
 #[derive(LogicBlock)]
 pub struct BlockWriter<const N: usize> {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The record offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
     /// It is taken on this clock.
@@ -116,22 +117,22 @@ pub struct BlockWriter<const N: usize> {
     intake: RecordIntake,
     accounts: Accounts,
     port: WordPort<N>,
-    state: DFF<State>,
-    kind: DFF<Bits<4>>,
-    repeated: DFF<Bits<2>>,
-    aged: DFF<Bit>,
-    open: DFF<Bit>,
-    full: DFF<Bit>,
-    packs: DFF<Bit>,
-    packs_word: DFF<Bit>,
-    takes: DFF<Bit>,
-    ticks: DFF<Bits<24>>,
-    report_due: DFF<Bit>,
-    index: DFF<Bits<6>>,
-    settle: DFF<Bits<4>>,
-    stated: DFF<SlotClock>,
-    unit: DFF<Bits<4>>,
-    numberless: DFF<Bit>,
+    state: Register<State>,
+    kind: Register<Bits<4>>,
+    repeated: Register<Bits<2>>,
+    aged: Register<Bit>,
+    open: Register<Bit>,
+    full: Register<Bit>,
+    packs: Register<Bit>,
+    packs_word: Register<Bit>,
+    takes: Register<Bit>,
+    ticks: ClearedRegister<Bits<24>>,
+    report_due: Register<Bit>,
+    index: Register<Bits<6>>,
+    settle: Register<Bits<4>>,
+    stated: Register<SlotClock>,
+    unit: Register<Bits<4>>,
+    numberless: Register<Bit>,
     access_half: Signal<Local, Bits<32>>,
     delta: Signal<Local, Bits<25>>,
     value_segment: Signal<Local, Bits<12>>,

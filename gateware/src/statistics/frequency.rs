@@ -3,12 +3,13 @@
 use rust_hdl::prelude::*;
 
 use super::SlotClock;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct Frequency {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Count an access.
     pub offer: Signal<In, Bit>,
     /// It is a WRITE.
@@ -37,14 +38,14 @@ pub struct Frequency {
     pub length: Signal<Out, Bits<32>>,
     /// It is not a whole slice; two clocks late.
     pub partial: Signal<Out, Bit>,
-    count_reads: DFF<Bits<32>>,
-    count_writes: DFF<Bits<32>>,
-    count_all: DFF<Bits<32>>,
-    clocks: DFF<Bits<32>>,
-    begun: DFF<SlotClock>,
-    any: DFF<Bit>,
-    whole: DFF<Bits<32>>,
-    is_partial: DFF<Bit>,
+    count_reads: ClearedRegister<Bits<32>>,
+    count_writes: ClearedRegister<Bits<32>>,
+    count_all: ClearedRegister<Bits<32>>,
+    clocks: ClearedRegister<Bits<32>>,
+    begun: Register<SlotClock>,
+    any: Register<Bit>,
+    whole: Register<Bits<32>>,
+    is_partial: Register<Bit>,
 }
 
 impl Logic for Frequency {

@@ -9,12 +9,13 @@ use super::slice_words::SliceWords;
 use super::totals::Totals;
 use super::{RecordKind, SlotClock};
 use crate::config::Settings;
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct OtherWords {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The record the words belong to; a report's for those that are neither slice nor analysis.
     pub kind: Signal<In, RecordKind>,
     /// Which word.
@@ -49,11 +50,11 @@ pub struct OtherWords {
     pub report_last: Signal<Out, Bit>,
     report: ReportWords,
     slice: SliceWords,
-    made_high: DFF<Bits<32>>,
-    made_low: DFF<Bits<32>>,
-    ends: DFF<Bit>,
-    from_slice: DFF<Bit>,
-    from_analysis: DFF<Bit>,
+    made_high: ClearedRegister<Bits<32>>,
+    made_low: ClearedRegister<Bits<32>>,
+    ends: Register<Bit>,
+    from_slice: Register<Bit>,
+    from_analysis: Register<Bit>,
     is_slice: Signal<Local, Bit>,
     is_analysis: Signal<Local, Bit>,
     sliced_high: Signal<Local, Bits<32>>,

@@ -8,6 +8,7 @@ use rust_hdl::prelude::*;
 
 use super::word_source::Source;
 use super::{Record, RecordKind};
+use crate::reset::{Domain, Register};
 
 /// What a record needs.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -38,7 +39,7 @@ pub struct Needs {
 #[derive(LogicBlock)]
 pub struct RecordIntake {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The record offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
     /// It is taken on this clock.
@@ -63,11 +64,11 @@ pub struct RecordIntake {
     pub told_time: Signal<In, Bit>,
     /// Its segment has been told.
     pub told_segment: Signal<In, Bit>,
-    current: DFF<Record>,
-    previous: DFF<Record>,
-    busy: DFF<Bit>,
-    examined: DFF<Needs>,
-    segment_told: DFF<Bits<12>>,
+    current: Register<Record>,
+    previous: Register<Record>,
+    busy: Register<Bit>,
+    examined: Register<Needs>,
+    segment_told: Register<Bits<12>>,
     delta: Signal<Local, Bits<25>>,
     reads: Signal<Local, Bits<12>>,
     writes: Signal<Local, Bits<12>>,

@@ -9,13 +9,14 @@ use rust_hdl::prelude::*;
 
 use super::totals::Totals;
 use crate::config::Settings;
+use crate::reset::{ClearedRegister, Domain, Register};
 use crate::table::Table;
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct ReportWords {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Which word.
     pub index: Signal<In, Bits<6>>,
     /// A report's words are wanted; otherwise `index` is less than [`info::DYNAMIC_WORDS`].
@@ -34,14 +35,14 @@ pub struct ReportWords {
     pub low: Signal<Out, Bits<32>>,
     /// It will be the last one on the next clock.
     pub last: Signal<Out, Bit>,
-    asked: DFF<Bits<6>>,
-    is_state: DFF<Bit>,
-    is_reads: DFF<Bit>,
-    is_writes: DFF<Bit>,
-    is_events: DFF<Bit>,
-    is_window: DFF<Bit>,
-    described_high: DFF<Bits<32>>,
-    described_low: DFF<Bits<32>>,
+    asked: Register<Bits<6>>,
+    is_state: Register<Bit>,
+    is_reads: Register<Bit>,
+    is_writes: Register<Bit>,
+    is_events: Register<Bit>,
+    is_window: Register<Bit>,
+    described_high: ClearedRegister<Bits<32>>,
+    described_low: ClearedRegister<Bits<32>>,
     high_words: Table<6, 32>,
     low_words: Table<6, 32>,
     flags: Signal<Local, Bits<32>>,

@@ -5,12 +5,13 @@
 use rust_hdl::prelude::*;
 
 use super::SlotClock;
+use crate::reset::{Domain, Register};
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct Timekeeper {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Add `gap` clocks.
     pub passes: Signal<In, Bit>,
     /// How many.
@@ -21,9 +22,9 @@ pub struct Timekeeper {
     pub set_to: Signal<In, SlotClock>,
     /// The sum.
     pub now: Signal<Out, SlotClock>,
-    low: DFF<Bits<24>>,
-    high: DFF<Bits<24>>,
-    more: DFF<Bits<2>>,
+    low: Register<Bits<24>>,
+    high: Register<Bits<24>>,
+    more: Register<Bits<2>>,
     sum: Signal<Local, Bits<27>>,
 }
 

@@ -3,6 +3,7 @@
 use rust_hdl::prelude::*;
 
 use super::Observed;
+use crate::reset::{Domain, Register};
 
 /// Totals since power-on of what was seen while capturing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -29,7 +30,7 @@ pub struct Totals {
 #[derive(LogicBlock)]
 pub struct TotalsCounter {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// What passes.
     pub observed: Signal<In, Observed>,
     /// Faults that could not be reported, as the state machine counts them.
@@ -38,9 +39,9 @@ pub struct TotalsCounter {
     pub burst: Signal<In, Bits<2>>,
     /// Totals of all that has passed; two clocks late. What the state machine says is as it is now.
     pub totals: Signal<Out, Totals>,
-    counted: DFF<Totals>,
-    reads_wrap: DFF<Bit>,
-    writes_wrap: DFF<Bit>,
+    counted: Register<Totals>,
+    reads_wrap: Register<Bit>,
+    writes_wrap: Register<Bit>,
     ones: Constant<Bits<32>>,
 }
 
@@ -109,7 +110,7 @@ mod tests {
                 counter.observed.next = Observed::default();
             }
             for clk in [true, false] {
-                counter.clock.next = Clock { clk };
+                counter.clock.next = Domain::clocked(clk);
                 assert!(simulate(&mut counter, 10));
             }
         }

@@ -20,6 +20,7 @@ use super::waiting_record::WaitingRecord;
 use super::{Observed, Record, RecordKind};
 use crate::config::steering::Steering;
 use crate::config::{Item, ItemKind, Settings};
+use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Cut {
@@ -77,7 +78,7 @@ pub struct Placed {
 #[derive(LogicBlock)]
 pub struct Traces {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The item; `Nothing` when there is none.
     pub item: Signal<In, Item>,
     /// Everything moves on this clock.
@@ -106,13 +107,13 @@ pub struct Traces {
     pub record: Signal<Out, Record>,
     views: AddressViews,
     held: WaitingRecord,
-    cut: DFF<Cut>,
-    placed: DFF<Placed>,
-    before_number: DFF<Bits<26>>,
-    before_segment: DFF<Bits<12>>,
-    seen: DFF<Observed>,
-    passed: DFF<Bits<16>>,
-    settling: DFF<Bit>,
+    cut: Register<Cut>,
+    placed: Register<Placed>,
+    before_number: Register<Bits<26>>,
+    before_segment: Register<Bits<12>>,
+    seen: Register<Observed>,
+    passed: ClearedRegister<Bits<16>>,
+    settling: Register<Bit>,
     item_high: Signal<Local, Bits<8>>,
     away: Signal<Local, Bits<32>>,
     in_window: Signal<Local, Bit>,

@@ -18,6 +18,7 @@ use rust_hdl::prelude::*;
 
 use super::traces::{Coming, Placed};
 use super::{Record, RecordKind};
+use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Waiting {
@@ -37,7 +38,7 @@ struct Waiting {
 #[derive(LogicBlock)]
 pub struct WaitingRecord {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// The item.
     pub placed: Signal<In, Placed>,
     /// The item after it.
@@ -60,11 +61,11 @@ pub struct WaitingRecord {
     pub silent: Signal<Out, Bit>,
     /// The record handed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
-    held: DFF<Waiting>,
-    age: DFF<Bits<25>>,
-    remaining: DFF<Bits<8>>,
-    expired: DFF<Bit>,
-    may_join: DFF<Bit>,
+    held: Register<Waiting>,
+    age: ClearedRegister<Bits<25>>,
+    remaining: Register<Bits<8>>,
+    expired: Register<Bit>,
+    may_join: Register<Bit>,
     age_next: Signal<Local, Bits<25>>,
     age_now: Signal<Local, Bits<25>>,
     reads: Signal<Local, Bits<12>>,

@@ -13,6 +13,7 @@ use rust_hdl::prelude::*;
 
 use super::Record;
 use super::word_source::{Source, WordSource};
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// What a sync and a descriptor say of their block.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -48,7 +49,7 @@ struct Chosen {
 #[derive(LogicBlock)]
 pub struct WordPort<const N: usize> {
     /// DDR clock.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Which word.
     pub source: Signal<In, Source>,
     /// The half, if it is one.
@@ -90,21 +91,21 @@ pub struct WordPort<const N: usize> {
     /// End of the last complete block.
     pub committed: Signal<Out, Bits<N>>,
     words: WordSource,
-    restarts: DFF<Bit>,
-    chosen: DFF<Chosen>,
-    out_high: DFF<Bits<32>>,
-    out_low: DFF<Bits<32>>,
-    out_to_high: DFF<Bit>,
-    out_to_low: DFF<Bit>,
-    out_at: DFF<Bits<N>>,
-    start: DFF<Bits<N>>,
-    start_written: DFF<Bits<N>>,
-    start_stored: DFF<Bits<N>>,
-    at: DFF<Bits<N>>,
-    count: DFF<Bits<8>>,
-    left: DFF<Bits<8>>,
-    is_tight: DFF<Bit>,
-    is_low_turn: DFF<Bit>,
+    restarts: Register<Bit>,
+    chosen: Register<Chosen>,
+    out_high: Register<Bits<32>>,
+    out_low: Register<Bits<32>>,
+    out_to_high: Register<Bit>,
+    out_to_low: Register<Bit>,
+    out_at: Register<Bits<N>>,
+    start: Register<Bits<N>>,
+    start_written: Register<Bits<N>>,
+    start_stored: Register<Bits<N>>,
+    at: Register<Bits<N>>,
+    count: ClearedRegister<Bits<8>>,
+    left: Register<Bits<8>>,
+    is_tight: Register<Bit>,
+    is_low_turn: Register<Bit>,
     number_segment: Signal<Local, Bits<12>>,
     delta: Signal<Local, Bits<25>>,
     lost: Signal<Local, Bits<24>>,

@@ -1,6 +1,7 @@
 //! Simulates a single block directly, and generates seeded values as its inputs.
 
 use fastrand::Rng;
+use gateware::reset::Domain;
 use rust_hdl::prelude::*;
 
 /// Maximum number of passes, larger than the number of blocks on the longest combinational path.
@@ -19,11 +20,38 @@ pub fn settle<B: Block>(block: &mut B) {
     assert!(simulate(block, SETTLE_PASSES), "the block settles");
 }
 
+/// An input that a clock drives.
+pub trait ClockInput {
+    /// Sets the clock's level.
+    fn drive(&mut self, clk: bool);
+
+    /// Sets the reset, if there is one.
+    fn reset(&mut self, on: bool);
+}
+
+impl ClockInput for Signal<In, Clock> {
+    fn drive(&mut self, clk: bool) {
+        self.next = Clock { clk };
+    }
+
+    fn reset(&mut self, _: bool) {}
+}
+
+impl ClockInput for Signal<In, Domain> {
+    fn drive(&mut self, clk: bool) {
+        self.next.clk = Clock { clk };
+    }
+
+    fn reset(&mut self, on: bool) {
+        (self.next.reset, self.next.clear) = (on, on);
+    }
+}
+
 /// Settles what was set and gives one clock, rising edge first.
-pub fn pulse<B: Block>(block: &mut B, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
+pub fn pulse<B: Block, C: ClockInput>(block: &mut B, clock: fn(&mut B) -> &mut C) {
     settle(block);
     for clk in [true, false] {
-        clock(block).next = Clock { clk };
+        clock(block).drive(clk);
         settle(block);
     }
 }

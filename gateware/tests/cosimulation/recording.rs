@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rust_hdl::prelude::*;
 
-use crate::direct::{settle, settled};
+use crate::direct::{ClockInput, settle, settled};
 use crate::tools;
 
 struct Port {
@@ -23,7 +23,12 @@ pub struct Recording<B: Block> {
     pub block: B,
     name: &'static str,
     steps: Vec<String>,
+    edges: usize,
 }
+
+/// Edges from one reset to the next, and those that find one.
+const RESET_EVERY: usize = 701;
+const RESET_EDGES: usize = 3;
 
 /// Ports of a direction and their values as one binary number, first port highest.
 #[derive(Default)]
@@ -64,7 +69,7 @@ impl Probe for Ports {
 impl<B: Block> Recording<B> {
     /// Starts with a settled block.
     pub fn new(name: &'static str, block: B) -> Self {
-        let mut recording = Self { block: settled(block), name, steps: Vec::new() };
+        let mut recording = Self { block: settled(block), name, steps: Vec::new(), edges: 0 };
         recording.step();
         recording
     }
@@ -82,11 +87,13 @@ impl<B: Block> Recording<B> {
         self.steps.push(inputs + &outputs);
     }
 
-    /// A rising edge; the falling one goes with the inputs set next.
-    pub fn edge(&mut self, clock: fn(&mut B) -> &mut Signal<In, Clock>) {
-        clock(&mut self.block).next = Clock { clk: true };
+    /// A rising edge; the falling one goes with the inputs set next. Now and then it is one in reset.
+    pub fn edge<C: ClockInput>(&mut self, clock: fn(&mut B) -> &mut C) {
+        self.edges += 1;
+        clock(&mut self.block).reset(self.edges % RESET_EVERY >= RESET_EVERY - RESET_EDGES);
+        clock(&mut self.block).drive(true);
         self.step();
-        clock(&mut self.block).next = Clock { clk: false };
+        clock(&mut self.block).drive(false);
     }
 
     /// The block's Verilog. What a block RAM returns of a word just being written is open: the blocks
@@ -101,7 +108,8 @@ impl<B: Block> Recording<B> {
         }
         verilog.replace(
             "read_data <= mem[read_address];",
-            "read_data <= write_enable && read_address == write_address ? 0 : mem[read_address];",
+            "read_data <= write_enable && !write_clock[1] && read_address == write_address ? 0 \
+             : mem[read_address];",
         )
     }
 

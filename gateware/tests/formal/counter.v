@@ -15,7 +15,7 @@ module check(input sends);
     wire [7:0] high;
     wire low_full, mid_step, mid_full, high_step;
     top dut(
-        .clock(1'b1), .step(step), .high(high), .mid(mid), .low(low),
+        .clock(3'b001), .step(step), .high(high), .mid(mid), .low(low),
         .inner({low_full, mid_step, mid_full, high_step})
     );
     always @(*) if (since >= 3) counts: assert({high, mid, low} == count);

@@ -45,7 +45,7 @@ module check(
     reg marked_read = 0;
 
     top dut(
-        .ddr_clock(ddr_edge), .tx_clock(tx_edge),
+        .ddr_clock({2'b0, ddr_edge}), .tx_clock({2'b0, tx_edge}),
         .write_high_enable(open && high_enable), .write_low_enable(open && low_enable),
         .write_address(at[`N-1:0]), .write_high({32{high}}), .write_low({32{low}}),
         .committed(written[`N-1:0]), .room(room),

@@ -1,7 +1,8 @@
 //! Emitted Verilog and a checker to a verdict, by yosys and ABC.
 //!
 //! A clock of the Verilog becomes an enable of one global clock: an edge is a step, and edges of two
-//! clocks come in any order. ABC looks for a counterexample in every state reachable within some steps
+//! clocks come in any order. An asynchronous reset becomes another enable: it takes effect a step later. Checkers hold
+//! resets inactive, as what a reset brings back is the power-on state, from which each search begins. ABC looks for a counterexample in every state reachable within some steps
 //! (`bmc3`) or in every reachable state at all (`pdr`).
 
 use std::fs;
@@ -57,8 +58,8 @@ pub fn stepped<B: Block>(name: &str, block: B) -> String {
     let text = verilog.lines().map(|line| match line.trim().strip_prefix("always @(posedge ") {
         None => line.to_string(),
         Some(rest) => {
-            let (clock, rest) = rest.split_once(')').expect("a clock");
-            format!("always @($global_clock) if ({clock}) {rest}")
+            let (edges, rest) = rest.split_once(')').expect("a clock");
+            format!("always @($global_clock) if ({}) {rest}", edges.replace(" or posedge ", " || "))
         }
     });
     text.collect::<Vec<_>>().join("\n") + "\n"

@@ -28,12 +28,13 @@ const INNER: [&str; 16] = [
 const INNER_BITS: usize = 187;
 /// A frame counter without the delays of its carries, which frames outlast (counter.v).
 const COUNTER: &str = "module thread$counter(clock, step, high, mid, low);
-    input wire clock, step;
+    input wire [2:0] clock;
+    input wire step;
     output wire [7:0] high;
     output wire [15:0] mid, low;
     reg [39:0] count = 0;
     assign {high, mid, low} = count;
-    always @($global_clock) if (clock && step) count <= count + 1;
+    always @($global_clock) if (clock[0] && step) count <= count + 1;
 ";
 
 fn thread() -> String {

@@ -2,6 +2,7 @@
 //! content of the FIFO.
 
 use gateware::config::Settings;
+use gateware::reset::Domain;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
 use gateware::statistics::totals::Totals;
@@ -20,7 +21,7 @@ const FIFO_LOG2: usize = 10;
 /// The two units, wired as the card wires them.
 #[derive(LogicBlock)]
 pub struct Chain {
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     pub record: Signal<In, Record>,
     pub advance: Signal<Out, Bit>,
     pub free: Signal<Out, Bit>,

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 #[path = "../bench/direct.rs"]
+#[allow(dead_code, reason = "shared with the cosimulation")]
 mod direct;
 #[path = "../bench/memories.rs"]
 #[allow(dead_code, reason = "shared with the co-simulation")]
@@ -20,6 +21,7 @@ mod fifo;
 mod gmac;
 mod heartbeat;
 mod reports;
+mod resets;
 mod sequence;
 mod slices;
 mod state_machine;

@@ -22,10 +22,27 @@ fn width(value: u32) -> u32 {
     (u32::BITS - value.leading_zeros()).max(1)
 }
 
+/// Registers that the reset clears, and the statements that give them their values at an edge.
+fn registers(names: &[String], edge: &str) -> String {
+    let zeros: Vec<String> = names.iter().map(|name| format!("{name} <= 0;")).collect();
+    format!(
+        "always @(posedge clock[0] or posedge clock[1])\n    if (clock[1]) begin {} end else begin\n{edge}    end\n",
+        zeros.join(" ")
+    )
+}
+
+/// The names of registers that each bank, rank or edge has.
+fn named(names: &[&str], n: impl std::fmt::Display) -> Vec<String> {
+    names.iter().map(|name| format!("{name}{n}")).collect()
+}
+
 /// `expression` for each rank, put together.
 fn of_ranks(shape: &Shape, operator: &str, expression: impl Fn(usize) -> String) -> String {
     (0..shape.ranks).map(expression).collect::<Vec<_>>().join(operator)
 }
+
+/// What is registered of a command for each rank.
+const RANK_LINES: [&str; 7] = ["chosen", "closes", "refresh", "entry", "mode", "woken", "all"];
 
 /// The first edge: the command, a select line for each bank, and what ranks do.
 fn spread(shape: &Shape) -> String {
@@ -35,6 +52,7 @@ fn spread(shape: &Shape) -> String {
          reg [3:0] ba1 = 0;\n",
     );
     let mut edge = String::from("    op1 <= op;\n");
+    let mut names = named(&["op", "several", "column", "precharges", "rank", "ba"], 1);
     let several: Vec<String> = (0..shape.ranks)
         .flat_map(|high| (0..high).map(move |low| format!("(ranks[{low}] & ranks[{high}])")))
         .collect();
@@ -67,8 +85,10 @@ fn spread(shape: &Shape) -> String {
              entry{rank} <= ranks[{rank}] & op[{refresh}] & asleep[{rank}];\n    \
              mode{rank} <= ranks[{rank}] & op[{mode}];\n    woken{rank} <= woken[{rank}];"
         );
+        names.extend(named(&RANK_LINES, rank));
         for bank in 0..shape.banks {
             let _ = writeln!(text, "reg select{rank}_{bank} = 0;");
+            names.push(format!("select{rank}_{bank}"));
             let wanted = if pins == 0 {
                 String::new()
             } else {
@@ -77,7 +97,7 @@ fn spread(shape: &Shape) -> String {
             let _ = writeln!(edge, "    select{rank}_{bank} <= ranks[{rank}]{wanted};");
         }
     }
-    format!("{text}always @(posedge clock) begin\n{edge}end\n")
+    text + &registers(&names, &edge)
 }
 
 /// A bank's row and timer.
@@ -89,30 +109,29 @@ fn bank_state(shape: &Shape, rank: usize, bank: usize) -> String {
          wire activate{n} = select{n} & op1[{activate}];\n\
          wire opens{n} = activate{n} & ~open{n} & ~busy{rank} & ~several1;\n\
          wire single{n} = select{n} & op1[{precharge}];\n\
-         wire auto{n} = select{n} & precharges1;\n\
-         always @(posedge clock) begin\n\
+         wire auto{n} = select{n} & precharges1;\n"
+    );
+    let edge = format!(
+        "\
          \x20   open{n} <= opens{n} | (open{n} & ~(activate{n} | single{n} | auto{n} | all{rank} | closes{rank}));\n\
          \x20   fresh{n} <= activate{n} | (fresh{n} & ~(select{n} & column1 & open{n} & ~several1));\n\
-         \x20   conflict{n} <= (single{n} & open{n}) | (conflict{n} & ~(auto{n} | all{rank} | closes{rank} | (activate{n} & open{n})));\n\
-         end\n"
+         \x20   conflict{n} <= (single{n} & open{n}) | (conflict{n} & ~(auto{n} | all{rank} | closes{rank} | (activate{n} & open{n})));\n",
     );
+    text += &registers(&named(&["open", "fresh", "conflict"], &n), &edge);
     let (trcd, trp) = (left(shape.trcd), left(shape.trp));
     if trcd.max(trp) == 0 {
         let _ = writeln!(text, "wire timed{n} = 1'b0;");
         return text;
     }
     let high = width(trcd.max(trp)) - 1;
-    let _ = write!(
-        text,
-        "reg [{high}:0] left{n} = 0;\nwire timed{n} = left{n} != 0;\n\
-         always @(posedge clock) begin\n\
-         \x20   if (opens{n}) left{n} <= {trcd};\n\
+    let _ = writeln!(text, "reg [{high}:0] left{n} = 0;\nwire timed{n} = left{n} != 0;");
+    let edge = format!(
+        "\x20   if (opens{n}) left{n} <= {trcd};\n\
          \x20   else if (open{n} & (single{n} | all{rank})) left{n} <= {trp};\n\
          \x20   else if (activate{n} | (open{n} & (auto{n} | closes{rank}))) left{n} <= 0;\n\
-         \x20   else if (timed{n}) left{n} <= left{n} - 1'b1;\n\
-         end\n"
+         \x20   else if (timed{n}) left{n} <= left{n} - 1'b1;\n",
     );
-    text
+    text + &registers(&named(&["left"], &n), &edge)
 }
 
 /// A rank's tRFC, tXS and tMRD. `busy` is a register of its own: ACTIVATE waits for it.
@@ -124,12 +143,15 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
         .collect::<Vec<_>>();
     let high = width(rfc.max(xs).max(mrd)) - 1;
     let starts = |clocks: u32| u8::from(clocks != 0);
-    format!(
+    let text = format!(
         "wire any_open{rank} = {open};\nwire any_in_rp{rank} = {in_rp};\n\
          reg asleep{rank} = 0, busy{rank} = 0;\nreg [1:0] window{rank} = 0;\nreg [{high}:0] wait{rank} = 0;\n\
-         wire exit{rank} = asleep{rank} & woken{rank};\n\
-         always @(posedge clock) begin\n\
-         \x20   asleep{rank} <= entry{rank} | (asleep{rank} & ~woken{rank});\n\
+         wire exit{rank} = asleep{rank} & woken{rank};\n",
+        open = open.join(" | "),
+        in_rp = in_rp.join(" | "),
+    );
+    let edge = format!(
+        "\x20   asleep{rank} <= entry{rank} | (asleep{rank} & ~woken{rank});\n\
          \x20   wait{rank} <= wait{rank} - 1'b1;\n\
          \x20   if (wait{rank} == 1) busy{rank} <= 1'b0;\n\
          \x20   if (refresh{rank} & ~any_open{rank}) begin\n\
@@ -138,13 +160,12 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
          \x20       window{rank} <= 2'd{XS};\n        wait{rank} <= {xs};\n        busy{rank} <= 1'b{xs_starts};\n\
          \x20   end else if (mode{rank} & ~busy{rank} & ~any_open{rank}) begin\n\
          \x20       window{rank} <= 2'd{MRD};\n        wait{rank} <= {mrd};\n        busy{rank} <= 1'b{mrd_starts};\n\
-         \x20   end\nend\n",
-        open = open.join(" | "),
-        in_rp = in_rp.join(" | "),
+         \x20   end\n",
         rfc_starts = starts(rfc),
         xs_starts = starts(xs),
         mrd_starts = starts(mrd),
-    )
+    );
+    text + &registers(&named(&["asleep", "busy", "window", "wait"], rank), &edge)
 }
 
 /// A rank's time since its last REFRESH. The comparison is a clock ahead, so that it is a register.
@@ -153,19 +174,20 @@ fn rank_refresh(shape: &Shape, rank: usize) -> String {
     if limit == 0 {
         return format!("wire overdue{rank} = 1'b0;\n");
     }
-    format!(
+    let text = format!(
         "reg refreshes{rank} = 0, due{rank} = 0, overdue{rank} = 0;\nreg [{high}:0] since{rank} = 0;\n\
-         wire restart{rank} = refresh{rank} | exit{rank};\n\
-         always @(posedge clock) begin\n\
-         \x20   due{rank} <= restart{rank} ? 1'b{at_once} : refreshes{rank} & ~entry{rank} & ~due{rank} & since{rank} == {last};\n\
+         wire restart{rank} = refresh{rank} | exit{rank};\n",
+        high = width(limit) - 1,
+    );
+    let edge = format!(
+        "\x20   due{rank} <= restart{rank} ? 1'b{at_once} : refreshes{rank} & ~entry{rank} & ~due{rank} & since{rank} == {last};\n\
          \x20   overdue{rank} <= due{rank} & ~restart{rank} & ~entry{rank};\n\
          \x20   since{rank} <= restart{rank} ? 1 : since{rank} + 1'b1;\n\
-         \x20   refreshes{rank} <= restart{rank} | (refreshes{rank} & ~entry{rank} & ~due{rank});\n\
-         end\n",
-        high = width(limit) - 1,
+         \x20   refreshes{rank} <= restart{rank} | (refreshes{rank} & ~entry{rank} & ~due{rank});\n",
         at_once = u8::from(limit == 1),
         last = limit - 1,
-    )
+    );
+    text + &registers(&named(&["refreshes", "due", "overdue", "since"], rank), &edge)
 }
 
 /// The second edge: what the chosen bank and ranks were before it.
@@ -191,10 +213,8 @@ fn gather(shape: &Shape) -> String {
         .rev()
         .map(|rank| if rank < shape.ranks { format!("overdue{rank}") } else { "1'b0".into() })
         .collect();
-    format!(
-        "reg [28:0] gathered = 0;\n\
-         always @(posedge clock) begin\n\
-         \x20   gathered[9:0] <= op1;\n\
+    let edge = format!(
+        "\x20   gathered[9:0] <= op1;\n\
          \x20   gathered[11:10] <= rank1;\n\
          \x20   gathered[15:12] <= ba1;\n\
          \x20   gathered[16] <= several1;\n\
@@ -205,9 +225,7 @@ fn gather(shape: &Shape) -> String {
          \x20   gathered[21] <= {any_open};\n\
          \x20   gathered[22] <= {any_in_rp};\n\
          \x20   gathered[24:23] <= {window};\n\
-         \x20   gathered[28:25] <= {{{overdue}}};\n\
-         end\n\
-         always @(*) found = gathered;\n",
+         \x20   gathered[28:25] <= {{{overdue}}};\n",
         open = any("open"),
         fresh = any("fresh"),
         conflict = any("conflict"),
@@ -215,5 +233,7 @@ fn gather(shape: &Shape) -> String {
         any_open = ranked("any_open"),
         any_in_rp = ranked("any_in_rp"),
         overdue = overdue.join(", "),
-    )
+    );
+    let registers = registers(&["gathered".into()], &edge);
+    format!("reg [28:0] gathered = 0;\n{registers}always @(*) found = gathered;\n")
 }

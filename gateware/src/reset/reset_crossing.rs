@@ -1,0 +1,42 @@
+//! A request for reset from another clock domain to a reset of this one.
+//!
+//! The reset begins with the request, whether or not the clock runs: when a clock that had stopped comes
+//! back, its first edge finds it. It ends at an edge, three after the request has. The clear, for what is reset
+//! synchronously, is a register by itself, so that it takes no logic; it begins three edges after the request.
+//!
+//! ```text
+//! request  _/~~~~~~~~~~~~~~~~~\_______________
+//! clock    _________________/~\_/~\_/~\_/~\_/~\
+//! reset    _/~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\____
+//! clear    _______________________/~~~~~~~\____
+//! ```
+
+use rust_hdl::prelude::*;
+
+/// See the module's description.
+#[derive(LogicBlock, Default)]
+pub struct ResetCrossing {
+    /// Clock of the domain to be reset.
+    pub clock: Signal<In, Clock>,
+    /// From a register of another domain; stands for longer than three clocks of this one.
+    pub request: Signal<In, Bit>,
+    /// Registers of the domain have their power-on values.
+    pub reset: Signal<Out, Bit>,
+    /// What is cleared synchronously is cleared.
+    pub clear: Signal<Out, Bit>,
+    sampled: DFF<Bit>,
+    stable: DFF<Bit>,
+    held: DFF<Bit>,
+}
+
+impl Logic for ResetCrossing {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, sampled, stable, held);
+        self.sampled.d.next = self.request.val();
+        self.stable.d.next = self.sampled.q.val();
+        self.held.d.next = self.stable.q.val();
+        self.reset.next = self.request.val() | self.held.q.val();
+        self.clear.next = self.held.q.val();
+    }
+}
