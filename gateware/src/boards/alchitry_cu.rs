@@ -7,6 +7,7 @@ use rust_hdl::prelude::*;
 use super::ice40::{
     ClockInput, ClockOutput, InputPad, InputPads, OutputPad, OutputPads, Pll100To125,
 };
+use super::lock_reset::LockReset;
 use super::{Board, BoardClock, Rate};
 use crate::bitstream::Family;
 use crate::card::Card;
@@ -60,6 +61,7 @@ pub struct AlchitryCu<const N: usize> {
     /// LEDs.
     pub led: Signal<Out, Bits<8>>,
     pll: Pll100To125,
+    lock_reset: LockReset,
     clock_input: ClockInput,
     cke_pad: InputPad,
     cs_n_pad: InputPad,
@@ -99,6 +101,7 @@ impl<const N: usize> AlchitryCu<N> {
             gmii_tx_er: Default::default(),
             led: Default::default(),
             pll: Default::default(),
+            lock_reset: Default::default(),
             clock_input: Default::default(),
             cke_pad: Default::default(),
             cs_n_pad: Default::default(),
@@ -124,7 +127,10 @@ impl<const N: usize> Logic for AlchitryCu<N> {
     fn update(&mut self) {
         self.pll.clock_in.next = self.clock_100.val();
         self.clock_input.pad.next = self.ddr_clock.val();
+        self.lock_reset.clock.next = self.pll.clock_out.val();
+        self.lock_reset.locked.next = self.pll.locked.val();
         self.card.tx_clock.next = self.pll.clock_out.val();
+        self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.clock_input.clock.val();
 
         // One register more than the DCBU has by itself: its own would land in the fabric, with a

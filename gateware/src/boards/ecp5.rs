@@ -25,6 +25,8 @@ pub struct Pll100To125 {
     pub clock_out: Signal<Out, Clock>,
     /// 125 MHz, 90 degrees later.
     pub clock_90: Signal<Out, Clock>,
+    /// The outputs are steady.
+    pub locked: Signal<Out, Bit>,
 }
 
 impl Logic for Pll100To125 {
@@ -33,6 +35,7 @@ impl Logic for Pll100To125 {
     fn connect(&mut self) {
         self.clock_out.connect();
         self.clock_90.connect();
+        self.locked.connect();
     }
 
     fn hdl(&self) -> Verilog {
@@ -47,7 +50,7 @@ impl Logic for Pll100To125 {
              .CLKOS_ENABLE(\"ENABLED\"), .CLKOS_DIV(5), .CLKOS_CPHASE(3), .CLKOS_FPHASE(2), \
              .OUTDIVIDER_MUXA(\"DIVA\"), .OUTDIVIDER_MUXB(\"DIVB\"), .PLLRST_ENA(\"DISABLED\"), \
              .INTFB_WAKE(\"DISABLED\"), .STDBY_ENABLE(\"DISABLED\"), .DPHASE_SOURCE(\"DISABLED\")) \
-             pll (.CLKI(clock_in), .CLKFB(tx_clock), .CLKOP(tx_clock), .CLKOS(tx_clock_90), \
+             pll (.CLKI(clock_in), .CLKFB(tx_clock), .CLKOP(tx_clock), .CLKOS(tx_clock_90), .LOCK(locked), \
              .RST(1'b0), .STDBY(1'b0), .PHASESEL0(1'b0), .PHASESEL1(1'b0), .PHASEDIR(1'b1), \
              .PHASESTEP(1'b1), .PHASELOADREG(1'b1), .PLLWAKESYNC(1'b0), .ENCLKOP(1'b0));"
                 .into(),

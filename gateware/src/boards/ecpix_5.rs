@@ -17,11 +17,13 @@ use hmtt_format::config::{DEFAULT_SLICE_CODE, Granularity, Mode};
 use rust_hdl::prelude::*;
 
 use super::ecp5::{DdrOutput, DdrOutputs, InputPad, InputPads, Pll100To125, PulledInputs};
+use super::lock_reset::LockReset;
 use super::phy_reset::PhyReset;
 use super::{Board, BoardClock, Rate};
 use crate::bitstream::Family;
 use crate::card::Card;
 use crate::emit::{EmitError, checked};
+use crate::reset::Domain;
 
 /// The board.
 pub const BOARD: Board = Board {
@@ -73,6 +75,7 @@ pub struct Ecpix5<const N: usize> {
     /// LEDs, low is on.
     pub led_n: Signal<Out, Bits<8>>,
     pll: Pll100To125,
+    lock_reset: LockReset,
     cke_pads: InputPads<4>,
     cs_n_pads: InputPads<4>,
     ras_n_pad: InputPad,
@@ -85,6 +88,7 @@ pub struct Ecpix5<const N: usize> {
     tx_ctl_pad: DdrOutput,
     mode_straps: PulledInputs<4>,
     phy_reset: PhyReset,
+    tx: Signal<Local, Domain>,
     low: Signal<Local, Bits<4>>,
     high: Signal<Local, Bits<4>>,
     tx_ctl: Signal<Local, Bit>,
@@ -114,6 +118,7 @@ impl<const N: usize> Ecpix5<N> {
             phy_reset_n: Default::default(),
             led_n: Default::default(),
             pll: Default::default(),
+            lock_reset: Default::default(),
             cke_pads: Default::default(),
             cs_n_pads: Default::default(),
             ras_n_pad: Default::default(),
@@ -126,6 +131,7 @@ impl<const N: usize> Ecpix5<N> {
             tx_ctl_pad: Default::default(),
             mode_straps: Default::default(),
             phy_reset: Default::default(),
+            tx: Default::default(),
             low: Default::default(),
             high: Default::default(),
             tx_ctl: Default::default(),
@@ -139,7 +145,10 @@ impl<const N: usize> Logic for Ecpix5<N> {
     #[hdl_gen]
     fn update(&mut self) {
         self.pll.clock_in.next = self.clock_100.val();
+        self.lock_reset.clock.next = self.pll.clock_out.val();
+        self.lock_reset.locked.next = self.pll.locked.val();
         self.card.tx_clock.next = self.pll.clock_out.val();
+        self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.ddr_clock.val();
 
         // One register more than the DCBU has by itself: its own would land in the fabric, with a
@@ -187,7 +196,10 @@ impl<const N: usize> Logic for Ecpix5<N> {
         self.rgmii_txc.next = self.txc_pad.pad.val();
 
         self.mode_straps.pads.next = self.rgmii_rxd.val();
-        self.phy_reset.clock.next = self.pll.clock_out.val();
+        self.tx.next.clk = self.pll.clock_out.val();
+        self.tx.next.reset = self.lock_reset.reset.val();
+        self.tx.next.clear = self.lock_reset.reset.val();
+        self.phy_reset.clock.next = self.tx.val();
         self.phy_reset_n.next = self.phy_reset.reset_n.val();
         self.led_n.next = !self.card.led.val();
     }

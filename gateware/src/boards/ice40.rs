@@ -19,6 +19,8 @@ pub struct Pll100To125 {
     pub clock_in: Signal<In, Clock>,
     /// 125 MHz.
     pub clock_out: Signal<Out, Clock>,
+    /// The output is steady.
+    pub locked: Signal<Out, Bit>,
 }
 
 impl Logic for Pll100To125 {
@@ -26,6 +28,7 @@ impl Logic for Pll100To125 {
 
     fn connect(&mut self) {
         self.clock_out.connect();
+        self.locked.connect();
     }
 
     fn hdl(&self) -> Verilog {
@@ -33,7 +36,7 @@ impl Logic for Pll100To125 {
             "(* keep *) wire tx_clock;\nassign clock_out = tx_clock;\n\
              SB_PLL40_CORE #(.FEEDBACK_PATH(\"SIMPLE\"), .DIVR(4'd0), .DIVF(7'd9), .DIVQ(3'd3), \
              .FILTER_RANGE(3'd5)) pll (.REFERENCECLK(clock_in), .PLLOUTGLOBAL(tx_clock), \
-             .RESETB(1'b1), .BYPASS(1'b0));",
+             .LOCK(locked), .RESETB(1'b1), .BYPASS(1'b0));",
         )
     }
 }

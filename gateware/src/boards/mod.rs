@@ -4,6 +4,7 @@ pub mod alchitry_cu;
 pub mod ecp5;
 pub mod ecpix_5;
 pub mod ice40;
+pub mod lock_reset;
 pub mod phy_reset;
 
 use hmtt_format::MemoryDescription;

@@ -1,9 +1,11 @@
-//! The clock of a PHY's transmitter to its reset: low for a while after configuration, then high.
+//! The clock of a PHY's transmitter to its reset: low for a while after the clock is steady, then high.
 //!
 //! The KSZ9031 wants 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are
 //! 16.8. Its straps are sampled when the reset ends.
 
 use rust_hdl::prelude::*;
+
+use crate::reset::{Domain, Register};
 
 /// 16.8 ms of 125 MHz.
 const CLOCKS: u64 = 1 << 21;
@@ -12,11 +14,11 @@ const CLOCKS: u64 = 1 << 21;
 #[derive(LogicBlock)]
 pub struct PhyReset {
     /// 125 MHz.
-    pub clock: Signal<In, Clock>,
+    pub clock: Signal<In, Domain>,
     /// Low while the PHY must stay in reset.
     pub reset_n: Signal<Out, Bit>,
-    count: DFF<Bits<22>>,
-    passed: DFF<Bit>,
+    count: Register<Bits<22>>,
+    passed: Register<Bit>,
     last: Constant<Bits<22>>,
 }
 
@@ -66,7 +68,7 @@ mod tests {
         for _ in 0..100 {
             levels.push(block.reset_n.val());
             for clk in [true, false] {
-                block.clock.next = Clock { clk };
+                block.clock.next = Domain::clocked(clk);
                 assert!(simulate(&mut block, 100));
             }
         }
