@@ -7,7 +7,7 @@ import os
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import Timer
+from cocotb.triggers import RisingEdge, Timer
 
 import hmtt_reader
 from expected import Frame, check_analysis, check_memory, lines_of
@@ -26,6 +26,12 @@ PADS = 1
 SILENT_CLOCKS, LONGEST_END_CLOCKS = 600, 12_000
 # docs/format.md, *Heartbeats*: the DDR clock is lost after about 1024 transmit clocks without an edge.
 LOST_CLOCKS = 1024
+# docs/format.md, *Restarts*: clocks from the clock's return until accesses are captured again, and some more; most
+# records that a loss costs: of two blocks, and what waited for one.
+RESTART_CLOCKS, MOST_LOST = 512 + 100, 2 * 370 + 224 + 20
+# Edges in the gaps of which runts come when the clock is back.
+RETURN_RUNTS = 4
+SEED = int(os.environ["HMTT_SEED"])
 
 
 class Bench:
@@ -65,6 +71,25 @@ class Bench:
         first = await self.slot.play(commands)
         self.accesses += [(first + clock + PADS, "R", 8 * register) for clock in clocks]
 
+    async def runt(self):
+        """A runt edge of CK."""
+        self.dut.runts.value = int(self.dut.runts.value) + 1
+        await Timer(1, unit="ns")
+
+    async def lose_clock(self):
+        """CK stops and comes back, with runt edges at its end, while it is away and before its first edges."""
+        self.slot.clock.stop()
+        await Timer(3, unit="ns")
+        for _ in range(SEED % 3):
+            await self.runt()
+        await Timer((LOST_CLOCKS + 100) * 8, unit="ns")
+        await self.runt()
+        self.slot.start_clock()
+        for _ in range(RETURN_RUNTS):
+            await self.runt()
+            await RisingEdge(self.dut.ddr_clock)
+            await Timer(1, unit="ns")
+
     async def stop(self):
         """Ends the capture, and waits for its end frames and what may follow them."""
         await self.slot.clocks(100)
@@ -75,6 +100,48 @@ class Bench:
             if self.payloads and self.payloads[-1][14] & 15 == END:
                 return
 
+    def expected(self, accesses):
+        """The records of accesses, by the memory that the first report names."""
+        report = Frame(self.payloads[0])
+        assert report.kind == INFO, f"the first frame is of kind {report.kind}"
+        line_bytes = check_memory(report.words, self.recording)
+        return lines_of(accesses, line_bytes, int(self.recording.header["burst_bytes"]),
+                        report.words[10] & 0xffff)
+
+    def check_restart(self, before):
+        """Checks every frame of a capture in which the DDR clock was lost. before: the accesses until then; those
+        since the restart have unknown clocks, but in the right distances."""
+        self.payloads += self.phy.frames()
+        counters = [Frame(payload).counter for payload in self.payloads]
+        assert counters == list(range(len(counters))), f"frame counters {counters}"
+        trace = list(hmtt_reader.trace(self.payloads))
+        assert trace.count("# card restarted") == 1, [line for line in trace if line.startswith("#")]
+        at = trace.index("# card restarted")
+        assert trace[at - 1] == "# no end frame", trace[at - 1]
+        told = [line.split(" at ")[0] for line in trace[:at] if line.startswith("# DDR clock")]
+        # One heartbeat where a frame was on the wire all the time.
+        assert told in (["# DDR clock lost", "# DDR clock found again"], ["# DDR clock lost and found again"]), told
+        silent = "# info ", "# end ", "# DDR "
+        other = [line for line in trace if line.startswith("#") and not line.startswith(silent)]
+        assert other[:2] == ["# no end frame", "# card restarted"], other[:3]
+        found, since = ([line for line in part if not line.startswith("#")] for part in (trace[:at], trace[at:]))
+        expected = self.expected(before)
+        assert found == expected[:len(found)], "the trace before the loss"
+        assert 0 < len(found), "nothing came of what was before the loss"
+        assert len(expected) - len(found) <= MOST_LOST, f"{len(expected) - len(found)} records lost"
+        expected = [line.split() for line in self.expected(self.accesses)]
+        since = [line.split() for line in since]
+        shift = int(since[0][0]) - int(expected[0][0])
+        expected = [[str(int(clock) + shift), way, address] for clock, way, address in expected]
+        for index, (is_, must) in enumerate(zip(since, expected)):
+            assert is_ == must, f"access {index} since the restart is {is_}, not {must}"
+        assert len(since) == len(expected), f"{len(since)} records since the restart, not {len(expected)}"
+        reads = sum(way == "R" for _, way, _ in self.accesses)
+        totals = f"reads {reads} writes {len(self.accesses) - reads} faults 0 tags 0"
+        ends = [line for line in trace if line.startswith("# end ")]
+        assert len(ends) == 3 and all(totals in line for line in ends), f"{ends} without {totals}"
+        return other[2:]
+
     def check(self):
         """Checks every frame so far and all accesses. Returns the frames and the other lines of the trace."""
         self.payloads += self.phy.frames()
@@ -82,12 +149,7 @@ class Bench:
         assert frames, "no frames"
         counters = [frame.counter for frame in frames]
         assert counters == list(range(len(frames))), f"frame counters {counters}"
-        report = frames[0]
-        assert report.kind == INFO, f"the first frame is of kind {report.kind}"
-        line_bytes = check_memory(report.words, self.recording)
-        window = report.words[10] & 0xffff
-        burst_bytes = int(self.recording.header["burst_bytes"])
-        expected = lines_of(self.accesses, line_bytes, burst_bytes, window)
+        expected = self.expected(self.accesses)
         trace = list(hmtt_reader.trace(self.payloads))
         found = [line for line in trace if not line.startswith("#")]
         for index, (is_, must) in enumerate(zip(found, expected)):
@@ -149,3 +211,22 @@ async def analysis(dut):
     await bench.stop()
     _, lines = bench.check()
     check_analysis(lines, [address >> 12 << 12 for _, _, address in bench.accesses[before:]])
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def runt_edges(dut):
+    """CK is lost in a capture and found again, with runt edges. What was complete before comes, what comes
+    after the restart is exact, hot pages included, and what is lost between the two is told."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.play()
+    before, bench.accesses = bench.accesses, []
+    await bench.lose_clock()
+    await bench.slot.clocks(RESTART_CLOCKS)
+    await bench.phy.idle(SILENT_CLOCKS)
+    await bench.command(ANALYSIS_ON)
+    counted = len(bench.accesses)
+    await bench.play()
+    await bench.stop()
+    lines = bench.check_restart(before)
+    check_analysis(lines, [address >> 12 << 12 for _, _, address in bench.accesses[counted:]])

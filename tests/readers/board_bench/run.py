@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from runts import with_runts
+
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[2]
 # Cells of each board that yosys' models are taken of.
@@ -77,6 +79,7 @@ def arguments():
     parser.add_argument("--vector", type=Path, default=vector, help="a recording, without .cmd.gz")
     parser.add_argument("--accesses", type=int, default=1300, help="of the recording, that are played")
     parser.add_argument("--case", default="replay", help="a test of cases.py")
+    parser.add_argument("--seed", type=int, default=1, help="of what runt edges do")
     parser.add_argument("--lock-ns", type=int, default=3000, help="until the PLL locks")
     parser.add_argument("--build", type=Path, help="default: target/board_bench/BOARD")
     found = parser.parse_args()
@@ -96,6 +99,11 @@ def main():
     if not shutil.which("iverilog"):
         missing("iverilog")
     given.build.mkdir(parents=True, exist_ok=True)
+    verilog, reached = with_runts(given.verilog.read_text())
+    if given.case == "runt_edges":
+        print(f"{given.board} runt_edges: {reached} modules with registers, seed {given.seed}")
+        given.verilog = given.build / "runts.v"
+        given.verilog.write_text(verilog)
     runner = get_runner("icarus")
     runner.build(sources=[*models(given.board, given.build), given.verilog.resolve()], hdl_toplevel="top",
                  build_dir=given.build, timescale=("1ps", "1ps"), always=True)
@@ -110,10 +118,11 @@ def main():
         "HMTT_TRUTH": f"{given.vector}.truth.gz",
         "HMTT_ACCESSES": str(given.accesses),
         "HMTT_LOCK_NS": str(given.lock_ns),
+        "HMTT_SEED": str(given.seed),
     }
     results = runner.test(hdl_toplevel="top", test_module="cases", testcase=given.case, build_dir=given.build,
                           test_dir=given.build, extra_env=os.environ | environment,
-                          plusargs=[f"+pll_lock_ns={given.lock_ns}"])
+                          plusargs=[f"+pll_lock_ns={given.lock_ns}", f"+runt_seed={given.seed}"])
     tests, failed = get_results(results)
     passed = tests == 1 and failed == 0
     print(f"{given.board} {given.case}: {'passed' if passed else 'refused'}")
