@@ -3,12 +3,13 @@
 //!
 //! The simulated wire loses nothing, so frame counters must be consecutive, and each frame's sync
 //! must continue where the frame before ended. Anything else is a flaw of the card. Losses that the
-//! card announces are counted and are no flaws.
+//! card announces are counted and are no flaws. Nor is a restart of the counts at 0, after a heartbeat that reported a
+//! loss of the DDR clock.
 
 use hmtt_format::account::{Account, Balance};
 use hmtt_format::frame::{
-    ACCESSES_MASK, COUNTER_MASK, END_REPEATS, ETHER_TYPE, FrameKind, LOST_MASK, MAC_HEADER_BYTES,
-    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES, WORDS_AT,
+    ACCESSES_MASK, COUNTER_MASK, END_REPEATS, ETHER_TYPE, FrameKind, Heartbeat, LOST_MASK,
+    MAC_HEADER_BYTES, PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES, WORDS_AT,
 };
 use hmtt_format::info::ReportError;
 use hmtt_format::{Block, BlockError, Event, FORMAT_VERSION, Report, Tally};
@@ -92,6 +93,10 @@ pub struct Decoder {
     next_accesses: u64,
     last_lost: u32,
     ends: u8,
+    /// Losses of the DDR clock, as the last heartbeat stated them.
+    losses: u16,
+    /// The DDR clock was lost, and the card has not restarted its counts since.
+    clock_lost: bool,
     report: Option<Report>,
     account: Account,
 }
@@ -153,7 +158,7 @@ impl Decoder {
         let bytes = &frame[WORDS_AT..];
         let (words, _) = bytes.as_chunks::<WORD_BYTES>();
         let short = Flaw::Words { words: header.words, bytes: bytes.len() };
-        let words = words.get(..header.words.into()).ok_or(short)?;
+        let words = words.get(..header.words.into()).ok_or_else(|| short.clone())?;
         let words: Vec<u64> = words.iter().map(|word| u64::from_be_bytes(*word)).collect();
         match kind {
             FrameKind::Data => {
@@ -161,11 +166,24 @@ impl Decoder {
                 self.data(&words, header)
             }
             // A heartbeat has no sync and carries no counts of accesses.
-            FrameKind::Heartbeat => Ok(()),
+            FrameKind::Heartbeat => {
+                let (first, _) = words.split_first_chunk().ok_or(short)?;
+                let losses = Heartbeat::decode(*first).losses;
+                self.clock_lost |= losses != self.losses;
+                self.losses = losses;
+                Ok(())
+            }
             FrameKind::Info | FrameKind::End => {
                 let ends = self.ends.saturating_add(1);
                 self.ends = if kind == FrameKind::End { ends } else { 0 };
-                self.sync(Block::new(words.iter().copied())?.sync(), header);
+                let sync = Block::new(words.iter().copied())?.sync();
+                if self.clock_lost
+                    && kind == FrameKind::Info
+                    && (sync.accesses, sync.lost) == (0, 0)
+                {
+                    self.restart();
+                }
+                self.sync(sync, header);
                 let report = Report::decode(&words[usize::from(SYNC_WORDS)..])?;
                 let balance = self.account.report(&report, kind == FrameKind::End);
                 self.report = Some(report);
@@ -198,6 +216,12 @@ impl Decoder {
         self.counts.accesses += block.accesses();
         self.next_accesses = self.next_accesses + block.accesses() & ACCESSES_MASK;
         Ok(())
+    }
+
+    /// The card counts from 0 again. What it held when it lost its clock is not known.
+    fn restart(&mut self) {
+        (self.clock_lost, self.next_accesses, self.last_lost) = (false, 0, 0);
+        self.account = Account::default();
     }
 
     /// Compares a sync with the counts of the frames before it.
