@@ -85,6 +85,8 @@ class Reader:
         self.tck_ps = None      # picoseconds of a clock
         self.missing = 0        # frames missing before heartbeats
         self.beat = (1, 0)      # DDR clock runs, losses, as of the last heartbeat
+        self.lost_clock = False # the DDR clock was lost since the counts began
+        self.ended = False      # the last frame with counts was an end frame
 
     def frame(self, frame, missing):
         """The lines of one frame; missing: how many frames before it did not come."""
@@ -99,7 +101,8 @@ class Reader:
             return
         missing, self.missing = missing + self.missing, 0
         lost, before, clock = bits(words[1], 63, 40), bits(words[1], 39, 0), bits(words[0], 47, 0)
-        yield from self.gap(missing, before, lost, clock)
+        yield from self.gap(kind, missing, before, lost, clock)
+        self.ended = kind == END
         self.sync_clock = self.clock = self.extended(clock)
         self.unit, self.segment, self.accesses = bits(words[0], 63, 60), bits(words[0], 59, 48), 0
         yield from self.records(words[2:]) if kind == DATA else self.report(kind, words[2:])
@@ -113,15 +116,20 @@ class Reader:
         if (running, losses) != self.beat:
             what = "lost" if not running else "found again" if losses == self.beat[1] else \
                 "lost and found again"
+            self.lost_clock |= losses != self.beat[1]
             yield (f"# DDR clock {what} at {bits(transmit_clocks, 47, 0) * 8e-6:.3f} ms of the "
                    f"transmit clock (losses since power-on: {losses})")
         self.beat = running, losses
 
-    def gap(self, frames, accesses, records, clock):
+    def gap(self, kind, frames, accesses, records, clock):
         """What is missing between the frames so far and a sync."""
         was_accesses, was_records, after = self.reached or (0, 0, None)
+        anew = self.lost_clock and kind == INFO and (accesses, records) == (0, 0) and \
+            ((was_accesses, was_records) != (0, 0) or clock < (self.sync_clock or 0))
         accesses, records = accesses - was_accesses, records - was_records
-        if self.reached and (accesses % (1 << 40) >= 1 << 39 or records % (1 << 24) >= 1 << 23):
+        if self.reached and (anew or accesses % (1 << 40) >= 1 << 39 or records % (1 << 24) >= 1 << 23):
+            if not self.ended:
+                yield "# no end frame"
             beat = self.beat
             self.__init__()
             self.beat = beat

@@ -201,6 +201,7 @@ forget()
 local function begin(counter)
   past.newest, past.ended, past.reached, past.lost, past.window = counter, false, nil, nil, nil
   past.seen, past.counters, past.slot, past.gaps = {}, {}, 0, {}
+  past.clock_lost, past.entered = false, nil
   past.beat = { running = 1, losses = 0 }
 end
 
@@ -250,13 +251,19 @@ local function compare(frame, verdict)
   local sync = frame.sync
   if past.reached then
     local lost, accesses = (sync.lost - past.lost) % LOST, (sync.accesses - past.reached) % ACCESSES
-    if lost >= LOST / 2 or accesses >= ACCESSES / 2 then
+    if past.clock_lost and frame.kind == INFO and sync.accesses == 0 and sync.lost == 0
+      and (past.reached ~= 0 or past.lost ~= 0 or sync.clock < past.entered) then
+      verdict.restart = "its DDR clock was lost"
+      past.clock_lost = false
+    elseif lost >= LOST / 2 or accesses >= ACCESSES / 2 then
       verdict.restart = "its counts went back"
+      past.clock_lost = false
     elseif lost + accesses > 0 then
       verdict.lost, verdict.accesses = lost, accesses
     end
   end
   past.reached, past.lost = (sync.accesses + frame.counted) % ACCESSES, sync.lost
+  past.entered = sync.clock
 end
 
 -- What the frames before say of this one; nil if all is well.
@@ -267,6 +274,7 @@ local function judge(frame)
   if newest then
     if frame.sync then compare(frame, verdict) end
     if frame.beat then
+      past.clock_lost = past.clock_lost or frame.beat.losses ~= past.beat.losses
       verdict.beat, past.beat = past.beat, frame.beat
     end
     if frame.report then

@@ -85,6 +85,8 @@ pub(super) struct Decoder {
     ended: bool,
     /// The last heartbeat of the session; [`POWER_ON`] before the first.
     pub heartbeat: Heartbeat,
+    /// The DDR clock was lost since the card last restarted its counts: it will do so again.
+    clock_lost: bool,
     /// Bytes that a burst moves, by the session's last report; 0 before the first report.
     burst_bytes: u64,
     /// Bursts that the session's records account for, since the capture was last started on the card.
@@ -102,6 +104,7 @@ impl Default for Decoder {
             any_frame: false,
             ended: false,
             heartbeat: POWER_ON,
+            clock_lost: false,
             burst_bytes: 0,
             account: Account::default(),
         }
@@ -128,6 +131,7 @@ impl Decoder {
                 self.restart(sink);
                 (self.any_frame, self.ended) = (false, false);
                 (self.heartbeat, self.burst_bytes) = (POWER_ON, 0);
+                self.clock_lost = false;
             }
             Step::Frame(origin, bytes) => {
                 self.any_frame = true;
@@ -156,6 +160,17 @@ impl Decoder {
         sink.item(Item::Malformed { origin, error });
     }
 
+    /// Whether a frame is the first that the card sent after its DDR clock was found: its counts and its clock start
+    /// from 0 then. `reported`: a loss was reported in a frame that was not read yet.
+    pub fn restarts_counts(&self, kind: FrameKind, sync: Sync, reported: bool) -> bool {
+        (self.clock_lost || reported)
+            && kind == FrameKind::Info
+            && (sync.accesses, sync.lost) == (0, 0)
+            && self.reached.is_some_and(|reached| {
+                (reached.accesses, reached.lost) != (0, 0) || sync.clock < reached.entered.1
+            })
+    }
+
     /// Whether the last frame may have been damaged, so that a sync can be right although it does not state the counts
     /// after that frame.
     pub fn may_be_misled(&self, sync: Sync) -> bool {
@@ -179,6 +194,9 @@ impl Decoder {
             return Ok(());
         }
         let sync = Block::new(body.words())?.sync();
+        if self.restarts_counts(body.kind, sync, false) {
+            self.restart_unended(sink);
+        }
         self.compare(origin, sync, first_slice(sync, body), sink);
         let last = self.reached.map(|reached| reached.clock);
         let (clock, accesses, result) = match body.kind {
@@ -215,6 +233,7 @@ impl Decoder {
         let lost = heartbeat.losses.wrapping_sub(before.losses);
         if lost != 0 || heartbeat.running != before.running {
             self.counts.ddr_clock_losses += u64::from(lost);
+            self.clock_lost |= lost != 0;
             sink.item(Item::DdrClock(DdrClock {
                 running: heartbeat.running,
                 lost,
@@ -232,7 +251,7 @@ impl Decoder {
             self.note_malformed(reached.origin, Malformation::Excess(excess), sink);
             self.reached = Some(Reached { accesses: sync.accesses, ..reached });
         } else if self.reached.is_some_and(|reached| reached.is_after(sync)) {
-            self.restart(sink);
+            self.restart_unended(sink);
         }
         let mut gap = std::mem::take(&mut self.pending);
         let from = self.reached;
@@ -257,6 +276,15 @@ impl Decoder {
         self.account.gap(gap.accesses.unwrap_or(0), gap.records, frames);
         self.counts.gap(gap);
         sink.item(Item::Gap(Box::new(gap)));
+    }
+
+    /// A restart that only the counts or the DDR clock show: what the card held then is lost.
+    fn restart_unended(&mut self, sink: &mut impl Sink) {
+        if !std::mem::take(&mut self.ended) {
+            sink.item(Item::NoEnd);
+        }
+        self.clock_lost = false;
+        self.restart(sink);
     }
 
     fn restart(&mut self, sink: &mut impl Sink) {

@@ -82,6 +82,7 @@ impl Trace {
             return Some(Fit::Near(self.sequencer.distance(counter), 0));
         };
         match body.sync() {
+            Some(sync) if self.restarts_counts(body.kind, sync) => Some(Fit::Next(0)),
             Some(sync) => self.fit_sync(counter, sync, body),
             None => self.fit_heartbeat(counter, body),
         }
@@ -203,6 +204,11 @@ impl Trace {
             note(&mut bases, reached.into(), &mut unseen);
         }
         bases
+    }
+
+    /// Whether a frame is the first that the card sent after its DDR clock was found.
+    fn restarts_counts(&self, kind: FrameKind, sync: Sync) -> bool {
+        self.decoder.restarts_counts(kind, sync, self.quarantine.has_heartbeat())
     }
 
     fn fit_sync(&self, counter: u64, sync: Sync, body: &Body<'_>) -> Option<Fit> {

@@ -60,6 +60,14 @@ impl Quarantine {
         self.waiting.is_empty()
     }
 
+    /// Whether a heartbeat waits, which may report that the DDR clock was lost.
+    pub fn has_heartbeat(&self) -> bool {
+        let is_heartbeat = |waiting: &Waiting| {
+            matches!(waiting, Waiting::Frame { kept: FrameSummary::Heartbeat, .. })
+        };
+        self.waiting.iter().any(is_heartbeat)
+    }
+
     /// For each waiting step, the last first: the counts after it, and its frames that were not read.
     pub fn ends(&self) -> impl Iterator<Item = (Option<CountsAfter>, u64)> {
         let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
@@ -79,6 +87,11 @@ impl Quarantine {
             }
             Step::Frame(origin, bytes) => {
                 let frame = Frame::parse(bytes);
+                if self.restarts_counts(frame.as_ref(), decoder) {
+                    // No later frame can confirm or contradict the steps before it.
+                    self.finish(decoder, sink);
+                    return decoder.step(step, sink);
+                }
                 let is_doubtful = |frame: &Frame<'_>| is_doubtful(frame, decoder);
                 if self.waiting.is_empty() && !frame.as_ref().is_some_and(is_doubtful) {
                     return decoder.step(step, sink);
@@ -88,6 +101,13 @@ impl Quarantine {
                 self.settle(false, decoder, sink);
             }
         }
+    }
+
+    /// Whether a frame is the first that the card sent after its DDR clock was found.
+    fn restarts_counts(&self, frame: Option<&Frame<'_>>, decoder: &Decoder) -> bool {
+        let body = frame.and_then(|frame| frame.body.ok());
+        body.and_then(|body| Some((body.kind, body.sync()?)))
+            .is_some_and(|(kind, sync)| decoder.restarts_counts(kind, sync, self.has_heartbeat()))
     }
 
     /// Decides about all waiting steps: no frame follows.
