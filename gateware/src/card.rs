@@ -267,8 +267,10 @@ impl<const N: usize> Logic for Card<N> {
         self.other_words.slice_length.next = self.frequency.length.val();
         // The analysis hands on a record when nobody else can.
         self.block_writer.record.next = self.traces.record.val();
+        self.block_writer.offered.next = self.traces.offers.val();
         self.analysis.taken.next = false;
         if self.analysis.offers.val() & self.traces.quiet.val() {
+            self.block_writer.offered.next = true;
             self.block_writer.record.next.kind = self.analysis.tell.val();
             self.analysis.taken.next = self.block_writer.advance.val();
         }

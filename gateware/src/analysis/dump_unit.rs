@@ -153,6 +153,9 @@ pub struct DumpUnit {
     /// Accesses came since the dump began; what it tells may not hold them.
     untold: Register<Bit>,
     waited: Register<Bits<4>>,
+    /// An entry or a counter is asked for, from the clock after on.
+    asks_entry: Register<Bit>,
+    asks_tally: Register<Bit>,
     first_high: Register<Bits<32>>,
     first_low: Register<Bits<32>>,
     used: Signal<Local, Bit>,
@@ -257,6 +260,8 @@ impl DumpUnit {
             all_due: Default::default(),
             untold: Default::default(),
             waited: Default::default(),
+            asks_entry: Default::default(),
+            asks_tally: Default::default(),
             first_high: Default::default(),
             first_low: Default::default(),
             used: Default::default(),
@@ -295,7 +300,7 @@ impl Logic for DumpUnit {
     fn update(&mut self) {
         dff_setup!(
             self, clock, state, what, at, whole, number, records, part, turned, ticks, is_due,
-            all_due, untold, waited, first_high, first_low
+            all_due, untold, waited, asks_entry, asks_tally, first_high, first_low
         );
         self.busy.next = self.state.q.val() != State::Idle;
         self.all_under_way.next = self.busy.val() & self.whole.q.val();
@@ -375,8 +380,10 @@ impl Logic for DumpUnit {
 
         self.flush.next = false;
         self.forget.next = false;
-        self.take_entry.next = false;
-        self.take_tally.next = false;
+        self.take_entry.next = self.asks_entry.q.val();
+        self.take_tally.next = self.asks_tally.q.val();
+        self.asks_entry.d.next = false;
+        self.asks_tally.d.next = false;
         self.clear_accesses.next = false;
         self.clear_rows.next = false;
         self.clear_runs.next = false;
@@ -420,12 +427,12 @@ impl Logic for DumpUnit {
             State::Read => {
                 self.state.d.next = State::Look;
                 if self.what.q.val() == What::HotPage {
-                    self.take_entry.next = true;
+                    self.asks_entry.d.next = !self.entry_taken.val();
                     if !self.entry_taken.val() {
                         self.state.d.next = State::Read;
                     }
                 } else if self.what.q.val() == What::Tally {
-                    self.take_tally.next = true;
+                    self.asks_tally.d.next = !self.tally_taken.val();
                     if !self.tally_taken.val() {
                         self.state.d.next = State::Read;
                     }

@@ -73,7 +73,8 @@ pub struct ConfigUnit {
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
-    /// Nothing is asked of the units behind: others may hand on records.
+    /// Nothing is asked of the units behind: others may hand on records. A clock late, and some clocks before anything
+    /// is asked.
     pub flowing: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
@@ -83,8 +84,13 @@ pub struct ConfigUnit {
     sliced: Register<Bit>,
     state: Register<State>,
     flows: Register<Bit>,
+    /// `state` is `Choose`, decoded a clock ahead.
+    chooses: Register<Bit>,
     asked: ClearedRegister<Steering>,
+    may_flow: Register<Bit>,
     free: Signal<Local, Bit>,
+    choose: Signal<Local, Bit>,
+    let_go: Signal<Local, Bit>,
     analysed: Signal<Local, Bit>,
     event_high: Signal<Local, Bits<8>>,
     frequency_mode: Constant<Bits<2>>,
@@ -119,8 +125,12 @@ impl ConfigUnit {
             sliced: Default::default(),
             state: Default::default(),
             flows: Default::default(),
+            chooses: Default::default(),
             asked: Default::default(),
+            may_flow: Default::default(),
             free: Default::default(),
+            choose: Default::default(),
+            let_go: Default::default(),
             analysed: Default::default(),
             event_high: Default::default(),
             frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
@@ -132,7 +142,7 @@ impl ConfigUnit {
 impl Logic for ConfigUnit {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, slice_length, sliced, state, flows, asked);
+        dff_setup!(self, clock, slice_length, sliced, state, flows, chooses, asked, may_flow);
         clock!(self, clock, intake, plan, register);
         self.register.straps.next = self.straps.val();
         self.register.register.next = self.intake.register.val();
@@ -153,11 +163,16 @@ impl Logic for ConfigUnit {
         self.intake.event_valid.next = self.event_valid.val();
         self.intake.flows.next = self.flows.q.val();
         self.intake.advance.next = self.advance.val();
-        self.intake.let_go.next = false;
-        self.intake.mark.next = false;
+        self.choose.next = self.chooses.q.val() & !self.intake.may_tell.val();
+        self.let_go.next = self.choose.val() & self.plan.done.val();
+        self.intake.let_go.next = self.let_go.val();
+        self.intake.mark.next = self.choose.val() & self.plan.marks.val() & self.plan.running.val();
         self.item.next = self.intake.item.val();
         self.pop.next = self.intake.take.val();
         self.event_high.next = self.slot_event.val().high;
+        // What comes last is known last.
+        self.flows.d.next = (self.flows.q.val() & !self.plan.ends.val())
+            | (self.let_go.val() & !self.intake.owes.val());
         if self.intake.take.val()
             & (self.slot_event.val().steers
                 | (self.slot_event.val().overrun & self.event_high.val().get_bit(7)))
@@ -165,7 +180,7 @@ impl Logic for ConfigUnit {
             self.flows.d.next = false;
         }
         self.intake.running.next = self.plan.running.val();
-        self.intake.tell_loss.next = false;
+        self.intake.tell_loss.next = self.chooses.q.val() & self.intake.may_tell.val();
         if self.intake.complete.val() {
             self.flows.d.next = false;
         }
@@ -183,8 +198,9 @@ impl Logic for ConfigUnit {
         self.analysed.next = self.register.settings.val().analysis
             | (self.register.settings.val().mode == self.analysis_mode.val());
         self.plan.analysed.next = self.analysed.val();
-        self.flowing.next = self.state.q.val() == State::Flow;
-        self.plan.choose.next = false;
+        self.may_flow.d.next = self.state.q.val() == State::Flow;
+        self.flowing.next = self.may_flow.q.val();
+        self.plan.choose.next = self.choose.val();
         self.plan.resume.next = false;
 
         // What is asked arrives a clock late, so nothing more is asked meanwhile.
@@ -198,33 +214,26 @@ impl Logic for ConfigUnit {
         self.asked.d.next.restart_time = false;
         self.asked.d.next.dump = false;
         self.asked.d.next.dump_all = self.plan.steps.val().tell != RecordKind::Tick;
+        self.chooses.d.next = false;
         match self.state.q.val() {
             State::Flow => {
                 // The first event finds the flow stopped, and nothing to be done.
                 if !self.flows.q.val() {
                     self.state.d.next = State::Drain;
-                } else if self.plan.ends.val() {
-                    self.flows.d.next = false;
                 }
             }
             State::Drain => {
                 if self.progress.val().drained & (self.intake.item.val().kind == ItemKind::Nothing)
                 {
+                    self.chooses.d.next = true;
                     self.state.d.next = State::Choose;
                 }
             }
             State::Choose => {
-                self.plan.choose.next = !self.intake.may_tell.val();
                 self.state.d.next = State::Flush;
-                if self.intake.may_tell.val() {
-                    self.intake.tell_loss.next = true;
-                    self.state.d.next = State::Drain;
-                } else if self.plan.marks.val() {
-                    self.intake.mark.next = self.plan.running.val();
+                if self.intake.may_tell.val() | self.plan.marks.val() {
                     self.state.d.next = State::Drain;
                 } else if self.plan.done.val() {
-                    self.intake.let_go.next = true;
-                    self.flows.d.next = !self.intake.owes.val();
                     self.state.d.next = State::Flow;
                 }
             }
@@ -298,6 +307,7 @@ impl Logic for ConfigUnit {
                 self.slice_restart.next = self.plan.steps.val().apply
                     & (self.register.changes_slice.val() | self.register.is_reset.val());
                 self.state.d.next = State::Choose;
+                self.chooses.d.next = !self.plan.steps.val().resume;
                 if self.plan.steps.val().resume {
                     self.state.d.next = State::Resume;
                 }

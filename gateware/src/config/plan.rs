@@ -8,10 +8,13 @@
 //! own, so that nothing waits for them. A start that comes first has the end told before it; the results
 //! then follow in the new capture.
 //!
+//! What is due is summarised on the clock before, so that what acts on it is short; between an event and the first
+//! choice, and between two choices, pass at least two clocks.
+//!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
 //! take           <A >                    an event that steers
-//! done       ~~~~~~~~\___________        once all it asks is chosen
+//! done       ~~~~~~~~~~~~\_______        a clock late; again once all it asks is chosen
 //! choose                     <A >
 //! steps                          <A .... until the next is chosen
 //! ```
@@ -99,7 +102,11 @@ pub struct Plan {
     runs: Register<Bit>,
     /// The capture has stopped, and its end has not been told yet.
     ending: Register<Bit>,
-    may_end: Signal<Local, Bit>,
+    /// `marks`, `done` and `ends`, of the clock before.
+    mark_due: Register<Bit>,
+    nothing_due: Register<Bit>,
+    may_end: Register<Bit>,
+    ends_now: Signal<Local, Bit>,
     postpones: Signal<Local, Bit>,
     starts: Signal<Local, Bit>,
 }
@@ -119,18 +126,24 @@ impl Logic for Plan {
             switched_on,
             stopped,
             runs,
-            ending
+            ending,
+            mark_due,
+            nothing_due,
+            may_end
         );
         self.steps.next = self.chosen.q.val();
         self.running.next = self.runs.q.val();
-        self.marks.next = self.command_due.q.val() & self.is_mark.val();
-        self.may_end.next = self.ending.q.val() & self.dumped.val();
-        self.done.next = !(self.command_due.q.val()
+        self.mark_due.d.next = self.command_due.q.val() & self.is_mark.val();
+        self.marks.next = self.mark_due.q.val();
+        self.ends_now.next = self.ending.q.val() & self.dumped.val();
+        self.nothing_due.d.next = !(self.command_due.q.val()
             | self.run_due.q.val()
             | self.slice_due.q.val()
             | self.tick_due.q.val()
-            | self.may_end.val());
-        self.ends.next = self.may_end.val();
+            | self.ends_now.val());
+        self.done.next = self.nothing_due.q.val();
+        self.may_end.d.next = self.ends_now.val();
+        self.ends.next = self.may_end.q.val();
         self.unended.next = self.ending.q.val();
         self.postpones.next = self.analysed.val() | !self.dumped.val();
         self.starts.next = false;
@@ -219,7 +232,7 @@ impl Logic for Plan {
                     self.chosen.d.next.dump = self.interval.val();
                     self.chosen.d.next.tell = RecordKind::Tick;
                 }
-            } else if self.may_end.val() {
+            } else if self.may_end.q.val() {
                 self.ending.d.next = false;
                 self.chosen.d.next.tell = RecordKind::Stop;
             }

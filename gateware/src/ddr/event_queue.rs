@@ -66,6 +66,14 @@ pub struct EventQueue {
     crowded: Register<Bit>,
     nearly_full: Register<Bit>,
     valid: Register<Bit>,
+    /// The head was dropped on the clock before.
+    popped: Register<Bit>,
+    /// More than 0, 1 and 2 events were stored, had none been dropped on the clock before.
+    holds_one: Register<Bit>,
+    holds_two: Register<Bit>,
+    holds_three: Register<Bit>,
+    write_next: Signal<Local, Bits<8>>,
+    read_beyond: Signal<Local, Bits<8>>,
     /// Clocks since the last stored event; the first one counts from clock 0.
     since: Register<Bits<16>>,
     missed: Register<Bits<32>>,
@@ -76,6 +84,7 @@ pub struct EventQueue {
     steers: Signal<Local, Bit>,
     store: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
+    tells: Signal<Local, Bit>,
     missed_access: Signal<Local, Bit>,
     missed_fault: Signal<Local, Bit>,
     keeps_command: Signal<Local, Bit>,
@@ -112,6 +121,12 @@ impl Default for EventQueue {
             crowded: Default::default(),
             nearly_full: Default::default(),
             valid: Default::default(),
+            popped: Default::default(),
+            holds_one: Default::default(),
+            holds_two: Default::default(),
+            holds_three: Default::default(),
+            write_next: Default::default(),
+            read_beyond: Default::default(),
             since: Default::default(),
             missed: Default::default(),
             missed_faults: Default::default(),
@@ -121,6 +136,7 @@ impl Default for EventQueue {
             steers: Default::default(),
             store: Default::default(),
             tell: Default::default(),
+            tells: Default::default(),
             missed_access: Default::default(),
             missed_fault: Default::default(),
             keeps_command: Default::default(),
@@ -148,6 +164,10 @@ impl Logic for EventQueue {
             crowded,
             nearly_full,
             valid,
+            popped,
+            holds_one,
+            holds_two,
+            holds_three,
             since,
             missed,
             missed_faults,
@@ -159,12 +179,29 @@ impl Logic for EventQueue {
 
         // The address after next is at hand, so a pop only chooses.
         self.read_after.next = self.read_at.q.val() + 1;
-        self.any.next = self.read_at.q.val() != self.write_at.q.val();
-        self.another.next = self.read_after.val() != self.write_at.q.val();
         self.read_next.next = self.read_at.q.val();
-        self.valid.d.next = self.any.val();
         if self.pop.val() {
             self.read_next.next = self.read_after.val();
+        }
+        // `pop` is known late, so the places are compared a clock before, for whatever `pop` is until then.
+        self.popped.d.next = self.pop.val();
+        self.write_next.next = self.write_at.q.val();
+        if self.entering.q.val() {
+            self.write_next.next = self.write_at.q.val() + 1;
+        }
+        self.write_at.d.next = self.write_next.val();
+        self.read_beyond.next = self.read_at.q.val() + 2;
+        self.holds_one.d.next = self.read_at.q.val() != self.write_next.val();
+        self.holds_two.d.next = self.read_after.val() != self.write_next.val();
+        self.holds_three.d.next = self.read_beyond.val() != self.write_next.val();
+        self.any.next = self.holds_one.q.val();
+        self.another.next = self.holds_two.q.val();
+        if self.popped.q.val() {
+            self.any.next = self.holds_two.q.val();
+            self.another.next = self.holds_three.q.val();
+        }
+        self.valid.d.next = self.any.val();
+        if self.pop.val() {
             self.valid.d.next = self.another.val();
         }
         self.read_at.d.next = self.read_next.val();
@@ -182,9 +219,6 @@ impl Logic for EventQueue {
         self.events.write_address.next = self.write_at.q.val();
         self.events.write_data.next = self.entry.q.val();
         self.events.write_enable.next = self.entering.q.val();
-        if self.entering.q.val() {
-            self.write_at.d.next = self.write_at.q.val() + 1;
-        }
         self.entry.d.next = self.slot_event.val();
         self.entry.d.next.gap = self.since.q.val();
         self.counts.next = self.crowded.q.val() | self.misses.q.val();
@@ -236,9 +270,13 @@ impl Logic for EventQueue {
         if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // An access or a fault beside an event that steers comes after it; the access of a command that is
-        // kept is not among them.
-        if self.misses.q.val() & self.store.val() {
+        // While something was missed, `store` is no more than this. An access or a fault beside an event that steers
+        // comes after it; the access of a command that is kept is not among them.
+        self.tells.next = !self.crowded.q.val();
+        if self.push.val() {
+            self.tells.next = self.steers.val() | self.keeps_command.val();
+        }
+        if self.misses.q.val() & self.tells.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);
             self.misses.d.next = false;

@@ -99,7 +99,7 @@ inputs!(
     slice_reads, slice_writes, slice_length, analysis_high, analysis_low
 );
 inputs!(
-    BlockWriter<N>, clock: record, settings, now, slice_accesses, slice_partial,
+    BlockWriter<N>, clock: record, offered, settings, now, slice_accesses, slice_partial,
     other_high, other_low, report_last, room
 );
 inputs!(

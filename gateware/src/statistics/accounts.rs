@@ -18,7 +18,7 @@ pub struct Accounts {
     pub pass: Signal<In, Bit>,
     /// How many.
     pub clocks: Signal<In, Bits<25>>,
-    /// Time is told from `now` on.
+    /// Time is told from the `now` of the next clock on.
     pub set_clock: Signal<In, Bit>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
@@ -41,6 +41,7 @@ pub struct Accounts {
     /// A record was lost, ever.
     pub lossy: Signal<Out, Bit>,
     base_clock: Timekeeper,
+    sets: Register<Bit>,
     passing: Register<Bits<25>>,
     passes: Register<Bit>,
     amount: ClearedRegister<Bits<32>>,
@@ -62,15 +63,16 @@ impl Logic for Accounts {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, passing, passes, amount, accounting, loses, low, high, carry, beyond,
-            above, losing, gone, ever
+            self, clock, sets, passing, passes, amount, accounting, loses, low, high, carry,
+            beyond, above, losing, gone, ever
         );
         clock!(self, clock, base_clock);
         self.passes.d.next = self.pass.val();
         self.passing.d.next = self.clocks.val();
         self.base_clock.passes.next = self.passes.q.val();
         self.base_clock.gap.next = bit_cast::<32, 25>(self.passing.q.val());
-        self.base_clock.set.next = self.set_clock.val();
+        self.sets.d.next = self.set_clock.val();
+        self.base_clock.set.next = self.sets.q.val();
         self.base_clock.set_to.next = self.now.val();
         self.base.next = self.base_clock.now.val();
 

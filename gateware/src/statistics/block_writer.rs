@@ -74,6 +74,8 @@ pub struct BlockWriter<const N: usize> {
     pub clock: Signal<In, Domain>,
     /// The record offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
+    /// There is one, if it is taken on this clock.
+    pub offered: Signal<In, Bit>,
     /// It is taken on this clock.
     pub advance: Signal<Out, Bit>,
     /// No record is held.
@@ -125,7 +127,6 @@ pub struct BlockWriter<const N: usize> {
     full: Register<Bit>,
     packs: Register<Bit>,
     packs_word: Register<Bit>,
-    takes: Register<Bit>,
     ticks: ClearedRegister<Bits<24>>,
     report_due: Register<Bit>,
     index: Register<Bits<6>>,
@@ -139,6 +140,8 @@ pub struct BlockWriter<const N: usize> {
     missed: Signal<Local, Bits<32>>,
     lost_now: Signal<Local, Bits<24>>,
     third: Signal<Local, Bit>,
+    packs_next: Signal<Local, Bit>,
+    takes_next: Signal<Local, Bit>,
     line_unit: Constant<Bits<4>>,
     burst_unit: Constant<Bits<4>>,
     page_unit: Constant<Bits<4>>,
@@ -169,6 +172,7 @@ impl<const N: usize> BlockWriter<N> {
         Self {
             clock: Default::default(),
             record: Default::default(),
+            offered: Default::default(),
             advance: Default::default(),
             free: Default::default(),
             idle: Default::default(),
@@ -200,7 +204,6 @@ impl<const N: usize> BlockWriter<N> {
             full: Default::default(),
             packs: Default::default(),
             packs_word: Default::default(),
-            takes: Default::default(),
             ticks: Default::default(),
             report_due: Default::default(),
             index: Default::default(),
@@ -214,6 +217,8 @@ impl<const N: usize> BlockWriter<N> {
             missed: Default::default(),
             lost_now: Default::default(),
             third: Default::default(),
+            packs_next: Default::default(),
+            takes_next: Default::default(),
             line_unit: unit(memory.line_log2),
             burst_unit: unit(memory.burst_log2()),
             page_unit: unit(PAGE_LOG2),
@@ -239,11 +244,12 @@ impl<const N: usize> Logic for BlockWriter<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, kind, repeated, aged, open, full, packs, packs_word, takes, ticks,
+            self, clock, state, kind, repeated, aged, open, full, packs, packs_word, ticks,
             report_due, index, settle, stated, unit, numberless
         );
         clock!(self, clock, intake, accounts, port);
         self.intake.record.next = self.record.val();
+        self.intake.offered.next = self.offered.val();
         self.advance.next = self.intake.advance.val();
         self.free.next = self.intake.free.val();
         self.idle.next = self.intake.free.val() & (self.state.q.val() == State::Idle);
@@ -328,14 +334,14 @@ impl<const N: usize> Logic for BlockWriter<N> {
         // Decided a clock ahead, so that a record's way on is short.
         self.full.d.next = self.port.full.val();
         self.packs_word.d.next = self.intake.word_now.val();
-        self.packs.d.next = (self.intake.half_now.val()
+        self.packs_next.next = (self.intake.half_now.val()
             | (self.intake.word_now.val() & !self.port.low_turn.val()))
             & self.open.q.val()
             & ((self.state.q.val() == State::Ready) | (self.state.q.val() == State::Examine))
             & !self.port.full.val()
             & !self.packs.q.val();
-        self.takes.d.next = false;
-        self.intake.consume.next = self.packs.q.val() | self.takes.q.val();
+        self.takes_next.next = false;
+        self.packs.d.next = self.packs_next.val();
         self.intake.told_time.next = false;
         self.intake.told_segment.next = false;
         self.port.source.next = Source::Half;
@@ -366,7 +372,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                     self.state.d.next = State::Opening;
                     if !self.room.val() {
                         self.state.d.next = State::Drop;
-                        self.takes.d.next = true;
+                        self.takes_next.next = true;
                     }
                 } else if self.intake.needs.val().known {
                     match self.intake.held.val().kind {
@@ -389,7 +395,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                         }
                         _ => {
                             self.state.d.next = State::Pass;
-                            self.takes.d.next = true;
+                            self.takes_next.next = true;
                         }
                     }
                 }
@@ -410,7 +416,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
             State::Age => {
                 self.aged.d.next = true;
                 self.ticks.d.next = self.ticks.q.val() + 1;
-                self.takes.d.next = true;
+                self.takes_next.next = true;
                 self.state.d.next = State::Took;
             }
             State::Announce => {
@@ -467,7 +473,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                         self.state.d.next = State::Close;
                     } else {
                         self.state.d.next = State::FirstWord;
-                        self.takes.d.next = !self.intake.needs.val().more;
+                        self.takes_next.next = !self.intake.needs.val().more;
                     }
                 } else if self.intake.needs.val().known & !self.intake.needs.val().data {
                     self.state.d.next = State::Close;
@@ -484,7 +490,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.intake.told_time.next = true;
                 self.state.d.next = State::Examine;
                 if !self.intake.needs.val().data {
-                    self.takes.d.next = true;
+                    self.takes_next.next = true;
                     self.state.d.next = State::Took;
                 }
             }
@@ -506,12 +512,12 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.port.source.next = self.intake.needs.val().source;
                 self.index.d.next = bits::<6>(1);
                 self.state.d.next = State::SecondWord;
-                self.takes.d.next = !self.third.val();
+                self.takes_next.next = !self.third.val();
                 if !self.intake.needs.val().more {
                     self.accounts.account.next = true;
                     self.accounts.pass.next = self.intake.needs.val().timed;
                     self.state.d.next = State::Examine;
-                    self.takes.d.next = false;
+                    self.takes_next.next = false;
                 }
             }
             State::SecondWord => {
@@ -525,7 +531,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.index.d.next = bits::<6>(2);
                 self.state.d.next = State::Examine;
                 if self.third.val() {
-                    self.takes.d.next = true;
+                    self.takes_next.next = true;
                     self.state.d.next = State::ThirdWord;
                 }
             }
@@ -564,7 +570,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                     self.port.restart.next = true;
                     self.state.d.next = State::Settled;
                     if self.kind.q.val() == self.info_kind.val() {
-                        self.takes.d.next = true;
+                        self.takes_next.next = true;
                         self.state.d.next = State::Took;
                     }
                 }
@@ -574,7 +580,7 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 if self.kind.q.val() == self.end_kind.val() {
                     self.state.d.next = State::Settled;
                     if self.repeated.q.val() == self.last_repeat.val() {
-                        self.takes.d.next = true;
+                        self.takes_next.next = true;
                         self.state.d.next = State::Took;
                     } else if self.room.val() {
                         self.repeated.d.next = self.repeated.q.val() + 1;
@@ -595,5 +601,6 @@ impl<const N: usize> Logic for BlockWriter<N> {
                 self.state.d.next = State::Idle;
             }
         }
+        self.intake.consumes.next = self.packs_next.val() | self.takes_next.val();
     }
 }

@@ -1,7 +1,8 @@
 //! Records, one at a time, to what the block writer must know of each before it packs it.
 //!
 //! A record is taken on one clock and examined on the next; what has been told of it (its time, its
-//! segment) is taken off, and it is examined again.
+//! segment) is taken off, and it is examined again. Whether a record is taken is decided on the clock before, as the
+//! event queue, the configuration unit and the traces all move on that decision.
 
 use hmtt_format::record;
 use rust_hdl::prelude::*;
@@ -42,6 +43,8 @@ pub struct RecordIntake {
     pub clock: Signal<In, Domain>,
     /// The record offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
+    /// There is one, if it is taken on this clock.
+    pub offered: Signal<In, Bit>,
     /// It is taken on this clock.
     pub advance: Signal<Out, Bit>,
     /// No record is held.
@@ -58,8 +61,8 @@ pub struct RecordIntake {
     pub word_now: Signal<Out, Bit>,
     /// Segment told last.
     pub segment: Signal<Out, Bits<12>>,
-    /// The record held is done with.
-    pub consume: Signal<In, Bit>,
+    /// The record held is done with on the next clock.
+    pub consumes: Signal<In, Bit>,
     /// Its time has been told.
     pub told_time: Signal<In, Bit>,
     /// Its segment has been told.
@@ -67,6 +70,7 @@ pub struct RecordIntake {
     current: Register<Record>,
     previous: Register<Record>,
     busy: Register<Bit>,
+    takes: Register<Bit>,
     examined: Register<Needs>,
     segment_told: Register<Bits<12>>,
     delta: Signal<Local, Bits<25>>,
@@ -85,7 +89,7 @@ pub struct RecordIntake {
     word: Signal<Local, Bit>,
     single: Signal<Local, Bit>,
     data: Signal<Local, Bit>,
-    take: Signal<Local, Bit>,
+    stays: Signal<Local, Bit>,
 }
 
 impl Default for RecordIntake {
@@ -97,6 +101,7 @@ impl Default for RecordIntake {
         Self {
             clock: Default::default(),
             record: Default::default(),
+            offered: Default::default(),
             advance: Default::default(),
             free: Default::default(),
             held: Default::default(),
@@ -105,12 +110,13 @@ impl Default for RecordIntake {
             half_now: Default::default(),
             word_now: Default::default(),
             segment: Default::default(),
-            consume: Default::default(),
+            consumes: Default::default(),
             told_time: Default::default(),
             told_segment: Default::default(),
             current: Default::default(),
             previous: Default::default(),
             busy: Default::default(),
+            takes: Default::default(),
             examined: Default::default(),
             segment_told: Default::default(),
             delta: Default::default(),
@@ -129,7 +135,7 @@ impl Default for RecordIntake {
             word: Default::default(),
             single: Default::default(),
             data: Default::default(),
-            take: Default::default(),
+            stays: Default::default(),
         }
     }
 }
@@ -137,12 +143,11 @@ impl Default for RecordIntake {
 impl Logic for RecordIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, current, previous, busy, examined, segment_told);
+        dff_setup!(self, clock, current, previous, busy, takes, examined, segment_told);
         self.previous.d.next = self.current.q.val();
         self.held_before.next = self.previous.q.val();
         self.free.next = !self.busy.q.val();
-        self.take.next = !self.busy.q.val() | self.consume.val();
-        self.advance.next = self.take.val();
+        self.advance.next = self.takes.q.val();
         self.held.next = self.current.q.val();
         self.needs.next = self.examined.q.val();
         self.segment.next = self.segment_told.q.val();
@@ -252,9 +257,12 @@ impl Logic for RecordIntake {
         if self.told_segment.val() {
             self.segment_told.d.next = self.current.q.val().segment;
         }
-        if self.take.val() {
+        self.stays.next = self.busy.q.val();
+        if self.takes.q.val() {
             self.current.d.next = self.record.val();
-            self.busy.d.next = self.record.val().kind != RecordKind::Nothing;
+            self.stays.next = self.offered.val();
         }
+        self.busy.d.next = self.stays.val();
+        self.takes.d.next = !self.stays.val() | self.consumes.val();
     }
 }

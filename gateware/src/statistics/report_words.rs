@@ -46,6 +46,10 @@ pub struct ReportWords {
     high_words: Table<6, 32>,
     low_words: Table<6, 32>,
     flags: Signal<Local, Bits<32>>,
+    early_high: Signal<Local, Bits<32>>,
+    early_low: Signal<Local, Bits<32>>,
+    late_high: Signal<Local, Bits<32>>,
+    late_low: Signal<Local, Bits<32>>,
     last_index: Constant<Bits<6>>,
     version: Constant<Bits<32>>,
     mode_at: Constant<Bits<5>>,
@@ -91,6 +95,10 @@ impl ReportWords {
             high_words: Table::new(words.iter().map(|word| word >> 32)),
             low_words: Table::new(words.iter().copied()),
             flags: Default::default(),
+            early_high: Default::default(),
+            early_low: Default::default(),
+            late_high: Default::default(),
+            late_low: Default::default(),
             last_index: Constant::new((words.len() as u64 - 1).into()),
             version: word(u32::from(FORMAT_VERSION) << info::VERSION_AT),
             mode_at: place(info::MODE_AT),
@@ -146,29 +154,36 @@ impl Logic for ReportWords {
         if self.settings.val().burst {
             self.flags.next = self.flags.val() | self.flag_burst.val();
         }
-        self.high.next = self.described_high.q.val();
-        self.low.next = self.described_low.q.val();
+        // Of the words below one is chosen at most, and the table holds zeros where one is: sums are shorter than a
+        // choice between all of them.
+        self.early_high.next = bits::<32>(0);
+        self.early_low.next = bits::<32>(0);
         if self.is_state.q.val() {
-            self.high.next = self.version.val()
+            self.early_high.next = self.version.val()
                 | (self.flags.val() << self.flags_at.val())
                 | (bit_cast::<32, 2>(self.settings.val().mode) << self.mode_at.val())
                 | (bit_cast::<32, 5>(self.settings.val().slice) << self.slice_at.val());
-            self.low.next =
+            self.early_low.next =
                 bit_cast::<32, 8>(self.settings.val().threshold) << self.threshold_at.val();
         } else if self.is_reads.q.val() {
-            self.high.next = self.totals.val().reads_high;
-            self.low.next = self.totals.val().reads;
-        } else if self.is_writes.q.val() {
-            self.high.next = self.totals.val().writes_high;
-            self.low.next = self.totals.val().writes;
+            self.early_high.next = self.totals.val().reads_high;
+            self.early_low.next = self.totals.val().reads;
+        }
+        self.late_high.next = bits::<32>(0);
+        self.late_low.next = bits::<32>(0);
+        if self.is_writes.q.val() {
+            self.late_high.next = self.totals.val().writes_high;
+            self.late_low.next = self.totals.val().writes;
         } else if self.is_events.q.val() {
-            self.high.next = self.totals.val().faults;
-            self.low.next = self.totals.val().tags;
+            self.late_high.next = self.totals.val().faults;
+            self.late_low.next = self.totals.val().tags;
         } else if self.is_window.q.val() {
-            self.high.next = bit_cast::<32, 8>(self.settings.val().tag_high)
+            self.late_high.next = bit_cast::<32, 8>(self.settings.val().tag_high)
                 | (bit_cast::<32, 8>(self.totals.val().unreported) << self.unreported_at.val())
                 | (bit_cast::<32, 2>(self.totals.val().burst) << self.burst_length_at.val());
-            self.low.next = self.settings.val().tag_low;
+            self.late_low.next = self.settings.val().tag_low;
         }
+        self.high.next = self.described_high.q.val() | self.early_high.val() | self.late_high.val();
+        self.low.next = self.described_low.q.val() | self.early_low.val() | self.late_low.val();
     }
 }

@@ -105,6 +105,8 @@ pub struct Traces {
     pub silent: Signal<Out, Bit>,
     /// The record handed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
+    /// [`WaitingRecord::offers`].
+    pub offers: Signal<Out, Bit>,
     views: AddressViews,
     held: WaitingRecord,
     cut: Register<Cut>,
@@ -148,6 +150,7 @@ impl Traces {
             stale: Default::default(),
             silent: Default::default(),
             record: Default::default(),
+            offers: Default::default(),
             views: AddressViews::new(memory),
             held: WaitingRecord::new(memory),
             cut: Default::default(),
@@ -301,6 +304,7 @@ impl Logic for Traces {
         self.stale.next = self.held.stale.val();
         self.silent.next = self.held.silent.val();
         self.record.next = self.held.record.val();
+        self.offers.next = self.held.offers.val();
         // The sum of the gaps stands two clocks after the last one.
         self.settling.d.next = self.placed.q.val().kind != RecordKind::Nothing;
         self.drained.next = (self.cut.q.val().kind == RecordKind::Nothing)

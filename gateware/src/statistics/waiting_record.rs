@@ -61,11 +61,17 @@ pub struct WaitingRecord {
     pub silent: Signal<Out, Bit>,
     /// The record handed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
+    /// There is one if the items move on; early, as it does not wait for whether they do.
+    pub offers: Signal<Out, Bit>,
     held: Register<Waiting>,
     age: ClearedRegister<Bits<25>>,
     remaining: Register<Bits<8>>,
     expired: Register<Bit>,
     may_join: Register<Bit>,
+    /// The mode in force, which changes while no item passes, is page mode.
+    paged: Register<Bit>,
+    /// `held` is a record.
+    waits: Register<Bit>,
     age_next: Signal<Local, Bits<25>>,
     age_now: Signal<Local, Bits<25>>,
     reads: Signal<Local, Bits<12>>,
@@ -106,11 +112,14 @@ impl WaitingRecord {
             stale: Default::default(),
             silent: Default::default(),
             record: Default::default(),
+            offers: Default::default(),
             held: Default::default(),
             age: Default::default(),
             remaining: Default::default(),
             expired: Default::default(),
             may_join: Default::default(),
+            paged: Default::default(),
+            waits: Default::default(),
             age_next: Default::default(),
             age_now: Default::default(),
             reads: Default::default(),
@@ -141,8 +150,9 @@ impl WaitingRecord {
 impl Logic for WaitingRecord {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, held, age, remaining, expired, may_join);
-        self.is_page_mode.next = self.mode.val() == self.page_mode.val();
+        dff_setup!(self, clock, held, age, remaining, expired, may_join, paged, waits);
+        self.paged.d.next = self.mode.val() == self.page_mode.val();
+        self.is_page_mode.next = self.paged.q.val();
         self.age_now.next = self.age.q.val();
         self.age_next.next = self.age.q.val() + bit_cast::<25, 16>(self.placed.val().gap);
         self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
@@ -187,6 +197,7 @@ impl Logic for WaitingRecord {
         if self.flush.val() {
             self.held.d.next.kind = RecordKind::Nothing;
             self.held.d.next.mergeable = false;
+            self.waits.d.next = false;
         }
         if self.advance.val() {
             self.age.d.next = self.age_next.val();
@@ -201,6 +212,7 @@ impl Logic for WaitingRecord {
             if self.placed.val().is_item {
                 // What joins has the same kind and number.
                 self.held.d.next.kind = self.placed.val().kind;
+                self.waits.d.next = true;
                 self.held.d.next.mergeable = self.placed.val().mergeable;
                 self.held.d.next.write = self.placed.val().write;
                 self.held.d.next.number = self.placed.val().number;
@@ -227,12 +239,16 @@ impl Logic for WaitingRecord {
             self.age.d.next = bits::<25>(0);
         }
 
-        self.waiting.next = self.held.q.val().kind != RecordKind::Nothing;
+        self.waiting.next = self.waits.q.val();
         self.stale.next = !self.held.q.val().mergeable
             | (self.is_page_mode.val() & self.overdue.val())
             | (!self.is_page_mode.val() & self.expired.q.val());
-        self.silent.next = (self.held.q.val().kind == RecordKind::Nothing)
-            & ((self.age_now.val() & self.silent_bit.val()) != 0);
+        self.silent.next =
+            !self.waits.q.val() & ((self.age_now.val() & self.silent_bit.val()) != 0);
+        self.offers.next = self.tell.val() != RecordKind::Nothing;
+        if self.replaces.val() | self.flush.val() {
+            self.offers.next = self.waits.q.val();
+        }
         self.record.next.kind = self.tell.val();
         if self.emits.val() | self.flush.val() {
             self.record.next.kind = self.held.q.val().kind;

@@ -298,7 +298,8 @@ fn record_intakes_agree() {
         for _ in 0..4000 {
             let block = &mut recording.block;
             block.record.next = record(rng);
-            block.consume.next = chance(rng, 30);
+            block.offered.next = chance(rng, 60);
+            block.consumes.next = chance(rng, 30);
             block.told_time.next = chance(rng, 10);
             block.told_segment.next = chance(rng, 10);
             recording.step();
@@ -438,6 +439,7 @@ fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
         }
         if taken {
             block.record.next = if chance(rng, 80) { record(rng) } else { Record::default() };
+            block.offered.next = block.record.next.kind != RecordKind::Nothing;
         }
         block.now.next = slot_clock(rng);
         block.other_high.next = spread(rng, 32).into();

@@ -92,6 +92,7 @@ impl Logic for Chain {
         self.writer.clock.next = self.clock.val();
         self.other.clock.next = self.clock.val();
         self.writer.record.next = self.record.val();
+        self.writer.offered.next = self.record.val().kind != RecordKind::Nothing;
         self.writer.settings.next = self.settings.val();
         self.writer.now.next = self.now.val();
         self.writer.slice_accesses.next = self.slice_accesses.val();

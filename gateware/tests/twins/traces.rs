@@ -289,7 +289,9 @@ fn a_skip_record_covers_a_long_pause() {
 #[test]
 fn a_run_is_cut_when_a_count_is_full() {
     let mut held = settled(WaitingRecord::new(&memories::ddr1("")));
+    // A mode is in force a clock before its first item.
     held.mode.next = (Mode::Page as u64).into();
+    pulse(&mut held, |held| &mut held.clock);
     held.advance.next = true;
     held.placed.next = Placed {
         kind: RecordKind::Page,
