@@ -10,7 +10,7 @@
 
 use rust_hdl::prelude::*;
 
-use crate::reset::{Domain, Register};
+use crate::reset::{ClearedRegister, Domain, Register};
 
 /// DDR clocks between changes: 10 ns at 1.6 GHz, longer than a transmit clock.
 pub const TOGGLE_CLOCKS: usize = 16;
@@ -35,7 +35,7 @@ pub struct ClockWatch {
     stable: Register<Bit>,
     seen: Register<Bit>,
     change: Register<Bit>,
-    silent: Register<Bits<10>>,
+    silent: ClearedRegister<Bits<10>>,
     silent_full: Register<Bit>,
     is_lost: Register<Bit>,
 }

@@ -15,7 +15,7 @@ use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
 
 use super::crc32::Crc32Step;
-use crate::reset::{Domain, Register};
+use crate::reset::{Domain, KeptRegister, Register};
 
 /// Octets of preamble and start-of-frame delimiter (IEEE 802.3 clause 3.1.1).
 const PREAMBLE_OCTETS: u64 = 8;
@@ -54,18 +54,18 @@ pub struct Gmac {
     pub tx_en: Signal<Out, Bit>,
     crc: Crc32Step,
     state: Register<State>,
-    timer: Register<Bits<4>>,
-    timed_out: Register<Bit>,
+    timer: KeptRegister<Bits<4>>,
+    timed_out: KeptRegister<Bit>,
     taking: Register<Bit>,
-    filled: Register<Bits<6>>,
-    enough: Register<Bit>,
-    octet: Register<Bits<8>>,
+    filled: KeptRegister<Bits<6>>,
+    enough: KeptRegister<Bit>,
+    octet: KeptRegister<Bits<8>>,
     sending: Register<Bit>,
     starts: Register<Bit>,
     feeds: Register<Bit>,
     checks: Register<Bit>,
-    check: Register<Bits<32>>,
-    txd_out: Register<Bits<8>>,
+    check: KeptRegister<Bits<32>>,
+    txd_out: KeptRegister<Bits<8>>,
     tx_en_out: Register<Bit>,
     inverted: Signal<Local, Bits<32>>,
     all_ones: Constant<Bits<32>>,

@@ -14,7 +14,7 @@ use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{FrameKind, HEARTBEAT_WORDS};
 use rust_hdl::prelude::*;
 
-use crate::reset::{Domain, Register};
+use crate::reset::{ClearedRegister, Domain, KeptRegister, Register};
 
 /// Transmit clocks to a tick of silence, and of the link's light: 524 us.
 pub const TICK_CLOCKS: u64 = 1 << 16;
@@ -52,22 +52,23 @@ pub struct Heartbeat {
     mid_full: Register<Bit>,
     high_step: Register<Bit>,
     high: Register<Bits<16>>,
-    quiet: Register<Bits<12>>,
+    quiet: ClearedRegister<Bits<12>>,
     quiet_enough: Register<Bit>,
     was_sent: Register<Bit>,
-    light_left: Register<Bits<7>>,
+    ends_silence: Register<Bit>,
+    light_left: KeptRegister<Bits<7>>,
     light_on: Register<Bit>,
     take_low: Register<Bit>,
     take_mid: Register<Bit>,
     take_high: Register<Bit>,
-    kept_lost: Register<Bit>,
-    kept_losses: Register<Bits<16>>,
-    kept_low: Register<Bits<16>>,
-    kept_mid: Register<Bits<16>>,
-    kept_high: Register<Bits<16>>,
-    index: Register<Bits<3>>,
+    kept_lost: KeptRegister<Bit>,
+    kept_losses: KeptRegister<Bits<16>>,
+    kept_low: KeptRegister<Bits<16>>,
+    kept_mid: KeptRegister<Bits<16>>,
+    kept_high: KeptRegister<Bits<16>>,
+    index: KeptRegister<Bits<3>>,
     step_taken: Register<Bit>,
-    next_group: Register<Bits<32>>,
+    next_group: KeptRegister<Bits<32>>,
     header: Constant<Bits<32>>,
     running_bit: Constant<Bits<32>>,
     quiet_ticks: Constant<Bits<12>>,
@@ -108,6 +109,7 @@ impl Heartbeat {
             quiet: Default::default(),
             quiet_enough: Default::default(),
             was_sent: Default::default(),
+            ends_silence: Default::default(),
             light_left: Default::default(),
             light_on: Default::default(),
             take_low: Default::default(),
@@ -148,6 +150,7 @@ impl Logic for Heartbeat {
             quiet,
             quiet_enough,
             was_sent,
+            ends_silence,
             light_left,
             light_on,
             take_low,
@@ -186,8 +189,11 @@ impl Logic for Heartbeat {
         }
         self.was_sent.d.next = self.sent.val();
         if self.was_sent.q.val() {
-            self.quiet.d.next = bits::<12>(0);
             self.light_left.d.next = self.light_ticks.val();
+        }
+        self.ends_silence.d.next = self.sent.val() | self.taken.val();
+        if self.ends_silence.q.val() {
+            self.quiet.d.next = bits::<12>(0);
         }
 
         self.was_lost.d.next = self.lost.val();
@@ -196,11 +202,12 @@ impl Logic for Heartbeat {
         }
         if self.taken.val() {
             self.is_due.d.next = false;
-            self.quiet.d.next = bits::<12>(0);
             self.index.d.next = bits::<3>(0);
         }
-        // The comparison is a clock late: it still speaks of the silence a heartbeat has just ended.
-        if (self.quiet_enough.q.val() & !self.taken.val()) & !self.take_low.q.val() {
+        // The comparison is two clocks late: for so long it still shows the silence that a heartbeat has ended.
+        if ((self.quiet_enough.q.val() & !self.taken.val()) & !self.take_low.q.val())
+            & !self.take_mid.q.val()
+        {
             self.is_due.d.next = true;
         }
         if self.lost.val() != self.was_lost.q.val() {

@@ -22,7 +22,7 @@
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
-use crate::reset::{Domain, Register};
+use crate::reset::{Domain, KeptRegister, Register};
 
 /// Most clocks the memory may take from an address to its word on `read_high` and `read_low`.
 pub const MAX_READ_CLOCKS: usize = 3;
@@ -82,20 +82,20 @@ pub struct TxThread<const N: usize> {
     /// The byte is taken.
     pub ready: Signal<In, Bit>,
     state: Register<State>,
-    group: Register<Group>,
+    group: KeptRegister<Group>,
     read_at: Register<Bits<N>>,
     done_to: Register<Bits<N>>,
     pending: Register<Bit>,
     beating: Register<Bit>,
-    word_high: Register<Bits<32>>,
-    word_low: Register<Bits<32>>,
+    word_high: KeptRegister<Bits<32>>,
+    word_low: KeptRegister<Bits<32>>,
     turn: Register<Bit>,
-    next_group: Register<Bits<32>>,
-    shift: Register<Bits<32>>,
-    left: Register<Bits<2>>,
-    reload: Register<Bit>,
-    words_left: Register<Bits<8>>,
-    finishing: Register<Bit>,
+    next_group: KeptRegister<Bits<32>>,
+    shift: KeptRegister<Bits<32>>,
+    left: KeptRegister<Bits<2>>,
+    reload: KeptRegister<Bit>,
+    words_left: KeptRegister<Bits<8>>,
+    finishing: KeptRegister<Bit>,
     offered: Register<Bit>,
     at_last: Register<Bit>,
     counter: FrameCounter,

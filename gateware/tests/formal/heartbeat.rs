@@ -53,7 +53,8 @@ fn a_heartbeat_is_due_when_it_must_be_and_at_no_other_time() {
     // reported, not its return.
     bounded.refutes("quiet_enough$d = quiet$q == quiet_ticks", "quiet_enough$d = 1'b0");
     bounded.refutes("(quiet_enough$q & ~taken) & ~take_low$q", "quiet_enough$q & ~taken");
-    bounded.refutes("if (was_sent$q) begin", "if (1'b0) begin");
+    bounded.refutes("& ~take_low$q) & ~take_mid$q", "& ~take_low$q)");
+    bounded.refutes("ends_silence$d = sent | taken", "ends_silence$d = taken");
     bounded.refutes("if (lost != was_lost$q) begin", "if (lost & ~was_lost$q) begin");
 }
 
