@@ -116,6 +116,12 @@ pub enum EngineError {
     Input(#[from] InputError),
     #[error("the card did not finish within {clocks} clocks after the recording")]
     NotFinished { clocks: u64 },
+    #[error(
+        "a link of this speed hides the DDR clock: the card samples it every {} ns, which is, or nearly is, a multiple of \
+         32 DDR clocks ({} ns), so it takes the clock for lost; choose another speed",
+        *tx_period_ps as f64 / 1e3, 32.0 * f64::from(*tck_ps) / 1e3
+    )]
+    ClockHidden { tx_period_ps: u32, tck_ps: u32 },
     #[error("cannot generate the card: {0}")]
     Card(String),
     #[error("verilator is not installed: apt-get install verilator")]
@@ -151,6 +157,9 @@ pub fn prepare(
 ) -> Result<Box<dyn Engine>, EngineError> {
     let tck_ps = parameters.memory.tck_ps;
     let tx_period_ps = options.tx_period_ps;
+    if !gateware::ethernet::clock_watch::sees(tck_ps, tx_period_ps) {
+        return Err(EngineError::ClockHidden { tx_period_ps, tck_ps });
+    }
     match options.kind {
         Kind::Rust => {
             let card = card::simulated(parameters, settings, options.vcd.as_deref())?;

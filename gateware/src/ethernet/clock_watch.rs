@@ -17,6 +17,19 @@ pub const TOGGLE_CLOCKS: usize = 16;
 /// Transmit clocks without a change after which the clock counts as lost: 8.2 us.
 pub const LOST_AFTER: usize = 1024;
 
+/// Whether clocks of these periods, in picoseconds, let the transmit clock see the DDR clock run.
+///
+/// The flip-flop has a period of `2 * TOGGLE_CLOCKS` DDR clocks. Sampled at a multiple of that it never seems to change,
+/// and near one it changes too seldom.
+pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
+    let period = 2 * TOGGLE_CLOCKS as u64 * u64::from(tck_ps);
+    let past = u64::from(tx_period_ps) % period;
+    // How far a sample's phase is from that of the sample before. A change is seen every half period of that.
+    let drift = past.min(period - past);
+    // Twice as often as is needed.
+    drift * LOST_AFTER as u64 > period
+}
+
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct ClockWatch {
@@ -66,5 +79,27 @@ impl Logic for ClockWatch {
         }
         self.lost.next = self.is_lost.q.val();
         self.changed.next = self.change.q.val();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transmit_period_of_32_ddr_clocks_hides_the_ddr_clock() {
+        for (tck_ps, tx_period_ps) in [(10_000, 320_000), (10_000, 1_600_000), (2_500, 80_000)] {
+            assert!(!sees(tck_ps, tx_period_ps), "{tck_ps} {tx_period_ps}");
+            // A 1024th of a period away a change is seen every 512 clocks, which is not believed to be often enough.
+            let least = 32 * tck_ps / 1024;
+            assert!(!sees(tck_ps, tx_period_ps + least) && !sees(tck_ps, tx_period_ps - least));
+            assert!(
+                sees(tck_ps, tx_period_ps + least + 1) && sees(tck_ps, tx_period_ps - least - 1)
+            );
+        }
+        for tck_ps in [625, 1_250, 2_500, 5_000, 10_000] {
+            assert!(sees(tck_ps, 8_000), "{tck_ps}");
+        }
+        assert!(sees(10_000, 26_666) && sees(10_000, 80_000) && sees(10_000, 400_000));
     }
 }

@@ -79,6 +79,10 @@ pub struct ReplayArguments {
     #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
     pub stop_clock: Option<ClockStop>,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
+    ///
+    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at which the period of
+    /// the transmit clock, 8000 ns divided by the speed, is close to a multiple of 32 DDR clocks hide the DDR clock
+    /// and are refused: 25 (320 ns) at DDR-200.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
     /// Turn the run switch off from the first of these clocks until the second; may be repeated for later clocks
@@ -146,6 +150,10 @@ pub struct SaturateArguments {
     #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
     pub fifo: u8,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
+    ///
+    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at which the period of
+    /// the transmit clock, 8000 ns divided by the speed, is close to a multiple of 32 DDR clocks hide the DDR clock
+    /// and are refused: 25 (320 ns) at DDR-200.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
     /// Engine that simulates the card
