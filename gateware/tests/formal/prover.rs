@@ -83,7 +83,28 @@ pub fn exposed(verilog: &str, module: &str, bits: usize, registers: &[&str]) -> 
     )
 }
 
+/// Registers without a reset begin with any value, and so do those of the modules in `also`, which lose theirs.
+pub fn without_initial_values(verilog: &str, also: &[&str]) -> String {
+    let modules = verilog.split_inclusive("endmodule").map(|module| {
+        let resets = module.contains("if (clock[1])") || module.contains("if (clock[2])");
+        let loses = also.iter().any(|name| module.contains(&format!("module {name}(")));
+        if !module.contains("initial q = ") || resets && !loses {
+            return module.to_string();
+        }
+        let kept = module.lines().filter(|line| !line.trim_start().starts_with("initial q = "));
+        let text = kept.collect::<Vec<_>>().join("\n");
+        text.replace("if (clock[1])", "if (1'b0)").replace("if (clock[2])", "if (1'b0)")
+    });
+    modules.collect()
+}
+
 impl Proof {
+    /// Requires an assertion to fail.
+    pub fn fails(&self) {
+        let verdict = self.verdict(&self.verilog, &self.macros);
+        assert_ne!(verdict, Some(Verdict::Holds), "{}: nothing is noticed", self.name);
+    }
+
     /// Requires the assertions to hold.
     pub fn holds(&self) {
         if let Some(verdict) = self.verdict(&self.verilog, &self.macros) {

@@ -4,7 +4,7 @@ use gateware::ethernet::crc32::Crc32Step;
 use gateware::ethernet::gmac::Gmac;
 use gateware::ethernet::tx_thread::{MAX_READ_CLOCKS, TxThread};
 
-use crate::prover::{Proof, Reach, stepped};
+use crate::prover::{Proof, Reach, stepped, without_initial_values};
 
 /// Three frames and the gaps between them: 8 + 66 + 4 + 12 clocks each at most.
 const REACH: Reach = Reach::Steps(280);
@@ -22,6 +22,7 @@ fn proof(first: u64, others: u64, read_clocks: usize, commits_at: u64) -> Proof 
             ("OTHER_WORDS", others),
             ("READ_CLOCKS", read_clocks as u64),
             ("COMMITS_AT", commits_at),
+            ("RESET_CLOCKS", 0),
         ],
         reach: REACH,
     }
@@ -34,6 +35,24 @@ fn frames_are_whole_apart_and_what_the_blocks_say() {
     proof(6, 2, 2, 1).holds();
     proof(2, 2, 1, 1).holds();
     proof(2, 0, 1, 97).holds();
+}
+
+/// A reset leaves registers of data as they are. Clocks of a reset at least: `boards/lock_reset`.
+#[test]
+fn frames_after_a_reset_are_whole_whatever_data_registers_held() {
+    let mut proof = proof(2, 2, 1, 1);
+    let reset = proof.macros.iter_mut().find(|(name, _)| *name == "RESET_CLOCKS");
+    reset.expect("the macro exists").1 = 3;
+    // A frame.
+    proof.reach = Reach::Steps(110);
+    proof.verilog = without_initial_values(&proof.verilog, &[]);
+    proof.holds();
+    // The first octet of a frame is its last, or there is one without a block.
+    for register in ["thread$at_last", "gmac$state"] {
+        let verilog = without_initial_values(&proof.verilog, &[register]);
+        assert_ne!(verilog, proof.verilog, "{register}");
+        Proof { verilog, reach: Reach::Steps(60), macros: proof.macros.clone(), ..proof }.fails();
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // Tx thread and GMAC between any sequence of blocks and a PHY that knows what they must become.
 //
 // The memory holds any words; what is not between `freed` and the last committed block reads as
-// anything. It answers after `READ_CLOCKS.
+// anything. It answers after `READ_CLOCKS. Both blocks are in reset for the first `RESET_CLOCKS.
 
 module check(input [63:0] anything);
     (* anyconst *) reg [64*(1<<`N)-1:0] memory;
@@ -25,6 +25,9 @@ module check(input [63:0] anything);
     wire [7:0] offered = words(committed);
     wire fits = used + 1 + offered < (1 << `N);
     reg [8:0] clock = 0;
+    reg [1:0] resets = 0;
+    wire reset = resets != `RESET_CLOCKS;
+    always @($global_clock) if (reset) resets <= resets + 1;
     reg [(1<<`N)-1:0] descriptors = 0;
     integer i;
     reg [`N-1:0] place;
@@ -52,11 +55,11 @@ module check(input [63:0] anything);
     wire valid, last, ready, tx_en;
     wire [7:0] data, txd;
     thread thread(
-        .clock(3'b001), .available(committed), .read_address(read_address), .read_high(read[63:32]),
+        .clock({reset, reset, 1'b1}), .available(committed), .read_address(read_address), .read_high(read[63:32]),
         .read_low(read[31:0]), .freed(freed), .rewind(1'b0), .beat(1'b0), .valid(valid), .data(data), .last(last), .ready(ready)
     );
     gmac gmac(
-        .clock(3'b001), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en)
+        .clock({reset, reset, 1'b1}), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en)
     );
 
     // The PHY's side: where in the frame, and which block it must be.
