@@ -1,9 +1,9 @@
-//! A lost DDR clock to a restart of everything that it drives.
+//! Restarts everything that the DDR clock drives after that clock was lost.
 //!
-//! The last edges before a clock stops, and the first ones after, may be shorter than registers can bear: any
-//! register of the DDR domain may then hold anything. So it is reset while the clock is away and until it has
+//! The last edges before a clock stops, and the first ones after, may be shorter than registers need: any
+//! register of the DDR domain may then hold any value. So the domain is reset while the clock is stopped and until it has
 //! run for [`STEADY_CHANGES`] changes of the clock watch in a row. Blocks that were complete before are sent
-//! first; then the FIFO's transmit side starts anew as well.
+//! first; then the FIFO's transmit side is reset as well.
 //!
 //! ```text
 //! ck       ~~~~~~____________________________~~~~~~~~~~~~~~~~~~~~
@@ -13,8 +13,8 @@
 //! clears   ___________________________/~~~~~~~~~~~~~~~~~~~~~\____
 //! ```
 //!
-//! A pointer that came in the clock's last moments may be wrong, too. So the reader believes one only after the
-//! watched clock has changed [`BELIEF_CHANGES`] times more: a clock that stops within does not.
+//! A pointer that came just before the clock stopped may be wrong, too. So the reader uses a pointer only after the
+//! clock watch has seen [`BELIEF_CHANGES`] changes more: a clock that stops meanwhile does not make them.
 //!
 //! A reset of the transmit domain itself, which comes when its PLL has lost its lock, restarts the DDR domain
 //! in the same way; that at power-on does not, as nothing has run before.
@@ -42,7 +42,7 @@ enum State {
 pub struct DdrRestart<const N: usize> {
     /// Transmit clock.
     pub clock: Signal<In, Domain>,
-    /// The DDR clock stands still.
+    /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
     /// The clock watch saw the DDR clock's register change.
     pub changed: Signal<In, Bit>,
@@ -63,7 +63,7 @@ pub struct DdrRestart<const N: usize> {
     requests: KeptRegister<Bit>,
     clearing: KeptRegister<Bit>,
     odd: KeptRegister<Bit>,
-    /// Decided a clock ahead: nothing here is urgent, and its parts lie far apart.
+    /// Inputs and decisions of the clock before: a clock more does no harm, and their sources lie far apart on the chip.
     was_lost: KeptRegister<Bit>,
     was_changed: KeptRegister<Bit>,
     was_drained: KeptRegister<Bit>,

@@ -113,7 +113,9 @@ impl<T: Synth> Logic for ClearedRegister<T> {
     }
 }
 
-/// A register that no reset changes.
+/// A register that no reset changes: for state that must outlive resets, and for data that is loaded before it is used, or
+/// on each clock of the state in which a reset leaves its block. A reset at the same flip-flop would move the logic's own
+/// clear in front of each bit.
 #[derive(Clone, Debug, LogicBlock)]
 pub struct KeptRegister<T: Synth> {
     /// Value to take at the next edge.
