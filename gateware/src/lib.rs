@@ -9,6 +9,9 @@
 // hdl_gen knows no match guards.
 #![allow(clippy::collapsible_match)]
 
+#[macro_use]
+mod block;
+
 pub mod analysis;
 pub mod bitstream;
 pub mod boards;

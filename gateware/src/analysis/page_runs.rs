@@ -60,29 +60,13 @@ pub fn page_mask(memory: &MemoryDescription) -> u64 {
 impl PageRuns {
     /// The runs of one memory: bits no page number has are left out.
     pub fn new(memory: &MemoryDescription) -> Self {
-        Self {
-            clock: Default::default(),
-            access: Default::default(),
-            page: Default::default(),
-            flush: Default::default(),
-            forget: Default::default(),
-            begins: Default::default(),
-            begun: Default::default(),
-            run_valid: Default::default(),
-            run_page: Default::default(),
-            run_accesses: Default::default(),
-            seen: Default::default(),
-            same: Default::default(),
-            known: Default::default(),
-            last: Default::default(),
-            open: Default::default(),
-            current: Default::default(),
-            accesses: Default::default(),
-            masked: Default::default(),
-            full: Default::default(),
-            ends: Default::default(),
-            page_mask: Constant::new(page_mask(memory).into()),
-            full_bit: Constant::new(512u64.into()),
+        block! {
+            Self {
+                page_mask: Constant::new(page_mask(memory).into()),
+                full_bit: Constant::new(512u64.into()),
+            }
+            default: clock, access, page, flush, forget, begins, begun, run_valid, run_page,
+                run_accesses, seen, same, known, last, open, current, accesses, masked, full, ends
         }
     }
 }

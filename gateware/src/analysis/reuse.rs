@@ -78,42 +78,15 @@ impl Reuse {
     /// The stack of one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!((REUSE_SAMPLE_LOG2, REUSE_DEPTH_LOG2), (6, 8), "the widths below");
-        Self {
-            clock: Default::default(),
-            begins: Default::default(),
-            page: Default::default(),
-            frozen: Default::default(),
-            forget: Default::default(),
-            offer: Default::default(),
-            bucket: Default::default(),
-            taken: Default::default(),
-            idle: Default::default(),
-            skipped: Default::default(),
-            clear_skipped: Default::default(),
-            stack: Default::default(),
-            state: Default::default(),
-            came: Default::default(),
-            came_key: Default::default(),
-            waits: Default::default(),
-            waiting: Default::default(),
-            key: Default::default(),
-            carried: Default::default(),
-            position: Default::default(),
-            reached: Default::default(),
-            ahead: Default::default(),
-            left: Default::default(),
-            depth: Default::default(),
-            found: Default::default(),
-            skip: Default::default(),
-            skips: Default::default(),
-            folded: Default::default(),
-            starts: Default::default(),
-            at: Default::default(),
-            is_full: Default::default(),
-            held: Default::default(),
-            key_mask: Constant::new((page_mask(memory) >> REUSE_SAMPLE_LOG2).into()),
-            full_bit: Constant::new((1u64 << REUSE_DEPTH_LOG2).into()),
-            cold: Constant::new(u64::from(REUSE_COLD).into()),
+        block! {
+            Self {
+                key_mask: Constant::new((page_mask(memory) >> REUSE_SAMPLE_LOG2).into()),
+                full_bit: Constant::new((1u64 << REUSE_DEPTH_LOG2).into()),
+                cold: Constant::new(u64::from(REUSE_COLD).into()),
+            }
+            default: clock, begins, page, frozen, forget, offer, bucket, taken, idle, skipped,
+                clear_skipped, stack, state, came, came_key, waits, waiting, key, carried, position,
+                reached, ahead, left, depth, found, skip, skips, folded, starts, at, is_full, held
         }
     }
 }

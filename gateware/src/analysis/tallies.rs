@@ -81,44 +81,16 @@ pub struct Tallies {
 
 impl Default for Tallies {
     fn default() -> Self {
-        Self {
-            clock: Default::default(),
-            access: Default::default(),
-            row_state: Default::default(),
-            bank: Default::default(),
-            offer: Default::default(),
-            bucket: Default::default(),
-            taken: Default::default(),
-            frozen: Default::default(),
-            drain: Default::default(),
-            idle: Default::default(),
-            take_out: Default::default(),
-            index: Default::default(),
-            taken_out: Default::default(),
-            value: Default::default(),
-            skipped: Default::default(),
-            clear_skipped: Default::default(),
-            counters: BlockRam::zeroed(),
-            draining: Default::default(),
-            came: Default::default(),
-            refused: Default::default(),
-            came_index: Default::default(),
-            waiting: Default::default(),
-            reading: Default::default(),
-            writing: Default::default(),
-            writing_index: Default::default(),
-            writing_sum: Default::default(),
-            skip: Default::default(),
-            skips: Default::default(),
-            wanted: Default::default(),
-            take: Default::default(),
-            room: Default::default(),
-            accepts: Default::default(),
-            takes_out: Default::default(),
-            same: Default::default(),
-            sum: Default::default(),
-            most_times: Constant::new(15u64.into()),
-            reuse_index: Constant::new(192u64.into()),
+        block! {
+            Self {
+                counters: BlockRam::zeroed(),
+                most_times: Constant::new(15u64.into()),
+                reuse_index: Constant::new(192u64.into()),
+            }
+            default: clock, access, row_state, bank, offer, bucket, taken, frozen, drain, idle,
+                take_out, index, taken_out, value, skipped, clear_skipped, draining, came, refused,
+                came_index, waiting, reading, writing, writing_index, writing_sum, skip, skips,
+                wanted, take, room, accepts, takes_out, same, sum
         }
     }
 }

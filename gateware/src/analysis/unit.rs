@@ -69,33 +69,16 @@ impl Analysis {
 
     /// `ticks` from dump to dump.
     pub fn with_ticks(memory: &MemoryDescription, ticks: u64) -> Self {
-        Self {
-            clock: Default::default(),
-            observed: Default::default(),
-            settings: Default::default(),
-            running: Default::default(),
-            steering: Default::default(),
-            now: Default::default(),
-            flowing: Default::default(),
-            taken: Default::default(),
-            held: Default::default(),
-            word: Default::default(),
-            offers: Default::default(),
-            tell: Default::default(),
-            high: Default::default(),
-            low: Default::default(),
-            dumped: Default::default(),
-            interval: Default::default(),
-            runs: PageRuns::new(memory),
-            hot_pages: HotPages::new(memory),
-            reuse: Reuse::new(memory),
-            tallies: Default::default(),
-            dump_unit: DumpUnit::new(memory, ticks),
-            on: Default::default(),
-            wanted: Default::default(),
-            access: Default::default(),
-            skips: Default::default(),
-            analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
+        block! {
+            Self {
+                runs: PageRuns::new(memory),
+                hot_pages: HotPages::new(memory),
+                reuse: Reuse::new(memory),
+                dump_unit: DumpUnit::new(memory, ticks),
+                analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
+            }
+            default: clock, observed, settings, running, steering, now, flowing, taken, held, word,
+                offers, tell, high, low, dumped, interval, tallies, on, wanted, access, skips
         }
     }
 }

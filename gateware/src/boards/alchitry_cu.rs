@@ -84,40 +84,15 @@ impl<const N: usize> AlchitryCu<N> {
     /// The board with a card for one memory: line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
         let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
-        Self {
-            clock_100: Default::default(),
-            ddr_clock: Default::default(),
-            cke: Default::default(),
-            cs_n: Default::default(),
-            ras_n: Default::default(),
-            cas_n: Default::default(),
-            we_n: Default::default(),
-            ba: Default::default(),
-            a: Default::default(),
-            run: Default::default(),
-            gmii_gtx_clk: Default::default(),
-            gmii_txd: Default::default(),
-            gmii_tx_en: Default::default(),
-            gmii_tx_er: Default::default(),
-            led: Default::default(),
-            pll: Default::default(),
-            lock_reset: Default::default(),
-            clock_input: Default::default(),
-            cke_pad: Default::default(),
-            cs_n_pad: Default::default(),
-            ras_n_pad: Default::default(),
-            cas_n_pad: Default::default(),
-            we_n_pad: Default::default(),
-            ba_pads: Default::default(),
-            a_pads: Default::default(),
-            gtx_clk_pad: Default::default(),
-            txd_pads: Default::default(),
-            tx_en_pad: Default::default(),
-            tx_er_pad: Default::default(),
-            card: Card::new(memory),
-            cke_of_ranks: Default::default(),
-            cs_n_of_ranks: Default::default(),
-            straps: Constant::new(u64::from(straps).into()),
+        block! {
+            Self {
+                card: Card::new(memory),
+                straps: Constant::new(u64::from(straps).into()),
+            }
+            default: clock_100, ddr_clock, cke, cs_n, ras_n, cas_n, we_n, ba, a, run, gmii_gtx_clk,
+                gmii_txd, gmii_tx_en, gmii_tx_er, led, pll, lock_reset, clock_input, cke_pad,
+                cs_n_pad, ras_n_pad, cas_n_pad, we_n_pad, ba_pads, a_pads, gtx_clk_pad, txd_pads,
+                tx_en_pad, tx_er_pad, cke_of_ranks, cs_n_of_ranks
         }
     }
 }

@@ -100,43 +100,15 @@ impl<const N: usize> Ecpix5<N> {
     /// The board with a card for one memory: line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
         let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
-        Self {
-            clock_100: Default::default(),
-            ddr_clock: Default::default(),
-            cke: Default::default(),
-            cs_n: Default::default(),
-            ras_n: Default::default(),
-            cas_n: Default::default(),
-            we_n: Default::default(),
-            ba: Default::default(),
-            a: Default::default(),
-            run: Default::default(),
-            rgmii_rxd: Default::default(),
-            rgmii_txc: Default::default(),
-            rgmii_txd: Default::default(),
-            rgmii_tx_ctl: Default::default(),
-            phy_reset_n: Default::default(),
-            led_n: Default::default(),
-            pll: Default::default(),
-            lock_reset: Default::default(),
-            cke_pads: Default::default(),
-            cs_n_pads: Default::default(),
-            ras_n_pad: Default::default(),
-            cas_n_pad: Default::default(),
-            we_n_pad: Default::default(),
-            ba_pads: Default::default(),
-            a_pads: Default::default(),
-            txc_pad: Default::default(),
-            txd_pads: Default::default(),
-            tx_ctl_pad: Default::default(),
-            mode_straps: Default::default(),
-            phy_reset: Default::default(),
-            tx: Default::default(),
-            low: Default::default(),
-            high: Default::default(),
-            tx_ctl: Default::default(),
-            card: Card::new(memory),
-            straps: Constant::new(u64::from(straps).into()),
+        block! {
+            Self {
+                card: Card::new(memory),
+                straps: Constant::new(u64::from(straps).into()),
+            }
+            default: clock_100, ddr_clock, cke, cs_n, ras_n, cas_n, we_n, ba, a, run, rgmii_rxd,
+                rgmii_txc, rgmii_txd, rgmii_tx_ctl, phy_reset_n, led_n, pll, lock_reset, cke_pads,
+                cs_n_pads, ras_n_pad, cas_n_pad, we_n_pad, ba_pads, a_pads, txc_pad, txd_pads,
+                tx_ctl_pad, mode_straps, phy_reset, tx, low, high, tx_ctl
         }
     }
 }

@@ -25,12 +25,11 @@ pub struct PhyReset {
 impl PhyReset {
     /// A reset of so many clocks, 1 to 2^22.
     fn of(clocks: u64) -> Self {
-        Self {
-            clock: Default::default(),
-            reset_n: Default::default(),
-            count: Default::default(),
-            passed: Default::default(),
-            last: Constant::new((clocks - 1).into()),
+        block! {
+            Self {
+                last: Constant::new((clocks - 1).into()),
+            }
+            default: clock, reset_n, count, passed
         }
     }
 }

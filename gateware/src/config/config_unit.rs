@@ -101,40 +101,17 @@ impl ConfigUnit {
     /// The unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let lengths = (0..32).map(|code| config::slice_clocks(code, memory.tck_ps) - 1);
-        Self {
-            clock: Default::default(),
-            slot_event: Default::default(),
-            event_valid: Default::default(),
-            pop: Default::default(),
-            straps: Default::default(),
-            item: Default::default(),
-            advance: Default::default(),
-            progress: Default::default(),
-            steering: Default::default(),
-            settings: Default::default(),
-            running: Default::default(),
-            slices: Default::default(),
-            slice_last: Default::default(),
-            slice_restart: Default::default(),
-            flowing: Default::default(),
-            intake: EventIntake::new(memory),
-            plan: Default::default(),
-            register: Default::default(),
-            slice_table: Table::new(lengths.map(u64::from)),
-            slice_length: Default::default(),
-            sliced: Default::default(),
-            state: Default::default(),
-            flows: Default::default(),
-            chooses: Default::default(),
-            asked: Default::default(),
-            may_flow: Default::default(),
-            free: Default::default(),
-            choose: Default::default(),
-            let_go: Default::default(),
-            analysed: Default::default(),
-            event_high: Default::default(),
-            frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
-            analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
+        block! {
+            Self {
+                intake: EventIntake::new(memory),
+                slice_table: Table::new(lengths.map(u64::from)),
+                frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
+                analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
+            }
+            default: clock, slot_event, event_valid, pop, straps, item, advance, progress, steering,
+                settings, running, slices, slice_last, slice_restart, flowing, plan, register,
+                slice_length, sliced, state, flows, chooses, asked, may_flow, free, choose, let_go,
+                analysed, event_high
         }
     }
 }

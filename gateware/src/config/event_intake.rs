@@ -70,35 +70,14 @@ pub struct EventIntake {
 impl EventIntake {
     /// The intake for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        Self {
-            clock: Default::default(),
-            slot_event: Default::default(),
-            event_valid: Default::default(),
-            flows: Default::default(),
-            take: Default::default(),
-            running: Default::default(),
-            tell_loss: Default::default(),
-            owes: Default::default(),
-            may_tell: Default::default(),
-            complete: Default::default(),
-            register: Default::default(),
-            advance: Default::default(),
-            let_go: Default::default(),
-            mark: Default::default(),
-            item: Default::default(),
-            made: Default::default(),
-            steered: Default::default(),
-            left_kind: Default::default(),
-            left_command: Default::default(),
-            named: Default::default(),
-            lost: Default::default(),
-            telling: Default::default(),
-            event_kind: Default::default(),
-            event_high: Default::default(),
-            taken: Default::default(),
-            address: Default::default(),
-            stride: Constant::new(u64::from(memory.config_stride_log2).into()),
-            lost_command: Constant::new((u64::from(FaultKind::CommandLost.code()) << 8).into()),
+        block! {
+            Self {
+                stride: Constant::new(u64::from(memory.config_stride_log2).into()),
+                lost_command: Constant::new((u64::from(FaultKind::CommandLost.code()) << 8).into()),
+            }
+            default: clock, slot_event, event_valid, flows, take, running, tell_loss, owes,
+                may_tell, complete, register, advance, let_go, mark, item, made, steered, left_kind,
+                left_command, named, lost, telling, event_kind, event_high, taken, address
         }
     }
 }

@@ -40,15 +40,12 @@ impl AddressMatrix {
         for (bit, mask) in masks.iter_mut().enumerate() {
             *mask = pin_mask(memory, memory.map.inverse_mask(bit));
         }
-        Self {
-            row: Default::default(),
-            rank: Default::default(),
-            ba: Default::default(),
-            a: Default::default(),
-            low: Default::default(),
-            high: Default::default(),
-            _masks: masks,
-            _last: None,
+        block! {
+            Self {
+                _masks: masks,
+                _last: None,
+            }
+            default: row, rank, ba, a, low, high
         }
     }
 }

@@ -170,31 +170,25 @@ impl BankTable {
     pub fn new(memory: &MemoryDescription) -> Self {
         let ranks = usize::from(memory.ranks());
         let banks = 1 << memory.bits(Axis::Bank);
-        Self {
-            clock: Default::default(),
-            op: Default::default(),
-            a10: Default::default(),
-            ranks: Default::default(),
-            asleep: Default::default(),
-            woken: Default::default(),
-            ba: Default::default(),
-            found: Default::default(),
-            _shape: Shape {
-                ranks,
-                banks,
-                trcd: memory.trcd_clocks.into(),
-                trp: memory.trp_clocks.into(),
-                windows: [
-                    0,
-                    memory.trfc_clocks.into(),
-                    memory.txs_clocks.into(),
-                    memory.tmrd_clocks.into(),
-                ],
-                refresh_limit: memory.refresh_limit_clocks,
-            },
-            _state: State::at_power_on(ranks * banks),
-            _incoming: None,
-            _edges: Default::default(),
+        block! {
+            Self {
+                _shape: Shape {
+                    ranks,
+                    banks,
+                    trcd: memory.trcd_clocks.into(),
+                    trp: memory.trp_clocks.into(),
+                    windows: [
+                        0,
+                        memory.trfc_clocks.into(),
+                        memory.txs_clocks.into(),
+                        memory.tmrd_clocks.into(),
+                    ],
+                    refresh_limit: memory.refresh_limit_clocks,
+                },
+                _state: State::at_power_on(ranks * banks),
+                _incoming: None,
+            }
+            default: clock, op, a10, ranks, asleep, woken, ba, found, _edges
         }
     }
 

@@ -74,45 +74,18 @@ impl EventSource {
     /// The source for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let window = config::REGISTERS_LOG2 + memory.config_stride_log2;
-        Self {
-            clock: Default::default(),
-            valid: Default::default(),
-            run: Default::default(),
-            verdict: Default::default(),
-            row: Default::default(),
-            slice_last: Default::default(),
-            slices: Default::default(),
-            slice_restart: Default::default(),
-            slot_event: Default::default(),
-            happened: Default::default(),
-            clocked: Default::default(),
-            register: Default::default(),
-            matrix: AddressMatrix::new(memory),
-            detector: Sequence::new(memory),
-            located_valid: Default::default(),
-            located: Default::default(),
-            made: Default::default(),
-            made_valid: Default::default(),
-            made_any: Default::default(),
-            sent: Default::default(),
-            sent_valid: Default::default(),
-            sent_any: Default::default(),
-            named: Default::default(),
-            tick_phase: Default::default(),
-            slice_phase: Default::default(),
-            slice_before: Default::default(),
-            slice_ends: Default::default(),
-            slice_due: Default::default(),
-            run_sampled: Default::default(),
-            run_stable: Default::default(),
-            run_aligned: Default::default(),
-            run_located: Default::default(),
-            run_seen: Default::default(),
-            is_tick: Default::default(),
-            run_changed: Default::default(),
-            steers: Default::default(),
-            tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
-            beyond_registers: Constant::new((0xffff_ffff_u64 >> window << window).into()),
+        block! {
+            Self {
+                matrix: AddressMatrix::new(memory),
+                detector: Sequence::new(memory),
+                tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
+                beyond_registers: Constant::new((0xffff_ffff_u64 >> window << window).into()),
+            }
+            default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, slot_event,
+                happened, clocked, register, located_valid, located, made, made_valid, made_any,
+                sent, sent_valid, sent_any, named, tick_phase, slice_phase, slice_before,
+                slice_ends, slice_due, run_sampled, run_stable, run_aligned, run_located, run_seen,
+                is_tick, run_changed, steers
         }
     }
 }

@@ -53,27 +53,13 @@ impl Sequence {
     /// Looks for sequences of the length and register spacing a memory asks for.
     pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!(config::DEFAULT_TIMEOUT, 1 << 12, "the width of `since`");
-        Self {
-            clock: Default::default(),
-            passes: Default::default(),
-            in_registers: Default::default(),
-            low: Default::default(),
-            complete: Default::default(),
-            register: Default::default(),
-            named_now: Default::default(),
-            named: Default::default(),
-            last: Default::default(),
-            follows: Default::default(),
-            counting: Default::default(),
-            since: Default::default(),
-            count: Default::default(),
-            nearly: Default::default(),
-            shifted: Default::default(),
-            goes_on: Default::default(),
-            silent: Default::default(),
-            register_before: Default::default(),
-            stride: Constant::new(u64::from(memory.config_stride_log2).into()),
-            two_before: Constant::new(u64::from(memory.config_count - 2).into()),
+        block! {
+            Self {
+                stride: Constant::new(u64::from(memory.config_stride_log2).into()),
+                two_before: Constant::new(u64::from(memory.config_count - 2).into()),
+            }
+            default: clock, passes, in_registers, low, complete, register, named_now, named, last,
+                follows, counting, since, count, nearly, shifted, goes_on, silent, register_before
         }
     }
 }

@@ -77,35 +77,17 @@ pub struct Gmac {
 
 impl Default for Gmac {
     fn default() -> Self {
-        Self {
-            clock: Default::default(),
-            valid: Default::default(),
-            data: Default::default(),
-            last: Default::default(),
-            ready: Default::default(),
-            txd: Default::default(),
-            tx_en: Default::default(),
-            crc: Default::default(),
-            state: Default::default(),
-            timer: Default::default(),
-            timed_out: Default::default(),
-            taking: Default::default(),
-            filled: Default::default(),
-            enough: Default::default(),
-            octet: Default::default(),
-            sending: Default::default(),
-            starts: Default::default(),
-            feeds: Default::default(),
-            checks: Default::default(),
-            check: Default::default(),
-            txd_out: Default::default(),
-            tx_en_out: Default::default(),
-            inverted: Default::default(),
-            all_ones: Constant::new(0xffff_ffff_u64.into()),
-            last_needed_but_one: Constant::new((MIN_FRAME_BYTES as u64 - 2).into()),
-            preamble_left: Constant::new((PREAMBLE_OCTETS - 1).into()),
-            check_left: Constant::new((CHECK_OCTETS - 1).into()),
-            gap_left: Constant::new((GAP_CLOCKS - 1).into()),
+        block! {
+            Self {
+                all_ones: Constant::new(0xffff_ffff_u64.into()),
+                last_needed_but_one: Constant::new((MIN_FRAME_BYTES as u64 - 2).into()),
+                preamble_left: Constant::new((PREAMBLE_OCTETS - 1).into()),
+                check_left: Constant::new((CHECK_OCTETS - 1).into()),
+                gap_left: Constant::new((GAP_CLOCKS - 1).into()),
+            }
+            default: clock, valid, data, last, ready, txd, tx_en, crc, state, timer, timed_out,
+                taking, filled, enough, octet, sending, starts, feeds, checks, check, txd_out,
+                tx_en_out, inverted
         }
     }
 }

@@ -87,46 +87,17 @@ impl Heartbeat {
         let header = u32::from(FORMAT_VERSION) << 28
             | (FrameKind::Heartbeat as u32) << 24
             | u32::from(HEARTBEAT_WORDS) << 16;
-        Self {
-            clock: Default::default(),
-            lost: Default::default(),
-            sent: Default::default(),
-            due: Default::default(),
-            taken: Default::default(),
-            step: Default::default(),
-            group: Default::default(),
-            light: Default::default(),
-            was_lost: Default::default(),
-            losses: Default::default(),
-            is_due: Default::default(),
-            low: Default::default(),
-            low_full: Default::default(),
-            mid_step: Default::default(),
-            mid: Default::default(),
-            mid_full: Default::default(),
-            high_step: Default::default(),
-            high: Default::default(),
-            quiet: Default::default(),
-            quiet_enough: Default::default(),
-            was_sent: Default::default(),
-            ends_silence: Default::default(),
-            light_left: Default::default(),
-            light_on: Default::default(),
-            take_low: Default::default(),
-            take_mid: Default::default(),
-            take_high: Default::default(),
-            kept_lost: Default::default(),
-            kept_losses: Default::default(),
-            kept_low: Default::default(),
-            kept_mid: Default::default(),
-            kept_high: Default::default(),
-            index: Default::default(),
-            step_taken: Default::default(),
-            next_group: Default::default(),
-            header: Constant::new(u64::from(header).into()),
-            running_bit: Constant::new((1u64 << 31).into()),
-            quiet_ticks: Constant::new(quiet_ticks.into()),
-            light_ticks: Constant::new(LIGHT_TICKS.into()),
+        block! {
+            Self {
+                header: Constant::new(u64::from(header).into()),
+                running_bit: Constant::new((1u64 << 31).into()),
+                quiet_ticks: Constant::new(quiet_ticks.into()),
+                light_ticks: Constant::new(LIGHT_TICKS.into()),
+            }
+            default: clock, lost, sent, due, taken, step, group, light, was_lost, losses, is_due,
+                low, low_full, mid_step, mid, mid_full, high_step, high, quiet, quiet_enough,
+                was_sent, ends_silence, light_left, light_on, take_low, take_mid, take_high,
+                kept_lost, kept_losses, kept_low, kept_mid, kept_high, index, step_taken, next_group
         }
     }
 }

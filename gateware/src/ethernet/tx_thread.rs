@@ -112,49 +112,19 @@ impl<const N: usize> Default for TxThread<N> {
     fn default() -> Self {
         let [a, b, c, d, e, f] = DESTINATION;
         let word = |bytes: [u8; 4]| Constant::new(u64::from(u32::from_be_bytes(bytes)).into());
-        Self {
-            clock: Default::default(),
-            available: Default::default(),
-            read_address: Default::default(),
-            read_high: Default::default(),
-            read_low: Default::default(),
-            freed: Default::default(),
-            drained: Default::default(),
-            rewind: Default::default(),
-            beat: Default::default(),
-            beat_taken: Default::default(),
-            beat_step: Default::default(),
-            beat_group: Default::default(),
-            frame_sent: Default::default(),
-            valid: Default::default(),
-            data: Default::default(),
-            last: Default::default(),
-            ready: Default::default(),
-            state: Default::default(),
-            group: Default::default(),
-            read_at: Default::default(),
-            done_to: Default::default(),
-            pending: Default::default(),
-            beating: Default::default(),
-            word_high: Default::default(),
-            word_low: Default::default(),
-            turn: Default::default(),
-            next_group: Default::default(),
-            shift: Default::default(),
-            left: Default::default(),
-            reload: Default::default(),
-            words_left: Default::default(),
-            finishing: Default::default(),
-            offered: Default::default(),
-            at_last: Default::default(),
-            counter: Default::default(),
-            sent: Default::default(),
-            high_and_mid: Default::default(),
-            first_word: Constant::new(Bits::default()),
-            destination_start: word([a, b, 0, 0]),
-            destination_end: word([c, d, e, f]),
-            source_prefix: word([SOURCE_PREFIX, 0, 0, 0]),
-            ether_type: Constant::new(u64::from(ETHER_TYPE).into()),
+        block! {
+            Self {
+                first_word: Constant::new(Bits::default()),
+                destination_start: word([a, b, 0, 0]),
+                destination_end: word([c, d, e, f]),
+                source_prefix: word([SOURCE_PREFIX, 0, 0, 0]),
+                ether_type: Constant::new(u64::from(ETHER_TYPE).into()),
+            }
+            default: clock, available, read_address, read_high, read_low, freed, drained, rewind,
+                beat, beat_taken, beat_step, beat_group, frame_sent, valid, data, last, ready,
+                state, group, read_at, done_to, pending, beating, word_high, word_low, turn,
+                next_group, shift, left, reload, words_left, finishing, offered, at_last, counter,
+                sent, high_and_mid
         }
     }
 }

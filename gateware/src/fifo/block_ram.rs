@@ -41,19 +41,14 @@ pub struct BlockRam<D: Synth, const N: usize> {
 
 impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
     fn default() -> Self {
-        Self {
-            read_address: Default::default(),
-            read_clock: Default::default(),
-            read_data: Default::default(),
-            write_address: Default::default(),
-            write_clock: Default::default(),
-            write_data: Default::default(),
-            write_enable: Default::default(),
-            _words: vec![D::default(); 1 << N],
-            _zeroed: false,
-            _sweep: 0,
-            _read_edges: Default::default(),
-            _write_edges: Default::default(),
+        block! {
+            Self {
+                _words: vec![D::default(); 1 << N],
+                _zeroed: false,
+                _sweep: 0,
+            }
+            default: read_address, read_clock, read_data, write_address, write_clock, write_data,
+                write_enable, _read_edges, _write_edges
         }
     }
 }

@@ -79,29 +79,14 @@ impl<const N: usize> PacketFifo<N> {
     /// # Panics
     /// When not even one fits.
     pub fn for_blocks_of(words: u64) -> Self {
-        Self {
-            ddr_clock: Default::default(),
-            tx_clock: Default::default(),
-            write_high_enable: Default::default(),
-            write_low_enable: Default::default(),
-            write_address: Default::default(),
-            write_high: Default::default(),
-            write_low: Default::default(),
-            committed: Default::default(),
-            room: Default::default(),
-            read_address: Default::default(),
-            read_high: Default::default(),
-            read_low: Default::default(),
-            available: Default::default(),
-            freed: Default::default(),
-            high: Default::default(),
-            low: Default::default(),
-            forward: Default::default(),
-            backward: Default::default(),
-            used: Default::default(),
-            has_room: Default::default(),
-            // Full and empty must differ, so one word always stays unused.
-            room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
+        block! {
+            Self {
+                // Full and empty must differ, so one word always stays unused.
+                room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
+            }
+            default: ddr_clock, tx_clock, write_high_enable, write_low_enable, write_address,
+                write_high, write_low, committed, room, read_address, read_high, read_low,
+                available, freed, high, low, forward, backward, used, has_room
         }
     }
 }

@@ -76,29 +76,13 @@ pub struct DdrRestart<const N: usize> {
 
 impl<const N: usize> Default for DdrRestart<N> {
     fn default() -> Self {
-        Self {
-            clock: Default::default(),
-            lost: Default::default(),
-            changed: Default::default(),
-            crossed: Default::default(),
-            available: Default::default(),
-            drained: Default::default(),
-            request: Default::default(),
-            clears: Default::default(),
-            state: Default::default(),
-            has_run: Default::default(),
-            changes: Default::default(),
-            requests: Default::default(),
-            clearing: Default::default(),
-            odd: Default::default(),
-            was_lost: Default::default(),
-            was_changed: Default::default(),
-            was_drained: Default::default(),
-            is_last_change: Default::default(),
-            takes: Default::default(),
-            doubted: Default::default(),
-            believed: Default::default(),
-            first_word: Constant::new(Bits::default()),
+        block! {
+            Self {
+                first_word: Constant::new(Bits::default()),
+            }
+            default: clock, lost, changed, crossed, available, drained, request, clears, state,
+                has_run, changes, requests, clearing, odd, was_lost, was_changed, was_drained,
+                is_last_change, takes, doubted, believed
         }
     }
 }

@@ -36,19 +36,14 @@ pub struct AddressViews {
 impl AddressViews {
     /// The views of one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        Self {
-            low: Default::default(),
-            high: Default::default(),
-            burst: Default::default(),
-            unit_number: Default::default(),
-            unit_segment: Default::default(),
-            part: Default::default(),
-            page_number: Default::default(),
-            page_segment: Default::default(),
-            page: Default::default(),
-            _line_log2: memory.line_log2.into(),
-            _burst_log2: memory.burst_log2().into(),
-            _last: None,
+        block! {
+            Self {
+                _line_log2: memory.line_log2.into(),
+                _burst_log2: memory.burst_log2().into(),
+                _last: None,
+            }
+            default: low, high, burst, unit_number, unit_segment, part, page_number, page_segment,
+                page
         }
     }
 }

@@ -66,37 +66,14 @@ pub struct OtherWords {
 impl OtherWords {
     /// The words of a card for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        Self {
-            clock: Default::default(),
-            kind: Default::default(),
-            index: Default::default(),
-            settings: Default::default(),
-            slices: Default::default(),
-            running: Default::default(),
-            totals: Default::default(),
-            slice_partial: Default::default(),
-            slice_first: Default::default(),
-            slice_reads: Default::default(),
-            slice_writes: Default::default(),
-            slice_length: Default::default(),
-            analysis_high: Default::default(),
-            analysis_low: Default::default(),
-            high: Default::default(),
-            low: Default::default(),
-            report_last: Default::default(),
-            report: ReportWords::new(memory),
-            slice: Default::default(),
-            made_high: Default::default(),
-            made_low: Default::default(),
-            ends: Default::default(),
-            from_slice: Default::default(),
-            from_analysis: Default::default(),
-            is_slice: Default::default(),
-            is_analysis: Default::default(),
-            sliced_high: Default::default(),
-            sliced_low: Default::default(),
-            analysed_high: Default::default(),
-            analysed_low: Default::default(),
+        block! {
+            Self {
+                report: ReportWords::new(memory),
+            }
+            default: clock, kind, index, settings, slices, running, totals, slice_partial,
+                slice_first, slice_reads, slice_writes, slice_length, analysis_high, analysis_low,
+                high, low, report_last, slice, made_high, made_low, ends, from_slice, from_analysis,
+                is_slice, is_analysis, sliced_high, sliced_low, analysed_high, analysed_low
         }
     }
 }

@@ -98,44 +98,13 @@ impl Default for RecordIntake {
         assert_eq!((record::MAX_DELTA, record::MAX_WORD_DELTA), (30, 0xffff));
         assert_eq!((record::MAX_PAGE_DELTA, record::MAX_PAGE_COUNT), (0xff, 31));
         assert_eq!(record::MAX_PAGE_DURATION, 1023);
-        Self {
-            clock: Default::default(),
-            record: Default::default(),
-            offered: Default::default(),
-            advance: Default::default(),
-            free: Default::default(),
-            held: Default::default(),
-            held_before: Default::default(),
-            needs: Default::default(),
-            half_now: Default::default(),
-            word_now: Default::default(),
-            segment: Default::default(),
-            consumes: Default::default(),
-            told_time: Default::default(),
-            told_segment: Default::default(),
-            current: Default::default(),
-            previous: Default::default(),
-            busy: Default::default(),
-            takes: Default::default(),
-            examined: Default::default(),
-            segment_told: Default::default(),
-            delta: Default::default(),
-            reads: Default::default(),
-            writes: Default::default(),
-            duration: Default::default(),
-            beyond_half: Default::default(),
-            beyond_word: Default::default(),
-            beyond_page: Default::default(),
-            small_counts: Default::default(),
-            other_segment: Default::default(),
-            short_page: Default::default(),
-            skip: Default::default(),
-            half: Default::default(),
-            new_segment: Default::default(),
-            word: Default::default(),
-            single: Default::default(),
-            data: Default::default(),
-            stays: Default::default(),
+        block! {
+            Self {}
+            default: clock, record, offered, advance, free, held, held_before, needs, half_now,
+                word_now, segment, consumes, told_time, told_segment, current, previous, busy,
+                takes, examined, segment_told, delta, reads, writes, duration, beyond_half,
+                beyond_word, beyond_page, small_counts, other_segment, short_page, skip, half,
+                new_segment, word, single, data, stays
         }
     }
 }

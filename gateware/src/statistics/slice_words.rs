@@ -37,20 +37,13 @@ pub struct SliceWords {
 impl Default for SliceWords {
     fn default() -> Self {
         let word = |value: u32| Constant::new(u64::from(value).into());
-        Self {
-            index: Default::default(),
-            code: Default::default(),
-            partial: Default::default(),
-            first: Default::default(),
-            reads: Default::default(),
-            writes: Default::default(),
-            length: Default::default(),
-            high: Default::default(),
-            low: Default::default(),
-            start: Default::default(),
-            head: word(record::WORD_ESCAPE | record::KIND_SLICE << record::KIND_AT),
-            partial_flag: word(1 << record::SLICE_PARTIAL_AT),
-            code_at: Constant::new(u64::from(record::SLICE_CODE_AT).into()),
+        block! {
+            Self {
+                head: word(record::WORD_ESCAPE | record::KIND_SLICE << record::KIND_AT),
+                partial_flag: word(1 << record::SLICE_PARTIAL_AT),
+                code_at: Constant::new(u64::from(record::SLICE_CODE_AT).into()),
+            }
+            default: index, code, partial, first, reads, writes, length, high, low, start
         }
     }
 }

@@ -47,16 +47,11 @@ pub struct TotalsCounter {
 
 impl Default for TotalsCounter {
     fn default() -> Self {
-        Self {
-            clock: Default::default(),
-            observed: Default::default(),
-            unreported: Default::default(),
-            burst: Default::default(),
-            totals: Default::default(),
-            counted: Default::default(),
-            reads_wrap: Default::default(),
-            writes_wrap: Default::default(),
-            ones: Constant::new(0xffff_ffff_u64.into()),
+        block! {
+            Self {
+                ones: Constant::new(0xffff_ffff_u64.into()),
+            }
+            default: clock, observed, unreported, burst, totals, counted, reads_wrap, writes_wrap
         }
     }
 }

@@ -135,44 +135,20 @@ impl Traces {
     /// The traces of one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let window = u64::from(memory.tag_window_log2);
-        Self {
-            clock: Default::default(),
-            item: Default::default(),
-            advance: Default::default(),
-            settings: Default::default(),
-            running: Default::default(),
-            steering: Default::default(),
-            observed: Default::default(),
-            gap: Default::default(),
-            quiet: Default::default(),
-            drained: Default::default(),
-            waiting: Default::default(),
-            stale: Default::default(),
-            silent: Default::default(),
-            record: Default::default(),
-            offers: Default::default(),
-            views: AddressViews::new(memory),
-            held: WaitingRecord::new(memory),
-            cut: Default::default(),
-            placed: Default::default(),
-            before_number: Default::default(),
-            before_segment: Default::default(),
-            seen: Default::default(),
-            passed: Default::default(),
-            settling: Default::default(),
-            item_high: Default::default(),
-            away: Default::default(),
-            in_window: Default::default(),
-            is_access: Default::default(),
-            offset: Default::default(),
-            value: Default::default(),
-            item_gap: Default::default(),
-            wide_gap: Default::default(),
-            window: Constant::new(u64::from(memory.merge_window).into()),
-            window_mask: Constant::new(((1u64 << window) - 1).into()),
-            beyond_window: Constant::new((0xffff_ffff_u64 >> window << window).into()),
-            page_mode: Constant::new((Mode::Page as u64).into()),
-            line_mode: Constant::new((Mode::Line as u64).into()),
+        block! {
+            Self {
+                views: AddressViews::new(memory),
+                held: WaitingRecord::new(memory),
+                window: Constant::new(u64::from(memory.merge_window).into()),
+                window_mask: Constant::new(((1u64 << window) - 1).into()),
+                beyond_window: Constant::new((0xffff_ffff_u64 >> window << window).into()),
+                page_mode: Constant::new((Mode::Page as u64).into()),
+                line_mode: Constant::new((Mode::Line as u64).into()),
+            }
+            default: clock, item, advance, settings, running, steering, observed, gap, quiet,
+                drained, waiting, stale, silent, record, offers, cut, placed, before_number,
+                before_segment, seen, passed, settling, item_high, away, in_window, is_access,
+                offset, value, item_gap, wide_gap
         }
     }
 }

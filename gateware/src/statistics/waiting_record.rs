@@ -99,50 +99,20 @@ pub struct WaitingRecord {
 impl WaitingRecord {
     /// A holder with the merge window of one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
-        Self {
-            clock: Default::default(),
-            placed: Default::default(),
-            coming: Default::default(),
-            advance: Default::default(),
-            mode: Default::default(),
-            flush: Default::default(),
-            tell: Default::default(),
-            restart_time: Default::default(),
-            waiting: Default::default(),
-            stale: Default::default(),
-            silent: Default::default(),
-            record: Default::default(),
-            offers: Default::default(),
-            held: Default::default(),
-            age: Default::default(),
-            remaining: Default::default(),
-            expired: Default::default(),
-            may_join: Default::default(),
-            paged: Default::default(),
-            waits: Default::default(),
-            age_next: Default::default(),
-            age_now: Default::default(),
-            reads: Default::default(),
-            writes: Default::default(),
-            is_page_mode: Default::default(),
-            overdue: Default::default(),
-            replaces: Default::default(),
-            joins: Default::default(),
-            emits: Default::default(),
-            rest: Default::default(),
-            fresh_rest: Default::default(),
-            fits: Default::default(),
-            same_direction: Default::default(),
-            new_part: Default::default(),
-            line_joins: Default::default(),
-            page_joins: Default::default(),
-            mergeable: Default::default(),
-            page_mode: Constant::new((Mode::Page as u64).into()),
-            window: Constant::new(u64::from(memory.merge_window).into()),
-            count_bit: Constant::new((1u64 << RUN_COUNT_LOG2).into()),
-            duration_bit: Constant::new((1u64 << RUN_DURATION_LOG2).into()),
-            // A skip holds 2^25 - 1 clocks; ticks come at least every 2^15.
-            silent_bit: Constant::new((1u64 << 24).into()),
+        block! {
+            Self {
+                page_mode: Constant::new((Mode::Page as u64).into()),
+                window: Constant::new(u64::from(memory.merge_window).into()),
+                count_bit: Constant::new((1u64 << RUN_COUNT_LOG2).into()),
+                duration_bit: Constant::new((1u64 << RUN_DURATION_LOG2).into()),
+                // A skip holds 2^25 - 1 clocks; ticks come at least every 2^15.
+                silent_bit: Constant::new((1u64 << 24).into()),
+            }
+            default: clock, placed, coming, advance, mode, flush, tell, restart_time, waiting,
+                stale, silent, record, offers, held, age, remaining, expired, may_join, paged,
+                waits, age_next, age_now, reads, writes, is_page_mode, overdue, replaces, joins,
+                emits, rest, fresh_rest, fits, same_direction, new_part, line_joins, page_joins,
+                mergeable
         }
     }
 }

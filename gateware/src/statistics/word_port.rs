@@ -118,50 +118,17 @@ pub const COMMIT_CLOCKS: u64 = 3;
 
 impl<const N: usize> Default for WordPort<N> {
     fn default() -> Self {
-        Self {
-            clock: Default::default(),
-            source: Default::default(),
-            half: Default::default(),
-            push_half: Default::default(),
-            push_word: Default::default(),
-            describe: Default::default(),
-            restart: Default::default(),
-            threshold: Default::default(),
-            heading: Default::default(),
-            record: Default::default(),
-            other_high: Default::default(),
-            other_low: Default::default(),
-            low_turn: Default::default(),
-            full: Default::default(),
-            tight: Default::default(),
-            write_high_enable: Default::default(),
-            write_low_enable: Default::default(),
-            write_address: Default::default(),
-            write_high: Default::default(),
-            write_low: Default::default(),
-            committed: Default::default(),
-            words: Default::default(),
-            restarts: Default::default(),
-            chosen: Default::default(),
-            out_high: Default::default(),
-            out_low: Default::default(),
-            out_to_high: Default::default(),
-            out_to_low: Default::default(),
-            out_at: Default::default(),
-            start: Default::default(),
-            start_written: Default::default(),
-            start_stored: Default::default(),
-            at: Default::default(),
-            count: Default::default(),
-            left: Default::default(),
-            is_tight: Default::default(),
-            is_low_turn: Default::default(),
-            number_segment: Default::default(),
-            delta: Default::default(),
-            lost: Default::default(),
-            version: Constant::new((u64::from(FORMAT_VERSION) << 28).into()),
-            // The longest record has three words, and two more may be on their way.
-            tight_below: Constant::new(5u64.into()),
+        block! {
+            Self {
+                version: Constant::new((u64::from(FORMAT_VERSION) << 28).into()),
+                // The longest record has three words, and two more may be on their way.
+                tight_below: Constant::new(5u64.into()),
+            }
+            default: clock, source, half, push_half, push_word, describe, restart, threshold,
+                heading, record, other_high, other_low, low_turn, full, tight, write_high_enable,
+                write_low_enable, write_address, write_high, write_low, committed, words, restarts,
+                chosen, out_high, out_low, out_to_high, out_to_low, out_at, start, start_written,
+                start_stored, at, count, left, is_tight, is_low_turn, number_segment, delta, lost
         }
     }
 }
