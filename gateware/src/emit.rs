@@ -2,8 +2,8 @@
 
 use rust_hdl::prelude::*;
 
-use crate::CardParameters;
 use crate::card::Card;
+use crate::{CardParameters, FifoSize};
 
 /// Why no Verilog could be made.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ impl std::error::Error for EmitError {}
 
 /// The card's Verilog; its top module is `top`, its ports are [`Card`]'s.
 pub fn verilog(parameters: &CardParameters) -> Result<String, EmitError> {
-    match parameters.fifo_log2 {
-        14 => checked(Card::<14>::new(&parameters.memory)),
-        _ => checked(Card::<10>::new(&parameters.memory)),
+    match parameters.fifo {
+        FifoSize::Kb128 => checked(Card::<14>::new(&parameters.memory)),
+        FifoSize::Kb8 => checked(Card::<10>::new(&parameters.memory)),
     }
 }
 

@@ -29,6 +29,7 @@ pub mod table;
 pub mod waves;
 
 pub use config::settings::straps;
+pub use fifo::size::FifoSize;
 pub use simulated::{Gmii, SimulatedCard};
 
 use hmtt_format::MemoryDescription;
@@ -38,9 +39,6 @@ use hmtt_format::MemoryDescription;
 pub struct CardParameters {
     /// The memory slot.
     pub memory: MemoryDescription,
-    /// log2 of the packet FIFO's 64-bit words: 10 (8 KB) or 14 (128 KB).
-    pub fifo_log2: u8,
+    /// Size of the packet FIFO.
+    pub fifo: FifoSize,
 }
-
-/// The paper's FIFO: 128 KB.
-pub const DEFAULT_FIFO_LOG2: u8 = 14;

@@ -18,9 +18,9 @@ use rust_hdl::prelude::*;
 
 use self::activity::SETTLE_PASSES;
 use self::stepped::SteppedCard;
-use crate::CardParameters;
 use crate::card::Card;
 use crate::waves::Waves;
+use crate::{CardParameters, FifoSize};
 
 /// What the PHY samples at a rising edge of the transmit clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,16 +63,20 @@ macro_rules! either {
 }
 
 impl SimulatedCard {
-    /// Builds and settles a card. `parameters.fifo_log2`: 14 gives the 128 KB FIFO, else 8 KB.
+    /// Builds and settles a card.
     ///
     /// # Panics
     /// When the gateware itself is faulty: unconnected or looped.
     pub fn new(parameters: &CardParameters) -> Self {
         let memory = &parameters.memory;
         SimulatedCard {
-            card: match parameters.fifo_log2 {
-                14 => AnySize::Large(Box::new(SteppedCard::new(settled(Card::new(memory))))),
-                _ => AnySize::Small(Box::new(SteppedCard::new(settled(Card::new(memory))))),
+            card: match parameters.fifo {
+                FifoSize::Kb128 => {
+                    AnySize::Large(Box::new(SteppedCard::new(settled(Card::new(memory)))))
+                }
+                FifoSize::Kb8 => {
+                    AnySize::Small(Box::new(SteppedCard::new(settled(Card::new(memory)))))
+                }
             },
             waves: None,
             tck_ps: memory.tck_ps.into(),

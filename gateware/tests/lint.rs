@@ -10,15 +10,15 @@ use std::fs;
 use std::process::{Command, Output};
 
 use gateware::boards::alchitry_cu;
-use gateware::{CardParameters, emit};
+use gateware::{CardParameters, FifoSize, emit};
 use hmtt_format::MemoryDescription;
 
 fn card(memory: MemoryDescription) -> String {
-    card_with_fifo(memory, 10)
+    card_with_fifo(memory, FifoSize::Kb8)
 }
 
-fn card_with_fifo(memory: MemoryDescription, fifo_log2: u8) -> String {
-    emit::verilog(&CardParameters { memory, fifo_log2 }).expect("a card")
+fn card_with_fifo(memory: MemoryDescription, fifo: FifoSize) -> String {
+    emit::verilog(&CardParameters { memory, fifo }).expect("a card")
 }
 
 fn board() -> String {
@@ -81,8 +81,8 @@ fn a_latch_is_reported() {
 fn iverilog_has_no_warning_for_cards_of_either_size() {
     let arguments = ["-g2005", "-Wall", "-Wno-timescale", "-o", "card.vvp", "top.v"];
     let test = "iverilog_has_no_warning_for_cards_of_either_size";
-    for fifo_log2 in [10, gateware::DEFAULT_FIFO_LOG2] {
-        let card = card_with_fifo(memories::ddr1(""), fifo_log2);
+    for fifo in FifoSize::ALL {
+        let card = card_with_fifo(memories::ddr1(""), fifo);
         let Some(output) = tool(test, &card, "iverilog", &arguments) else { return };
         let said = tools::said(&output);
         assert!(output.status.success(), "{said}");

@@ -24,6 +24,7 @@ pub mod rust;
 pub mod verilator;
 
 pub use card::{Settings, default_parameters};
+pub use gateware::FifoSize;
 
 /// The device at the other end of the card's GMII.
 pub trait Phy {

@@ -14,6 +14,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use gateware::FifoSize;
 use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_format::{Generation, MemoryDescription};
 
@@ -45,8 +46,8 @@ pub struct Saturation {
     pub clocks: u64,
     /// Seed of the random choices.
     pub seed: u64,
-    /// log2 of the words of the card's FIFO.
-    pub fifo_log2: u8,
+    /// Size of the card's FIFO.
+    pub fifo: FifoSize,
     /// The engine. The period of its TX clock sets the speed of the link.
     pub engine: Options,
 }
@@ -80,7 +81,7 @@ pub fn memory(burst_length: u8) -> MemoryDescription {
 /// Runs the traffic through the card. `progress` is called from time to time with the clocks so far.
 pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, ReplayError> {
     let mut parameters = engine::default_parameters(memory(what.burst_length));
-    parameters.fifo_log2 = what.fifo_log2;
+    parameters.fifo = what.fifo;
     let memory = &parameters.memory;
     let mut engine = engine::prepare(&what.engine, &parameters, Settings::default())?;
     let controller = || Controller::new(memory, what.pattern, what.seed).take(what.clocks as usize);

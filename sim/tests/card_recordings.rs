@@ -5,6 +5,7 @@ mod support;
 
 use std::path::PathBuf;
 
+use gateware::FifoSize;
 use hmtt_format::config::Mode;
 use hmtt_format::record::{CountGroup, TagSource, other_count};
 use hmtt_format::{Direction, Event, toml_memory};
@@ -19,7 +20,7 @@ fn replayed(name: &str, settings: Settings, small: bool) -> Outcome {
     let recording = input::open(&folder.join(name), Some(memory.clone()), None).unwrap();
     let mut parameters = engine::default_parameters(memory.clone());
     if small {
-        parameters.fifo_log2 = 10;
+        parameters.fifo = FifoSize::Kb8;
     }
     let mut engine = engine::prepare(&Options::default(), &parameters, settings).unwrap();
     let outcome = replay::run(Replay {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use hmtt_format::config::{Mode, THRESHOLD_FIRST, slice_clocks};
 use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, WORDS_AT};
 use hmtt_format::{Block, Event, Report};
-use hmtt_sim::engine::{self, Kind, Options, Settings};
+use hmtt_sim::engine::{self, FifoSize, Kind, Options, Settings};
 use hmtt_sim::gmii::Frame;
 use hmtt_sim::output::{OutputError, Sink};
 use hmtt_sim::replay::{self, Replay};
@@ -25,7 +25,6 @@ const CLOCKS: u64 = 500_000;
 /// DDR clocks of each row in the document's table about the published format.
 const PUBLISHED_CLOCKS: u64 = 2_000_000;
 /// log2 of the words of the smallest board's FIFO, and of the published one.
-const FIFOS: [u8; 2] = [10, 14];
 /// Words of the longest block: a descriptor and a full frame.
 const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 /// Words that are neither sent nor freed: a block on the wire, one behind it, and one that a setting ended.
@@ -39,8 +38,8 @@ fn verilator() -> Options {
 }
 
 fn saturation(pattern: Pattern, burst_length: u8) -> Saturation {
-    let (clocks, seed, fifo_log2) = (CLOCKS, 1, FIFOS[0]);
-    Saturation { pattern, burst_length, clocks, seed, fifo_log2, engine: verilator() }
+    let (clocks, seed, fifo) = (CLOCKS, 1, FifoSize::Kb8);
+    Saturation { pattern, burst_length, clocks, seed, fifo, engine: verilator() }
 }
 
 fn run(what: &Saturation) -> Found {
@@ -59,12 +58,12 @@ const fn exceeds_the_link(pattern: Pattern, burst_length: u8) -> bool {
 fn the_densest_traffic_loses_no_record() {
     let mut clocks = 0;
     for burst_length in [4, 8] {
-        for fifo_log2 in FIFOS {
+        for fifo in FifoSize::ALL {
             for pattern in Pattern::ALL {
                 if exceeds_the_link(pattern, burst_length) {
                     continue;
                 }
-                let what = Saturation { fifo_log2, ..saturation(pattern, burst_length) };
+                let what = Saturation { fifo, ..saturation(pattern, burst_length) };
                 let Found { outcome, verdict, .. } = run(&what);
                 assert_eq!((verdict.lost, outcome.summary.lost_records), (0, 0), "{what:?}");
                 let peak = outcome.summary.fifo_peak_words;
@@ -75,13 +74,13 @@ fn the_densest_traffic_loses_no_record() {
     }
     assert!(clocks >= 10_000_000);
     // With this fill level the smallest FIFO still has space for a block.
-    assert!(BOUND + BLOCK_WORDS < 1 << FIFOS[0]);
+    assert!(BOUND + BLOCK_WORDS < u64::from(FifoSize::Kb8.words()));
 }
 
 #[test]
 fn records_beyond_the_link_rate_are_lost_and_counted_exactly() {
-    for fifo_log2 in FIFOS {
-        let what = Saturation { fifo_log2, ..saturation(Pattern::Interleaved, 4) };
+    for fifo in FifoSize::ALL {
+        let what = Saturation { fifo, ..saturation(Pattern::Interleaved, 4) };
         let Found { verdict, paper, .. } = run(&what);
         assert!(verdict.lost > 0 && verdict.first_lost > Some(5_000));
         let published = Saturation { clocks: CLOCKS, ..what };
@@ -134,7 +133,7 @@ impl Sink for LastReport {
 /// number of READs that the card recorded.
 fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
     let mut parameters = engine::default_parameters(traffic.memory().clone());
-    parameters.fifo_log2 = FIFOS[0];
+    parameters.fifo = FifoSize::Kb8;
     let options = Options { tx_period_ps: tx_period_of(megabits), ..verilator() };
     let mut engine = engine::prepare(&options, &parameters, Settings::default()).unwrap();
     let made = traffic.truth().iter().map(|access| Issued { access: *access, note: Note::Plain });
@@ -191,7 +190,7 @@ fn slices_without_space_continue_and_lose_no_clocks() {
     traffic.configure(THRESHOLD_FIRST + 7);
     reads(&mut traffic, 3000);
     let mut parameters = engine::default_parameters(traffic.memory().clone());
-    parameters.fifo_log2 = FIFOS[0];
+    parameters.fifo = FifoSize::Kb8;
     let options = Options { tx_period_ps: tx_period_of(6), ..verilator() };
     let report = Rc::new(RefCell::new(None));
     let settings = Settings { mode: Mode::Frequency, slice_code: 0, ..Settings::default() };

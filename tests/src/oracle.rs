@@ -76,8 +76,7 @@ pub fn replay(case: &Case, vector: &Path, toml: &Path) -> String {
     );
     let micros = hmtt_format::config::slice_micros(straps.slice_code);
     let slice = if micros < 1000 { format!("{micros}us") } else { format!("{}ms", micros / 1000) };
-    let fifo = (8u32 << setup.fifo_log2) / 1024;
-    let _ = write!(line, " --slice {slice} --fifo {fifo} --link-mbps {}", setup.link_mbps);
+    let _ = write!(line, " --slice {slice} --fifo {} --link-mbps {}", setup.fifo, setup.link_mbps);
     for (wanted, option) in [(straps.frequency, "--frequency"), (straps.analysis, "--analysis")] {
         if wanted {
             let _ = write!(line, " {option}");

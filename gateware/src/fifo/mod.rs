@@ -3,3 +3,4 @@
 pub mod block_ram;
 pub mod packet_fifo;
 pub mod pointer_crossing;
+pub mod size;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use gateware::{CardParameters, SimulatedCard};
+use gateware::{CardParameters, FifoSize, SimulatedCard};
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::{MemoryDescription, Pins};
 
@@ -28,7 +28,7 @@ pub struct Settings {
 
 /// The parameters of the card that is simulated by default.
 pub fn default_parameters(memory: MemoryDescription) -> CardParameters {
-    CardParameters { memory, fifo_log2: gateware::DEFAULT_FIFO_LOG2 }
+    CardParameters { memory, fifo: FifoSize::default() }
 }
 
 /// Encodes settings as levels of the strap pins.

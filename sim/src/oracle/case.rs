@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use gateware::CardParameters;
+use gateware::{CardParameters, FifoSize};
 use hmtt_format::{MemoryDescription, Pins};
 
 use super::capture::Capture;
@@ -27,8 +27,8 @@ const LAST_CLOCKS: u64 = 1000;
 /// The card of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// log2 of the words of its FIFO.
-    pub fifo_log2: u8,
+    /// Size of its FIFO.
+    pub fifo: FifoSize,
     /// Speed of its link, 1000 or slower.
     pub link_mbps: u32,
 }
@@ -36,20 +36,18 @@ pub struct Setup {
 /// A memory whose ticks, and so dumps of the analysis, come as soon as they may.
 const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
     tick_clocks = 256\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
-/// The FIFO as published.
-const FIFO_LOG2: u8 = 14;
 
 impl Setup {
     /// The card of a seed and its memory, as the TOML file it would be: every memory of the other fuzzer,
     /// and one with short ticks. Small FIFOs and slow links are left to recordings.
     pub fn of(seed: u64) -> (&'static str, Setup) {
-        let whole = Setup { fifo_log2: FIFO_LOG2, link_mbps: 1000 };
+        let whole = Setup { fifo: FifoSize::Kb128, link_mbps: 1000 };
         (memories::ALL.get((seed % 10) as usize).unwrap_or(&QUICK), whole)
     }
 
     /// Whether FIFO and link take all that memories of made-up commands bring.
-    pub const fn takes_all(&self) -> bool {
-        self.fifo_log2 >= FIFO_LOG2 && self.link_mbps >= 1000
+    pub fn takes_all(&self) -> bool {
+        self.fifo >= FifoSize::Kb128 && self.link_mbps >= 1000
     }
 }
 
@@ -117,8 +115,8 @@ impl Case {
         kind: Kind,
         cache: Option<&Path>,
     ) -> Result<(Outcome, Vec<Vec<u8>>), ReplayError> {
-        let Setup { fifo_log2, link_mbps } = self.setup;
-        let parameters = CardParameters { memory: self.memory.clone(), fifo_log2 };
+        let Setup { fifo, link_mbps } = self.setup;
+        let parameters = CardParameters { memory: self.memory.clone(), fifo };
         let cache = cache.map(Path::to_owned);
         let tx_period_ps = tx_period_of(link_mbps);
         let options = Options { kind, cache, tx_period_ps, ..Options::default() };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gateware::FifoSize;
 use hmtt_format::config::{self, SLICE_CODES, slice_micros};
 use hmtt_sim::engine::{Kind, Settings};
 use hmtt_sim::saturation::pattern::Pattern;
@@ -50,7 +51,7 @@ pub struct ReplayArguments {
     pub slice: u8,
     /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
     #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
-    pub fifo: u8,
+    pub fifo: FifoSize,
     /// Engine that simulates the card
     #[arg(long, value_enum, default_value_t = EngineArgument::Rust)]
     pub engine: EngineArgument,
@@ -148,7 +149,7 @@ pub struct SaturateArguments {
     pub seed: u64,
     /// Size of the card's FIFO in KB: 128 as published, 8 as on the smallest board
     #[arg(long, value_parser = parse_fifo, default_value = "128", value_name = "KB")]
-    pub fifo: u8,
+    pub fifo: FifoSize,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
     ///
     /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at which the period of
@@ -236,13 +237,9 @@ impl From<EngineArgument> for Kind {
     }
 }
 
-/// Parses the size of a FIFO and returns log2 of its words. Only the sizes with a card are accepted.
-fn parse_fifo(text: &str) -> Result<u8, String> {
-    match text {
-        "8" => Ok(10),
-        "128" => Ok(14),
-        _ => Err("8 or 128".into()),
-    }
+/// Parses the size of a FIFO in KB.
+fn parse_fifo(text: &str) -> Result<FifoSize, String> {
+    text.parse().ok().and_then(FifoSize::from_kb).ok_or_else(|| "8 or 128".into())
 }
 
 fn parse_burst(text: &str) -> Result<u8, String> {

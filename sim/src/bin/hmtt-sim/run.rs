@@ -25,7 +25,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     // Errors in these files are reported before a simulation that may take an hour.
     let expected = Expected::read(arguments)?;
     let mut parameters = engine::default_parameters(recording.memory);
-    parameters.fifo_log2 = arguments.fifo;
+    parameters.fifo = arguments.fifo;
     let force = arguments.force;
     let waves = arguments.vcd.as_deref().map(|path| Partial::new(path, force)).transpose()?;
     let options = Options {

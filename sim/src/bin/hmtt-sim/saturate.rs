@@ -16,7 +16,7 @@ pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
         burst_length: arguments.burst,
         clocks: arguments.clocks,
         seed: arguments.seed,
-        fifo_log2: arguments.fifo,
+        fifo: arguments.fifo,
         engine: Options {
             kind: arguments.engine.into(),
             cache: arguments.cache.clone(),
@@ -52,7 +52,7 @@ fn print(what: &Saturation, found: &Found) {
             verdict.gaps, verdict.late
         );
     }
-    println!("FIFO at most {} of {} words", summary.fifo_peak_words, 1u32 << what.fifo_log2);
+    println!("FIFO at most {} of {} words", summary.fifo_peak_words, what.fifo.words());
     match paper.first_lost {
         None => println!("64-bit records in 128 KB: none lost"),
         Some(clock) => println!(
