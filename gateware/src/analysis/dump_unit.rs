@@ -153,7 +153,7 @@ pub struct DumpUnit {
     /// Accesses came since the dump began; what it tells may not hold them.
     untold: Register<Bit>,
     waited: Register<Bits<4>>,
-    /// An entry or a counter is asked for, from the clock after on.
+    /// An entry or a counter is asked for on this clock.
     asks_entry: Register<Bit>,
     asks_tally: Register<Bit>,
     first_high: Register<Bits<32>>,
@@ -462,23 +462,29 @@ impl Logic for DumpUnit {
                 }
                 What::RunsSkipped => {
                     self.what.d.next = What::HotPage;
+                    self.asks_entry.d.next = true;
                 }
                 What::HotPage => {
                     self.at.d.next = self.at.q.val() + 1;
+                    self.asks_entry.d.next = true;
                     if self.part_end.val()
                         & (!self.whole.q.val() | (self.at.q.val() == self.last_index.val()))
                     {
                         self.at.d.next = bits::<8>(0);
+                        self.asks_entry.d.next = false;
                         self.what.d.next = What::Closing;
                         if self.whole.q.val() | (self.part.q.val() == 0) {
                             self.what.d.next = What::Tally;
+                            self.asks_tally.d.next = true;
                         }
                     }
                 }
                 What::Tally => {
                     self.at.d.next =
                         self.tally_after.val() & (self.gaps.val() ^ self.last_index.val());
+                    self.asks_tally.d.next = true;
                     if self.at.q.val() == self.last_reuse.val() {
+                        self.asks_tally.d.next = false;
                         self.what.d.next = What::Closing;
                     }
                 }
