@@ -11,6 +11,26 @@ use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
 use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
 /// A reader of one capture.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// use hmtt::capture_reader::CaptureReader;
+/// use hmtt::decode::{Item, Items};
+///
+/// let mut reader = CaptureReader::from_reader(CAPTURE)?;
+/// let mut faults = 0;
+/// let mut sink = Items(|_card: usize, item| {
+///     faults += usize::from(matches!(item, Item::Event(hmtt_format::Event::Fault { .. })));
+/// });
+/// while let Some(packet) = reader.next_packet()? {
+///     packet.decode(&mut sink);
+/// }
+/// let counts = reader.finish(&mut sink);
+/// assert_eq!((faults, counts.sum().accesses), (1, 4));
+/// # Ok(())
+/// # }
+/// ```
 pub struct CaptureReader {
     reader: PcapngReader<Source>,
     links: Links,

@@ -40,6 +40,20 @@ pub use wire::{CardSink, Wire};
 /// Decodes the frames of one card, in the order of capture, and returns all items of their trace with their counts.
 ///
 /// Keeps all items in memory: for tests and short captures. [`Trace`] passes items on as frames arrive.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
+/// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
+/// // `frame`: bytes of a card's frame, from the destination address on.
+/// let (items, counts) = hmtt::decode::decode_frames([&frame]);
+/// assert_eq!((counts.accesses, counts.faults["read_idle"]), (4, 1));
+/// // The session has no end frame, so that its tail may be missing.
+/// assert_eq!(items.last(), Some(&hmtt::decode::Item::NoEnd));
+/// # Ok(())
+/// # }
+/// ```
 pub fn decode_frames<I>(frames: I) -> (Vec<Item>, Counts)
 where
     I: IntoIterator,

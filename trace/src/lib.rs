@@ -19,6 +19,7 @@
 //! Invariants: no function opens a socket or needs a privilege. No input, from a file or from the wire, causes a
 //! panic. A loss is data (a gap), not an error.
 
+#![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 // Some items that are always compiled are used by optional modules only.
 #![cfg_attr(
     not(all(feature = "parquet", feature = "reports", feature = "tags")),

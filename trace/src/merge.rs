@@ -80,6 +80,24 @@ pub enum MergeError {
 }
 
 /// Captures whose clocks have been related.
+///
+/// ```
+/// # fn main() -> Result<(), hmtt::merge::MergeError> {
+/// use hmtt::merge::{Merge, Options};
+///
+/// # let capture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/worked.pcapng");
+/// let merge = Merge::survey(&[capture.clone(), capture], &Options::default())?;
+/// // Without marks, the second card's clock is related by the arrival times of its frames.
+/// assert_eq!(merge.sessions().count(), 2);
+/// let mut items = 0;
+/// merge.run(|_session, _item| {
+///     items += 1;
+///     true
+/// })?;
+/// assert_eq!(items, 2 * (5 + 1), "accesses, a fault and a report of each card");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Merge {
     sessions: Vec<CardSession>,

@@ -76,11 +76,34 @@ pub enum TableError {
 }
 
 /// A writer of a table in one format.
+///
+/// Rows are pushed one by one or, accesses, in columns; [`Writer::finish`] completes the file and counts what the format
+/// could not hold.
+///
+/// ```
+/// # fn main() -> Result<(), hmtt::table::TableError> {
+/// use hmtt::table::{Entry, Row, Writer, csv::CsvWriter};
+/// use hmtt_format::Cycles;
+///
+/// let mut file = Vec::new();
+/// let mut writer: Box<dyn Writer + '_> = Box::new(CsvWriter::new(&mut file)?);
+/// writer.row(&Row { capture: 0, entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
+/// assert!(writer.finish()?.is_nothing());
+/// assert!(file.ends_with(b"mark,7,,,,,,60 kernel_enter\n"));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Writer {
     /// Writes one row.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be written, or the format cannot hold the row's clock.
     fn row(&mut self, row: &Row) -> Result<(), TableError>;
 
     /// Writes accesses of one card. Formats may have a faster implementation than one row at a time.
+    ///
+    /// # Errors
+    /// As [`Writer::row`].
     fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         accesses
             .iter()
@@ -97,12 +120,30 @@ pub trait Writer {
     fn only(&mut self, _capture: u32) {}
 
     /// Completes the file and returns counts of what the format could not hold.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be written.
     fn finish(self: Box<Self>) -> Result<LeftOut, TableError>;
 }
 
 /// A reader of a table in one format.
+///
+/// ```
+/// # fn main() -> Result<(), hmtt::table::TableError> {
+/// use hmtt::table::{Reader, csv::CsvReader};
+///
+/// let mut reader = CsvReader::new("clock,direction,address\n347,R,150e7080\n".as_bytes())?;
+/// let row = reader.next_row()?.expect("there is a row");
+/// assert_eq!(row.entry.clock().map(|clock| clock.0), Some(347));
+/// assert_eq!(reader.next_row()?, None);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Reader {
     /// Reads the next row; `None` at the end. After an error nothing more can be read.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be read, or what follows is not a valid row; it states the line, row or offset.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
     /// The interface of a card, if the part of the file read so far names it.

@@ -34,6 +34,19 @@ impl fmt::Display for CardId {
 }
 
 /// Accesses of one card in the order of time, and the item that follows them.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// let mut trace = hmtt::Trace::from_reader(CAPTURE)?;
+/// let mut writes = 0;
+/// while let Some(batch) = trace.next_batch()? {
+///     writes += batch.accesses.writes.iter().filter(|is_write| **is_write).count();
+/// }
+/// assert_eq!(writes, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// The card.
@@ -48,16 +61,19 @@ pub struct Batch<'a> {
 
 /// A capture that is read as a trace.
 ///
-/// ```no_run
+/// The capture is that of the worked example in `docs/format.md`; `Trace::open` reads one from a file.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
 /// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
-/// let mut trace = hmtt::Trace::open("capture.pcapng")?;
+/// let mut trace = hmtt::Trace::from_reader(CAPTURE)?;
+/// let mut lines = Vec::new();
 /// for access in trace.accesses() {
-///     let access = access?;
-///     println!("{} {:?} {}", access.clock, access.direction, access.address);
+///     lines.push(access?.to_string());
 /// }
-/// if trace.counts()?.sum().has_loss() {
-///     eprintln!("the capture has gaps: Trace::items places them");
-/// }
+/// assert_eq!(lines, ["22 R 12348140", "28 W 12348180", "148 R 12348fc0", "154 R 12348fc0"]);
+/// // Nothing is missing; `Trace::items` would place the gaps.
+/// assert!(!trace.counts()?.sum().has_loss());
 /// # Ok(())
 /// # }
 /// ```

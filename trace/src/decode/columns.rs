@@ -12,6 +12,17 @@ use hmtt_format::record::{
 use hmtt_format::{Access, Cycles, Direction, PhysAddr, Tally};
 
 /// Accesses as columns: three vectors of the same length, one row for each access.
+///
+/// ```
+/// use hmtt::decode::Columns;
+/// use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+///
+/// let access = Access { clock: Cycles(22), direction: Direction::Write, address: PhysAddr(0x1234_8140) };
+/// let mut columns = Columns::default();
+/// columns.push(access);
+/// assert_eq!((&columns.addresses[..], &columns.writes[..]), (&[0x1234_8140][..], &[true][..]));
+/// assert_eq!(columns.get(0), Some(access));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     /// Clocks in DDR clock cycles since the session began, extended to 64 bits.

@@ -53,6 +53,21 @@ pub enum FrameError {
 }
 
 /// A card's frame.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
+/// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
+/// use hmtt_format::frame::FrameKind;
+///
+/// let frame = hmtt::decode::Frame::parse(&frame).expect("the addresses are a card's");
+/// let body = frame.body.expect("it can be read");
+/// assert_eq!((frame.counter, body.kind, body.words().len()), (1, FrameKind::Data, 6));
+/// assert_eq!(body.sync().map(|sync| sync.unit_log2), Some(6));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Frame counter, modulo 2^[`COUNTER_BITS`].

@@ -41,6 +41,23 @@ impl LinkCounts {
 }
 
 /// A decoder of the frames of several links. Sinks get the card number of each item, from 0.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
+/// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
+/// use hmtt::decode::{Links, Origin};
+///
+/// let mut links = Links::default();
+/// for link in [0, 1] {
+///     links.push(Origin { link, ..Origin::default() }, &frame, &mut |_card, _item| {});
+/// }
+/// let counts = links.finish(&mut |_card, _item| {});
+/// assert_eq!((counts.cards.len(), counts.sum().accesses), (2, 8));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Links {
     links: Vec<(Wire, Vec<usize>)>,

@@ -16,6 +16,22 @@ use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
 
 /// A decoder of the frames of one card, in the order of arrival.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
+/// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
+/// use hmtt::decode::{Origin, Trace};
+///
+/// let mut trace = Trace::default();
+/// let mut items = Vec::new();
+/// trace.push(Origin { packet: 1, ..Origin::default() }, &frame, &mut |item| items.push(item));
+/// let counts = trace.finish(&mut |item| items.push(item));
+/// assert_eq!((counts.frames, counts.records), (1, 5));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(super) sequencer: Sequencer,

@@ -59,6 +59,20 @@ pub struct Packet<'a> {
 }
 
 /// A reader of one capture.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
+/// let mut lengths = Vec::new();
+/// while let Some(packet) = reader.next_packet()? {
+///     lengths.push(packet.bytes.len());
+/// }
+/// assert_eq!(lengths, [66, 322]);
+/// assert_eq!(reader.interfaces()[0].name.as_deref(), Some("eth1"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct PcapngReader<R> {
     buffer: Buffer<R>,
     packets: u64,

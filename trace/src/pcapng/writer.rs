@@ -43,6 +43,21 @@ impl Description {
 }
 
 /// A writer of one capture.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use hmtt::pcapng::{Description, PcapngReader, PcapngWriter};
+/// use std::time::Duration;
+///
+/// let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("eth1")])?;
+/// writer.write_frame(0, Duration::from_nanos(1_700_000_000_000_000_042), 60, &[0; 60])?;
+/// let capture = std::io::Cursor::new(writer.into_output());
+/// let mut reader = PcapngReader::from_reader(capture)?;
+/// let packet = reader.next_packet()?.expect("one frame was written");
+/// assert_eq!(packet.time, Some(Duration::from_nanos(1_700_000_000_000_000_042)));
+/// # Ok(())
+/// # }
+/// ```
 pub struct PcapngWriter<W: Write> {
     blocks: PcapNgWriter<W>,
 }

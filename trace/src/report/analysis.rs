@@ -87,6 +87,19 @@ struct Since {
 }
 
 /// Collects the dumps of a trace.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// let mut trace = hmtt::Trace::from_reader(CAPTURE)?;
+/// let mut analysis = hmtt::report::analysis::Analysis::default();
+/// for next in trace.items() {
+///     analysis.item(&next?.1);
+/// }
+/// assert!(analysis.finish().is_empty(), "the card was not in analysis mode");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Analysis {
     dumps: Vec<Dump>,

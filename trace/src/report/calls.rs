@@ -56,11 +56,14 @@ pub struct Calls {
 /// How tagging ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum TaggingEnd {
+    /// The controller was detached from the program.
     Detached,
+    /// The program exited, with this status.
     Exited(i32),
+    /// A signal of this number ended the program.
     Signaled(i32),
+    /// The process became another program.
     Replaced,
 }
 

@@ -44,6 +44,26 @@ pub struct Settings {
 }
 
 /// Description of a capture.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// use hmtt::report::info::{Info, Packets};
+///
+/// let mut trace = hmtt::Trace::from_reader(CAPTURE)?;
+/// let mut info = Info::default();
+/// for next in trace.items() {
+///     let (card, item) = next?;
+///     info.item(card.0, &item);
+/// }
+/// let counts = trace.counts()?.clone();
+/// let (sum, interfaces) = (counts.sum(), trace.interfaces().to_vec());
+/// let info = info.finish(Packets::default(), sum, counts.cards, interfaces);
+/// let memory = info.status.memory.expect("the end frame describes the memory");
+/// assert_eq!((memory.generation, memory.tck_ps), ("DDR1", 10_000));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Info {
     /// Interfaces from which it was captured.

@@ -12,6 +12,9 @@ use crate::decode::{BurstMismatch, Counts, Gap, GapLocation};
 const LISTED_GAPS: usize = 20;
 
 /// Writes counts of a trace's contents and losses.
+///
+/// # Errors
+/// The output cannot be written.
 pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     let order = &counts.order;
     let rows = [

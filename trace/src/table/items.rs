@@ -11,6 +11,24 @@ use crate::decode::{Accesses, Item};
 
 /// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for them stores
 /// them apart. Malformed frames are not rows either; the gaps that they cause are.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use hmtt::table::{Items, jsonl::JsonlWriter};
+///
+/// let mut trace = hmtt::Trace::from_reader(CAPTURE)?;
+/// let mut file = Vec::new();
+/// let mut items = Items::new(Box::new(JsonlWriter::new(&mut file)?));
+/// for next in trace.items() {
+///     let (card, item) = next?;
+///     items.item(card.0 as u32, &item)?;
+/// }
+/// items.finish()?;
+/// assert!(file.starts_with(br#"{"kind":"access","clock":22,"direction":"R","address":"12348140"}"#));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Items<'a> {
     writer: Box<dyn Writer + 'a>,
     /// The context of each card's last report, by the number of the card.
@@ -34,6 +52,9 @@ impl<'a> Items<'a> {
     }
 
     /// Writes one item of a card. Cards are numbered from 0.
+    ///
+    /// # Errors
+    /// As [`Writer::row`].
     pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
         let context = self.contexts.entry(capture).or_default();
         context.observe(item);
@@ -47,6 +68,9 @@ impl<'a> Items<'a> {
     }
 
     /// Writes accesses of a card without the cost of an item for each.
+    ///
+    /// # Errors
+    /// As [`Writer::row`].
     pub fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         if accesses.is_empty() {
             return Ok(());
@@ -54,7 +78,10 @@ impl<'a> Items<'a> {
         self.writer.accesses(capture, accesses)
     }
 
-    /// Completes the table.
+    /// Completes the table and returns counts of what the format could not hold.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
     pub fn finish(self) -> Result<LeftOut, TableError> {
         self.writer.finish()
     }

@@ -34,6 +34,9 @@ pub struct NotationWriter<W, N> {
 
 impl<W: Write, N: Notation> NotationWriter<W, N> {
     /// Starts a file with its heading.
+    ///
+    /// # Errors
+    /// [`TableError::File`]: the output cannot be written.
     pub fn new(mut output: W) -> Result<Self, TableError> {
         output.write_all(N::HEADING.as_bytes())?;
         Ok(NotationWriter { output, cards: CardChanges::default(), notation: PhantomData })

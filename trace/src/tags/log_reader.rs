@@ -33,6 +33,19 @@ pub enum TagLogError {
 }
 
 /// A reader of a log, from its start to its end.
+///
+/// ```
+/// # fn main() -> Result<(), hmtt::tags::log_reader::TagLogError> {
+/// use hmtt::tags::log_reader::LogReader;
+/// use hmtt_format::tag_log::Header;
+///
+/// let log = Header { pid: 4711, is_timed: true, ..Header::default() }.encode();
+/// let mut reader = LogReader::new(&log[..])?;
+/// assert_eq!(reader.header().pid, 4711);
+/// assert!(reader.next_chunk()?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LogReader<R> {
     source: R,

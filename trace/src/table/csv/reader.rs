@@ -23,6 +23,9 @@ pub struct CsvReader<R> {
 
 impl<R: BufRead> CsvReader<R> {
     /// Starts to read a table with its heading.
+    ///
+    /// # Errors
+    /// [`TableError`]: the input cannot be read, is empty, or its heading lacks a required column.
     pub fn new(input: R) -> Result<Self, TableError> {
         let mut records = Records::new(input);
         let Some(first) = records.advance()? else {

@@ -38,6 +38,9 @@ pub struct ParquetReader {
 
 impl ParquetReader {
     /// Opens a table: reads the file's metadata.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be read, is no Parquet file, or is a table of another version.
     pub fn new(file: File) -> Result<Self, TableError> {
         let length = file.metadata()?.len();
         check_footer(&file, length)?;

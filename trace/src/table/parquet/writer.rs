@@ -35,6 +35,9 @@ struct Open {
 
 impl<W: Write + Send + 'static> ParquetWriter<W> {
     /// Starts a file. Needs memory for one row group of each card and for two more, 17 MB each.
+    ///
+    /// # Errors
+    /// [`TableError`]: the output cannot be written, or the encoder's thread cannot be started.
     pub fn new(output: W) -> Result<Self, TableError> {
         let properties = properties();
         let schema = SCHEMA.root_schema_ptr();
