@@ -124,7 +124,11 @@ impl CaptureFile {
                 Ok(Ending { counts, cards: counted.cards, interfaces, is_cut })
             }
             Some(error) => Err(error).with_context(|| {
-                format!("{}: read up to packet {}", self.name, counts.frames + counts.foreign)
+                format!(
+                    "{}: read up to packet {}",
+                    self.name,
+                    counts.frames + counts.foreign_frames
+                )
             }),
         }
     }
@@ -137,7 +141,10 @@ impl CaptureFile {
             );
         }
         if counts.frames == 0 {
-            tell!("hmtt: warning: {name}: no frame of a card among {} frames", counts.foreign);
+            tell!(
+                "hmtt: warning: {name}: no frame of a card among {} frames",
+                counts.foreign_frames
+            );
         }
     }
 }

@@ -149,10 +149,10 @@ fn convert_table(
         match reader.next_row() {
             Ok(Some(row)) => {
                 has_loss |= matches!(&row.entry, Entry::Gap(gap) if gap.is_loss());
-                if last.replace(row.capture) != Some(row.capture)
-                    && let Some(name) = reader.interface(row.capture)
+                if last.replace(row.card) != Some(row.card)
+                    && let Some(name) = reader.interface(row.card)
                 {
-                    writer.interface(row.capture, name);
+                    writer.interface(row.card, name);
                 }
                 written = writer.row(&row);
                 if written.is_err() {

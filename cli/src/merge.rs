@@ -182,13 +182,13 @@ fn state_json(merge: &Merge) -> Result<()> {
             "file": &*session.file, "interface": session.interface.as_deref(), "card": session.card + 1,
             "source": session.source + 1, "restarts_before": session.restarts_before,
             "tck_ps": session.tck_ps, "first_clock": session.first, "last_clock": session.last,
-            "how": base.basis, "offset": base.offset(), "rate": base.rate(),
+            "basis": base.basis, "offset_clocks": base.offset(), "clock_ratio": base.rate(),
             "error_clocks": base.error,
         })
     };
     let sessions: Vec<_> = merge.sessions().map(one).collect();
     let mut output = io::stderr().lock();
-    serde_json::to_writer(&mut output, &json!({ "strands": sessions }))?;
+    serde_json::to_writer(&mut output, &json!({ "sessions": sessions }))?;
     writeln!(output)?;
     Ok(())
 }

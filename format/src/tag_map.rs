@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 const MODE: u32 = 0o600;
 
 /// Version of the file. Any change that a reader must know of raises it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why a map cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +77,9 @@ pub struct TagMap {
 pub struct Window {
     /// The first.
     #[serde(with = "hex_address")]
-    pub base: u64,
+    pub address: u64,
     /// From one number's to the next one's.
-    pub stride: u32,
+    pub stride_bytes: u32,
     /// Size of the whole.
     pub bytes: u64,
 }
@@ -97,11 +97,11 @@ pub struct TaggedFunction {
     pub object: PathBuf,
     /// Its address in the process.
     #[serde(with = "hex_address")]
-    pub start: u64,
+    pub code_address: u64,
     /// Its bytes.
-    pub size: u64,
+    pub size_bytes: u64,
     /// Which of its exits are tagged.
-    pub exits: Exits,
+    pub tagged_exits: Exits,
     /// Why it is not tagged any more.
     pub removed: Option<String>,
 }
@@ -124,12 +124,12 @@ pub struct TaggedBlock {
     /// In events.
     pub number: u32,
     /// The function it is part of.
-    pub function: u32,
+    pub function_number: u32,
     /// Its address in the process.
     #[serde(with = "hex_address")]
-    pub start: u64,
+    pub code_address: u64,
     /// Its bytes.
-    pub size: u64,
+    pub size_bytes: u64,
 }
 
 /// A function that is not tagged.
@@ -289,9 +289,9 @@ mod tests {
             name: "main".into(),
             symbols: vec!["main".into(), "start_here".into()],
             object: "/bin/prog".into(),
-            start: 0x5555_0000_1139,
-            size: 40,
-            exits: Exits::All,
+            code_address: 0x5555_0000_1139,
+            size_bytes: 40,
+            tagged_exits: Exits::All,
             removed: Some("over budget".into()),
         };
         TagMap {
@@ -302,9 +302,14 @@ mod tests {
             sink: "log".into(),
             timed: true,
             tsc_hz: 2_400_000_000,
-            window: Some(Window { base: 1 << 40, stride: 64, bytes: 4096 }),
+            window: Some(Window { address: 1 << 40, stride_bytes: 64, bytes: 4096 }),
             functions: vec![function],
-            blocks: vec![TaggedBlock { number: 1, function: 0, start: 0x5555_0000_1140, size: 5 }],
+            blocks: vec![TaggedBlock {
+                number: 1,
+                function_number: 0,
+                code_address: 0x5555_0000_1140,
+                size_bytes: 5,
+            }],
             refused: vec![RefusedFunction { name: "tiny".into(), reason: "too short".into() }],
         }
     }
@@ -320,8 +325,8 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"id\": \"00010203040506ff\""), "{text}");
-        assert!(text.contains("\"start\": \"555500001139\""), "{text}");
-        assert!(text.contains("\"exits\": \"all\""), "{text}");
+        assert!(text.contains("\"code_address\": \"555500001139\""), "{text}");
+        assert!(text.contains("\"tagged_exits\": \"all\""), "{text}");
     }
 
     #[test]
@@ -345,9 +350,9 @@ mod tests {
             fs::write(&path, text).unwrap();
             TagMap::load(&path).unwrap_err().to_string()
         };
-        assert!(refused("{\"version\": 2}").contains("x.json: a tag map of version 2, not 1"));
+        assert!(refused("{\"version\": 1}").contains("x.json: a tag map of version 1, not 2"));
         assert!(refused("[]").contains("x.json is no tag map"));
-        assert!(refused("{\"version\": 1}").contains("x.json is no tag map"));
+        assert!(refused("{\"version\": 2}").contains("x.json is no tag map"));
         fs::remove_file(&path).unwrap();
         assert!(TagMap::load(&path).unwrap_err().to_string().contains("cannot read"));
         assert!(map().save(&path.join("y")).unwrap_err().to_string().contains("cannot write"));

@@ -108,7 +108,7 @@ fn captures() -> Vec<Vec<u8>> {
         let time = Duration::new(1_700_000_000, index as u32);
         writer.write_frame(0, time, frame.len() as u32, frame).expect("memory takes all");
     }
-    let statistics = InterfaceStatistics { received: Some(6), ..Default::default() };
+    let statistics = InterfaceStatistics { received_frames: Some(6), ..Default::default() };
     let times = Duration::ZERO..Duration::from_secs(1);
     writer.write_statistics(0, times, &statistics, Some("hot")).expect("memory takes all");
     let little = writer.into_output();

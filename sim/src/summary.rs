@@ -19,8 +19,10 @@ pub struct Summary {
     /// Records in these frames.
     pub records: u64,
     /// Records that the card reports as lost.
+    #[serde(rename = "card_lost_records")]
     pub lost_records: u64,
     /// Protocol faults the card recorded.
+    #[serde(rename = "faults")]
     pub protocol_faults: u64,
     /// Tags and marks the card recorded.
     pub tags: u64,

@@ -44,10 +44,13 @@ fn hot_pages_are_within_their_bounds_and_every_access_has_a_row_outcome() {
         let banks = dump["banks"].as_array().unwrap().iter();
         let outcomes: u64 = banks
             .map(|bank| {
-                ["hits", "misses", "conflicts"].map(|o| number(&bank[o])).iter().sum::<u64>()
+                ["row_hits", "row_misses", "row_conflicts"]
+                    .map(|o| number(&bank[o]))
+                    .iter()
+                    .sum::<u64>()
             })
             .sum();
-        assert_eq!(outcomes + number(&dump["rows_skipped"]), accesses(name).len() as u64, "{name}");
+        assert_eq!(outcomes + number(&dump["skipped_rows"]), accesses(name).len() as u64, "{name}");
     }
 }
 
@@ -77,7 +80,7 @@ fn reuse_distances_equal_those_of_an_exact_stack() {
     let reuse = dump["reuse"].as_array().unwrap().iter();
     let found: HashMap<Option<u64>, u64> =
         reuse.map(|entry| (entry[0].as_u64(), number(&entry[1]))).collect();
-    let skipped = number(&dump["runs_skipped"]);
+    let skipped = number(&dump["skipped_runs"]);
     assert_eq!(found.values().sum::<u64>() + skipped, runs);
     if skipped == 0 {
         assert_eq!(found, exact);

@@ -60,8 +60,8 @@ fn the_plugin_for_wireshark_shows_what_hmtt_decodes() {
         assert_eq!(shown, printed, "{name} {options:?}");
     }
     replay("v08_ddr1_litedram", &["--mode", "page"], &file);
-    let page =
-        ["clock", "address", "reads", "writes", "duration"].map(|f| format!("hmtt.page.{f}"));
+    let page = ["clock", "address", "reads", "writes", "duration_clocks"]
+        .map(|f| format!("hmtt.page.{f}"));
     let shown: Vec<String> = rows(&page.each_ref().map(String::as_str), &file)
         .iter()
         .map(|row| format!("{} P {:x} {} {} {}", row[0], row[1], row[2], row[3], row[4]))

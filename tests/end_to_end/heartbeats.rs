@@ -66,7 +66,7 @@ fn a_lost_clock_restarts_the_card_and_every_reader_shows_it() {
     assert!(comments(&stopped, "gap").is_empty());
 
     let json = succeed("hmtt", &["decode", path(&file("rust")), "--format", "jsonl"]);
-    let lost = r#"{"kind":"ddr_clock","running":false,"lost":1,"losses":1,"#;
+    let lost = r#"{"kind":"ddr_clock","running":false,"new_losses":1,"losses":1,"#;
     assert!(json.contains(lost), "{json}");
     let info = succeed("hmtt", &["info", path(&file("rust"))]);
     assert!(info.contains("warning: DDR clock lost 1 times; at last: DDR clock found again"));

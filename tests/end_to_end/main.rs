@@ -13,6 +13,7 @@ mod hostile;
 mod loss;
 mod models;
 mod modes;
+mod names;
 mod oracle;
 mod readers;
 mod recording;

@@ -9,6 +9,7 @@ mod truth;
 use hmtt_format::config::{TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
 use hmtt_format::{Direction, MemoryDescription, toml_memory};
 use hmtt_sim::traffic::Traffic;
+use hmtt_test_support::names::assert_json_documented;
 use hmtt_tests::{run, skip, succeed};
 use serde_json::{Value, json};
 
@@ -97,7 +98,8 @@ fn traffic(events: &[Event]) -> (Traffic, Truth) {
 fn card_map(program: &Program) -> std::path::PathBuf {
     let mut map = program.map();
     map["sink"] = json!("card");
-    map["window"] = json!({ "base": format!("{WINDOW:x}"), "stride": STRIDE, "bytes": 1 << 16 });
+    map["window"] =
+        json!({ "address": format!("{WINDOW:x}"), "stride_bytes": STRIDE, "bytes": 1 << 16 });
     let file = program.folder.path().join("card.json");
     std::fs::write(&file, map.to_string()).unwrap();
     file
@@ -107,7 +109,9 @@ fn report(arguments: &[&str]) -> Value {
     let output = run("hmtt", &[&["tag", "report", "--json"], arguments].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {}\n{errors}", output.status);
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_json_documented("hmtt tag report --json", &report);
+    report
 }
 
 /// Compares the report on every function, and on accesses outside all functions, with the truth.
@@ -127,7 +131,7 @@ fn compare(reported: &Value, truth: &Truth, program: &Program) {
     truth.outside.check(&reported["trace"]["outside"]["self"], "(outside)");
     truth.several.check(&reported["trace"]["several_threads"]["self"], "(several threads)");
     assert_eq!(reported["trace"]["accesses"], json!(truth.accesses));
-    assert_eq!(reported["trace"]["gaps"], json!(0));
+    assert_eq!(reported["trace"]["gap_count"], json!(0));
     assert_eq!(reported["unmatched_exits"], json!(0));
 }
 
@@ -147,7 +151,7 @@ fn tags_on_the_bus_split_accesses_by_function() {
     assert!(outside.split_whitespace().take(2).all(|word| word == count), "{text}");
     // A map without a base uses the window that the card reports.
     let mut unplaced: Value = serde_json::from_slice(&std::fs::read(&map).unwrap()).unwrap();
-    unplaced["window"]["base"] = json!("0");
+    unplaced["window"]["address"] = json!("0");
     std::fs::write(&map, unplaced.to_string()).unwrap();
     compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
 }
@@ -186,7 +190,11 @@ fn losses_make_the_counts_lower_bounds() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("lower bounds"), "{errors}");
     let reported: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(reported["trace"]["gaps"].as_u64() > Some(3), "{}", reported["trace"]["gaps"]);
+    assert!(
+        reported["trace"]["gap_count"].as_u64() > Some(3),
+        "{}",
+        reported["trace"]["gap_count"]
+    );
     let mut calls = 0;
     for function in reported["functions"].as_array().unwrap() {
         let truth = &truth.functions[&(function["number"].as_u64().unwrap() as u32)];

@@ -89,7 +89,7 @@ fn a_terminal_that_is_stopped_delays_neither_signals_nor_the_end_of_the_capture(
         sleep 3; kill -TERM $receiver
         for try in $(seq 80); do
             sleep 0.1
-            {hmtt} info --json {file} 2>/dev/null | grep -q "\"kernel_drops\": *0" || continue
+            {hmtt} info --json {file} 2>/dev/null | grep -q "\"kernel_dropped_frames\": *0" || continue
             kill -0 $receiver && cp {file} {copy}
             break
         done
@@ -150,7 +150,7 @@ fn a_closed_terminal_ends_the_capture_with_a_complete_file() {
             Command::new(program("hmtt")).args(["info", "--json"]).arg(&file).output().unwrap();
         // The statistics are the last block of the file.
         let text = String::from_utf8_lossy(&info.stdout);
-        assert!(info.status.success() && text.contains(r#""kernel_drops":0"#), "{text}");
+        assert!(info.status.success() && text.contains(r#""kernel_dropped_frames":0"#), "{text}");
         std::fs::remove_file(&file).unwrap();
         std::fs::remove_file(&status).unwrap();
     }

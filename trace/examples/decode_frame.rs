@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap_or(""), 16);
     let frame = digits.chunks(2).map(byte).collect::<Result<Vec<u8>, _>>()?;
     let (items, counts) = decode_frames([&frame]);
-    if counts.foreign != 0 {
+    if counts.foreign_frames != 0 {
         return Err("this frame is not of a card".into());
     }
     for item in items {

@@ -22,22 +22,24 @@ pub use writer::{Description, PcapngWriter};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct InterfaceStatistics {
     /// Frames that arrived at the interface, dropped ones included (`isb_ifrecv`).
-    pub received: Option<u64>,
+    pub received_frames: Option<u64>,
     /// Frames that the interface dropped (`isb_ifdrop`), missed ones included.
-    pub interface_drops: Option<u64>,
+    pub interface_dropped_frames: Option<u64>,
     /// Dropped frames for which the interface had no buffer; not part of the file's block.
-    pub interface_missed: Option<u64>,
+    pub interface_missed_frames: Option<u64>,
     /// Frames that the kernel dropped because the receiver was too slow (`isb_osdrop`).
-    pub kernel_drops: Option<u64>,
+    pub kernel_dropped_frames: Option<u64>,
 }
 
 impl std::ops::AddAssign for InterfaceStatistics {
     /// Adds all counts; a sum is known only if both counts are.
     fn add_assign(&mut self, other: Self) {
         let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        self.received = add(self.received, other.received);
-        self.interface_drops = add(self.interface_drops, other.interface_drops);
-        self.interface_missed = add(self.interface_missed, other.interface_missed);
-        self.kernel_drops = add(self.kernel_drops, other.kernel_drops);
+        self.received_frames = add(self.received_frames, other.received_frames);
+        self.interface_dropped_frames =
+            add(self.interface_dropped_frames, other.interface_dropped_frames);
+        self.interface_missed_frames =
+            add(self.interface_missed_frames, other.interface_missed_frames);
+        self.kernel_dropped_frames = add(self.kernel_dropped_frames, other.kernel_dropped_frames);
     }
 }

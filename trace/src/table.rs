@@ -64,7 +64,7 @@ pub enum TableError {
         problem: String,
     },
     /// A clock that the format cannot hold.
-    #[error("clock {0} is beyond 2^63: Parquet tables have signed timestamps")]
+    #[error("clock {0} is beyond 2^63: Parquet tables have signed clocks")]
     Clock(u64),
     /// A file that is not a table of a trace.
     #[error("{0}")]
@@ -87,7 +87,7 @@ pub enum TableError {
 ///
 /// let mut file = Vec::new();
 /// let mut writer: Box<dyn Writer + '_> = Box::new(CsvWriter::new(&mut file)?);
-/// writer.row(&Row { capture: 0, entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
+/// writer.row(&Row { card: 0, entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
 /// assert!(writer.finish()?.is_nothing());
 /// assert!(file.ends_with(b"mark,7,,,,,,60 kernel_enter\n"));
 /// # Ok(())
@@ -104,20 +104,18 @@ pub trait Writer {
     ///
     /// # Errors
     /// As [`Writer::row`].
-    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        accesses
-            .iter()
-            .try_for_each(|access| self.row(&Row { capture, entry: Entry::Access(access) }))
+    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        accesses.iter().try_for_each(|access| self.row(&Row { card, entry: Entry::Access(access) }))
     }
 
     /// Stores the description of a card, in formats that have a place for it.
-    fn card(&mut self, _capture: u32, _card: Card) {}
+    fn card(&mut self, _card: u32, _description: Card) {}
 
     /// Stores the interface of a card. To be called before the card's rows are written.
-    fn interface(&mut self, _capture: u32, _name: &str) {}
+    fn interface(&mut self, _card: u32, _name: &str) {}
 
     /// Declares that all rows are of this card, so that the file need not name it.
-    fn only(&mut self, _capture: u32) {}
+    fn only(&mut self, _card: u32) {}
 
     /// Completes the file and returns counts of what the format could not hold.
     ///
@@ -147,7 +145,7 @@ pub trait Reader {
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
     /// The interface of a card, if the part of the file read so far names it.
-    fn interface(&self, _capture: u32) -> Option<&str> {
+    fn interface(&self, _card: u32) -> Option<&str> {
         None
     }
 }

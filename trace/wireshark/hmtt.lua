@@ -39,16 +39,17 @@ local function new_field(constructor, name, ...)
   return field
 end
 
--- Bits of words, as the format's diagrams give them: { key, title, word, high, low, display, values }.
+-- Bits of words, as the format's diagrams give them: { name, title, word, high, low, display, values }; `key`, if it
+-- differs from the name, is what this script calls the value.
 local function layout(group, definitions)
   for _, d in ipairs(definitions) do
-    d.key, d.word, d.high, d.low = d[1], d[3], d[4], d[5]
+    d.key, d.word, d.high, d.low = d.key or d[1], d[3], d[4], d[5]
     d.width = d.high - d.low + 1
     -- Within one half Wireshark cuts the bits itself, and shows which they are.
     d.half = floor(d.high / 32) == floor(d.low / 32)
     local constructor = d.width > 32 and ProtoField.uint64 or ProtoField.uint32
     local mask = d.half and d.width < 32 and (2 ^ d.width - 1) * 2 ^ (d.low % 32) or nil
-    d.field = new_field(constructor, group .. "." .. d.key, d[2], d[6] or DEC, d[7], mask)
+    d.field = new_field(constructor, group .. "." .. d[1], d[2], d[6] or DEC, d[7], mask)
   end
   return definitions
 end
@@ -78,6 +79,7 @@ local KINDS = { [DATA] = "Data", [INFO] = "Info", [END] = "End", [HEARTBEAT] = "
 local RW = { [0] = "R", [1] = "W" }
 local BOOL = { [0] = "no", [1] = "yes" }
 local MODES = { [0] = "line", [1] = "page", [2] = "frequency", [3] = "analysis" }
+local GRANULARITIES = { [0] = "line", [1] = "burst" }
 local GROUPS = { [0] = "row_hits", [1] = "row_misses", [2] = "row_conflicts", [3] = "reuse", [4] = "other" }
 local FAULTS = { "read_idle", "write_idle", "act_open", "ref_open", "cmd_in_rfc", "mrs_open", "reserved",
   "zq_open", "cmd_in_xs", "cmd_in_mrd", "cmd_in_rp", "rw_in_rcd", "refresh_overdue", "multi_rank",
@@ -90,10 +92,10 @@ local RECORDS = { [0] = "access", "tag or mark", "fault", "page", "page, long", 
 
 local f = {
   counter = new_field(ProtoField.uint64, "counter", "Frame counter", DEC),
-  version = new_field(ProtoField.uint8, "version", "Format version", DEC, nil, 0xf0),
+  version = new_field(ProtoField.uint8, "format_version", "Format version", DEC, nil, 0xf0),
   kind = new_field(ProtoField.uint8, "kind", "Kind", DEC, KINDS, 0x0f),
   words = new_field(ProtoField.uint8, "words", "Words", DEC),
-  lost = new_field(ProtoField.uint16, "lost", "Lost records, low 16 bits", DEC),
+  lost = new_field(ProtoField.uint16, "card_lost_records_low", "Records lost on the card, low 16 bits", DEC),
   record = new_field(ProtoField.uint8, "record.kind", "Record", DEC, RECORDS),
   map = new_field(ProtoField.uint64, "report.map", "Address bits of a row, bank, column or rank bit", HEX),
   clock = {}, address = {},
@@ -107,59 +109,78 @@ end
 -- Of a tag of the window; an access half has the bit itself.
 f.direction = new_field(ProtoField.uint32, "access.direction", "Direction", DEC, RW)
 
-local SYNC = layout("sync", { { "unit", "Unit: log2 of its bytes", 0, 63, 60 },
+local SYNC = layout("sync", { { "unit_log2", "Unit: log2 of its bytes", 0, 63, 60, key = "unit" },
   { "segment", "Segment", 0, 59, 48, HEX }, { "clock", "Clock", 0, 47, 0 },
-  { "lost", "Lost records", 1, 63, 40 }, { "accesses", "Accesses before", 1, 39, 0 } })
+  { "card_lost_records", "Records lost on the card", 1, 63, 40, key = "lost" },
+  { "accesses", "Accesses before", 1, 39, 0 } })
 local BEAT = layout("heartbeat", { { "running", "DDR clock runs", 0, 63, 63, DEC, BOOL },
-  { "losses", "Losses of the DDR clock", 0, 15, 0 }, { "transmit_clocks", "Transmit clocks of 8 ns", 1, 47, 0 } })
+  { "losses", "Losses of the DDR clock", 0, 15, 0 },
+  { "transmit_clocks", "Transmit clocks of 8 ns", 1, 47, 0 } })
 local HALF = { -- a half stands as if it were the high half of a word
-  [ACCESS] = layout("access", { { "direction", "Direction", 0, 63, 63, DEC, RW }, { "delta", "Delta", 0, 62, 58 },
+  [ACCESS] = layout("access", { { "direction", "Direction", 0, 63, 63, DEC, RW },
+    { "delta_clocks", "Delta in clocks", 0, 62, 58, key = "delta" },
     { "number", "Number", 0, 57, 32, HEX } }),
   [SKIP] = layout("skip", { { "clocks", "Clocks", 0, 56, 32 } }),
-  [SEGMENT] = layout("segment", { { "segment", "Segment", 0, 56, 45, HEX }, { "clocks", "Clocks", 0, 44, 32 } }),
+  [SEGMENT] = layout("segment", { { "segment", "Segment", 0, 56, 45, HEX },
+    { "clocks", "Clocks", 0, 44, 32 } }),
   [EMPTY] = {},
 }
 local WORD = {
-  [TAG] = layout("tag", { { "delta", "Delta", 0, 53, 38 }, { "mark", "Mark", 0, 36, 36, DEC, BOOL },
+  [TAG] = layout("tag", { { "delta_clocks", "Delta in clocks", 0, 53, 38, key = "delta" },
+    { "mark", "Mark", 0, 36, 36, DEC, BOOL },
     { "direction", "Direction", 0, 35, 35, DEC, RW }, { "value", "Offset or register", 0, 31, 0, HEX } }),
-  [FAULT] = layout("fault", { { "delta", "Delta", 0, 53, 38 }, { "kind", "Fault", 0, 37, 32, DEC, FAULTS },
+  [FAULT] = layout("fault", { { "delta_clocks", "Delta in clocks", 0, 53, 38, key = "delta" },
+    { "fault", "Fault", 0, 37, 32, DEC, FAULTS, key = "kind" },
     { "bank", "Rank * 16 + bank", 0, 31, 26 } }),
-  [PAGE] = layout("page", { { "delta", "Delta", 0, 53, 46 }, { "number", "Number", 0, 45, 20, HEX },
-    { "reads", "Reads", 0, 19, 15 }, { "writes", "Writes", 0, 14, 10 }, { "duration", "Duration", 0, 9, 0 } }),
-  [PAGE_LONG] = layout("page", { { "delta", "Delta", 0, 53, 38 }, { "number", "Number", 0, 37, 12, HEX },
-    { "reads", "Reads", 1, 63, 44 }, { "writes", "Writes", 1, 43, 24 }, { "duration", "Duration", 1, 23, 0 } }),
-  [SLICE] = layout("slice", { { "code", "Length code", 0, 53, 49 }, { "partial", "Partial", 0, 48, 48, DEC, BOOL },
+  [PAGE] = layout("page", { { "delta_clocks", "Delta in clocks", 0, 53, 46, key = "delta" },
+    { "number", "Number", 0, 45, 20, HEX },
+    { "reads", "Reads", 0, 19, 15 }, { "writes", "Writes", 0, 14, 10 },
+    { "duration_clocks", "Duration in clocks", 0, 9, 0, key = "duration" } }),
+  [PAGE_LONG] = layout("page", { { "delta_clocks", "Delta in clocks", 0, 53, 38, key = "delta" },
+    { "number", "Number", 0, 37, 12, HEX },
+    { "reads", "Reads", 1, 63, 44 }, { "writes", "Writes", 1, 43, 24 },
+    { "duration_clocks", "Duration in clocks", 1, 23, 0, key = "duration" } }),
+  [SLICE] = layout("slice", { { "slice_code", "Slice code", 0, 53, 49, key = "code" },
+    { "partial", "Partial", 0, 48, 48, DEC, BOOL },
     { "clock", "First clock", 0, 47, 0 }, { "reads", "Reads", 1, 63, 32 }, { "writes", "Writes", 1, 31, 0 } }),
   [INTERVAL] = layout("interval", { { "part", "Part (63: all)", 0, 53, 48 }, { "clock", "Clock", 0, 47, 0 } }),
   [COUNT] = layout("count", { { "dump", "Dump", 0, 53, 46 }, { "group", "Group", 0, 45, 42, DEC, GROUPS },
     { "index", "Index", 0, 41, 32 }, { "value", "Value", 0, 31, 0 } }),
-  [HOT_PAGE] = layout("hot_page", { { "dump", "Dump", 0, 53, 46 }, { "page", "Page number", 0, 27, 0, HEX },
+  [HOT_PAGE] = layout("hot_page", { { "dump", "Dump", 0, 53, 46 },
+    { "page_number", "Page number", 0, 27, 0, HEX, key = "page" },
     { "count", "Count C", 1, 63, 32 }, { "votes", "Votes V", 1, 31, 0 } }),
 }
-local SLICE_LENGTH = layout("slice", { { "length", "Length in clocks", 2, 31, 0 } })
+local SLICE_LENGTH = layout("slice", { { "duration_clocks", "Duration in clocks", 2, 31, 0, key = "length" } })
 local REPORT_WORDS = 12
-local REPORT = layout("report", { { "version", "Format version", 2, 63, 56 },
-  { "bursts", "Line records name bursts", 2, 51, 51, DEC, BOOL },
-  { "tag_window_on", "Tag window on", 2, 50, 50, DEC, BOOL }, { "slices_on", "Slices on", 2, 49, 49, DEC, BOOL },
+local REPORT = layout("report", { { "format_version", "Format version", 2, 63, 56, key = "version" },
+  { "granularity", "What line records name", 2, 51, 51, DEC, GRANULARITIES },
+  { "tag_window_on", "Tag window on", 2, 50, 50, DEC, BOOL }, { "slices", "Slices on", 2, 49, 49, DEC, BOOL },
   { "running", "Running", 2, 48, 48, DEC, BOOL }, { "mode", "Mode", 2, 47, 44, DEC, MODES },
-  { "slice_code", "Slice code", 2, 43, 39 }, { "threshold", "Threshold in words", 2, 31, 24 },
+  { "slice_code", "Slice code", 2, 43, 39 }, { "threshold_words", "Threshold in words", 2, 31, 24 },
   { "reads", "READ bursts", 3, 63, 0 }, { "writes", "WRITE bursts", 4, 63, 0 },
   { "faults", "Faults", 5, 63, 32 }, { "tags", "Tags and marks", 5, 31, 0 },
-  { "unreported", "Faults not reported", 6, 63, 56 }, { "burst_in_force", "log2 of the burst in force", 6, 55, 54 },
-  { "tag_window", "Base of the tag window", 6, 39, 0, HEX }, { "digest", "Digest", 7, 63, 0, HEX },
-  { "generation", "DDR generation", 8, 63, 56 }, { "ranks", "Rank bits", 8, 55, 48 },
-  { "banks", "Bank bits", 8, 47, 40 }, { "rows", "Row bits", 8, 39, 32 }, { "columns", "Column bits", 8, 31, 24 },
-  { "bus", "log2 of the bytes of a bus word", 8, 23, 16 }, { "burst", "Burst length in bus words", 8, 15, 8 },
-  { "line", "log2 of the bytes of a line", 8, 7, 0 }, { "tck", "Clock period in ps", 9, 63, 32 },
-  { "tick", "Clocks between ticks", 9, 31, 0 }, { "window_log2", "log2 of the bytes of the tag window", 10, 63, 56 },
-  { "register_log2", "log2 of the bytes between registers", 10, 55, 48 },
-  { "command", "Accesses that make a command", 10, 47, 40 },
-  { "mirrored", "Odd ranks have address pins mirrored", 10, 33, 33, DEC, BOOL },
-  { "mode_register", "The mode register sets the burst length", 10, 32, 32, DEC, BOOL },
-  { "trfc", "tRFC in clocks", 10, 31, 16 }, { "merge", "Merge window in clocks", 10, 15, 0 },
-  { "trcd", "tRCD in clocks", 11, 63, 56 }, { "trp", "tRP in clocks", 11, 55, 48 },
-  { "txs", "tXS in clocks", 11, 47, 32 }, { "tmrd", "tMRD in clocks", 11, 31, 24 },
-  { "refresh", "Longest time without REFRESH in clocks", 11, 23, 0 } })
+  { "unreported_faults", "Faults not reported", 6, 63, 56 },
+  { "burst_length_log2", "log2 of the burst in force", 6, 55, 54 },
+  { "tag_window_address", "Base of the tag window", 6, 39, 0, HEX, key = "tag_window" },
+  { "digest", "Digest", 7, 63, 0, HEX },
+  { "generation", "DDR generation", 8, 63, 56 }, { "rank_bits", "Rank bits", 8, 55, 48, key = "ranks" },
+  { "bank_bits", "Bank bits", 8, 47, 40, key = "banks" },
+  { "row_bits", "Row bits", 8, 39, 32, key = "rows" },
+  { "column_bits", "Column bits", 8, 31, 24, key = "columns" },
+  { "bus_log2", "log2 of the bytes of a bus word", 8, 23, 16 },
+  { "burst_length", "Burst length in bus words", 8, 15, 8 },
+  { "line_log2", "log2 of the bytes of a line", 8, 7, 0 }, { "tck_ps", "Clock period in ps", 9, 63, 32 },
+  { "tick_clocks", "Clocks between ticks", 9, 31, 0 },
+  { "tag_window_log2", "log2 of the bytes of the tag window", 10, 63, 56, key = "window_log2" },
+  { "register_step_log2", "log2 of the bytes between registers", 10, 55, 48 },
+  { "register_accesses", "Accesses that make a command", 10, 47, 40 },
+  { "mirror_odd_ranks", "Odd ranks have address pins mirrored", 10, 33, 33, DEC, BOOL },
+  { "burst_from_mode_register", "The mode register sets the burst length", 10, 32, 32, DEC, BOOL },
+  { "trfc_clocks", "tRFC in clocks", 10, 31, 16 },
+  { "merge_window_clocks", "Merge window in clocks", 10, 15, 0 },
+  { "trcd_clocks", "tRCD in clocks", 11, 63, 56 }, { "trp_clocks", "tRP in clocks", 11, 55, 48 },
+  { "txs_clocks", "tXS in clocks", 11, 47, 32 }, { "tmrd_clocks", "tMRD in clocks", 11, 31, 24 },
+  { "refresh_limit_clocks", "Longest time without REFRESH in clocks", 11, 23, 0 } })
 hmtt.fields = fields
 
 local function new_expert(name, text, group, severity)
@@ -171,8 +192,8 @@ local group, severity = expert.group, expert.severity
 local e = {
   gap = new_expert("gap", "Frames missing", group.SEQUENCE, severity.WARN),
   gap_filled = new_expert("gap_filled", "Missing frames came later", group.SEQUENCE, severity.NOTE),
-  lost = new_expert("records_lost", "Records lost on the card", group.SEQUENCE, severity.WARN),
-  accesses = new_expert("accesses_missing", "Accesses missing", group.SEQUENCE, severity.WARN),
+  lost = new_expert("card_lost_records", "Records lost on the card", group.SEQUENCE, severity.WARN),
+  accesses = new_expert("lost_accesses", "Accesses missing", group.SEQUENCE, severity.WARN),
   reordered = new_expert("reordered", "Frame out of order", group.SEQUENCE, severity.NOTE),
   duplicate = new_expert("duplicate", "Copy of a frame", group.SEQUENCE, severity.NOTE),
   restart = new_expert("restart", "The card counts anew", group.SEQUENCE, severity.WARN),

@@ -25,7 +25,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
                 let line = lines.next().flatten();
                 if is_json {
                     let mut value = block_json(function, block);
-                    value["line"] = line.into();
+                    value["source_line"] = line.into();
                     value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
                     all.push(value);
                     return Ok(());

@@ -224,8 +224,8 @@ impl<'a> Listing<'a> {
             let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
             json!({
                 "name": function.name,
-                "start": format!("{:#x}", self.object.bias.to_run(function.address())),
-                "size": function.size,
+                "code_address": format!("{:x}", self.object.bias.to_run(function.address())),
+                "size_bytes": function.size,
                 "calls": calls,
                 "jumps": jumps,
                 "pointed_at": self.is_pointed_at(function),

@@ -86,8 +86,9 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
 }
 
 fn warn_of_exits(name: &str, map: &TagMap) {
-    let is_unseen =
-        |function: &&TaggedFunction| function.exits != Exits::All || function.removed.is_some();
+    let is_unseen = |function: &&TaggedFunction| {
+        function.tagged_exits != Exits::All || function.removed.is_some()
+    };
     let unseen = map.functions.iter().filter(is_unseen).count();
     if unseen != 0 {
         tell!(

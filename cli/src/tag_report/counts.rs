@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// Count and name of each function or block in a list; `None` if the list does not exist.
 fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
     let row = |one: &Value| {
-        let calls = one.get("calls").or_else(|| one.get("count"))?.as_u64()?;
+        let calls = one.get("calls").or_else(|| one.get("entries"))?.as_u64()?;
         let mut name = match one.get("name").and_then(Value::as_str) {
             Some(name) => name.to_owned(),
             None => {

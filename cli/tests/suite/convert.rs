@@ -4,7 +4,7 @@ mod cards;
 mod damage;
 mod database;
 mod records;
-mod samples;
+pub mod samples;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,8 @@ fn the_sample_has_every_kind_of_row_and_gap() {
         assert!(lines(&csv).iter().any(starts), "no {kind}");
     }
     let csv = String::from_utf8(csv).unwrap();
-    for sort in ["frames missing", "on the card", "damaged frames", "at start", "an unknown number"]
+    for sort in
+        ["frames missing", "on the card", "malformed frames", "at start", "an unknown number"]
     {
         assert!(csv.contains(sort), "no gap {sort}");
     }

@@ -141,7 +141,7 @@ fn every_kind_of_record_has_the_values_that_decode_prints() {
         "hmtt.page.address",
         "hmtt.page.reads",
         "hmtt.page.writes",
-        "hmtt.page.duration",
+        "hmtt.page.duration_clocks",
     ]) else {
         return;
     };
@@ -156,7 +156,7 @@ fn every_kind_of_record_has_the_values_that_decode_prints() {
     assert_eq!(fault, of("# fault")[0]);
     let slices = fields(&["hmtt.slice.clock", "hmtt.slice.reads", "hmtt.slice.writes"]).unwrap();
     assert_eq!(slices, [vec![1 << 40, 7, 8], vec![3, 1 << 31, 0]]);
-    assert_eq!(fields(&["hmtt.slice.length"]).unwrap(), [[77]]);
+    assert_eq!(fields(&["hmtt.slice.duration_clocks"]).unwrap(), [[77]]);
     let intervals = fields(&["hmtt.interval.clock", "hmtt.interval.part"]).unwrap();
     assert_eq!(intervals, [[0x8000_0000_0001, 63]]);
     let counts = ["hmtt.count.dump", "hmtt.count.group", "hmtt.count.index", "hmtt.count.value"];

@@ -79,7 +79,7 @@ fn quoted_fields_of_several_lines_are_read() {
                 card,,,,,,,\"2 on a\n\"\"b\"\"\"\n\naccess,7,R,40,,,,\naccess,x,R,40,,,,\n";
     let mut reader = CsvReader::new(text.as_bytes()).unwrap();
     let row = reader.next_row().unwrap().unwrap();
-    assert_eq!((row.capture, reader.interface(1)), (1, Some("a\n\"b\"")));
+    assert_eq!((row.card, reader.interface(1)), (1, Some("a\n\"b\"")));
     let error = reader.next_row().unwrap_err().to_string();
     assert_eq!(error, "line 6: clock \"x\" is not a decimal number, or is too large");
 }

@@ -62,7 +62,7 @@ fn records_for_other_bursts_than_the_card_counted_are_reported() {
     let info = hmtt(&["info", text(&file), "--json"]).stdout;
     let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
     assert_eq!(info["counts"]["captures_mismatched"], 1);
-    assert_eq!(info["cards"][0]["counts"]["burst_mismatches"][0]["card"], 201);
+    assert_eq!(info["cards"][0]["counts"]["burst_mismatches"][0]["card_bursts"], 201);
 }
 
 /// The reason is given in docs/recv.md.

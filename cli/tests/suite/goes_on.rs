@@ -74,10 +74,13 @@ fn info_shows_the_memory_but_not_the_counts_of_the_report_before_the_file() {
     let (first, second) = (info(&first), info(&second));
     assert_eq!(first["memory"], second["memory"]);
     assert_eq!(first["settings"], second["settings"]);
-    assert_eq!(second["settings"]["tag_window"], "10000000");
+    assert_eq!(second["settings"]["tag_window_address"], "10000000");
     let counts = &second["counts"];
     assert_eq!((&counts["frames"], &counts["records"]), (&2.into(), &7.into()));
-    assert_eq!((&counts["missing"], &counts["accesses_before_start"]), (&0.into(), &6.into()));
+    assert_eq!(
+        (&counts["missing_frames"], &counts["accesses_before_start"]),
+        (&0.into(), &6.into())
+    );
     assert_eq!(counts["access_bytes"], 5 * 64 + 32, "lines, and a burst of 4 words");
 }
 

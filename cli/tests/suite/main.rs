@@ -12,6 +12,7 @@ mod exit_status;
 mod goes_on;
 mod linear;
 mod merge;
+mod names;
 mod standard;
 mod tag;
 mod tag_auto;

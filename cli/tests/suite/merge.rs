@@ -29,7 +29,10 @@ fn the_command_prints_the_time_bases_and_writes_one_trace() {
     let output =
         crate::hmtt(&["merge", names[0], names[1], "--json", "-o", table.to_str().unwrap()]);
     let bases: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
-    assert_eq!(bases["strands"][1]["how"], serde_json::json!({"by": "marks", "shared": 30}));
+    assert_eq!(
+        bases["sessions"][1]["basis"],
+        serde_json::json!({"by": "marks", "shared_marks": 30})
+    );
     let back = scratch("merged.csv");
     let output = crate::hmtt(&["convert", table.to_str().unwrap(), back.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));

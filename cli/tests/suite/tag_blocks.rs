@@ -34,9 +34,9 @@ fn blocks(file: &Path) -> Vec<Block> {
     let block = |block: &Value| Block {
         function: block["function"].as_str().unwrap().to_owned(),
         offset: block["offset"].as_i64().unwrap(),
-        address: u64::from_str_radix(block["address"].as_str().unwrap(), 16).unwrap(),
+        address: u64::from_str_radix(block["code_address"].as_str().unwrap(), 16).unwrap(),
         is_loop: block["loop"].as_bool().unwrap(),
-        count: block["count"].as_u64().unwrap(),
+        count: block["entries"].as_u64().unwrap(),
     };
     counts["blocks"].as_array().unwrap().iter().map(block).collect()
 }
@@ -227,11 +227,11 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
     for more in [&[][..], &["--no-time", "--buffer-kb", "8", "--buffers", "2"]] {
         let (log, map) = log_blocks("tag-blocks-log", &program, &[&only, more].concat());
         let functions: BTreeMap<u32, u32> =
-            map.blocks.iter().map(|block| (block.number, block.function)).collect();
+            map.blocks.iter().map(|block| (block.number, block.function_number)).collect();
         let starts: BTreeSet<u32> = map
             .blocks
             .iter()
-            .filter(|block| map.functions.iter().any(|one| one.start == block.start))
+            .filter(|block| map.functions.iter().any(|one| one.code_address == block.code_address))
             .map(|block| block.number)
             .collect();
         assert_eq!(log.lost(), 0);
@@ -259,9 +259,9 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
         // Blocks have the same counts wherever the library was loaded.
         let main = map.functions.iter().find(|one| one.name == "main").unwrap();
         let here = counted.iter().find(|one| one.function == "main" && one.offset == 0).unwrap();
-        let bias = main.start - here.address;
+        let bias = main.code_address - here.address;
         for block in &counted {
-            let number = map.blocks.iter().find(|one| one.start == block.address + bias);
+            let number = map.blocks.iter().find(|one| one.code_address == block.address + bias);
             let logged = counts.get(&number.unwrap().number).copied().unwrap_or(0);
             assert_eq!(logged, block.count, "{block:?}");
         }
@@ -305,12 +305,12 @@ fn the_card_sink_writes_each_block_to_its_own_address() {
     run_same(&program, &[&words, &[file.to_str().unwrap()][..], &only].concat());
     let map = TagMap::load(&TagMap::path_beside(&file)).unwrap();
     let bytes = std::fs::read(&window).unwrap();
-    let bias = map.functions[0].start - counted[0].address;
+    let bias = map.functions[0].code_address - counted[0].address;
     assert!(map.blocks.len() > 3 && map.blocks.len() == counted.len());
     for (block, counted) in map.blocks.iter().zip(&counted) {
         let at = 64 * 2 * block.number as usize;
         let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!(block.start, counted.address + bias);
+        assert_eq!(block.code_address, counted.address + bias);
         assert_eq!(word, if counted.count == 0 { 0 } else { 1 + 2 * block.number });
     }
 }

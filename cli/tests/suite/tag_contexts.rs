@@ -73,7 +73,7 @@ fn coroutines_and_signal_stacks_of_a_real_program_are_separated() {
     // The function that the handler leaves returns later; the handler itself does not return.
     assert_eq!([returned("on_segv"), returned("probe")], [Some(0), Some(200)]);
     let own: u64 = functions.iter().map(|one| one["self_ns"].as_u64().unwrap()).sum();
-    let ran = (report["seconds"].as_f64().unwrap() * 1e9) as u64;
+    let ran = (report["duration_seconds"].as_f64().unwrap() * 1e9) as u64;
     assert!(own <= ran + functions.len() as u64, "{own} of {ran} ns");
     assert_eq!(report["unmatched_exits"], 0);
 }

@@ -131,7 +131,7 @@ fn blocks_of_each_process_are_counted() {
     let blocks = |value: &Value| {
         let blocks = value["blocks"].as_array().unwrap().clone();
         let counts = blocks.into_iter().map(|block| {
-            (block["address"].as_str().unwrap().to_owned(), block["count"].as_u64().unwrap())
+            (block["code_address"].as_str().unwrap().to_owned(), block["entries"].as_u64().unwrap())
         });
         counts.collect::<BTreeMap<String, u64>>()
     };

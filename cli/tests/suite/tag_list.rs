@@ -113,7 +113,7 @@ fn a_process_is_listed_with_the_addresses_of_its_libraries() {
     assert!(program["functions"].as_array().unwrap().is_empty(), "only the library is asked for");
     let functions = library["functions"].as_array().unwrap();
     let memfrob = functions.iter().find(|one| one["name"] == "memfrob").expect("libc has it");
-    let start = memfrob["start"].as_str().unwrap();
+    let start = memfrob["code_address"].as_str().unwrap();
     let start = u64::from_str_radix(start.trim_start_matches("0x"), 16).unwrap();
     let holds = |line: &str| {
         let range = line.split(' ').next().unwrap();

@@ -318,7 +318,7 @@ fn the_card_sink_writes_each_function_to_its_own_address() {
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     let map = TagMap::load(&TagMap::path_beside(Path::new(map))).unwrap();
     let of_map = map.window.unwrap();
-    assert_eq!((of_map.base, of_map.stride, of_map.bytes), (0x3_8000_0000, 64, 2 << 12));
+    assert_eq!((of_map.address, of_map.stride_bytes, of_map.bytes), (0x3_8000_0000, 64, 2 << 12));
     let bytes = std::fs::read(&window).unwrap();
     assert!(bytes[..0x1000].iter().all(|byte| *byte == 0));
     for function in &map.functions {

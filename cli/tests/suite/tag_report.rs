@@ -25,9 +25,9 @@ fn map(is_timed: bool) -> TagMap {
         name: (*name).into(),
         symbols: vec![format!("_{name}")],
         object: "/opt/prog".into(),
-        start: 0x40_1000 + u64::from(number) * 0x100,
-        size: 0x80,
-        exits: Exits::All,
+        code_address: 0x40_1000 + u64::from(number) * 0x100,
+        size_bytes: 0x80,
+        tagged_exits: Exits::All,
         removed: None,
     };
     TagMap {
@@ -40,7 +40,12 @@ fn map(is_timed: bool) -> TagMap {
         tsc_hz: 2_000_000_000,
         window: None,
         functions: (0..).zip(&NAMES).map(function).collect(),
-        blocks: vec![TaggedBlock { number: 9, function: 1, start: 0x40_1110, size: 16 }],
+        blocks: vec![TaggedBlock {
+            number: 9,
+            function_number: 1,
+            code_address: 0x40_1110,
+            size_bytes: 16,
+        }],
         refused: Vec::new(),
     }
 }

@@ -47,12 +47,12 @@ impl Expected {
         let order = counts.order;
         Expected {
             frames: counts.frames,
-            missing: order.missing,
-            duplicates: order.duplicates,
+            missing: order.missing_frames,
+            duplicates: order.duplicate_frames,
             accesses: counts.accesses,
             lost_accesses: counts.lost_accesses + counts.accesses_before_start,
             lost_records: counts.card_lost_records,
-            others: counts.malformed + counts.foreign + order.restarts + order.late,
+            others: counts.malformed_frames + counts.foreign_frames + order.restarts + order.late_frames,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::targets::table::{CSV, JSONL, RECORDS, csv, jsonl};
 fn rows() -> Vec<Row> {
     let (clock, address, direction) = (Cycles(77), PhysAddr(0x1240), Direction::Write);
     let gap = Gap { frames: 2, after: Some(clock), before: Some(Cycles(90)), ..Gap::default() };
-    let ddr_clock = DdrClock { running: true, lost: 1, losses: 2, transmit_nanos: 5000 };
+    let ddr_clock = DdrClock { running: true, lost: 1, losses: 2, transmit_ns: 5000 };
     let entries = [
         Entry::Access(Access { clock, direction, address }),
         Entry::Tag { clock, direction, offset: 8, address: None },
@@ -28,7 +28,7 @@ fn rows() -> Vec<Row> {
         Entry::DdrClock(ddr_clock),
         Entry::NoEnd,
     ];
-    let row = |(at, entry)| Row { capture: at as u32 / 7, entry };
+    let row = |(at, entry)| Row { card: at as u32 / 7, entry };
     entries.into_iter().enumerate().map(row).collect()
 }
 

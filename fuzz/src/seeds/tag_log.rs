@@ -47,13 +47,13 @@ fn script(is_timed: bool) -> Vec<u8> {
 /// Returns a map with a function and a block.
 pub fn map() -> Vec<u8> {
     serde_json::json!({
-        "version": 1, "id": "0001020304050607", "program": "p", "pid": 1, "sink": "log",
-        "timed": true, "tsc_hz": 1000, "window": { "base": "1000", "stride": 8, "bytes": 64 },
+        "version": 2, "id": "0001020304050607", "program": "p", "pid": 1, "sink": "log",
+        "timed": true, "tsc_hz": 1000, "window": { "address": "1000", "stride_bytes": 8, "bytes": 64 },
         "functions": [{
-            "number": 3, "name": "f", "symbols": ["_f"], "object": "p", "start": "40",
-            "size": 1, "exits": "some", "removed": "called too often",
+            "number": 3, "name": "f", "symbols": ["_f"], "object": "p", "code_address": "40",
+            "size_bytes": 1, "tagged_exits": "some", "removed": "called too often",
         }],
-        "blocks": [{ "number": 200, "function": 3, "start": "47", "size": 1 }],
+        "blocks": [{ "number": 200, "function_number": 3, "code_address": "47", "size_bytes": 1 }],
         "refused": [{ "name": "g", "reason": "too short" }],
     })
     .to_string()

@@ -34,12 +34,12 @@ fn read(file: File) -> Option<Vec<Row>> {
     }
     // A row group contains rows of one card, so rows of several cards are read back in another
     // order.
-    let first = rows.first().map_or(0, |row| row.capture);
-    rows.retain(|row| row.capture == first && is_held(row));
+    let first = rows.first().map_or(0, |row| row.card);
+    rows.retain(|row| row.card == first && is_held(row));
     Some(rows)
 }
 
-/// Whether the format can hold a row: timestamps are signed, and a restart begins another row
+/// Whether the format can hold a row: clocks are signed, and a restart begins another row
 /// group.
 fn is_held(row: &Row) -> bool {
     row.entry.clock().is_none_or(|clock| clock.0 < 1 << 63)

@@ -20,15 +20,15 @@ const NAME: &str = "f\n             1  forged\u{1b}[2J;";
 fn map() -> TagMap {
     let function = |number: u32| {
         serde_json::json!({
-            "number": number, "name": NAME, "symbols": [], "object": "o\n", "start": number,
-            "size": 1, "exits": "all", "removed": null,
+            "number": number, "name": NAME, "symbols": [], "object": "o\n", "code_address": number,
+            "size_bytes": 1, "tagged_exits": "all", "removed": null,
         })
     };
     let functions: Vec<_> = (0..6).map(function).collect();
     let map = serde_json::json!({
-        "version": 1, "id": "0000000000000000", "program": "p\n", "pid": 1, "sink": "log",
+        "version": 2, "id": "0000000000000000", "program": "p\n", "pid": 1, "sink": "log",
         "timed": true, "tsc_hz": 1000, "window": null, "functions": functions,
-        "blocks": [{ "number": 200, "function": 1, "start": 7, "size": 1 }], "refused": [],
+        "blocks": [{ "number": 200, "function_number": 1, "code_address": 7, "size_bytes": 1 }], "refused": [],
     });
     serde_json::from_value(map).expect("it is a map")
 }

@@ -12,7 +12,7 @@ pub fn check(bytes: &[u8]) {
     let frames = &script.frames;
     let (counts, rows) = rows(frames);
     let sum = counts.sum();
-    assert_eq!(sum.frames + sum.foreign, frames.len() as u64, "each frame is counted once");
+    assert_eq!(sum.frames + sum.foreign_frames, frames.len() as u64, "each frame is counted once");
     assert_eq!(sum.accesses, sum.reads + sum.writes);
     assert!(sum.gap_count >= sum.gaps.len() as u64);
     let (items, by_items) = items(frames);
@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
     let events = items.iter().filter(|item| matches!(item, Item::Event(_))).count() as u64;
     assert_eq!((events, rows), (sum.records, sum.records));
     let malformed = items.iter().filter(|item| matches!(item, Item::Malformed { .. })).count();
-    assert_eq!(malformed as u64, sum.malformed);
+    assert_eq!(malformed as u64, sum.malformed_frames);
     let (alone, alone_counts) = decode_frames(frames);
     adds_up(&alone, &alone_counts);
     if let Some(expected) = script.expected() {

@@ -22,7 +22,7 @@ const MAX_DRAIN_FRAMES: usize = 1 << 12;
 pub struct Fallback {
     interface: Interface,
     frames: Box<dyn DataLinkReceiver>,
-    received: u64,
+    received_frames: u64,
 }
 
 impl Fallback {
@@ -39,7 +39,7 @@ impl Fallback {
         };
         let system = |error| CaptureError::system("open a channel", &interface, error);
         match interface.open_channel(config).map_err(system)? {
-            Channel::Ethernet(_, frames) => Ok(Fallback { interface, frames, received: 0 }),
+            Channel::Ethernet(_, frames) => Ok(Fallback { interface, frames, received_frames: 0 }),
             _ => Err(system(io::Error::other("not an Ethernet interface"))),
         }
     }
@@ -71,7 +71,7 @@ impl Source for Fallback {
         {
             let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             batch.push(time, frame.len() as u32, frame);
-            self.received += 1;
+            self.received_frames += 1;
         }
         Ok(())
     }
@@ -79,10 +79,10 @@ impl Source for Fallback {
     fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError> {
         let interface = self.interface.counts(fresh);
         Ok(InterfaceStatistics {
-            received: Some(self.received),
-            interface_drops: interface.drops,
-            interface_missed: interface.missed,
-            kernel_drops: None,
+            received_frames: Some(self.received_frames),
+            interface_dropped_frames: interface.drops,
+            interface_missed_frames: interface.missed,
+            kernel_dropped_frames: None,
         })
     }
 

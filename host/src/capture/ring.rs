@@ -64,8 +64,8 @@ pub struct Ring {
     mapping: Arc<Mapping>,
     blocks: usize,
     current: usize,
-    received: u64,
-    kernel_drops: u64,
+    received_frames: u64,
+    kernel_dropped_frames: u64,
 }
 
 impl Ring {
@@ -104,8 +104,8 @@ impl Ring {
             mapping,
             blocks,
             current: 0,
-            received: 0,
-            kernel_drops: 0,
+            received_frames: 0,
+            kernel_dropped_frames: 0,
         })
     }
 
@@ -143,8 +143,8 @@ impl Ring {
         let statistics: libc::tpacket_stats_v3 =
             get_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
                 .map_err(self.system("read statistics"))?;
-        self.received += u64::from(statistics.tp_packets);
-        self.kernel_drops += u64::from(statistics.tp_drops);
+        self.received_frames += u64::from(statistics.tp_packets);
+        self.kernel_dropped_frames += u64::from(statistics.tp_drops);
         Ok(())
     }
 }
@@ -163,10 +163,10 @@ impl Source for Ring {
         self.count()?;
         let interface = self.interface.counts(fresh);
         Ok(InterfaceStatistics {
-            received: Some(self.received),
-            interface_drops: interface.drops,
-            interface_missed: interface.missed,
-            kernel_drops: Some(self.kernel_drops),
+            received_frames: Some(self.received_frames),
+            interface_dropped_frames: interface.drops,
+            interface_missed_frames: interface.missed,
+            kernel_dropped_frames: Some(self.kernel_dropped_frames),
         })
     }
 

@@ -34,13 +34,14 @@ pub struct RowUse {
     /// Accesses whose row is known.
     pub accesses: u64,
     /// Accesses to the row that was accessed last in their bank.
-    pub hits: u64,
+    pub row_hits: u64,
 }
 
 /// A page and its number of accesses in the time slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HotPage {
     /// Index of the interface.
+    #[serde(rename = "interface_index")]
     pub link: usize,
     /// Address of the page's first byte; hexadecimal when serialised.
     #[serde(serialize_with = "hexadecimal")]
@@ -53,6 +54,7 @@ pub struct HotPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BankUse {
     /// Index of the interface.
+    #[serde(rename = "interface_index")]
     pub link: usize,
     /// Rank.
     pub rank: u32,
@@ -80,12 +82,12 @@ pub struct Activity {
 impl RowUse {
     /// Share of accesses that are row hits, 0 to 1; `None` without accesses.
     pub fn hit_rate(self) -> Option<f64> {
-        (self.accesses != 0).then(|| self.hits as f64 / self.accesses as f64)
+        (self.accesses != 0).then(|| self.row_hits as f64 / self.accesses as f64)
     }
 
     pub(super) fn add(&mut self, other: RowUse) {
         self.accesses += other.accesses;
-        self.hits += other.hits;
+        self.row_hits += other.row_hits;
     }
 }
 

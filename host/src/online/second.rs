@@ -20,15 +20,15 @@ const WIRE_OVERHEAD_BYTES: u64 = 24;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Second {
     /// End of the interval, in seconds since the Unix epoch.
-    pub time: f64,
+    pub time_seconds: f64,
     /// Seconds since the capture began.
-    pub elapsed: f64,
+    pub elapsed_seconds: f64,
     /// Length of the interval in seconds.
-    pub interval: f64,
+    pub interval_seconds: f64,
     /// Rates in the interval.
     pub rates: Rates,
     /// Memory that was accessed in the interval.
-    pub memory: Memory,
+    pub activity: Memory,
     /// Losses and irregularities since the capture began.
     pub losses: Losses,
     /// Totals since the capture began.
@@ -39,7 +39,7 @@ pub struct Second {
     pub file: Option<PathBuf>,
     /// Bytes written to all files.
     pub written_bytes: u64,
-    /// Names of the interfaces; `link` is an index into this list.
+    /// Names of the interfaces; an `interface_index` is an index into this list.
     pub interfaces: Vec<String>,
     /// Interfaces that failed and are no longer captured.
     pub failed: Vec<Failed>,
@@ -49,6 +49,7 @@ pub struct Second {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Failed {
     /// Index of the interface.
+    #[serde(rename = "interface_index")]
     pub link: usize,
     /// Reason of the failure.
     pub reason: String,
@@ -68,7 +69,7 @@ pub struct Rates {
     /// WRITEs.
     pub writes: f64,
     /// Bytes of the lines and bursts accessed.
-    pub moved_bytes: f64,
+    pub access_bytes: f64,
 }
 
 /// Memory that was accessed, by the statistics.
@@ -92,25 +93,25 @@ pub struct Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Accesses that are not in the trace, whatever the reason.
-    pub accesses: u64,
+    pub lost_accesses: u64,
     /// Records the card lost.
-    pub card_records: u64,
+    pub card_lost_records: u64,
     /// Frames missing between the card and the kernel.
-    pub wire_frames: u64,
+    pub wire_lost_frames: u64,
     /// Frames the kernel dropped; `None` if it is not known.
-    pub kernel_frames: Option<u64>,
+    pub kernel_dropped_frames: Option<u64>,
     /// Frames the interfaces dropped, by their own counts; `None` if they do not report it.
-    pub interface_frames: Option<u64>,
+    pub interface_dropped_frames: Option<u64>,
     /// Frames of a card that could not be read, or not to their end.
     pub malformed_frames: u64,
     /// Copies of frames, left out.
-    pub duplicates: u64,
+    pub duplicate_frames: u64,
     /// Frames that arrived after a later one.
-    pub reordered: u64,
+    pub reordered_frames: u64,
     /// Frames no card sent, strays included.
-    pub foreign: u64,
+    pub foreign_frames: u64,
     /// Frames with a card's addresses that continue no card's frames.
-    pub strays: u64,
+    pub stray_frames: u64,
     /// Number of times a card restarted.
     pub restarts: u64,
     /// Number of times a card lost its DDR clock.
@@ -125,7 +126,7 @@ pub struct Losses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Frames captured, foreign ones included.
-    pub captured: u64,
+    pub captured_frames: u64,
     /// Frames of a card.
     pub frames: u64,
     /// Bytes of the frames, without FCS.
@@ -139,7 +140,7 @@ pub struct Totals {
     /// WRITEs.
     pub writes: u64,
     /// Bytes of the lines and bursts accessed.
-    pub moved_bytes: u64,
+    pub access_bytes: u64,
     /// Number of distinct pages of 4 KiB that the statistics analysed.
     pub pages: u64,
 }
@@ -148,9 +149,9 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueFill {
     /// Number of queued batches.
-    pub waiting: usize,
+    pub batches: usize,
     /// Largest number of queued batches.
-    pub capacity: usize,
+    pub batches_limit: usize,
 }
 
 impl Second {
@@ -161,14 +162,14 @@ impl Second {
         let interval = now.elapsed.saturating_sub(before.elapsed).as_secs_f64();
         let time = now.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Second {
-            time: time.as_secs_f64(),
-            elapsed: now.elapsed.as_secs_f64(),
-            interval,
+            time_seconds: time.as_secs_f64(),
+            elapsed_seconds: now.elapsed.as_secs_f64(),
+            interval_seconds: interval,
             rates: Rates::new(&Totals::new(before, activity), &totals, interval),
-            memory: Memory::new(activity),
+            activity: Memory::new(activity),
             losses: Losses::new(now),
             totals,
-            queue: QueueFill { waiting: now.queue.0, capacity: now.queue.1 },
+            queue: QueueFill { batches: now.queue.0, batches_limit: now.queue.1 },
             file: now.file.clone(),
             written_bytes: now.written_bytes,
             interfaces: now.links.iter().map(|link| link.interface.clone()).collect(),
@@ -213,7 +214,7 @@ impl Rates {
             accesses: rate(before.accesses, now.accesses),
             reads: rate(before.reads, now.reads),
             writes: rate(before.writes, now.writes),
-            moved_bytes: rate(before.moved_bytes, now.moved_bytes),
+            access_bytes: rate(before.access_bytes, now.access_bytes),
         }
     }
 }
@@ -237,14 +238,14 @@ impl Totals {
     fn new(snapshot: &Snapshot, activity: &Activity) -> Self {
         let sum = |field| sum(&snapshot.links, field);
         Totals {
-            captured: sum(|link| link.captured),
+            captured_frames: sum(|link| link.captured_frames),
             frames: sum(|link| link.counts.frames),
-            frame_bytes: sum(|link| link.counts.bytes),
+            frame_bytes: sum(|link| link.counts.frame_bytes),
             records: sum(|link| link.counts.records),
             accesses: sum(|link| link.counts.accesses),
             reads: sum(|link| link.counts.reads),
             writes: sum(|link| link.counts.writes),
-            moved_bytes: sum(|link| link.counts.access_bytes),
+            access_bytes: sum(|link| link.counts.access_bytes),
             pages: activity.total.pages,
         }
     }
@@ -262,16 +263,16 @@ impl Losses {
             links.iter().filter_map(field).reduce(|sum, drops| sum + drops)
         };
         Losses {
-            accesses: sum(|link| link.counts.lost_accesses),
-            card_records: sum(|link| link.counts.card_lost_records),
-            wire_frames: sum(|link| link.missing_on_wire),
-            kernel_frames: known(|link| link.statistics.kernel_drops),
-            interface_frames: known(|link| link.statistics.interface_drops),
-            malformed_frames: sum(|link| link.counts.malformed),
-            duplicates: sum(|link| link.counts.order.duplicates),
-            reordered: sum(|link| link.counts.order.reordered),
-            foreign: sum(|link| link.counts.foreign),
-            strays: sum(|link| link.counts.strays),
+            lost_accesses: sum(|link| link.counts.lost_accesses),
+            card_lost_records: sum(|link| link.counts.card_lost_records),
+            wire_lost_frames: sum(|link| link.wire_lost_frames),
+            kernel_dropped_frames: known(|link| link.statistics.kernel_dropped_frames),
+            interface_dropped_frames: known(|link| link.statistics.interface_dropped_frames),
+            malformed_frames: sum(|link| link.counts.malformed_frames),
+            duplicate_frames: sum(|link| link.counts.order.duplicate_frames),
+            reordered_frames: sum(|link| link.counts.order.reordered_frames),
+            foreign_frames: sum(|link| link.counts.foreign_frames),
+            stray_frames: sum(|link| link.counts.stray_frames),
             restarts: sum(|link| link.counts.order.restarts),
             ddr_clock_losses: sum(|link| link.counts.ddr_clock_losses),
             unwritten_frames: snapshot.unwritten_frames,
@@ -282,12 +283,12 @@ impl Losses {
     /// Places where part of the trace was lost, with the number of losses; empty if nothing was lost.
     pub fn places(&self) -> Vec<(&'static str, u64)> {
         let places = [
-            ("card", self.card_records),
-            ("wire", self.wire_frames),
-            ("kernel", self.kernel_frames.unwrap_or(0)),
-            ("interface", self.interface_frames.unwrap_or(0)),
+            ("card", self.card_lost_records),
+            ("wire", self.wire_lost_frames),
+            ("kernel", self.kernel_dropped_frames.unwrap_or(0)),
+            ("interface", self.interface_dropped_frames.unwrap_or(0)),
             ("malformed", self.malformed_frames),
-            ("accesses", self.accesses),
+            ("accesses", self.lost_accesses),
             ("disk", self.unwritten_frames),
         ];
         places.into_iter().filter(|(_, lost)| *lost != 0).collect()

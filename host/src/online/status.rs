@@ -50,23 +50,23 @@ fn width(parts: &[Part]) -> usize {
 
 fn parts(second: &Second) -> Vec<Part> {
     let part = |rank, text: String| Part { text, rank, alarming: false };
-    let Second { rates, memory, queue, .. } = second;
+    let Second { rates, activity, queue, .. } = second;
     let lost = !second.losses.places().is_empty();
     let mut parts = vec![
-        part(2, clock(second.elapsed)),
+        part(2, clock(second.elapsed_seconds)),
         part(6, format!("{:.0} fps", rates.frames)),
         part(3, with_unit(rates.accesses, "acc/s")),
-        part(4, with_unit(rates.moved_bytes, "B/s")),
+        part(4, with_unit(rates.access_bytes, "B/s")),
         part(5, format!("R {}", percent(second.read_share()))),
-        part(8, format!("pages {}", scaled(memory.pages as f64))),
-        part(9, format!("row hits {}", percent(memory.row_hit_rate))),
+        part(8, format!("pages {}", scaled(activity.pages as f64))),
+        part(9, format!("row hits {}", percent(activity.row_hit_rate))),
         Part { text: losses(second), rank: 0, alarming: lost },
     ];
     if !second.failed.is_empty() {
         let text = format!("FAILED {}", second.failed_names());
         parts.push(Part { text, rank: 1, alarming: true });
     }
-    parts.push(part(10, format!("queue {}/{}", queue.waiting, queue.capacity)));
+    parts.push(part(10, format!("queue {}/{}", queue.batches, queue.batches_limit)));
     if second.losses.skipped_frames != 0 {
         let skipped = scaled(second.losses.skipped_frames as f64);
         parts.push(part(7, format!("statistics skipped {skipped}")));

@@ -76,15 +76,15 @@ impl Check {
     }
 
     fn link_of(&self, counted: WireCounts, statistics: InterfaceStatistics) -> Link {
-        let dropped = statistics.kernel_drops.unwrap_or(0);
+        let dropped = statistics.kernel_dropped_frames.unwrap_or(0);
         let counts = counted.sum();
         Link {
             interface: self.interface.clone(),
             failed: self.status.failure(),
             same_frames_as: None,
-            captured: self.captured,
+            captured_frames: self.captured,
             statistics,
-            missing_on_wire: counts.order.missing.saturating_sub(dropped),
+            wire_lost_frames: counts.order.missing_frames.saturating_sub(dropped),
             counts,
             cards: if counted.cards.len() > 1 { counted.cards } else { Vec::new() },
         }

@@ -20,11 +20,11 @@ const LEAST_SEEN_NANOS: i128 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ClockStep {
     /// Seconds by which the clock was set forward; negative if it was set back.
-    pub seconds: f64,
+    pub step_seconds: f64,
     /// Last reading before the step, in seconds since the Unix epoch.
-    pub time: f64,
+    pub time_seconds: f64,
     /// Frames captured when the step was noticed.
-    pub captured: u64,
+    pub captured_frames: u64,
     /// Number of the first frame that has an earlier arrival time than its predecessor on the same interface; frames are
     /// counted from 1 over all interfaces. `None` if there is none, because the clock was set forward, or back by less
     /// than the time between two frames.
@@ -114,7 +114,12 @@ impl ClockMonitor {
             let seconds = nanos as f64 / 1e9;
             let time = self.last.wall as f64 / 1e9;
             if self.steps.listed.len() < LISTED_STEPS {
-                let step = ClockStep { seconds, time, captured, first_frame: None };
+                let step = ClockStep {
+                    step_seconds: seconds,
+                    time_seconds: time,
+                    captured_frames: captured,
+                    first_frame: None,
+                };
                 self.steps.listed.push(step);
             }
         }
@@ -176,9 +181,9 @@ mod tests {
         let steps = watch.steps();
         assert_eq!((steps.count, steps.listed.len()), (1, 1));
         let step = steps.listed[0];
-        assert!((step.seconds + 600.0).abs() < 1e-6, "{step:?}");
-        assert!((step.time - 1001.0).abs() < 1e-6, "{step:?}");
-        assert_eq!((step.captured, step.first_frame), (2, Some(4)));
+        assert!((step.step_seconds + 600.0).abs() < 1e-6, "{step:?}");
+        assert!((step.time_seconds - 1001.0).abs() < 1e-6, "{step:?}");
+        assert_eq!((step.captured_frames, step.first_frame), (2, Some(4)));
     }
 
     #[test]
@@ -189,7 +194,7 @@ mod tests {
         watch.frame(0, Duration::from_secs(1999), 9);
         let steps = watch.steps();
         assert_eq!((steps.count, steps.listed[0].first_frame), (1, None));
-        assert!((steps.listed[0].seconds - 5.0).abs() < 1e-6);
+        assert!((steps.listed[0].step_seconds - 5.0).abs() < 1e-6);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub struct Outcome {
     #[serde(flatten)]
     pub total: Link,
     /// Duration of the capture in seconds.
+    #[serde(rename = "duration_seconds")]
     pub seconds: f64,
     /// Bytes written to all files.
     pub written_bytes: u64,
@@ -30,6 +31,7 @@ pub struct Outcome {
     /// The first of these steps.
     pub clock_steps: Vec<ClockStep>,
     /// Counts of each interface.
+    #[serde(rename = "interfaces")]
     pub links: Vec<Link>,
     /// Why the capture ended early, if it did.
     #[serde(skip)]

@@ -22,12 +22,12 @@ pub struct Link {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_frames_as: Option<String>,
     /// Frames captured, foreign ones included.
-    pub captured: u64,
+    pub captured_frames: u64,
     /// Counts of the kernel and of the interface.
     #[serde(flatten)]
     pub statistics: InterfaceStatistics,
     /// Missing frames that the kernel did not drop: lost between the card and the kernel.
-    pub missing_on_wire: u64,
+    pub wire_lost_frames: u64,
     /// Counts of the frames' content, and of what was missing.
     #[serde(flatten)]
     pub counts: Counts,
@@ -69,8 +69,8 @@ impl Snapshot {
         let names: Vec<&str> = self.links.iter().map(|link| link.interface.as_str()).collect();
         let mut total = Link { interface: names.join(" "), ..Link::default() };
         for (index, link) in self.links.iter().enumerate() {
-            total.captured += link.captured;
-            total.missing_on_wire += link.missing_on_wire;
+            total.captured_frames += link.captured_frames;
+            total.wire_lost_frames += link.wire_lost_frames;
             if index == 0 {
                 (total.statistics, total.counts) = (link.statistics, link.counts.clone());
             } else {
@@ -85,6 +85,6 @@ impl Snapshot {
 impl Link {
     /// Whether anything is known to be missing.
     pub fn has_loss(&self) -> bool {
-        self.counts.has_loss() || self.statistics.kernel_drops.unwrap_or(0) != 0
+        self.counts.has_loss() || self.statistics.kernel_dropped_frames.unwrap_or(0) != 0
     }
 }

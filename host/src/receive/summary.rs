@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 /// If the output cannot be written.
 pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()> {
     let Outcome { total, seconds, .. } = outcome;
-    writeln!(output, "{} frames captured in {seconds:.1} s", total.captured)?;
+    writeln!(output, "{} frames captured in {seconds:.1} s", total.captured_frames)?;
     if outcome.files != 0 {
         let plural = if outcome.files == 1 { "" } else { "s" };
         let Outcome { written_bytes, files, .. } = outcome;
@@ -34,7 +34,7 @@ pub fn write_outcome(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()
     for link in &outcome.links {
         if outcome.links.len() > 1 {
             let interface = escape::name(&link.interface);
-            writeln!(output, "interface {interface}: {} frames", link.captured)?;
+            writeln!(output, "interface {interface}: {} frames", link.captured_frames)?;
         }
         write_link(link, output)?;
     }
@@ -67,16 +67,16 @@ fn write_lost_files(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()>
 
 fn write_clock_steps(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()> {
     for step in outcome.clock_steps.iter().take(LISTED) {
-        let ClockStep { seconds, time, captured, first_frame } = step;
-        let way = if *seconds < 0.0 { "back" } else { "forward" };
-        write!(output, "clock SET {way} by {:.3} s", seconds.abs())?;
-        let time = std::time::Duration::try_from_secs_f64(*time).ok().and_then(utc);
+        let ClockStep { step_seconds, time_seconds, captured_frames, first_frame } = step;
+        let way = if *step_seconds < 0.0 { "back" } else { "forward" };
+        write!(output, "clock SET {way} by {:.3} s", step_seconds.abs())?;
+        let time = std::time::Duration::try_from_secs_f64(*time_seconds).ok().and_then(utc);
         if let Some(time) = time {
             write!(output, " after {time}")?;
         }
         match first_frame {
             Some(frame) => writeln!(output, ", seen first at captured frame {frame}")?,
-            None => writeln!(output, ", when {captured} frames were captured")?,
+            None => writeln!(output, ", when {captured_frames} frames were captured")?,
         }
     }
     write_unlisted(outcome.clock_step_count, "steps of the clock", output)
@@ -96,11 +96,11 @@ fn write_link(link: &Link, output: &mut dyn Write) -> io::Result<()> {
     if let Some(reason) = &link.failed {
         writeln!(output, "FAILED                    {}", escape::message(reason))?;
     }
-    writeln!(output, "dropped by the kernel     {}", known(statistics.kernel_drops))?;
-    writeln!(output, "dropped by the interface  {}", known(statistics.interface_drops))?;
-    if let Some(missed @ 1..) = statistics.interface_missed {
+    writeln!(output, "dropped by the kernel     {}", known(statistics.kernel_dropped_frames))?;
+    writeln!(output, "dropped by the interface  {}", known(statistics.interface_dropped_frames))?;
+    if let Some(missed @ 1..) = statistics.interface_missed_frames {
         writeln!(output, "of these, without buffer  {missed}")?;
     }
-    writeln!(output, "missing, lost on the wire {}", link.missing_on_wire)?;
+    writeln!(output, "missing, lost on the wire {}", link.wire_lost_frames)?;
     write_counts(&link.counts, output)
 }

@@ -76,12 +76,12 @@ fn a_failed_interface_is_reported_at_once_and_the_others_continue() {
         assert!(kept[0] == frames, "{log}");
         assert!(kept[1] == frames[..frames.len() - 20], "{log}");
         let last = seconds.last().expect("seconds were printed");
-        assert_eq!(last["failed"][0]["link"], 1, "{last}");
+        assert_eq!(last["failed"][0]["interface_index"], 1, "{last}");
         let reason = last["failed"][0]["reason"].as_str().unwrap();
         assert!(reason.starts_with(why), "{last}");
         assert_eq!(last["failed"].as_array().unwrap().len(), 1, "{last}");
-        assert_eq!(summary["links"][0]["failed"], Value::Null);
-        assert_eq!(summary["links"][1]["failed"], reason);
+        assert_eq!(summary["interfaces"][0]["failed"], Value::Null);
+        assert_eq!(summary["interfaces"][1]["failed"], reason);
         assert!(metrics.contains("hmtt_interface_up{interface=\"veth1\"} 1\n"), "{metrics}");
         assert!(metrics.contains("hmtt_interface_up{interface=\"veth3\"} 0\n"), "{metrics}");
     }
@@ -110,7 +110,7 @@ fn the_last_interface_that_fails_ends_the_capture() {
     let kept = by_interface(&file);
     assert!(kept[0] == frames && kept[1] == frames, "{}", received.log);
     for (link, why) in [(0, "veth1 no longer exists"), (1, "veth3 is down")] {
-        let link = &received.summary["links"][link];
+        let link = &received.summary["interfaces"][link];
         assert!(link["failed"].as_str().unwrap().contains(why), "{link}");
     }
 }
@@ -194,8 +194,8 @@ fn a_reader_that_stalls_delays_neither_signals_nor_the_end_of_the_capture() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let [seconds @ .., summary] = &lines[..] else { panic!("{read}") };
-    assert_eq!((seconds.len(), &summary["type"]), (3, &Value::from("summary")));
-    assert!(seconds.iter().all(|line| line["type"] == "second" && line["skipped_lines"] == 0));
+    assert_eq!((seconds.len(), &summary["kind"]), (3, &Value::from("summary")));
+    assert!(seconds.iter().all(|line| line["kind"] == "second" && line["skipped_lines"] == 0));
     assert!(summary["skipped_lines"].as_u64().unwrap() >= 1, "{summary}");
     assert_eq!(summary["frames"], frames.len());
 }

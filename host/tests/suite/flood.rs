@@ -39,7 +39,7 @@ fn a_flood_on_a_real_interface_loses_no_frame_of_the_card() {
     let (received, took) = loop {
         let Some(received) = receive("forged-flood", &wire, &pace, &arguments) else { return };
         let took = sending_took(&received.log).expect("the sender says how long it took");
-        if received.summary["kernel_drops"].as_u64() == Some(0) {
+        if received.summary["kernel_dropped_frames"].as_u64() == Some(0) {
             break (received, took);
         }
         // Other load may have ended by the next attempt.
@@ -54,13 +54,13 @@ fn a_flood_on_a_real_interface_loses_no_frame_of_the_card() {
     };
     let accesses = (good.len() - 4) * 20;
     let expected = [
-        ("kernel_drops", 0),
+        ("kernel_dropped_frames", 0),
         ("frames", good.len() as u64),
         ("accesses", accesses as u64),
-        ("missing", lost),
+        ("missing_frames", lost),
         ("restarts", 0),
-        ("malformed", 0),
-        ("strays", forged),
+        ("malformed_frames", 0),
+        ("stray_frames", forged),
         ("lost_accesses", 0),
     ];
     for (name, count) in expected {

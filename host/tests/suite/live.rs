@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hmtt::pcapng::{InterfaceStatistics, PcapngReader};
 use hmtt_host::capture::Interface;
+use hmtt_test_support::names::assert_json_documented;
 use pnet_datalink::{Channel, Config};
 use serde_json::Value;
 
@@ -169,6 +170,7 @@ fn perform_in(
     let printed = String::from_utf8_lossy(&output.stdout);
     let mut seconds: Vec<Value> =
         printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    seconds.iter().for_each(|line| assert_json_documented("hmtt-recv --json", line));
     let summary = seconds.pop().unwrap_or(Value::Null);
     let status = output.status.code().unwrap();
     Received { status, summary, seconds, log, file: PathBuf::new() }
@@ -178,7 +180,7 @@ fn perform_in(
 pub fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     let (frames, statistics) = content_of(path);
     let statistics = statistics.expect("statistics at the end");
-    assert!(statistics.received.unwrap() >= frames.len() as u64);
+    assert!(statistics.received_frames.unwrap() >= frames.len() as u64);
     frames
 }
 
@@ -231,9 +233,9 @@ fn every_frame_of_a_real_interface_is_in_the_file() {
     let expected = [
         ("frames", 5002),
         ("accesses", 5000 * 370),
-        ("kernel_drops", 0),
-        ("interface_drops", 0),
-        ("missing_on_wire", 0),
+        ("kernel_dropped_frames", 0),
+        ("interface_dropped_frames", 0),
+        ("wire_lost_frames", 0),
     ];
     for (name, count) in expected {
         assert_eq!(received.summary[name], count, "{name}");
@@ -256,13 +258,13 @@ fn lost_copied_and_reordered_frames_on_a_real_interface_are_counted() {
     assert_eq!(received.status, 3, "{}", received.log);
     assert!(frames_of(&received.file) == frames, "{}", received.log);
     let expected = [
-        ("captured", frames.len() as u64),
-        ("missing", 7),
-        ("duplicates", 1),
+        ("captured_frames", frames.len() as u64),
+        ("missing_frames", 7),
+        ("duplicate_frames", 1),
         // 900 and 905 are swapped, so 901 to 904 and 900 arrive after 905.
-        ("reordered", 1 + 5),
-        ("foreign", 1),
-        ("malformed", 1),
+        ("reordered_frames", 1 + 5),
+        ("foreign_frames", 1),
+        ("malformed_frames", 1),
         ("lost_accesses", 8 * 370),
         ("accesses", (1000 - 8) * 370),
         ("restarts", 0),
@@ -297,7 +299,7 @@ fn the_fallback_captures_every_frame() {
     let Some(received) = receive("live-fallback", &frames, SEND_ALL, &arguments) else { return };
     assert_eq!(received.status, 0, "{}", received.log);
     assert!(frames_of(&received.file) == frames, "{}", received.log);
-    assert_eq!(received.summary["kernel_drops"], Value::Null);
+    assert_eq!(received.summary["kernel_dropped_frames"], Value::Null);
 }
 
 #[test]
@@ -311,10 +313,10 @@ fn the_drops_of_the_kernel_are_the_missing_frames() {
     let Some(received) = receive("live-drops", &frames, play, &arguments) else { return };
     assert_eq!(received.status, 3, "{}", received.log);
     let count = |name: &str| received.summary[name].as_u64().unwrap();
-    assert!(count("kernel_drops") > 1000, "{}", received.log);
-    assert_eq!(count("missing"), count("kernel_drops"));
-    assert_eq!(count("missing_on_wire"), 0);
-    assert_eq!(count("frames") + count("kernel_drops"), frames.len() as u64);
+    assert!(count("kernel_dropped_frames") > 1000, "{}", received.log);
+    assert_eq!(count("missing_frames"), count("kernel_dropped_frames"));
+    assert_eq!(count("wire_lost_frames"), 0);
+    assert_eq!(count("frames") + count("kernel_dropped_frames"), frames.len() as u64);
     assert_eq!(count("accesses") + count("lost_accesses"), 6000 * 370);
 }
 

@@ -32,8 +32,8 @@ fn a_capture_stops_although_the_card_continues() {
     let Some(received) = receive("stops", &session(40), play, &arguments) else { return };
     assert!(received.log.contains("still sending"), "{}", received.log);
     let kept = frames_of(&received.file).len() as u64;
-    assert!(kept > 0 && received.summary["captured"] == kept, "{kept} frames");
-    assert_eq!(received.summary["kernel_drops"], 0);
+    assert!(kept > 0 && received.summary["captured_frames"] == kept, "{kept} frames");
+    assert_eq!(received.summary["kernel_dropped_frames"], 0);
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn several_links_are_separate_interfaces_of_one_file() {
     let arguments = ["veth1", "veth3", "--json", "--until-end", "-w", file.to_str().unwrap()];
     let Some(received) = perform("links", &frames, play, &arguments) else { return };
     assert_eq!(received.status, 0, "{}", received.log);
-    assert_eq!(received.summary["captured"], 2 * frames.len() as u64);
-    let links = received.summary["links"].as_array().unwrap();
+    assert_eq!(received.summary["captured_frames"], 2 * frames.len() as u64);
+    let links = received.summary["interfaces"].as_array().unwrap();
     for (link, name) in links.iter().zip(["veth1", "veth3"]) {
         assert_eq!(link["interface"], name);
         assert_eq!(link["accesses"], 500 * 370);

@@ -6,14 +6,16 @@ use std::time::{Duration, SystemTime};
 use hmtt_format::PhysAddr;
 use hmtt_host::online::{AccessCounts, Activity, BankUse, Failed, HotPage, RowUse, Second, status};
 use hmtt_host::receive::{Link, Snapshot};
+use hmtt_test_support::names::assert_json_documented;
 use proptest::prelude::*;
 
 /// Snapshot of a capture at line rate after `seconds`.
 pub fn snapshot(seconds: u64) -> Snapshot {
-    let mut link = Link { interface: "eth1".into(), captured: 81_280 * seconds, ..Link::default() };
-    link.statistics.kernel_drops = Some(0);
+    let mut link =
+        Link { interface: "eth1".into(), captured_frames: 81_280 * seconds, ..Link::default() };
+    link.statistics.kernel_dropped_frames = Some(0);
     link.counts.frames = 81_274 * seconds;
-    link.counts.bytes = 1514 * 81_274 * seconds;
+    link.counts.frame_bytes = 1514 * 81_274 * seconds;
     link.counts.records = 30_071_000 * seconds;
     link.counts.accesses = 30_071_380 * seconds;
     link.counts.reads = 21_350_680 * seconds;
@@ -36,7 +38,7 @@ pub fn snapshot(seconds: u64) -> Snapshot {
 
 /// Activity of the statistics up to `seconds`.
 pub fn activity(seconds: u64) -> Activity {
-    let rows = Some(RowUse { accesses: 30_071_380, hits: 18_944_969 });
+    let rows = Some(RowUse { accesses: 30_071_380, row_hits: 18_944_969 });
     let slice = AccessCounts {
         frames: 81_272,
         accesses: 30_071_380,
@@ -58,8 +60,9 @@ pub fn activity(seconds: u64) -> Activity {
     let hot_page =
         |page: u64| HotPage { link: 0, address: PhysAddr(page << 12), accesses: 900_000 / page };
     let banks = (0..8).map(|index| {
-        let slice = RowUse { accesses: 1_000_000 * (index + 1), hits: 600_000 * (index + 1) };
-        let total = RowUse { accesses: slice.accesses * seconds, hits: slice.hits * seconds };
+        let slice = RowUse { accesses: 1_000_000 * (index + 1), row_hits: 600_000 * (index + 1) };
+        let total =
+            RowUse { accesses: slice.accesses * seconds, row_hits: slice.row_hits * seconds };
         BankUse { link: 0, rank: index as u32 / 4, bank: index as u32 % 4, slice, total }
     });
     Activity { slice, total, hot_pages: (1..20).map(hot_page).collect(), banks: banks.collect() }
@@ -75,16 +78,16 @@ pub fn lossy(seconds: u64) -> Second {
     let mut now = snapshot(seconds);
     now.skipped_frames = 4096;
     let link = &mut now.links[0];
-    link.missing_on_wire = 12;
-    link.statistics.kernel_drops = Some(345);
-    link.statistics.interface_drops = Some(7);
+    link.wire_lost_frames = 12;
+    link.statistics.kernel_dropped_frames = Some(345);
+    link.statistics.interface_dropped_frames = Some(7);
     link.counts.card_lost_records = 67_890;
     link.counts.lost_accesses = 135_780;
-    link.counts.malformed = 2;
-    link.counts.order.duplicates = 3;
-    link.counts.order.reordered = 4;
+    link.counts.malformed_frames = 2;
+    link.counts.order.duplicate_frames = 3;
+    link.counts.order.reordered_frames = 4;
     link.counts.order.restarts = 1;
-    link.counts.foreign = 5;
+    link.counts.foreign_frames = 5;
     Second::new(&snapshot(seconds - 1), &now, &activity(seconds))
 }
 
@@ -109,8 +112,8 @@ pub fn golden(name: &str, told: &str) {
 fn a_second_is_a_line_of_json() {
     let mut second = lossy(727);
     second.failed.push(Failed { link: 0, reason: "interface eth1 is down".into() });
-    second.memory.hot_pages.truncate(1);
-    second.memory.banks.truncate(1);
+    second.activity.hot_pages.truncate(1);
+    second.activity.banks.truncate(1);
     let line = serde_json::to_string(&second).unwrap();
     assert!(!line.contains('\n'));
     golden("online-second", &serde_json::to_string_pretty(&second).unwrap());
@@ -120,6 +123,7 @@ fn a_second_is_a_line_of_json() {
 fn every_field_of_the_json_line_is_documented() {
     let page = include_str!("../../../docs/recv.md");
     let json = serde_json::to_value(failing(9)).unwrap();
+    assert_json_documented("a second", &json);
     let mut names = Vec::new();
     fields(&json, "", &mut names);
     assert!(names.len() > 40, "{names:?}");
@@ -128,7 +132,7 @@ fn every_field_of_the_json_line_is_documented() {
     }
 }
 
-/// Collects names as the documentation writes them: `memory.banks[].link`.
+/// Collects names as the documentation writes them: `activity.banks[].interface_index`.
 fn fields(json: &serde_json::Value, prefix: &str, names: &mut Vec<String>) {
     match json {
         serde_json::Value::Object(object) => object.iter().for_each(|(name, value)| {
@@ -147,7 +151,7 @@ fn rates_are_those_of_the_interval_which_may_be_empty() {
     let second = Second::new(&snapshot(8), &now, &activity(9));
     assert_eq!(second.rates.frames, 2.0 * 81_274.0);
     assert_eq!(second.rates.wire_bytes, 2.0 * 81_274.0 * 1538.0);
-    assert_eq!(second.rates.moved_bytes, 2.0 * 30_071_380.0 * 64.0);
+    assert_eq!(second.rates.access_bytes, 2.0 * 30_071_380.0 * 64.0);
     let none = Second::new(&now, &now, &Activity::default());
     assert_eq!((none.rates.frames, none.read_share()), (0.0, None));
 }
@@ -156,12 +160,12 @@ fn rates_are_those_of_the_interval_which_may_be_empty() {
 fn losses_of_all_interfaces_are_added_and_unknown_is_not_zero() {
     let (before, mut now) = (snapshot(1), snapshot(2));
     now.links.extend([Link::default(), now.links[0].clone()]);
-    now.links[1].statistics.kernel_drops = None;
-    now.links[2].statistics.kernel_drops = Some(5);
-    now.links[1].missing_on_wire = 3;
+    now.links[1].statistics.kernel_dropped_frames = None;
+    now.links[2].statistics.kernel_dropped_frames = Some(5);
+    now.links[1].wire_lost_frames = 3;
     let second = Second::new(&before, &now, &Activity::default());
-    assert_eq!(second.losses.kernel_frames, Some(5));
-    assert_eq!(second.losses.interface_frames, None);
+    assert_eq!(second.losses.kernel_dropped_frames, Some(5));
+    assert_eq!(second.losses.interface_dropped_frames, None);
     assert_eq!(second.losses.places(), [("wire", 3), ("kernel", 5)]);
     assert_eq!(second.interfaces, ["eth1", "", "eth1"]);
 }

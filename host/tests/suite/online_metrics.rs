@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use hmtt_host::online::metrics::{Metrics, MetricsError, parse_address, text};
+use hmtt_test_support::names::assert_documented;
 
 use crate::online::{activity, golden, snapshot};
 
@@ -200,7 +201,7 @@ fn names_and_types_are_accepted_by_promtool() {
     let mut snapshot = snapshot(727);
     let mut second = snapshot.links[0].clone();
     second.interface = "a \"quoted\"\nname\\".into();
-    second.statistics.kernel_drops = None;
+    second.statistics.kernel_dropped_frames = None;
     second.failed = Some("it is gone".into());
     snapshot.links.push(second);
     let told = text(&snapshot, &activity(727));
@@ -230,4 +231,9 @@ fn names_and_types_are_accepted_by_promtool() {
     assert!(told.contains("{interface=\"a \\\"quoted\\\"\\nname\\\\\"} "));
     let known = told.lines().filter(|line| line.starts_with("hmtt_kernel_dropped_frames_total{"));
     assert_eq!(known.count(), 1, "what is not known is not told");
+    let names = types.keys().map(|name| name.strip_prefix("hmtt_").unwrap());
+    assert_documented("metrics", names.map(|name| name.trim_end_matches("_total")));
+    let labels = samples.iter().filter_map(|sample| sample.split_once('{')).map(|(_, rest)| rest);
+    let labels = labels.flat_map(|rest| rest.split(',')).filter_map(|one| one.split_once("=\""));
+    assert_documented("labels of metrics", labels.map(|(label, _)| label));
 }

@@ -202,7 +202,7 @@ fn rows_are_unknown_before_a_report() {
     statistics.frame(3, &info(Rows::OfWholePages, None));
     statistics.frame(3, &frame(FrameKind::Data, sync, &words));
     let after = statistics.activity();
-    assert_eq!(after.slice.rows, Some(RowUse { accesses: 18, hits: 17 }));
+    assert_eq!(after.slice.rows, Some(RowUse { accesses: 18, row_hits: 17 }));
     assert_eq!(after.banks.len(), 32);
     assert_eq!(after.total.pages, 1);
 }
@@ -226,7 +226,7 @@ fn a_slice_counts_more_accesses_of_a_page_than_32_bits_hold() {
     assert_eq!(slice.accesses, accesses);
     assert!(accesses > u64::from(u32::MAX));
     assert_eq!((hot_pages[0].accesses, slice.untracked), (accesses, 0));
-    assert_eq!(slice.rows, Some(RowUse { accesses, hits: accesses - 1 }));
+    assert_eq!(slice.rows, Some(RowUse { accesses, row_hits: accesses - 1 }));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn names_cannot_move_the_cursor() {
     let mut view = view();
     let mut second = failing(728);
     second.interfaces = vec!["e\x1b[2J".into(), "f\x1b[3J".into()];
-    second.memory.hot_pages[0].link = 1;
+    second.activity.hot_pages[0].link = 1;
     second.file = Some("g\x1b[4J".into());
     view.push(second);
     let shown = text(&view, 110, 32);

@@ -112,7 +112,7 @@ fn a_limit_of_file_sizes_ends_the_capture_with_a_complete_file() {
         assert!(written.len() > 100 || !zstd.is_empty(), "{}", written.len());
         assert!(written[..] == frames[..written.len()]);
         let unwritten = received.summary["unwritten_frames"].as_u64().unwrap();
-        assert_eq!(received.summary["captured"], written.len() as u64 + unwritten);
+        assert_eq!(received.summary["captured_frames"], written.len() as u64 + unwritten);
     }
 }
 
@@ -249,7 +249,7 @@ fn a_file_that_cannot_be_made_durable_is_an_error() {
         assert!(received.log.contains("durable (fsync)"), "{}", received.log);
         assert!(received.log.contains("Input/output error"), "{}", received.log);
         let (captured, unwritten) =
-            (&received.summary["captured"], &received.summary["unwritten_frames"]);
+            (&received.summary["captured_frames"], &received.summary["unwritten_frames"]);
         let written: usize = files(&folder)
             .iter()
             .filter(|file| text(file).contains(name.trim_end_matches(".pcapng")))
@@ -277,8 +277,11 @@ fn a_clock_that_is_set_back_is_reported_with_the_frame() {
     assert_eq!(received.status, 0, "{}", received.log);
     assert_eq!(received.summary["clock_step_count"], 1);
     let step = &received.summary["clock_steps"][0];
-    assert!((step["seconds"].as_f64().unwrap() + 3600.0).abs() < 0.01, "{step}");
-    assert_eq!((&step["captured"], &step["first_frame"]), (&first.into(), &(first + 1).into()));
+    assert!((step["step_seconds"].as_f64().unwrap() + 3600.0).abs() < 0.01, "{step}");
+    assert_eq!(
+        (&step["captured_frames"], &step["first_frame"]),
+        (&first.into(), &(first + 1).into())
+    );
     let told = format!("seen first at captured frame {}", first + 1);
     assert!(received.log.contains("clock SET back by 3600.000 s"), "{}", received.log);
     assert!(received.log.contains(&told), "{}", received.log);
@@ -288,9 +291,16 @@ fn a_clock_that_is_set_back_is_reported_with_the_frame() {
         files(&folder).iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
     std::fs::write(&joined, bytes).unwrap();
     let told = info(&joined);
-    assert_eq!((&told["counts"]["missing"], &told["counts"]["gap_count"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&told["counts"]["missing_frames"], &told["counts"]["gap_count"]),
+        (&0.into(), &0.into())
+    );
     assert_eq!(told["counts"]["complete_tail"], true);
-    assert_eq!(told["interfaces"][0]["statistics"]["received"], frames.len() as u64, "{told}");
+    assert_eq!(
+        told["interfaces"][0]["statistics"]["received_frames"],
+        frames.len() as u64,
+        "{told}"
+    );
     assert_eq!(told["counts"]["frames"], frames.len() as u64);
     // A comment in the file states that its times are not continuous.
     let comment = told["interfaces"][0]["statistics_comment"].as_str().unwrap();

@@ -93,11 +93,11 @@ fn losses_of_a_series_are_counted_once_when_its_files_are_joined() {
     std::fs::write(&joined, bytes).unwrap();
     let told = info(&joined);
     let statistics = &told["interfaces"][0]["statistics"];
-    assert!(statistics["kernel_drops"].as_u64().unwrap() > 1000, "{statistics}");
-    for name in ["kernel_drops", "interface_drops", "received"] {
+    assert!(statistics["kernel_dropped_frames"].as_u64().unwrap() > 1000, "{statistics}");
+    for name in ["kernel_dropped_frames", "interface_dropped_frames", "received_frames"] {
         assert_eq!(statistics[name], received.summary[name], "{name}");
     }
-    assert_eq!(told["counts"]["missing"], received.summary["kernel_drops"]);
+    assert_eq!(told["counts"]["missing_frames"], received.summary["kernel_dropped_frames"]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_full_disk_ends_the_capture_with_a_complete_file() {
     let written = frames_of(&files(&kept)[0]);
     assert!(written.len() > 1000 && written[..] == frames[..written.len()]);
     let count = |name: &str| received.summary[name].as_u64().unwrap() as usize;
-    assert_eq!(count("captured"), written.len() + count("unwritten_frames"));
+    assert_eq!(count("captured_frames"), written.len() + count("unwritten_frames"));
     assert_eq!(received.summary["written_bytes"], files(&kept)[0].metadata().unwrap().len());
 }
 

@@ -66,8 +66,8 @@ pub fn block_json(function: &Function, block: &Block) -> Value {
     json!({
         "function": function.name,
         "offset": block.start.wrapping_sub(function.start).cast_signed(),
-        "address": format!("{:x}", block.start),
-        "size": block.size,
+        "code_address": format!("{:x}", block.start),
+        "size_bytes": block.size,
         "loop": block.is_loop,
     })
 }
@@ -76,7 +76,7 @@ impl BlockCount {
     /// The JSON description with the count.
     fn to_json(&self) -> Value {
         let mut value = self.description.clone();
-        value["count"] = self.count.into();
+        value["entries"] = self.count.into();
         value
     }
 }
@@ -261,7 +261,7 @@ mod tests {
                 { "name": "g", "calls": 3, "threads": { "7": 3 } },
                 { "name": "f", "calls": 2, "threads": { "7": 2 } },
             ],
-            "blocks": [{ "function": "f", "count": 20 }],
+            "blocks": [{ "function": "f", "entries": 20 }],
         });
         assert_eq!(program(7, [2, 3]).to_json(), expected);
     }
@@ -276,12 +276,15 @@ mod tests {
         let function =
             |name: &str, calls: u64| json!({ "name": name, "calls": calls, "program": "/bin/x" });
         assert_eq!(json["functions"], json!([function("f", 7), function("g", 3)]));
-        assert_eq!(json["blocks"], json!([{ "function": "f", "count": 70, "program": "/bin/x" }]));
+        assert_eq!(
+            json["blocks"],
+            json!([{ "function": "f", "entries": 70, "program": "/bin/x" }])
+        );
         let second = json!({
             "pid": 8,
             "program": "/bin/x",
             "functions": [{ "name": "f", "calls": 5 }, { "name": "g", "calls": 0 }],
-            "blocks": [{ "function": "f", "count": 50 }],
+            "blocks": [{ "function": "f", "entries": 50 }],
         });
         assert_eq!(json["processes"][1], second);
     }

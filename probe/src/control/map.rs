@@ -18,8 +18,8 @@ impl Tagged {
             _ => (0, None),
         };
         let window = window.map(|bytes| Window {
-            base: window_base.unwrap_or(0),
-            stride: CARD_STRIDE as u32,
+            address: window_base.unwrap_or(0),
+            stride_bytes: CARD_STRIDE as u32,
             bytes,
         });
         let functions =
@@ -28,9 +28,9 @@ impl Tagged {
                 name: patched.function.name.clone(),
                 symbols: patched.function.symbols.clone(),
                 object: patched.object.clone(),
-                start: patched.address().0,
-                size: patched.function.size,
-                exits: match (&self.tags.collector, patched.hidden) {
+                code_address: patched.address().0,
+                size_bytes: patched.function.size,
+                tagged_exits: match (&self.tags.collector, patched.hidden) {
                     (Collector::Counts(_), _) => Exits::None,
                     (_, 0) => Exits::All,
                     _ => Exits::Some,
@@ -49,9 +49,9 @@ impl Tagged {
         });
         let blocks = self.numbered_blocks().map(|(number, patched, block)| TaggedBlock {
             number,
-            function: patched.number,
-            start: patched.in_memory(FileAddr(block.start)).0,
-            size: block.size,
+            function_number: patched.number,
+            code_address: patched.in_memory(FileAddr(block.start)).0,
+            size_bytes: block.size,
         });
         TagMap {
             version: VERSION,

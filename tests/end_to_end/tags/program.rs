@@ -59,7 +59,7 @@ impl Program {
         let mut ran = Program { folder, names: BTreeMap::new(), events: Vec::new() };
         ran.tag(&ran.log(), &["--no-time"]);
         for function in ran.map()["functions"].as_array().unwrap() {
-            assert_eq!(function["exits"], "all", "{function}");
+            assert_eq!(function["tagged_exits"], "all", "{function}");
             let name = function["name"].as_str().unwrap().to_owned();
             ran.names.insert(function["number"].as_u64().unwrap() as u32, name);
         }

@@ -120,10 +120,10 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     let card = counts.cards.first().context("no card")?;
     let sent = (GAPS + rounds * ROUND + TAIL) as u64 * FRAME_ACCESSES;
     ensure!(
-        (card.accesses, card.order.missing) == (sent, GAPS as u64),
+        (card.accesses, card.order.missing_frames) == (sent, GAPS as u64),
         "{forgery:?}: the card sent {sent} accesses, read {}, missing {}",
         card.accesses,
-        card.order.missing
+        card.order.missing_frames
     );
     Ok(nanos)
 }

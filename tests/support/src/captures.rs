@@ -29,10 +29,10 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
         writer.write_frame(0, time, frame.len() as u32, frame).unwrap();
     }
     let statistics = InterfaceStatistics {
-        received: Some(frames.len() as u64),
-        interface_drops: Some(0),
-        interface_missed: None,
-        kernel_drops: Some(0),
+        received_frames: Some(frames.len() as u64),
+        interface_dropped_frames: Some(0),
+        interface_missed_frames: None,
+        kernel_dropped_frames: Some(0),
     };
     let times = Duration::from_secs(1_700_000_000)..Duration::from_secs(1_700_000_001);
     writer.write_statistics(0, times, &statistics, None).unwrap();

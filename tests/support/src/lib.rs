@@ -6,5 +6,6 @@ pub mod card;
 pub mod clocks;
 pub mod files;
 pub mod forged;
+pub mod names;
 pub mod programs;
 pub mod tag_log;

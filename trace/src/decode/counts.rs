@@ -22,13 +22,13 @@ const MAX_MISMATCHES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BurstMismatch {
     /// Bursts that the card counted.
-    pub card: u64,
+    pub card_bursts: u64,
     /// Fewest bursts that the card's records account for.
-    pub least: u64,
+    pub at_least: u64,
     /// Most bursts that the card's records and its lost records account for.
-    pub most: u64,
+    pub at_most: u64,
     /// Bursts of the card's slices and tags; `None` unless slices were on all the time and nothing was lost.
-    pub in_slices: Option<u64>,
+    pub slice_bursts: Option<u64>,
 }
 
 /// The counts of one trace, or of several traces together.
@@ -37,7 +37,7 @@ pub struct Counts {
     /// Frames of a card, copies and unreadable frames included.
     pub frames: u64,
     /// Bytes of those frames, from the destination address on, without FCS.
-    pub bytes: u64,
+    pub frame_bytes: u64,
     /// 64-bit words in frames that were decoded, syncs and reports included.
     pub words: u64,
     /// Records that were decoded.
@@ -57,11 +57,11 @@ pub struct Counts {
     #[serde(flatten)]
     pub order: Order,
     /// Frames that no card sent, strays included.
-    pub foreign: u64,
+    pub foreign_frames: u64,
     /// Frames with a card's addresses that continue no card's frames: forged, or damaged beyond recognition.
-    pub strays: u64,
+    pub stray_frames: u64,
     /// Frames of a card that could not be read, or could not be read to their end.
-    pub malformed: u64,
+    pub malformed_frames: u64,
     /// Records that the card states it lost.
     pub card_lost_records: u64,
     /// Accesses that are missing from the trace for any reason, as far as the card's counts show.
@@ -95,10 +95,10 @@ pub struct Counts {
 impl Counts {
     /// Whether anything between the first frame and the last is known to be missing.
     pub fn has_loss(&self) -> bool {
-        self.order.missing != 0
+        self.order.missing_frames != 0
             || self.card_lost_records != 0
             || self.lost_accesses != 0
-            || self.malformed != 0
+            || self.malformed_frames != 0
             || self.captures_mismatched != 0
     }
 
@@ -145,23 +145,23 @@ impl Counts {
             self.order.restarts = self.order.restarts.saturating_sub(1);
         } else {
             let missing = self.start_at_first_gap(opening.accesses);
-            self.order.missing = self.order.missing.saturating_sub(missing);
+            self.order.missing_frames = self.order.missing_frames.saturating_sub(missing);
         }
     }
 
     fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
         let pairs = [
             (&mut self.frames, other.frames),
-            (&mut self.bytes, other.bytes),
+            (&mut self.frame_bytes, other.frame_bytes),
             (&mut self.words, other.words),
             (&mut self.records, other.records),
             (&mut self.accesses, other.accesses),
             (&mut self.reads, other.reads),
             (&mut self.writes, other.writes),
             (&mut self.access_bytes, other.access_bytes),
-            (&mut self.foreign, other.foreign),
-            (&mut self.strays, other.strays),
-            (&mut self.malformed, other.malformed),
+            (&mut self.foreign_frames, other.foreign_frames),
+            (&mut self.stray_frames, other.stray_frames),
+            (&mut self.malformed_frames, other.malformed_frames),
             (&mut self.card_lost_records, other.card_lost_records),
             (&mut self.lost_accesses, other.lost_accesses),
             (&mut self.accesses_before_start, other.accesses_before_start),
@@ -218,7 +218,12 @@ impl Counts {
         if !balance.holds() {
             self.captures_mismatched = self.captures_mismatched.saturating_add(1);
             let Balance { card, least, most, sliced } = balance;
-            self.mismatches(&[BurstMismatch { card, least, most, in_slices: sliced }]);
+            self.mismatches(&[BurstMismatch {
+                card_bursts: card,
+                at_least: least,
+                at_most: most,
+                slice_bursts: sliced,
+            }]);
         }
     }
 

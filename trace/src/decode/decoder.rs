@@ -150,13 +150,13 @@ impl Decoder {
 
     /// Records that a frame at its place could not be read, or not to its end.
     pub fn leave_out(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
-        self.pending.damaged_frames += 1;
+        self.pending.malformed_frames += 1;
         self.note_malformed(origin, error, sink);
     }
 
     /// Counts a damaged frame.
     pub fn note_malformed(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
-        self.counts.malformed += 1;
+        self.counts.malformed_frames += 1;
         sink.item(Item::Malformed { origin, error });
     }
 
@@ -238,7 +238,7 @@ impl Decoder {
                 running: heartbeat.running,
                 lost,
                 losses: heartbeat.losses,
-                transmit_nanos: heartbeat.transmit_clocks * TRANSMIT_CLOCK_NS,
+                transmit_ns: heartbeat.transmit_clocks * TRANSMIT_CLOCK_NS,
             }));
         }
     }
@@ -272,7 +272,7 @@ impl Decoder {
     }
 
     fn gap(&mut self, gap: Gap, sink: &mut impl Sink) {
-        let frames = gap.frames.saturating_add(gap.damaged_frames);
+        let frames = gap.frames.saturating_add(gap.malformed_frames);
         self.account.gap(gap.accesses.unwrap_or(0), gap.records, frames);
         self.counts.gap(gap);
         sink.item(Item::Gap(Box::new(gap)));
@@ -322,7 +322,7 @@ impl Decoder {
 
     pub fn close_session(&mut self, sink: &mut impl Sink) {
         let mut gap = std::mem::take(&mut self.pending);
-        if gap.frames != 0 || gap.damaged_frames != 0 {
+        if gap.frames != 0 || gap.malformed_frames != 0 {
             gap.after = Some(self.reached.map_or(Cycles(0), |reached| reached.clock));
             gap.after_packet = self.reached.map(|reached| reached.origin.packet);
             gap.after_time = self.reached.and_then(|reached| reached.origin.time);

@@ -200,7 +200,7 @@ impl Trace {
             end.into_iter().for_each(|end| note(&mut bases, end, &mut unseen));
         }
         if let Some(reached) = self.decoder.reached {
-            unseen += self.decoder.pending.frames + self.decoder.pending.damaged_frames;
+            unseen += self.decoder.pending.frames + self.decoder.pending.malformed_frames;
             note(&mut bases, reached.into(), &mut unseen);
         }
         bases

@@ -10,21 +10,24 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gap {
     /// Frames that did not arrive.
+    #[serde(rename = "missing_frames")]
     pub frames: u64,
     /// Counter of the first missing frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "first_counter", skip_serializing_if = "Option::is_none")]
     pub first_frame: Option<u64>,
     /// Records that the card lost.
+    #[serde(rename = "card_lost_records")]
     pub records: u32,
     /// Frames that arrived but could not be read to their end.
-    pub damaged_frames: u64,
+    pub malformed_frames: u64,
     /// Lost accesses; `None` if no readable frame of the session follows, so that their number is not known.
+    #[serde(rename = "lost_accesses")]
     pub accesses: Option<u64>,
     /// Clock of the last record before the gap, in clock cycles; `None` at the start of a session.
-    #[serde(serialize_with = "serialize_clock")]
+    #[serde(rename = "after_clock", serialize_with = "serialize_clock")]
     pub after: Option<Cycles>,
     /// Clock at which the trace continues, in clock cycles; `None` if no readable frame of the session follows.
-    #[serde(serialize_with = "serialize_clock")]
+    #[serde(rename = "before_clock", serialize_with = "serialize_clock")]
     pub before: Option<Cycles>,
     /// Number in the capture of the last frame before the gap, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,17 +36,25 @@ pub struct Gap {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_packet: Option<u64>,
     /// Arrival time of the last frame before the gap, since the Unix epoch.
-    #[serde(serialize_with = "serialize_time", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "after_time_seconds",
+        serialize_with = "serialize_time",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after_time: Option<Duration>,
     /// Arrival time of the frame with which the trace continues, since the Unix epoch.
-    #[serde(serialize_with = "serialize_time", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "before_time_seconds",
+        serialize_with = "serialize_time",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub before_time: Option<Duration>,
 }
 
 impl Gap {
     /// Whether frames or records are missing. Accesses before the first frame of a session are no loss.
     pub fn is_loss(&self) -> bool {
-        self.after.is_some() || self.frames != 0 || self.damaged_frames != 0
+        self.after.is_some() || self.frames != 0 || self.malformed_frames != 0
     }
 }
 
@@ -54,7 +65,7 @@ impl fmt::Display for Gap {
         let causes = [
             (self.frames, "frames missing"),
             (self.records.into(), "records lost on the card"),
-            (self.damaged_frames, "damaged frames"),
+            (self.malformed_frames, "malformed frames"),
         ];
         let present = causes.iter().filter(|(count, _)| *count != 0);
         let what: Vec<String> = present.map(|(count, what)| format!("{count} {what}")).collect();

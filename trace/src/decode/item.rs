@@ -70,23 +70,24 @@ pub struct DdrClock {
     /// Whether the DDR clock runs.
     pub running: bool,
     /// Losses of the DDR clock since the heartbeat before.
+    #[serde(rename = "new_losses")]
     pub lost: u16,
     /// Losses of the DDR clock since the card's power-on, modulo 2^16.
     pub losses: u16,
     /// Time at which the heartbeat was sent, in nanoseconds of the transmit clock since the card's power-on.
-    pub transmit_nanos: u64,
+    pub transmit_ns: u64,
 }
 
 /// `DDR clock lost at 12.345 ms of the transmit clock (losses since power-on: 1)`
 impl fmt::Display for DdrClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { running, lost, losses, transmit_nanos } = *self;
+        let Self { running, lost, losses, transmit_ns } = *self;
         let what = match (running, lost) {
             (false, _) => "lost",
             (true, 0) => "found again",
             (true, _) => "lost and found again",
         };
-        let milliseconds = transmit_nanos as f64 / 1e6;
+        let milliseconds = transmit_ns as f64 / 1e6;
         write!(f, "DDR clock {what} at {milliseconds:.3} ms of the transmit clock")?;
         write!(f, " (losses since power-on: {losses})")
     }

@@ -26,15 +26,19 @@ pub struct LinkCounts {
     /// The counts of each card, by card number.
     pub cards: Vec<CardCounts>,
     /// Frames that no card sent, strays included.
-    pub foreign: u64,
+    pub foreign_frames: u64,
     /// Frames with a card's addresses that continue no card's frames.
-    pub strays: u64,
+    pub stray_frames: u64,
 }
 
 impl LinkCounts {
     /// The counts of all cards together.
     pub fn sum(&self) -> Counts {
-        let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
+        let mut sum = Counts {
+            foreign_frames: self.foreign_frames,
+            stray_frames: self.stray_frames,
+            ..Counts::default()
+        };
         self.cards.iter().for_each(|card| sum.add(&card.counts));
         sum
     }
@@ -149,8 +153,8 @@ impl Links {
         for ((wire, mut numbers), link) in links.into_iter().zip(0..) {
             let mut sink = Numbered { link, numbers: &mut numbers, cards: &mut cards, sink };
             let counts = wire.finish_to(&mut sink);
-            found.foreign += counts.foreign;
-            found.strays += counts.strays;
+            found.foreign_frames += counts.foreign_frames;
+            found.stray_frames += counts.stray_frames;
             for (card, counts) in counts.cards.into_iter().enumerate() {
                 counted.push((sink.number(card), CardCounts { link, counts }));
             }

@@ -141,7 +141,7 @@ impl Quarantine {
     /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`: decide now, although
     /// frames that would show it may be missing.
     fn verdict(&self, sync: Sync, end: CountsAfter, last: bool, decoder: &Decoder) -> Option<bool> {
-        let missing = decoder.pending.frames + decoder.pending.damaged_frames;
+        let missing = decoder.pending.frames + decoder.pending.malformed_frames;
         let before = decoder.reached.map(CountsAfter::from);
         if before.is_some_and(|before| before.is_exactly(sync)) {
             return Some(true);

@@ -97,10 +97,10 @@ impl Sequencer {
         }
         match self.place_of(frame, || fingerprint) {
             Place::Ahead(counter) => self.take(counter, fingerprint, (origin, bytes, frame), pass),
-            Place::Duplicate => self.order.duplicates += 1,
+            Place::Duplicate => self.order.duplicate_frames += 1,
             Place::Late => {
-                self.order.reordered += 1;
-                self.order.late += 1;
+                self.order.reordered_frames += 1;
+                self.order.late_frames += 1;
             }
             Place::Restart | Place::Taken(_) => {
                 self.restart(pass);
@@ -223,7 +223,7 @@ impl Sequencer {
         pass: &mut impl FnMut(Step<'_>),
     ) {
         if counter < self.newest {
-            self.order.reordered += 1;
+            self.order.reordered_frames += 1;
         }
         self.newest = self.newest.max(counter);
         if self.started && counter == self.next {
@@ -251,7 +251,7 @@ impl Sequencer {
         let counter = held.min(limit);
         if counter > self.next {
             let frames = counter - self.next;
-            self.order.missing = self.order.missing.saturating_add(frames);
+            self.order.missing_frames = self.order.missing_frames.saturating_add(frames);
             pass(Step::Missing { first: self.next & COUNTER_MASK, frames });
             self.next = counter;
         }

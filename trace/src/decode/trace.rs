@@ -57,7 +57,7 @@ impl Trace {
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Frame::parse(bytes) {
             Some(frame) => self.frame(origin, bytes, &frame, sink),
-            None => self.decoder.counts.foreign += 1,
+            None => self.decoder.counts.foreign_frames += 1,
         }
     }
 
@@ -115,7 +115,7 @@ impl Trace {
 
     fn note(&mut self, bytes: &[u8], frame: &Frame<'_>) {
         self.decoder.counts.frames += 1;
-        self.decoder.counts.bytes += bytes.len() as u64;
+        self.decoder.counts.frame_bytes += bytes.len() as u64;
         self.decoder.counts.ends += u64::from(frame.kind() == Some(FrameKind::End));
     }
 
@@ -133,11 +133,14 @@ impl Trace {
     /// Counts a frame of an earlier session: a copy, or a late frame.
     pub(super) fn note_past(&mut self, bytes: &[u8], copy: bool) {
         self.decoder.counts.frames += 1;
-        self.decoder.counts.bytes += bytes.len() as u64;
+        self.decoder.counts.frame_bytes += bytes.len() as u64;
         let order = self.sequencer.order_mut();
         match copy {
-            true => order.duplicates += 1,
-            false => (order.reordered, order.late) = (order.reordered + 1, order.late + 1),
+            true => order.duplicate_frames += 1,
+            false => {
+                (order.reordered_frames, order.late_frames) =
+                    (order.reordered_frames + 1, order.late_frames + 1)
+            }
         }
     }
 

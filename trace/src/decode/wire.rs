@@ -50,9 +50,9 @@ pub struct Wire {
     last: usize,
     /// Frames with a card's addresses so far; their number is a frame's serial number.
     frames: u64,
-    foreign: u64,
+    foreign_frames: u64,
     /// Frames with a card's addresses that belong to no card.
-    strays: u64,
+    stray_frames: u64,
     ends: u64,
     /// The report that the card sent before the capture; `None` after its first frame.
     earlier: Option<Box<Report>>,
@@ -78,7 +78,7 @@ impl Wire {
     /// Takes the next captured frame; the sink chooses between items, columns and counts.
     pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
         let Some(frame) = Frame::parse(bytes) else {
-            self.foreign += 1;
+            self.foreign_frames += 1;
             return;
         };
         self.frames += 1;
@@ -105,7 +105,7 @@ impl Wire {
             }
             Owner::Past(card, fit) => self.cards[card].note_past(bytes, fit == Fit::Copy),
             Owner::Unknown => self.hold(origin, &arrival, sink),
-            Owner::Stray => self.strays += 1,
+            Owner::Stray => self.stray_frames += 1,
         }
     }
 
@@ -118,7 +118,7 @@ impl Wire {
     /// end, too.
     pub fn has_ended(&self) -> bool {
         // A single frame may be anyone's, unless it is the first of a session.
-        let begins = |run: &PendingRun| self.strays == 0 && run.is_session_start();
+        let begins = |run: &PendingRun| self.stray_frames == 0 && run.is_session_start();
         let mut waiting = self.pending.iter().filter(|run| !run.is_alone() || begins(run));
         let sessions = waiting.clone().next().is_some();
         let cards = sessions || self.cards.iter().all(Trace::has_ended);
@@ -167,7 +167,11 @@ impl Wire {
     }
 
     fn with_strays(&self, cards: Vec<Counts>) -> WireCounts {
-        WireCounts { cards, foreign: self.foreign + self.strays, strays: self.strays }
+        WireCounts {
+            cards,
+            foreign_frames: self.foreign_frames + self.stray_frames,
+            stray_frames: self.stray_frames,
+        }
     }
 
     /// Gives a frame to its card, then settles the pending runs that this decides.
@@ -209,7 +213,7 @@ impl Wire {
         let leads_here = |stray: &PendingFrame| stray.leads_to(arrival);
         let before = self.recent_strays.take_near(arrival.frame.counter, leads_here);
         if before.is_some_and(|before| run.begin_with(&self.cards, before)) {
-            self.strays -= 1;
+            self.stray_frames -= 1;
             run.push(origin, arrival, self.frames);
         } else {
             run.begin(&self.cards, origin, arrival, self.frames);
@@ -263,7 +267,7 @@ impl Wire {
         !run.is_alone()
             || run.follows_soon()
             || others.clone().any(|(_, other)| run.leads_soon_to(other))
-            || self.strays == 0 && may_be && others.all(|(_, other)| !other.is_alone())
+            || self.stray_frames == 0 && may_be && others.all(|(_, other)| !other.is_alone())
     }
 
     /// Drops a pending run that is no card's.
@@ -272,7 +276,7 @@ impl Wire {
             return self.stray(at, card, sink);
         }
         let mut run = self.pending.remove(at);
-        self.strays += run.frames().len() as u64;
+        self.stray_frames += run.frames().len() as u64;
         if let Some(frame) = run.take_alone() {
             let forgotten = self.recent_strays.push(run.counter(), frame);
             forgotten.into_iter().for_each(|frame| run.use_memory(frame));
@@ -288,14 +292,14 @@ impl Wire {
         let run = self.pending.remove(at);
         // If others send frames, too, a run far ahead of a card's last frame is not that card's. If nobody does, it is:
         // the trace then reports a gap, which a second card would hide.
-        let has_ended = |card: usize| self.strays != 0 && self.cards[card].has_ended();
+        let has_ended = |card: usize| self.stray_frames != 0 && self.cards[card].has_ended();
         let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
         match run.predecessor(self.last).filter(may_be) {
             // The run's first counter is still expected, and the frames that wait after it confirm or contradict it.
             Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
             Some(card) => {
                 let was_new = self.cards[card].is_new();
-                let is_unconfirmed = self.strays != 0 && self.cards[card].frames() == 1;
+                let is_unconfirmed = self.stray_frames != 0 && self.cards[card].frames() == 1;
                 self.park(card, &run, sink);
                 let restarts = self.cards[card].restarts();
                 // One unconfirmed first frame must not make all later frames late.
@@ -313,7 +317,7 @@ impl Wire {
                 self.give(self.cards.len() - 1, run, sink);
             }
             // All cards continue, and the number of cards is at its limit.
-            None => self.strays += run.frames().len() as u64,
+            None => self.stray_frames += run.frames().len() as u64,
         }
     }
 

@@ -19,6 +19,7 @@ pub enum ClockBasis {
     /// Marks that both cards saw.
     Marks {
         /// Number of marks that both cards saw.
+        #[serde(rename = "shared_marks")]
         shared: usize,
     },
     /// Arrival times of frames.
@@ -26,6 +27,7 @@ pub enum ClockBasis {
     /// An offset that the user stated.
     Offset {
         /// Clocks of the reference that are added.
+        #[serde(rename = "offset_clocks")]
         clocks: i64,
     },
 }

@@ -22,9 +22,9 @@ pub enum Capture {
 pub struct CaptureSums {
     /// For each capture, the time of its latest block, in the interface's ticks, and that block's counts.
     latest: BTreeMap<Capture, (u64, InterfaceStatistics)>,
-    received: Sum,
-    interface_drops: Sum,
-    kernel_drops: Sum,
+    received_frames: Sum,
+    interface_dropped_frames: Sum,
+    kernel_dropped_frames: Sum,
 }
 
 impl CaptureSums {
@@ -36,19 +36,21 @@ impl CaptureSums {
         }
         *noted = time;
         let before = std::mem::replace(before, *counts);
-        self.received.replace(before.received, counts.received);
-        self.interface_drops.replace(before.interface_drops, counts.interface_drops);
-        self.kernel_drops.replace(before.kernel_drops, counts.kernel_drops);
+        self.received_frames.replace(before.received_frames, counts.received_frames);
+        self.interface_dropped_frames
+            .replace(before.interface_dropped_frames, counts.interface_dropped_frames);
+        self.kernel_dropped_frames
+            .replace(before.kernel_dropped_frames, counts.kernel_dropped_frames);
         true
     }
 
     /// The sums over all captures.
     pub fn total(&self) -> InterfaceStatistics {
         InterfaceStatistics {
-            received: self.received.value(),
-            interface_drops: self.interface_drops.value(),
-            interface_missed: None,
-            kernel_drops: self.kernel_drops.value(),
+            received_frames: self.received_frames.value(),
+            interface_dropped_frames: self.interface_dropped_frames.value(),
+            interface_missed_frames: None,
+            kernel_dropped_frames: self.kernel_dropped_frames.value(),
         }
     }
 }
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     fn drops(count: u64) -> InterfaceStatistics {
-        InterfaceStatistics { kernel_drops: Some(count), ..Default::default() }
+        InterfaceStatistics { kernel_dropped_frames: Some(count), ..Default::default() }
     }
 
     #[test]

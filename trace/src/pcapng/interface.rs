@@ -115,12 +115,14 @@ impl Interface {
                 InterfaceStatisticsOption::IsbStartTime(start) => {
                     capture = Capture::Started(*start)
                 }
-                InterfaceStatisticsOption::IsbIfRecv(count) => statistics.received = Some(*count),
+                InterfaceStatisticsOption::IsbIfRecv(count) => {
+                    statistics.received_frames = Some(*count)
+                }
                 InterfaceStatisticsOption::IsbIfDrop(count) => {
-                    statistics.interface_drops = Some(*count);
+                    statistics.interface_dropped_frames = Some(*count);
                 }
                 InterfaceStatisticsOption::IsbOsDrop(count) => {
-                    statistics.kernel_drops = Some(*count);
+                    statistics.kernel_dropped_frames = Some(*count);
                 }
                 _ => {}
             }

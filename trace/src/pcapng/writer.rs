@@ -129,9 +129,9 @@ impl<W: Write> PcapngWriter<W> {
             comment.map(|text| InterfaceStatisticsOption::Comment(Cow::Borrowed(cut(text)))),
             Some(InterfaceStatisticsOption::IsbStartTime(start)),
             Some(InterfaceStatisticsOption::IsbEndTime(end)),
-            statistics.received.map(InterfaceStatisticsOption::IsbIfRecv),
-            statistics.interface_drops.map(InterfaceStatisticsOption::IsbIfDrop),
-            statistics.kernel_drops.map(InterfaceStatisticsOption::IsbOsDrop),
+            statistics.received_frames.map(InterfaceStatisticsOption::IsbIfRecv),
+            statistics.interface_dropped_frames.map(InterfaceStatisticsOption::IsbIfDrop),
+            statistics.kernel_dropped_frames.map(InterfaceStatisticsOption::IsbOsDrop),
         ];
         let block = InterfaceStatisticsBlock {
             interface_id: interface,

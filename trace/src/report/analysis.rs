@@ -36,11 +36,11 @@ pub struct Bank {
     /// Number of the bank in its rank.
     pub bank: u16,
     /// Accesses to the open row after its first access.
-    pub hits: u32,
+    pub row_hits: u32,
     /// First accesses to a row of a closed bank.
-    pub misses: u32,
+    pub row_misses: u32,
     /// First accesses to a row for which another row was closed.
-    pub conflicts: u32,
+    pub row_conflicts: u32,
 }
 
 /// The content of one dump.
@@ -49,17 +49,17 @@ pub struct Dump {
     /// Clock at which the dump began.
     pub clock: u64,
     /// Clock from which its hot pages are counted; unknown where dumps are missing.
-    pub since: Option<u64>,
+    pub since_clock: Option<u64>,
     /// Part of the table of hot pages that the dump holds; `None` stands for all parts.
     pub part: Option<u8>,
     /// Whether all its records were received.
     pub complete: bool,
     /// Accesses since the previous dump that were not counted for hot pages.
-    pub accesses_skipped: u64,
+    pub skipped_accesses: u64,
     /// Row buffer outcomes that were not counted.
-    pub rows_skipped: u64,
+    pub skipped_rows: u64,
     /// Runs of sampled pages that were not counted.
-    pub runs_skipped: u64,
+    pub skipped_runs: u64,
     /// Hot pages, those with most accesses first.
     pub hot_pages: Vec<HotPage>,
     /// Upper bound of the accesses to each page of these parts that is not listed; unknown where dumps are missing.
@@ -117,7 +117,7 @@ impl Analysis {
                 self.began = true;
                 self.parts = [Since { clock: Some(clock.0), skipped: 0 }; PARTS];
             }
-            Item::Gap(gap) if gap.frames + gap.damaged_frames + u64::from(gap.records) != 0 => {
+            Item::Gap(gap) if gap.frames + gap.malformed_frames + u64::from(gap.records) != 0 => {
                 self.close(false);
                 self.parts = [Since::default(); PARTS];
             }
@@ -167,10 +167,10 @@ impl Analysis {
         let Some(open) = self.record(dump) else { return };
         match (group, index) {
             (CountGroup::Other, other_count::ACCESSES_SKIPPED) => {
-                open.accesses_skipped = value.into();
+                open.skipped_accesses = value.into();
             }
-            (CountGroup::Other, other_count::ROWS_SKIPPED) => open.rows_skipped = value.into(),
-            (CountGroup::Other, other_count::RUNS_SKIPPED) => open.runs_skipped = value.into(),
+            (CountGroup::Other, other_count::ROWS_SKIPPED) => open.skipped_rows = value.into(),
+            (CountGroup::Other, other_count::RUNS_SKIPPED) => open.skipped_runs = value.into(),
             (CountGroup::Other, other_count::CLOSING) => {
                 let complete = open.records == value.saturating_add(1);
                 self.close(complete);
@@ -185,7 +185,7 @@ impl Analysis {
         let Some(mut dump) = self.open.take() else { return };
         dump.complete = complete;
         if complete {
-            self.parts.iter_mut().for_each(|part| part.skipped += dump.accesses_skipped);
+            self.parts.iter_mut().for_each(|part| part.skipped += dump.skipped_accesses);
         } else {
             self.parts = [Since::default(); PARTS];
         }
@@ -197,11 +197,11 @@ impl Analysis {
         // Where the bounds of parts differ, the widest is stated for all.
         let known = slice.iter().all(|part| part.clock.is_some());
         let skipped = slice.iter().map(|part| part.skipped).max().filter(|_| known);
-        dump.since = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
+        dump.since_clock = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
         dump.bound(skipped.filter(|_| complete));
         if complete {
             // Accesses to a part during its dump are skipped; this dump or the next one reports their number.
-            let skipped = dump.accesses_skipped;
+            let skipped = dump.skipped_accesses;
             slice.fill(Since { clock: Some(dump.clock), skipped });
         }
         self.dumps.push(dump);
@@ -240,12 +240,12 @@ impl Dump {
         self.hot_pages = entries.into_iter().map(page).collect();
         self.hot_pages.sort_by_key(|page| std::cmp::Reverse((page.at_least, page.at_most)));
         let outcomes = std::mem::take(&mut self.outcomes);
-        let bank = |(index, [hits, misses, conflicts]): (u16, [u32; 3])| Bank {
+        let bank = |(index, [row_hits, row_misses, row_conflicts]): (u16, [u32; 3])| Bank {
             rank: index >> 4,
             bank: index & 15,
-            hits,
-            misses,
-            conflicts,
+            row_hits,
+            row_misses,
+            row_conflicts,
         };
         self.banks = outcomes.into_iter().map(bank).collect();
     }
@@ -258,7 +258,7 @@ fn known(value: Option<u64>) -> String {
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = self.part.map_or_else(|| "all parts".into(), |part| format!("part {part}"));
-        writeln!(f, "clocks {} to {}, {part}", known(self.since), self.clock)?;
+        writeln!(f, "clocks {} to {}, {part}", known(self.since_clock), self.clock)?;
         if !self.complete {
             writeln!(f, "  incomplete: records of this dump are missing")?;
         }
@@ -273,16 +273,16 @@ impl fmt::Display for Dump {
                 None => writeln!(f, "  reuse after more pages, or first use: {runs} runs")?,
             }
         }
-        for Bank { rank, bank, hits, misses, conflicts } in &self.banks {
+        for Bank { rank, bank, row_hits, row_misses, row_conflicts } in &self.banks {
             writeln!(
                 f,
-                "  rank {rank} bank {bank}: {hits} hits, {misses} misses, {conflicts} conflicts"
+                "  rank {rank} bank {bank}: {row_hits} hits, {row_misses} misses, {row_conflicts} conflicts"
             )?;
         }
         let skipped = [
-            (self.accesses_skipped, "accesses by the hot pages"),
-            (self.rows_skipped, "row outcomes"),
-            (self.runs_skipped, "runs by the reuse distances"),
+            (self.skipped_accesses, "accesses by the hot pages"),
+            (self.skipped_rows, "row outcomes"),
+            (self.skipped_runs, "runs by the reuse distances"),
         ];
         for (number, what) in skipped.into_iter().filter(|(number, _)| *number != 0) {
             writeln!(f, "  skipped: {number} {what}")?;

@@ -23,9 +23,9 @@ pub struct Calls {
     /// Ticks per second, 0 if not known.
     pub tsc_hz: u64,
     /// Start of the log, in nanoseconds since 1970.
-    pub start_ns: u64,
+    pub start_time_ns: u64,
     /// Time from the first event to the last, if times are known.
-    pub seconds: Option<f64>,
+    pub duration_seconds: Option<f64>,
     /// How tagging ended; `None` if the end of the log is missing.
     pub ending: Option<TaggingEnd>,
     /// Number of events that were read.
@@ -177,7 +177,7 @@ pub struct Block {
     /// Name of its function.
     pub function: String,
     /// Address of its first instruction, hexadecimal.
-    pub start: String,
+    pub code_address: String,
     /// Number of its executions.
     pub entries: u64,
 }

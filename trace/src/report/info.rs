@@ -14,7 +14,7 @@ use crate::pcapng::{Interface, Packet};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
     /// Version of the wire format.
-    pub version: u8,
+    pub format_version: u8,
     /// Whether the card is capturing.
     pub running: bool,
     /// `line`, `page`, `frequency` or `analysis`.
@@ -24,11 +24,11 @@ pub struct Settings {
     /// Whether frequency slices are enabled.
     pub slices: bool,
     /// Length of a slice in microseconds, if its code has a defined length.
-    pub slice_micros: u32,
+    pub slice_us: u32,
     /// Number of words at which a frame is sent.
     pub threshold_words: u8,
     /// Base address of the tag window, hexadecimal, if it is enabled.
-    pub tag_window: Option<String>,
+    pub tag_window_address: Option<String>,
     /// READ bursts counted by the card.
     pub reads: u64,
     /// WRITE bursts counted by the card.
@@ -71,9 +71,9 @@ pub struct Info {
     /// Number of frames in the file, including foreign ones.
     pub packets: u64,
     /// Arrival of the first frame, in seconds since the epoch.
-    pub first_arrival: Option<f64>,
+    pub first_time_seconds: Option<f64>,
     /// Seconds from the first frame to the last.
-    pub seconds: Option<f64>,
+    pub duration_seconds: Option<f64>,
     /// Clock at which the first frame of the first card begins.
     pub first_clock: Option<u64>,
     /// Clock at which its last frame ends.
@@ -159,8 +159,8 @@ impl Info {
         interfaces: Vec<Interface>,
     ) -> Self {
         self.packets = packets.count;
-        self.first_arrival = packets.arrivals.map(|(first, _)| first.as_secs_f64());
-        self.seconds = packets.arrivals.map(|(first, last)| (last - first).as_secs_f64());
+        self.first_time_seconds = packets.arrivals.map(|(first, _)| first.as_secs_f64());
+        self.duration_seconds = packets.arrivals.map(|(first, last)| (last - first).as_secs_f64());
         self.cards.resize_with(cards.len(), Card::default);
         for ((card, found), number) in self.cards.iter_mut().zip(cards).zip(1..) {
             card.card = number;
@@ -182,14 +182,14 @@ impl Info {
 impl Settings {
     fn new(report: &Report) -> Self {
         Settings {
-            version: report.version,
+            format_version: report.version,
             running: report.running,
             mode: report.mode.name(),
             granularity: report.granularity.name(),
             slices: report.frequency,
-            slice_micros: config::slice_micros(report.slice_code),
+            slice_us: config::slice_micros(report.slice_code),
             threshold_words: report.threshold,
-            tag_window: report.tag_window.map(|base| format!("{base:x}")),
+            tag_window_address: report.tag_window.map(|base| format!("{base:x}")),
             reads: report.reads,
             writes: report.writes,
             faults: report.faults,
@@ -202,13 +202,13 @@ impl Settings {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        row(f, "format version", self.version)?;
+        row(f, "format version", self.format_version)?;
         row(f, "mode", format_args!("{}, granularity {}", self.mode, self.granularity))?;
         let state = if self.slices { "on" } else { "off" };
-        let micros = self.slice_micros;
+        let micros = self.slice_us;
         row(f, "frequency slices", format_args!("{state}, {micros} us"))?;
         row(f, "frame threshold", format_args!("{} words", self.threshold_words))?;
-        row(f, "tag window", self.tag_window.as_deref().unwrap_or("off"))?;
+        row(f, "tag window", self.tag_window_address.as_deref().unwrap_or("off"))?;
         row(f, "READ bursts on the card", self.reads)?;
         row(f, "WRITE bursts on the card", self.writes)?;
         row(f, "faults on the card", self.faults)?;
@@ -274,8 +274,8 @@ impl fmt::Display for Info {
             row(f, "interface", escape::name(interface.name.as_deref().unwrap_or("unnamed")))?;
             let count = |count: Option<u64>| count.map_or("not known".into(), |n| n.to_string());
             let statistics = interface.statistics.unwrap_or_default();
-            row(f, "dropped by the kernel", count(statistics.kernel_drops))?;
-            row(f, "dropped by the interface", count(statistics.interface_drops))?;
+            row(f, "dropped by the kernel", count(statistics.kernel_dropped_frames))?;
+            row(f, "dropped by the interface", count(statistics.interface_dropped_frames))?;
             for comment in interface.comments.iter().chain(&interface.statistics_comment) {
                 match earlier_report::is_comment(comment) {
                     true => row(f, "comment", "has the card's last report before this file")?,
@@ -284,7 +284,7 @@ impl fmt::Display for Info {
             }
         }
         row(f, "packets", self.packets)?;
-        if let Some(seconds) = self.seconds {
+        if let Some(seconds) = self.duration_seconds {
             row(f, "wall time", format_args!("{seconds:.6} s"))?;
         }
         if self.cards.len() > 1 {

@@ -33,7 +33,7 @@ pub struct Memory {
     /// Number of columns of a row.
     pub columns: u32,
     /// Capacity of all ranks, in bytes.
-    pub capacity: u64,
+    pub capacity_bytes: u64,
     /// Address map: one entry for each coordinate bit, for example `bank[1]=p15^p18`.
     pub map: Vec<String>,
     /// Distances between commands whose violation is a fault.
@@ -83,7 +83,7 @@ impl Memory {
             banks: 1 << memory.bits(Axis::Bank),
             rows: 1 << memory.bits(Axis::Row),
             columns: 1 << memory.bits(Axis::Column),
-            capacity: memory.capacity(),
+            capacity_bytes: memory.capacity(),
             map: map_entries(memory),
             limits: Limits {
                 trfc_clocks: memory.trfc_clocks,
@@ -134,7 +134,7 @@ impl fmt::Display for Memory {
                 "{ranks} ranks x {banks} banks x {rows} rows x {columns} columns x {bus_bytes} bytes"
             ),
         )?;
-        row(f, "capacity", format_args!("{} MiB", self.capacity >> 20))?;
+        row(f, "capacity", format_args!("{} MiB", self.capacity_bytes >> 20))?;
         if *ranks > 1 {
             let wiring = if self.mirror_odd_ranks { "mirrored" } else { "as in the even ones" };
             row(f, "pins of odd ranks", wiring)?;

@@ -19,30 +19,30 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     let order = &counts.order;
     let rows = [
         ("frames", counts.frames),
-        ("bytes", counts.bytes),
+        ("bytes", counts.frame_bytes),
         ("words", counts.words),
         ("records", counts.records),
         ("accesses", counts.accesses),
         ("reads", counts.reads),
         ("writes", counts.writes),
         ("bytes accessed", counts.access_bytes),
-        ("missing frames", order.missing),
+        ("missing frames", order.missing_frames),
         ("records lost on the card", counts.card_lost_records),
         ("accesses lost", counts.lost_accesses),
-        ("duplicate frames", order.duplicates),
-        ("reordered frames", order.reordered),
-        ("frames too late to order", order.late),
+        ("duplicate frames", order.duplicate_frames),
+        ("reordered frames", order.reordered_frames),
+        ("frames too late to order", order.late_frames),
         ("card restarts", order.restarts),
         ("heartbeats", counts.heartbeats),
         ("DDR clock losses", counts.ddr_clock_losses),
-        ("foreign frames", counts.foreign),
-        ("malformed frames", counts.malformed),
+        ("foreign frames", counts.foreign_frames),
+        ("malformed frames", counts.malformed_frames),
     ];
     for (name, count) in rows {
         writeln!(output, "{name:<25} {count}")?;
     }
-    if counts.strays != 0 {
-        writeln!(output, "{:<25} {}", "stray frames", counts.strays)?;
+    if counts.stray_frames != 0 {
+        writeln!(output, "{:<25} {}", "stray frames", counts.stray_frames)?;
     }
     for (name, count) in &counts.faults {
         writeln!(output, "fault {name:<19} {count}")?;
@@ -62,12 +62,12 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
 /// Writes a warning that the records of a card stand for another number of bursts than the card counted; the card or
 /// a frame is faulty.
 fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
-    let BurstMismatch { card, least, most, in_slices } = found;
-    write!(output, "warning: {card} bursts on the card, its records stand for {least}")?;
-    if most != least {
-        write!(output, " to {most}")?;
+    let BurstMismatch { card_bursts, at_least, at_most, slice_bursts } = found;
+    write!(output, "warning: {card_bursts} bursts on the card, its records stand for {at_least}")?;
+    if at_most != at_least {
+        write!(output, " to {at_most}")?;
     }
-    match in_slices {
+    match slice_bursts {
         Some(sliced) => writeln!(output, ", its slices and tags for {sliced}"),
         None => writeln!(output),
     }

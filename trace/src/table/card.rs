@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Description of a card: the units that are needed to interpret the numbers of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Clock period in picoseconds: a timestamp multiplied by it is a time.
+    /// Clock period in picoseconds: a clock multiplied by it is a time.
     pub tck_ps: u32,
     /// Bytes at the address of a row: those of a page, line or burst.
     pub unit_bytes: u32,

@@ -30,7 +30,8 @@ pub struct CsvNotation;
 pub type CsvWriter<W> = NotationWriter<W, CsvNotation>;
 
 impl Notation for CsvNotation {
-    const HEADING: &'static str = "kind,clock,direction,address,reads,writes,duration,detail\n";
+    const HEADING: &'static str =
+        "kind,clock,direction,address,reads,writes,duration_clocks,detail\n";
     const ACCESS: AccessLine = AccessLine {
         before_clock: "access,",
         before_direction: ",",

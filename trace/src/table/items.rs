@@ -42,27 +42,27 @@ impl<'a> Items<'a> {
     }
 
     /// Stores the interface of a card. To be called before the card's items are written.
-    pub fn interface(&mut self, capture: u32, name: &str) {
-        self.writer.interface(capture, name);
+    pub fn interface(&mut self, card: u32, name: &str) {
+        self.writer.interface(card, name);
     }
 
     /// Declares that all items are of this card, so that the file need not name it.
-    pub fn only(&mut self, capture: u32) {
-        self.writer.only(capture);
+    pub fn only(&mut self, card: u32) {
+        self.writer.only(card);
     }
 
     /// Writes one item of a card. Cards are numbered from 0.
     ///
     /// # Errors
     /// As [`Writer::row`].
-    pub fn item(&mut self, capture: u32, item: &Item) -> Result<(), TableError> {
-        let context = self.contexts.entry(capture).or_default();
+    pub fn item(&mut self, card: u32, item: &Item) -> Result<(), TableError> {
+        let context = self.contexts.entry(card).or_default();
         context.observe(item);
         if let Item::Report { report, .. } = item {
-            self.writer.card(capture, report.as_ref().into());
+            self.writer.card(card, report.as_ref().into());
         }
         match entry(item, context) {
-            Some(entry) => self.writer.row(&Row { capture, entry }),
+            Some(entry) => self.writer.row(&Row { card, entry }),
             None => Ok(()),
         }
     }
@@ -71,11 +71,11 @@ impl<'a> Items<'a> {
     ///
     /// # Errors
     /// As [`Writer::row`].
-    pub fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+    pub fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
         if accesses.is_empty() {
             return Ok(());
         }
-        self.writer.accesses(capture, accesses)
+        self.writer.accesses(card, accesses)
     }
 
     /// Completes the table and returns counts of what the format could not hold.

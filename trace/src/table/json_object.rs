@@ -42,11 +42,11 @@ pub(super) enum Object {
         address: String,
         reads: u32,
         writes: u32,
-        duration: u32,
+        duration_clocks: u32,
     },
     Slice {
         clock: u64,
-        length: Option<u64>,
+        duration_clocks: Option<u64>,
         partial: bool,
         reads: u32,
         writes: u32,
@@ -68,28 +68,28 @@ pub(super) enum Object {
         votes: u32,
     },
     Gap {
-        frames: u64,
+        missing_frames: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        first_frame: Option<u64>,
-        records: u32,
-        damaged_frames: u64,
-        accesses: Option<u64>,
-        after: Option<u64>,
-        before: Option<u64>,
+        first_counter: Option<u64>,
+        card_lost_records: u32,
+        malformed_frames: u64,
+        lost_accesses: Option<u64>,
+        after_clock: Option<u64>,
+        before_clock: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_packet: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before_packet: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        after_time: Option<String>,
+        after_time_seconds: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        before_time: Option<String>,
+        before_time_seconds: Option<String>,
     },
     DdrClock {
         running: bool,
-        lost: u16,
+        new_losses: u16,
         losses: u16,
-        transmit_nanos: u64,
+        transmit_ns: u64,
     },
     Restart,
     NoEnd,
@@ -122,12 +122,16 @@ impl From<&Entry> for Object {
             Entry::Fault { clock, kind, bank } => {
                 Object::Fault { clock: clock.0, fault: kind.name().into(), bank }
             }
-            Entry::Page { clock, address, reads, writes, duration } => {
-                Object::Page { clock: clock.0, address: hex(address), reads, writes, duration }
-            }
+            Entry::Page { clock, address, reads, writes, duration } => Object::Page {
+                clock: clock.0,
+                address: hex(address),
+                reads,
+                writes,
+                duration_clocks: duration,
+            },
             Entry::Slice { clock, length, partial, reads, writes } => {
-                let length = length.map(|length| length.0);
-                Object::Slice { clock: clock.0, length, partial, reads, writes }
+                let duration_clocks = length.map(|length| length.0);
+                Object::Slice { clock: clock.0, duration_clocks, partial, reads, writes }
             }
             Entry::Interval { clock, part } => Object::Interval { clock: clock.0, part },
             Entry::Count { dump, group, index, value } => {
@@ -137,21 +141,21 @@ impl From<&Entry> for Object {
                 Object::HotPage { dump, address: hex(address), count, votes }
             }
             Entry::Gap(gap) => Object::Gap {
-                frames: gap.frames,
-                first_frame: gap.first_frame,
-                records: gap.records,
-                damaged_frames: gap.damaged_frames,
-                accesses: gap.accesses,
-                after: gap.after.map(|clock| clock.0),
-                before: gap.before.map(|clock| clock.0),
+                missing_frames: gap.frames,
+                first_counter: gap.first_frame,
+                card_lost_records: gap.records,
+                malformed_frames: gap.malformed_frames,
+                lost_accesses: gap.accesses,
+                after_clock: gap.after.map(|clock| clock.0),
+                before_clock: gap.before.map(|clock| clock.0),
                 after_packet: gap.after_packet,
                 before_packet: gap.before_packet,
-                after_time: gap.after_time.map(seconds),
-                before_time: gap.before_time.map(seconds),
+                after_time_seconds: gap.after_time.map(seconds),
+                before_time_seconds: gap.before_time.map(seconds),
             },
             Entry::Restart => Object::Restart,
-            Entry::DdrClock(DdrClock { running, lost, losses, transmit_nanos }) => {
-                Object::DdrClock { running, lost, losses, transmit_nanos }
+            Entry::DdrClock(DdrClock { running, lost, losses, transmit_ns }) => {
+                Object::DdrClock { running, new_losses: lost, losses, transmit_ns }
             }
             Entry::NoEnd => Object::NoEnd,
         }
@@ -180,15 +184,15 @@ impl TryFrom<Object> for Entry {
                 kind: fault_named(&fault).ok_or_else(|| format!("no fault is called {fault}"))?,
                 bank,
             },
-            Object::Page { clock, address, reads, writes, duration } => Entry::Page {
+            Object::Page { clock, address, reads, writes, duration_clocks } => Entry::Page {
                 clock: Cycles(clock),
                 address: hex(&address)?,
                 reads,
                 writes,
-                duration,
+                duration: duration_clocks,
             },
-            Object::Slice { clock, length, partial, reads, writes } => {
-                let length = length.map(Cycles);
+            Object::Slice { clock, duration_clocks, partial, reads, writes } => {
+                let length = duration_clocks.map(Cycles);
                 Entry::Slice { clock: Cycles(clock), length, partial, reads, writes }
             }
             Object::Interval { clock, part } => Entry::Interval { clock: Cycles(clock), part },
@@ -203,32 +207,32 @@ impl TryFrom<Object> for Entry {
                 Entry::HotPage { dump, address: hex(&address)?, count, votes }
             }
             Object::Gap {
-                frames,
-                first_frame,
-                records,
-                damaged_frames,
-                accesses,
-                after,
-                before,
+                missing_frames,
+                first_counter,
+                card_lost_records,
+                malformed_frames,
+                lost_accesses,
+                after_clock,
+                before_clock,
                 after_packet,
                 before_packet,
-                after_time,
-                before_time,
+                after_time_seconds,
+                before_time_seconds,
             } => Entry::Gap(Gap {
-                frames,
-                first_frame,
-                records,
-                damaged_frames,
-                accesses,
-                after: after.map(Cycles),
-                before: before.map(Cycles),
+                frames: missing_frames,
+                first_frame: first_counter,
+                records: card_lost_records,
+                malformed_frames,
+                accesses: lost_accesses,
+                after: after_clock.map(Cycles),
+                before: before_clock.map(Cycles),
                 after_packet,
                 before_packet,
-                after_time: time(after_time)?,
-                before_time: time(before_time)?,
+                after_time: time(after_time_seconds)?,
+                before_time: time(before_time_seconds)?,
             }),
-            Object::DdrClock { running, lost, losses, transmit_nanos } => {
-                Entry::DdrClock(DdrClock { running, lost, losses, transmit_nanos })
+            Object::DdrClock { running, new_losses, losses, transmit_ns } => {
+                Entry::DdrClock(DdrClock { running, lost: new_losses, losses, transmit_ns })
             }
             Object::Restart => Entry::Restart,
             Object::NoEnd => Entry::NoEnd,

@@ -67,14 +67,14 @@ impl<R: BufRead> Reader for JsonlReader<R> {
                 None => row(self.lines.line(), &mut self.cards),
             };
             if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
-                return Ok(Some(Row { capture: self.cards.card(), entry }));
+                return Ok(Some(Row { card: self.cards.card(), entry }));
             }
         }
         Ok(None)
     }
 
-    fn interface(&self, capture: u32) -> Option<&str> {
-        self.cards.interface_of(capture)
+    fn interface(&self, card: u32) -> Option<&str> {
+        self.cards.interface_of(card)
     }
 }
 

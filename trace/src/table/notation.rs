@@ -53,22 +53,22 @@ impl<W: Write, N: Notation> NotationWriter<W, N> {
 
 impl<W: Write, N: Notation> Writer for NotationWriter<W, N> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        self.change_card(row.capture)?;
+        self.change_card(row.card)?;
         N::entry(&row.entry, &mut self.output)
     }
 
-    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        self.change_card(capture)?;
+    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.change_card(card)?;
         let output = &mut self.output;
         Ok(accesses.iter().try_for_each(|access| N::ACCESS.write(access, output))?)
     }
 
-    fn interface(&mut self, capture: u32, name: &str) {
-        self.cards.interface(capture, name);
+    fn interface(&mut self, card: u32, name: &str) {
+        self.cards.interface(card, name);
     }
 
-    fn only(&mut self, capture: u32) {
-        self.cards.only(capture);
+    fn only(&mut self, card: u32) {
+        self.cards.only(card);
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {

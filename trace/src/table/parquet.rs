@@ -2,18 +2,18 @@
 //!
 //! | column | type | rows |
 //! |---|---|---|
-//! | capture | uint32 | all; each card and each session has its own number |
-//! | timestamp | int64 | all; DDR clocks, ascending within a capture |
+//! | session | uint32 | all; each card and each session has its own number |
+//! | clock | int64 | all; DDR clocks, ascending within a session |
 //! | kind | string | all |
 //! | is_write | boolean | access, tag |
 //! | address | uint64 | access, page, hot page; tag while the window's base is known |
 //! | reads, writes | uint32 | page, slice |
-//! | duration | uint64 | page, slice of known length; DDR clocks |
-//! | start | int64 | interval, slice, and any whose clock is not `timestamp` |
+//! | duration_clocks | uint64 | page, slice of known length; DDR clocks |
+//! | start_clock | int64 | interval, slice, and any whose own clock is before `clock` |
 //! | detail | string | those that the columns do not hold: the object of [`super::jsonl`] |
 //!
-//! A row group holds one capture, in the order of the trace. The row of a slice follows the end of the slice,
-//! so its first clock, `start`, is not in that order; `timestamp` is the latest clock so far. Rows without a
+//! A row group holds one session, in the order of the trace. The row of a slice follows the end of the slice,
+//! so its first clock, `start_clock`, is not in that order; `clock` is the latest clock so far. Rows without a
 //! clock have that of the row before. Invariant: rows are in the order that `sorting_columns` states.
 
 mod catch_panic;
@@ -46,25 +46,25 @@ pub use reader::ParquetReader;
 pub use writer::ParquetWriter;
 
 /// Version of the columns and keys, stated in the file.
-const TABLE_VERSION: &str = "1";
+const TABLE_VERSION: &str = "2";
 const KEY_VERSION: &str = "hmtt.table_version";
-const KEY_UNIT: &str = "hmtt.timestamp_unit";
-const KEY_CAPTURES: &str = "hmtt.captures";
+const KEY_UNIT: &str = "hmtt.clock_unit";
+const KEY_SESSIONS: &str = "hmtt.sessions";
 /// Rows of a page. A reader that searches for few rows decodes at least one page.
 const PAGE_ROWS: usize = 1 << 17;
 
 /// The columns, in their order in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
-    Capture,
-    Timestamp,
+    Session,
+    Clock,
     Kind,
     IsWrite,
     Address,
     Reads,
     Writes,
     Duration,
-    Start,
+    StartClock,
     Detail,
 }
 
@@ -72,13 +72,13 @@ enum Column {
 /// their smaller size saves, except for the kinds, of which a file has few.
 const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     (
-        "capture",
+        "session",
         Physical::INT32,
         Some(Annotation::Unsigned(32)),
         true,
         Encoding::DELTA_BINARY_PACKED,
     ),
-    ("timestamp", Physical::INT64, None, true, Encoding::DELTA_BINARY_PACKED),
+    ("clock", Physical::INT64, None, true, Encoding::DELTA_BINARY_PACKED),
     ("kind", Physical::BYTE_ARRAY, Some(Annotation::Text), true, Encoding::PLAIN),
     ("is_write", Physical::BOOLEAN, None, false, Encoding::PLAIN),
     (
@@ -103,13 +103,13 @@ const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
         Encoding::DELTA_BINARY_PACKED,
     ),
     (
-        "duration",
+        "duration_clocks",
         Physical::INT64,
         Some(Annotation::Unsigned(64)),
         false,
         Encoding::DELTA_BINARY_PACKED,
     ),
-    ("start", Physical::INT64, None, false, Encoding::DELTA_BINARY_PACKED),
+    ("start_clock", Physical::INT64, None, false, Encoding::DELTA_BINARY_PACKED),
     ("detail", Physical::BYTE_ARRAY, Some(Annotation::Text), false, Encoding::PLAIN),
 ];
 
@@ -119,9 +119,9 @@ enum Annotation {
     Text,
 }
 
-/// Description of one number of the column `capture`, in the file's metadata.
+/// Description of one number of the column `session`, in the file's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Capture {
+struct Session {
     /// Number of the card, from 1, as `hmtt decode` and `hmtt info` print it.
     card: u64,
     /// Name of the card's interface.
@@ -132,9 +132,9 @@ struct Capture {
     report: Option<Card>,
 }
 
-impl Capture {
+impl Session {
     /// Number of the card as rows have it, from 0.
-    fn index(&self) -> u32 {
+    fn card_index(&self) -> u32 {
         self.card.saturating_sub(1).try_into().unwrap_or(u32::MAX)
     }
 }
@@ -183,7 +183,7 @@ fn properties() -> WriterPropertiesPtr {
         .set_write_batch_size(PAGE_ROWS)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_data_page_size_limit(1 << 24)
-        .set_sorting_columns(Some(vec![ascending(Column::Capture), ascending(Column::Timestamp)]));
+        .set_sorting_columns(Some(vec![ascending(Column::Session), ascending(Column::Clock)]));
     for (name, _, _, _, encoding) in COLUMNS {
         builder = builder.set_column_encoding(ColumnPath::from(name), encoding);
     }

@@ -8,8 +8,8 @@ use crate::decode::{DdrClock, Gap};
 /// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Number of the card that sent it, from 0. NotationWriter numbers start at 1.
-    pub capture: u32,
+    /// Number of the card that sent it, from 0. Printed numbers start at 1.
+    pub card: u32,
     /// Content of the row.
     pub entry: Entry,
 }

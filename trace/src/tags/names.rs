@@ -27,7 +27,7 @@ impl Names {
         let name = |function: &TaggedFunction| match named[&*function.name] {
             1 => shortened(&function.name).into(),
             // Static functions of different files may have the same name.
-            _ => format!("{} ({:x})", shortened(&function.name), function.start),
+            _ => format!("{} ({:x})", shortened(&function.name), function.code_address),
         };
         let names = functions.iter().map(|function| (function.number, name(function).into()));
         let names = names.collect();
@@ -67,12 +67,12 @@ mod tests {
     fn long_names_are_shortened_and_shared() {
         let function = |number: u32, name: String| {
             serde_json::json!({
-                "number": number, "name": name, "symbols": [], "object": "o", "start": number,
-                "size": 1, "exits": "all", "removed": null,
+                "number": number, "name": name, "symbols": [], "object": "o", "code_address": number,
+                "size_bytes": 1, "tagged_exits": "all", "removed": null,
             })
         };
         let map = serde_json::json!({
-            "version": 1, "id": "0000000000000000", "program": "p", "pid": 1, "sink": "log",
+            "version": 2, "id": "0000000000000000", "program": "p", "pid": 1, "sink": "log",
             "timed": true, "tsc_hz": 1, "window": null, "blocks": [], "refused": [],
             "functions": [function(1, "\u{e9}".repeat(1 << 20)), function(2, "f".into())],
         });

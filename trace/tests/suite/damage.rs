@@ -53,7 +53,7 @@ proptest! {
             frame[bit / 8] ^= 1 << (bit % 8);
         }
         let (_, counts) = decode_frames(&frames);
-        prop_assert_eq!(counts.frames + counts.foreign, frames.len() as u64);
+        prop_assert_eq!(counts.frames + counts.foreign_frames, frames.len() as u64);
     }
 
     #[test]

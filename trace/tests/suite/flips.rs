@@ -87,11 +87,17 @@ impl Session {
         let excess: u64 = items.iter().map(told).sum();
         let sum = counts.accesses + counts.lost_accesses + counts.accesses_before_start;
         let why = |what: &str| {
-            let Counts { accesses, lost_accesses, accesses_before_start, order, malformed, .. } =
-                &counts;
+            let Counts {
+                accesses,
+                lost_accesses,
+                accesses_before_start,
+                order,
+                malformed_frames,
+                ..
+            } = &counts;
             Err(format!(
                 "frame {at} of {} bit {bit}: {what}: sent {:?}, read {accesses}, lost {lost_accesses}, before \
-                 {accesses_before_start}, excess {excess}, malformed {malformed}, {cards} cards, {order:?}",
+                 {accesses_before_start}, excess {excess}, malformed {malformed_frames}, {cards} cards, {order:?}",
                 frames.len(),
                 self.counted
             ))
@@ -107,7 +113,7 @@ impl Session {
         if expected != self.counted.1 + excess {
             return why("sum");
         }
-        if counts.frames + counts.foreign != frames.len() as u64 {
+        if counts.frames + counts.foreign_frames != frames.len() as u64 {
             return why("frames");
         }
         if !self.is_true(at, &frames[at], &items) {

@@ -84,7 +84,7 @@ proptest! {
         let (wire, forged) = mix(&good, &mut Forger::new(forgery, seed), &turns);
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        prop_assert_eq!((counts.cards.len(), counts.strays, counts.foreign), (1, forged, forged));
+        prop_assert_eq!((counts.cards.len(), counts.stray_frames, counts.foreign_frames), (1, forged, forged));
         prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
     }
 
@@ -106,7 +106,7 @@ proptest! {
         wire.insert(at, Forger::new(forgery, seed).frame());
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        prop_assert_eq!((counts.cards.len(), counts.strays), (1, 1));
+        prop_assert_eq!((counts.cards.len(), counts.stray_frames), (1, 1));
         prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
         let mut told = Wire::default();
         wire.iter().enumerate().for_each(|(at, frame)| told.push(origin(at), frame, &mut |_, _| {}));
@@ -127,7 +127,7 @@ proptest! {
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
         let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
-        prop_assert_eq!(others + counts.foreign, forged);
+        prop_assert_eq!(others + counts.foreign_frames, forged);
     }
 }
 
@@ -136,8 +136,8 @@ fn forged_sessions(seed: u64, start: u64, turns: &[usize]) -> Result<(), TestCas
     let (wire, forged) = mix(&good, &mut Forger::new(Forgery::Sessions, seed), turns);
     let (items, counts) = read(&wire);
     let sum = counts.sum();
-    prop_assert_eq!(sum.frames + sum.foreign, wire.len() as u64);
-    prop_assert!(counts.strays <= forged);
+    prop_assert_eq!(sum.frames + sum.foreign_frames, wire.len() as u64);
+    prop_assert!(counts.stray_frames <= forged);
     let access = |item: &Item| match item {
         Item::Event(Event::Access(access)) => Some((access.clock, access.address)),
         _ => None,
@@ -191,7 +191,7 @@ proptest! {
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
         let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
-        prop_assert_eq!(others + counts.foreign, forged);
+        prop_assert_eq!(others + counts.foreign_frames, forged);
     }
 
     /// While the card is silent, the forged sequence looks like a restart of the card and takes its number. When the
@@ -227,7 +227,7 @@ fn a_slow_card_beside_a_flood_keeps_its_trace() {
         let (wire, forged) = mix(&good, &mut Forger::new(forgery, 77), &[700]);
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        assert_eq!((counts.cards.len(), counts.strays), (1, forged), "{forgery:?}");
+        assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?}");
         let found = bare(&items[0], &counts.cards[0]);
         assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?}");
     }
@@ -242,7 +242,7 @@ fn a_card_that_restarts_beside_a_flood_is_followed() {
         let (wire, forged) = mix(&good, &mut Forger::new(forgery, 5), &[turn]);
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        assert_eq!((counts.cards.len(), counts.strays), (1, forged), "{forgery:?} {turn}");
+        assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?} {turn}");
         let found = bare(&items[0], &counts.cards[0]);
         assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?} {turn}");
     }
@@ -260,7 +260,7 @@ fn a_long_gap_after_the_end_is_a_loss_and_not_another_card() {
         wire.extend(card.session(50, 20).0);
         let (_, counts) = read(&wire);
         let order = counts.cards[0].order;
-        let told = (counts.cards.len(), order.missing, counts.sum().lost_accesses);
+        let told = (counts.cards.len(), order.missing_frames, counts.sum().lost_accesses);
         assert_eq!(told, (1, lost, lost * 5));
     }
 }

@@ -52,7 +52,7 @@ fn lost_frames_lose_only_their_accesses() {
     let gap =
         format!("# gap 3 frames missing, 300 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
-    assert_eq!((accesses, counts.order.missing, counts.lost_accesses), (700, 3, 300));
+    assert_eq!((accesses, counts.order.missing_frames, counts.lost_accesses), (700, 3, 300));
     assert_eq!(counts.gaps[0].first_frame, Some(4));
     assert_eq!((counts.gaps[0].after_packet, counts.gaps[0].before_packet), (Some(4), Some(5)));
     assert!(counts.has_loss());
@@ -110,7 +110,10 @@ fn a_restarted_card_opens_a_new_session() {
     let frames = [&first[..90], &second[..]].concat();
     let (comments, accesses, counts) = comments(&frames);
     assert_eq!(comments, [HEADING, NO_END, "# card restarted"]);
-    assert_eq!((accesses, counts.order.restarts, counts.order.duplicates), (89 * 3 + 40, 1, 0));
+    assert_eq!(
+        (accesses, counts.order.restarts, counts.order.duplicate_frames),
+        (89 * 3 + 40, 1, 0)
+    );
     assert!(!counts.has_loss());
 }
 
@@ -119,7 +122,7 @@ fn a_short_session_may_be_followed_by_an_equal_one() {
     let (session, _) = Card::new().session(2, 10);
     let (comments, accesses, counts) = comments(&[&session[..], &session[..]].concat());
     assert_eq!(comments, [HEADING, "# card restarted"]);
-    assert_eq!((accesses, counts.order.restarts, counts.order.duplicates), (40, 1, 0));
+    assert_eq!((accesses, counts.order.restarts, counts.order.duplicate_frames), (40, 1, 0));
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn the_frame_counter_wraps_in_order() {
     let (frames, truth) = card.session(8, 10);
     let (lines, counts) = text(&frames);
     assert_eq!(lines.len(), truth.len() + 1);
-    assert_eq!((counts.order.restarts, counts.order.missing, counts.gap_count), (0, 0, 0));
+    assert_eq!((counts.order.restarts, counts.order.missing_frames, counts.gap_count), (0, 0, 0));
 }
 
 #[test]
@@ -165,9 +168,9 @@ fn an_unreadable_frame_is_not_missing() {
     let (comments, accesses, counts) = comments(&frames);
     let (after, before) = (truth[99].clock, truth[199].clock);
     let gap =
-        format!("# gap 1 damaged frames, 100 accesses lost between clocks {after} and {before}");
+        format!("# gap 1 malformed frames, 100 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
-    assert_eq!((accesses, counts.malformed, counts.order.missing), (400, 1, 0));
+    assert_eq!((accesses, counts.malformed_frames, counts.order.missing_frames), (400, 1, 0));
 }
 
 #[test]
@@ -178,7 +181,7 @@ fn an_invalid_word_loses_only_the_rest_of_its_frame() {
     let (comments, accesses, _) = comments(&frames);
     let (after, before) = (truth[119].clock, truth[199].clock);
     let gap =
-        format!("# gap 1 damaged frames, 80 accesses lost between clocks {after} and {before}");
+        format!("# gap 1 malformed frames, 80 accesses lost between clocks {after} and {before}");
     assert_eq!(comments, [HEADING, &gap]);
     assert_eq!(accesses, 220);
 }

@@ -56,7 +56,7 @@ impl Read {
             wire.push(Origin { packet, ..Origin::default() }, frame, &mut sink);
         }
         let counts = wire.finish(&mut sink).sum();
-        assert_eq!(counts.frames + counts.foreign, frames.len() as u64);
+        assert_eq!(counts.frames + counts.foreign_frames, frames.len() as u64);
         Read { items, counts }
     }
 
@@ -78,11 +78,11 @@ impl Read {
 
     /// Whether only the damaged frame is missing, with the number of its accesses.
     fn is_without_one(&self, session: &Session) -> bool {
-        let Counts { order, foreign, malformed, lost_accesses, .. } = self.counts;
+        let Counts { order, foreign_frames, malformed_frames, lost_accesses, .. } = self.counts;
         self.accesses() == session.others
             && lost_accesses == ACCESSES as u64
-            && order.missing == foreign
-            && foreign + malformed == 1
+            && order.missing_frames == foreign_frames
+            && foreign_frames + malformed_frames == 1
             && order.restarts == 0
     }
 }
@@ -94,7 +94,7 @@ fn a_truncated_frame_is_counted_and_left_out() {
         let read = session.with(session.damaged()[..length].to_vec());
         assert!(read.is_without_one(&session), "cut to {length}: {:?}", read.counts);
         // Destination, source and EtherType make it a card's frame.
-        assert_eq!(read.counts.malformed, u64::from(length >= 14), "cut to {length}");
+        assert_eq!(read.counts.malformed_frames, u64::from(length >= 14), "cut to {length}");
     }
 }
 
@@ -154,10 +154,10 @@ fn frames_of_other_ethertypes_are_counted_as_foreign() {
         frames.insert(DAMAGED, frame.clone());
         let beside = Read::new(&frames);
         assert_eq!(beside.accesses(), session.truth, "{ether_type:04x}");
-        assert!(!beside.counts.has_loss() && beside.counts.foreign == 1);
+        assert!(!beside.counts.has_loss() && beside.counts.foreign_frames == 1);
         let instead = session.with(frame);
         assert!(instead.is_without_one(&session), "{ether_type:04x}: {:?}", instead.counts);
-        assert_eq!(instead.counts.foreign, 1);
+        assert_eq!(instead.counts.foreign_frames, 1);
     }
 }
 
@@ -247,10 +247,10 @@ fn flipping_any_bit_of_a_record_keeps_the_other_records() {
     for bit in first..mixed.len() * 8 {
         frames[2] = flipped(&mixed, bit);
         let read = Read::new(&frames);
-        let Counts { accesses, lost_accesses, malformed, order, .. } = read.counts;
+        let Counts { accesses, lost_accesses, malformed_frames, order, .. } = read.counts;
         assert!(are_within(&others, &read.accesses()), "bit {bit}: {:?}", read.counts);
-        assert_eq!(order.missing, 0, "bit {bit}");
-        assert!(malformed <= 1, "bit {bit}");
+        assert_eq!(order.missing_frames, 0, "bit {bit}");
+        assert!(malformed_frames <= 1, "bit {bit}");
         // Records that became more accesses are detected when the next frame's count is lower.
         let told = read.errors().into_iter().map(|error| match error {
             Malformation::Excess(excess) => excess,

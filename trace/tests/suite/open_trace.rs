@@ -89,7 +89,7 @@ fn counts_are_complete_wherever_the_reader_stopped() {
         assert_eq!(trace.accesses().take(taken).filter(Result::is_err).count(), 0);
         let counts = trace.counts().unwrap().sum();
         assert_eq!((counts.accesses, counts.lost_accesses), (19 * 300, 300), "{taken} taken");
-        assert_eq!(counts.order.missing, expected.order.missing);
+        assert_eq!(counts.order.missing_frames, expected.order.missing_frames);
         assert!(counts.has_loss());
     }
 }

@@ -50,13 +50,13 @@ fn naive(arrivals: &[u64]) -> Order {
     for index in arrivals {
         let overtaken = seen.last().is_some_and(|newest| newest > index);
         if !seen.insert(*index) {
-            order.duplicates += 1;
+            order.duplicate_frames += 1;
         } else if overtaken {
-            order.reordered += 1;
+            order.reordered_frames += 1;
         }
     }
     if let Some((first, last)) = seen.first().zip(seen.last()) {
-        order.missing = last - first + 1 - seen.len() as u64;
+        order.missing_frames = last - first + 1 - seen.len() as u64;
     }
     order
 }
@@ -153,7 +153,10 @@ fn a_frame_beyond_the_window_is_missing_and_late() {
     arrivals.insert(after_the_window, 50);
     let (_, missing, order) = sequence(7, &arrivals);
     assert_eq!(missing, BTreeSet::from([57]));
-    assert_eq!(order, Order { missing: 1, reordered: 1, late: 1, ..Order::default() });
+    assert_eq!(
+        order,
+        Order { missing_frames: 1, reordered_frames: 1, late_frames: 1, ..Order::default() }
+    );
 }
 
 #[test]
@@ -164,5 +167,5 @@ fn a_late_frame_is_put_in_order_behind_a_gap_longer_than_the_window() {
     let (passed, missing, order) = sequence(0, &arrivals);
     assert_eq!(passed, [0, 1, 43, 44, 67, 68]);
     assert_eq!(missing, (2..43).chain(45..67).collect());
-    assert_eq!(order, Order { missing: 63, reordered: 1, ..Order::default() });
+    assert_eq!(order, Order { missing_frames: 63, reordered_frames: 1, ..Order::default() });
 }

@@ -76,7 +76,7 @@ fn interfaces_of_different_names_are_separate_across_sections() {
     assert_eq!(three.name.as_deref(), Some("veth3"));
     assert_eq!(three.comments, ["about veth3"]);
     assert_eq!(three.statistics_comment.as_deref(), Some("hot day"));
-    let drops = InterfaceStatistics { kernel_drops: Some(8), ..Default::default() };
+    let drops = InterfaceStatistics { kernel_dropped_frames: Some(8), ..Default::default() };
     assert_eq!(three.statistics, Some(drops), "3 in the first section, 5 in the second");
     assert_eq!((one.statistics, five.statistics), (None, None));
 }
@@ -84,7 +84,7 @@ fn interfaces_of_different_names_are_separate_across_sections() {
 /// Returns a section of a capture from `start` to `end`, in seconds.
 fn capture_section(start: u64, end: u64, drops: u64) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("veth1")]).unwrap();
-    let counts = InterfaceStatistics { kernel_drops: Some(drops), ..Default::default() };
+    let counts = InterfaceStatistics { kernel_dropped_frames: Some(drops), ..Default::default() };
     let times = Duration::from_secs(start)..Duration::from_secs(end);
     writer.write_statistics(0, times, &counts, Some(&format!("until {end}"))).unwrap();
     writer.into_output()
@@ -110,7 +110,7 @@ fn statistics_of_one_capture_count_once_and_those_of_several_add_up() {
         let mut reader = PcapngReader::new(&file[..]).unwrap();
         assert!(read(&mut reader).is_empty());
         let [interface] = reader.interfaces() else { panic!("{:?}", reader.interfaces()) };
-        let drops = interface.statistics.and_then(|counts| counts.kernel_drops).unwrap();
+        let drops = interface.statistics.and_then(|counts| counts.kernel_dropped_frames).unwrap();
         (drops, interface.statistics_comment.clone().unwrap_or_default())
     };
     // 2^32 ns are 4.3 s, so the times differ in both of their words.

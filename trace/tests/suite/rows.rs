@@ -40,14 +40,14 @@ fn gap() -> impl Strategy<Value = Gap> {
     let time = || prop::option::of((any::<u64>(), 0..1_000_000_000u32));
     let place = (option(), option(), time(), time());
     (counts, clocks(), clocks(), place).prop_map(|(counts, after, before, place)| {
-        let (frames, first_frame, records, damaged_frames, accesses) = counts;
+        let (frames, first_frame, records, malformed_frames, accesses) = counts;
         let (after_packet, before_packet, after_time, before_time) = place;
         let time = |(seconds, nanos)| Duration::new(seconds, nanos);
         Gap {
             frames,
             first_frame,
             records,
-            damaged_frames,
+            malformed_frames,
             accesses,
             after,
             before,
@@ -109,8 +109,8 @@ fn entry() -> impl Strategy<Value = Entry> {
             |((dump, count, votes), address)| Entry::HotPage { dump, address, count, votes }
         ),
         1 => gap().prop_map(Entry::Gap),
-        1 => any::<(bool, u16, u16, u64)>().prop_map(|(running, lost, losses, transmit_nanos)| {
-            Entry::DdrClock(DdrClock { running, lost, losses, transmit_nanos })
+        1 => any::<(bool, u16, u16, u64)>().prop_map(|(running, lost, losses, transmit_ns)| {
+            Entry::DdrClock(DdrClock { running, lost, losses, transmit_ns })
         }),
         1 => Just(Entry::Restart),
         1 => Just(Entry::NoEnd),
@@ -118,7 +118,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 fn rows(links: u32) -> impl Strategy<Value = Vec<Row>> {
-    let row = (0..links, entry()).prop_map(|(capture, entry)| Row { capture, entry });
+    let row = (0..links, entry()).prop_map(|(card, entry)| Row { card, entry });
     prop::collection::vec(row, 0..60)
 }
 
@@ -147,8 +147,8 @@ fn reduced_to_csv(mut row: Row) -> Row {
             gap.before_time = gap.before_time.filter(|_| gap.before_packet.is_some());
         }
         Entry::DdrClock(clock) => {
-            clock.transmit_nanos %= 1 << 40;
-            clock.transmit_nanos -= clock.transmit_nanos % 1000;
+            clock.transmit_ns %= 1 << 40;
+            clock.transmit_ns -= clock.transmit_ns % 1000;
             clock.lost = if clock.running { clock.lost.min(1) } else { 1 };
         }
         _ => {}
@@ -175,10 +175,10 @@ proptest! {
             clock += u64::from(pause >> shifts.0);
             let (direction, address) = (Direction::from_bit(write), PhysAddr(address >> shifts.1));
             let entry = Entry::Access(Access { clock: Cycles(clock), direction, address });
-            Row { capture: 0, entry }
+            Row { card: 0, entry }
         };
         let first: Vec<Row> = accesses.into_iter().map(row).collect();
-        let second = first.iter().map(|row| Row { capture: 1, ..*row });
+        let second = first.iter().map(|row| Row { card: 1, ..*row });
         let rows: Vec<Row> = first.iter().copied().chain(second).collect();
         let (back, file) = through_parquet(&rows, "accesses.parquet");
         prop_assert_eq!(back, rows);
@@ -200,26 +200,26 @@ proptest! {
         prop_assert_eq!(back.len(), rows.len());
         for link in 0..3 {
             let of = |rows: &[Row]| {
-                rows.iter().filter(|row| row.capture == link).copied().collect::<Vec<_>>()
+                rows.iter().filter(|row| row.card == link).copied().collect::<Vec<_>>()
             };
             prop_assert_eq!(of(&back), of(&rows));
         }
     }
 
     #[test]
-    fn timestamps_ascend_in_each_capture_as_the_metadata_states(rows in rows(2)) {
+    fn clocks_ascend_in_each_session_as_the_metadata_states(rows in rows(2)) {
         let file = through_parquet(&rows, "ascending.parquet").1;
         let mut last = std::collections::BTreeMap::new();
         for row in file.get_row_iter(None).unwrap() {
             let row = row.unwrap();
             let columns: Vec<_> = row.get_column_iter().map(|(_, field)| field.clone()).collect();
-            let [parquet::record::Field::UInt(capture), parquet::record::Field::Long(timestamp), ..] =
+            let [parquet::record::Field::UInt(session), parquet::record::Field::Long(clock), ..] =
                 columns[..]
             else {
                 panic!("{columns:?}");
             };
-            let before = last.insert(capture, timestamp);
-            prop_assert!(before.is_none_or(|before| before <= timestamp));
+            let before = last.insert(session, clock);
+            prop_assert!(before.is_none_or(|before| before <= clock));
         }
     }
 
@@ -267,7 +267,7 @@ fn a_long_trace_has_row_groups_that_a_query_can_skip() {
         end += 3 * group.num_rows();
         assert_eq!(bound(statistics.max_bytes_opt().unwrap()), end - 3);
     }
-    let expected = accesses.iter().map(|access| Row { capture: 0, entry: Entry::Access(access) });
+    let expected = accesses.iter().map(|access| Row { card: 0, entry: Entry::Access(access) });
     assert!(read(ParquetReader::new(File::open(&path).unwrap()).unwrap()).into_iter().eq(expected));
 }
 
@@ -277,7 +277,7 @@ fn a_clock_beyond_the_range_of_parquet_is_rejected() {
     let mut writer = ParquetWriter::new(File::create(path).unwrap()).unwrap();
     let (clock, direction, address) = (Cycles(1 << 63), Direction::Read, PhysAddr(0));
     let entry = Entry::Access(Access { clock, direction, address });
-    let error = writer.row(&Row { capture: 0, entry }).unwrap_err();
+    let error = writer.row(&Row { card: 0, entry }).unwrap_err();
     assert!(error.to_string().contains("beyond 2^63"));
     let (clocks, addresses, writes) = (&[1 << 63][..], &[0][..], &[false][..]);
     assert!(writer.accesses(0, Accesses { clocks, addresses, writes }).is_err());

@@ -164,7 +164,7 @@ fn a_restart_and_a_long_gap_are_not_a_second_card() {
     let wire = [&frames[..], &again].concat();
     let (items, counts) = on_a_wire(&wire);
     assert_eq!((items, counts.clone()), decode_frames(&wire));
-    assert_eq!((counts.order.restarts, counts.order.missing), (1, 150));
+    assert_eq!((counts.order.restarts, counts.order.missing_frames), (1, 150));
 }
 
 #[test]
@@ -194,7 +194,10 @@ fn a_frame_with_damaged_counts_is_not_a_card() {
     let mut cards = cards(&frames);
     assert_eq!(cards.len(), 1);
     let counts = cards.remove(0).1;
-    assert_eq!((counts.order.restarts, counts.order.missing, counts.order.late), (0, 1, 1));
+    assert_eq!(
+        (counts.order.restarts, counts.order.missing_frames, counts.order.late_frames),
+        (0, 1, 1)
+    );
     assert_eq!((counts.accesses, counts.lost_accesses), (2999 * 50, 50));
 }
 

@@ -38,19 +38,19 @@ fn convert_names_cards_as_decode_does() {
 }
 
 #[test]
-fn a_table_has_the_card_and_interface_of_each_capture() {
+fn a_table_has_the_card_and_interface_of_each_session() {
     let capture = two_links("convert-captures.pcapng");
     let parquet = output("captures", "parquet");
     converted(&capture, &parquet);
     let file = SerializedFileReader::new(File::open(&parquet).unwrap()).unwrap();
     let pairs = file.metadata().file_metadata().key_value_metadata().unwrap();
-    let captures = pairs.iter().find(|pair| pair.key == "hmtt.captures").unwrap();
-    let captures: serde_json::Value =
-        serde_json::from_str(captures.value.as_ref().unwrap()).unwrap();
-    for (capture, interface) in [(0, "veth1"), (1, "veth3")] {
-        assert_eq!(captures[capture]["card"], capture + 1);
-        assert_eq!(captures[capture]["interface"], interface);
-        assert_eq!(captures[capture]["report"]["tck_ps"], 10_000);
+    let sessions = pairs.iter().find(|pair| pair.key == "hmtt.sessions").unwrap();
+    let sessions: serde_json::Value =
+        serde_json::from_str(sessions.value.as_ref().unwrap()).unwrap();
+    for (session, interface) in [(0, "veth1"), (1, "veth3")] {
+        assert_eq!(sessions[session]["card"], session + 1);
+        assert_eq!(sessions[session]["interface"], interface);
+        assert_eq!(sessions[session]["report"]["tck_ps"], 10_000);
     }
     // The rows of each card are unchanged, one card after the other.
     let back = output("captures", "csv");
@@ -74,7 +74,7 @@ fn a_chosen_card_is_not_named_and_keeps_its_number_in_tables() {
     assert_eq!(decode.status.code(), Some(0), "what was before its first frame is no loss");
     let mut reader = ParquetReader::new(File::open(parquet).unwrap()).unwrap();
     let row = reader.next_row().unwrap().unwrap();
-    assert_eq!((row.capture, reader.interface(1)), (1, Some("veth3")));
+    assert_eq!((row.card, reader.interface(1)), (1, Some("veth3")));
     let csv = hmtt(&["decode", text(&capture), "--card", "2", "--format", "csv"]).stdout;
     assert!(!String::from_utf8(csv).unwrap().contains("card,"));
 }
@@ -89,14 +89,14 @@ fn a_restart_is_a_separate_capture_on_the_same_interface() {
     };
     writer.interface(1, "veth3");
     for entry in [access(70), Entry::Restart, access(3)] {
-        writer.row(&Row { capture: 1, entry }).unwrap();
+        writer.row(&Row { card: 1, entry }).unwrap();
     }
     writer.finish().unwrap();
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let pairs = file.metadata().file_metadata().key_value_metadata().unwrap();
-    let captures = pairs.iter().find(|pair| pair.key == "hmtt.captures").unwrap();
+    let sessions = pairs.iter().find(|pair| pair.key == "hmtt.sessions").unwrap();
     let one = r#"{"card":2,"interface":"veth3"}"#;
-    assert_eq!(captures.value.as_ref().unwrap(), &format!("[{one},{one}]"));
+    assert_eq!(sessions.value.as_ref().unwrap(), &format!("[{one},{one}]"));
 }
 
 #[test]

@@ -33,8 +33,7 @@ fn a_database_reads_the_accesses_of_the_truth() {
     let (frames, truth) = Card::new().session(50, 370);
     let parquet = output("database", "parquet");
     converted(&capture_file("database.pcapng", &frames), &parquet);
-    let sql =
-        "select timestamp, case when is_write then 'W' else 'R' end, to_hex(address) from FILE";
+    let sql = "select clock, case when is_write then 'W' else 'R' end, to_hex(address) from FILE";
     let found = query(&python, &parquet, &format!("{sql} where kind = 'access'"));
     let expected: Vec<String> = truth.iter().map(ToString::to_string).collect();
     let lower: Vec<String> = found
@@ -47,7 +46,7 @@ fn a_database_reads_the_accesses_of_the_truth() {
     assert!(lower == expected);
     let clock = truth[9000].clock;
     let after =
-        query(&python, &parquet, &format!("select count(*) from FILE where timestamp > {clock}"));
+        query(&python, &parquet, &format!("select count(*) from FILE where clock > {clock}"));
     let expected = truth.iter().filter(|access| access.clock > clock).count();
     assert_eq!(after, [expected.to_string()]);
 }
@@ -61,7 +60,7 @@ fn a_database_reads_statistics_and_metadata() {
     let sql = "select stats_min_value, stats_max_value, encodings, compression \
                from parquet_metadata(FILE) where path_in_schema = ";
     let last = truth.last().unwrap().clock;
-    let found = query(&python, &parquet, &format!("{sql} 'timestamp'"));
+    let found = query(&python, &parquet, &format!("{sql} 'clock'"));
     assert_eq!(found, [format!("0 {last} RLE, DELTA_BINARY_PACKED ZSTD")]);
     let most = truth.iter().map(|access| access.address.0).max().unwrap();
     let found = query(&python, &parquet, &format!("{sql} 'address'"));
@@ -82,9 +81,11 @@ fn a_database_reads_every_kind_and_its_details() {
     converted(&capture_file("details.pcapng", &everything()), &parquet);
     let kinds = query(&python, &parquet, "select count(distinct kind) from FILE");
     assert_eq!(kinds, ["13"]);
-    let sql = "select sum((detail->>'accesses')::int) from FILE where kind = 'gap' and capture = 0";
+    let sql =
+        "select sum((detail->>'lost_accesses')::int) from FILE where kind = 'gap' and session = 0";
     assert_eq!(query(&python, &parquet, sql), ["29"]);
-    let sql = "select timestamp, start, duration, reads, writes from FILE where kind = 'slice'";
+    let sql =
+        "select clock, start_clock, duration_clocks, reads, writes from FILE where kind = 'slice'";
     assert!(query(&python, &parquet, sql).contains(&"500 500 100 3 4".to_owned()));
-    assert_eq!(query(&python, &parquet, "select max(capture) from FILE"), ["1"]);
+    assert_eq!(query(&python, &parquet, "select max(session) from FILE"), ["1"]);
 }

@@ -17,7 +17,7 @@ use crate::capture_file;
 fn write(entries: &[Entry], hole: MmioHole) -> (Vec<u8>, LeftOut) {
     let mut bytes = Vec::new();
     let mut writer = Box::new(Hmtt6Writer::new(&mut bytes, hole));
-    entries.iter().for_each(|&entry| writer.row(&Row { capture: 0, entry }).unwrap());
+    entries.iter().for_each(|&entry| writer.row(&Row { card: 0, entry }).unwrap());
     let left_out = writer.finish().unwrap();
     (bytes, left_out)
 }

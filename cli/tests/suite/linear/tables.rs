@@ -58,14 +58,14 @@ fn parquet(size: usize, cards: u64) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = Box::new(ParquetWriter::new(file.reopen().unwrap()).unwrap());
     for count in 0..size as u64 / 16 {
-        let capture = (count % cards) as u32;
+        let card = (count % cards) as u32;
         let clock = Cycles(count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
         let address = PhysAddr(count.wrapping_mul(0xd134_2543_de82_ef95) >> 24);
         let entry = match count % 7 {
             0 => Entry::Mark { clock, register: count as u32 },
             _ => Entry::Access(Access { clock, direction: Direction::Read, address }),
         };
-        writer.row(&Row { capture, entry }).unwrap();
+        writer.row(&Row { card, entry }).unwrap();
     }
     writer.finish().unwrap();
     std::fs::read(file.path()).unwrap()
@@ -107,7 +107,7 @@ fn parquet_string(bytes: usize) -> Vec<u8> {
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
-    let schema = "message t { required int64 timestamp; optional boolean is_write; \
+    let schema = "message t { required int64 clock; optional boolean is_write; \
                   optional int64 address; optional binary detail; }";
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

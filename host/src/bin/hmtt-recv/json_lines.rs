@@ -18,7 +18,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A line of output, with its type.
 #[derive(Serialize)]
 struct JsonLine<'a, T> {
-    #[serde(rename = "type")]
     kind: &'static str,
     /// Lines that were skipped since the line before.
     skipped_lines: u64,

@@ -13,14 +13,18 @@ use crate::receive::{Link, Snapshot};
 type ByLink = (&'static str, &'static str, fn(&Link) -> Option<u64>);
 
 const BY_LINK: &[ByLink] = &[
-    ("captured_frames", "Frames captured, foreign ones included.", |link| Some(link.captured)),
+    ("captured_frames", "Frames captured, foreign ones included.", |link| {
+        Some(link.captured_frames)
+    }),
     ("frames", "Frames of a card.", |link| Some(link.counts.frames)),
-    ("frame_bytes", "Bytes of the frames of a card, without FCS.", |link| Some(link.counts.bytes)),
+    ("frame_bytes", "Bytes of the frames of a card, without FCS.", |link| {
+        Some(link.counts.frame_bytes)
+    }),
     ("records", "Records decoded.", |link| Some(link.counts.records)),
     ("accesses", "Memory accesses those records stand for.", |link| Some(link.counts.accesses)),
     ("reads", "READs among the accesses.", |link| Some(link.counts.reads)),
     ("writes", "WRITEs among the accesses.", |link| Some(link.counts.writes)),
-    ("moved_bytes", "Bytes of the lines and bursts accessed.", |link| {
+    ("access_bytes", "Bytes of the lines and bursts accessed.", |link| {
         Some(link.counts.access_bytes)
     }),
     ("lost_accesses", "Accesses missing in the trace, whatever the reason.", |link| {
@@ -30,24 +34,28 @@ const BY_LINK: &[ByLink] = &[
         Some(link.counts.card_lost_records)
     }),
     ("wire_lost_frames", "Frames missing between the card and the kernel.", |link| {
-        Some(link.missing_on_wire)
+        Some(link.wire_lost_frames)
     }),
-    ("kernel_dropped_frames", "Frames dropped by the kernel.", |link| link.statistics.kernel_drops),
+    ("kernel_dropped_frames", "Frames dropped by the kernel.", |link| {
+        link.statistics.kernel_dropped_frames
+    }),
     ("interface_dropped_frames", "Frames dropped by the interface.", |link| {
-        link.statistics.interface_drops
+        link.statistics.interface_dropped_frames
     }),
     ("malformed_frames", "Frames of a card that could not be read to their end.", |link| {
-        Some(link.counts.malformed)
+        Some(link.counts.malformed_frames)
     }),
-    ("duplicate_frames", "Copies of frames, left out.", |link| Some(link.counts.order.duplicates)),
+    ("duplicate_frames", "Copies of frames, left out.", |link| {
+        Some(link.counts.order.duplicate_frames)
+    }),
     ("reordered_frames", "Frames that came after a later one.", |link| {
-        Some(link.counts.order.reordered)
+        Some(link.counts.order.reordered_frames)
     }),
     ("foreign_frames", "Frames that no card sent, strays included.", |link| {
-        Some(link.counts.foreign)
+        Some(link.counts.foreign_frames)
     }),
     ("stray_frames", "Frames like a card's that go on from no card.", |link| {
-        Some(link.counts.strays)
+        Some(link.counts.stray_frames)
     }),
     ("restarts", "Times the card started to count anew.", |link| Some(link.counts.order.restarts)),
     ("ddr_clock_losses", "Times the card lost its DDR clock.", |link| {
@@ -117,12 +125,12 @@ fn statistics_families(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFa
             vec![direction("read", total.reads), direction("write", total.writes)],
         ),
         all(
-            "statistics_skipped_frames_total",
+            "skipped_frames_total",
             "Captured frames the statistics left out because they lagged.",
             vec![counter(snapshot.skipped_frames, &[])],
         ),
         all(
-            "statistics_pages_total",
+            "pages_total",
             "Different pages of 4 KiB the statistics saw.",
             vec![counter(total.pages, &[])],
         ),
@@ -134,7 +142,7 @@ fn statistics_families(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFa
         all(
             "bank_row_hits_total",
             "Accesses to the row accessed last in the bank.",
-            by_bank(|bank| bank.total.hits),
+            by_bank(|bank| bank.total.row_hits),
         ),
     ]
 }
@@ -157,7 +165,7 @@ fn receiver_families(snapshot: &Snapshot) -> Vec<MetricFamily> {
         ),
         one("queue_batches", "Batches of about 1 MiB that wait to be written.", waiting as f64),
         one("queue_batches_limit", "Batches that may wait to be written.", capacity as f64),
-        one("capture_seconds", "Time since the capture began.", snapshot.elapsed.as_secs_f64()),
+        one("elapsed_seconds", "Time since the capture began.", snapshot.elapsed.as_secs_f64()),
     ]
 }
 

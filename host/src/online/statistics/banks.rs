@@ -57,7 +57,7 @@ impl Banks {
     /// Counts a run of accesses to a bank_row, at least one: all but the first are hits.
     pub fn add_run(&mut self, bank_row: u32, accesses: u64) {
         self.add::<0>(bank_row);
-        let again = RowUse { accesses: accesses - 1, hits: accesses - 1 };
+        let again = RowUse { accesses: accesses - 1, row_hits: accesses - 1 };
         self.slice[bank_row as usize % BANKS].add(again);
     }
 
@@ -68,7 +68,7 @@ impl Banks {
                 let counts = std::mem::take(counts);
                 slice.add(RowUse {
                     accesses: counts >> ACCESSES_AT,
-                    hits: counts & ((1 << ACCESSES_AT) - 1),
+                    row_hits: counts & ((1 << ACCESSES_AT) - 1),
                 });
             }
         }

@@ -74,10 +74,10 @@ impl View {
         let rates = &second.rates;
         let mut spans = vec![
             Span::from(format!(" {} ", escape::name(&second.interfaces.join(" ")))).bold(),
-            Span::from(clock(second.elapsed)),
+            Span::from(clock(second.elapsed_seconds)),
             Span::from(format!("  {:.0} fps", rates.frames)),
             Span::from(format!("  {}", with_unit(rates.accesses, "acc/s"))).bold(),
-            Span::from(format!("  {}", with_unit(rates.moved_bytes, "B/s"))),
+            Span::from(format!("  {}", with_unit(rates.access_bytes, "B/s"))),
         ];
         if self.is_paused() {
             spans.insert(1, Span::from(" PAUSED ").black().on_yellow());
@@ -87,7 +87,7 @@ impl View {
     }
 
     fn draw_memory(&self, second: &Second, frame: &mut Frame<'_>, area: Rect) {
-        if area.width < COLUMNS_FOR_BANKS || second.memory.banks.is_empty() {
+        if area.width < COLUMNS_FOR_BANKS || second.activity.banks.is_empty() {
             memory::draw_pages(self, second, frame, area);
             return;
         }
@@ -112,10 +112,10 @@ fn draw_split(second: &Second, frame: &mut Frame<'_>, area: Rect) {
 
 fn receiver_line(second: &Second) -> Line<'static> {
     let queue = second.queue;
-    let full = queue.waiting * 2 > queue.capacity;
+    let full = queue.batches * 2 > queue.batches_limit;
     let mut spans = vec![
         Span::from(" queue "),
-        Span::from(format!("{}/{}", queue.waiting, queue.capacity)).fg(if full {
+        Span::from(format!("{}/{}", queue.batches, queue.batches_limit)).fg(if full {
             Color::Red
         } else {
             Color::Green

@@ -95,8 +95,8 @@ impl View {
     /// Adds a second.
     pub fn push(&mut self, second: Second) {
         let rates = &second.rates;
-        let rates = [rates.accesses, rates.moved_bytes, rates.frames];
-        self.content.history.push_back(RatePoint { elapsed: second.elapsed, rates });
+        let rates = [rates.accesses, rates.access_bytes, rates.frames];
+        self.content.history.push_back(RatePoint { elapsed: second.elapsed_seconds, rates });
         if self.content.history.len() > HISTORY {
             self.content.history.pop_front();
         }
@@ -148,7 +148,7 @@ impl View {
 
     /// Hot pages in the selected order.
     pub(super) fn hot_pages(&self) -> Vec<HotPage> {
-        let pages = self.second().map(|second| second.memory.hot_pages.as_slice());
+        let pages = self.second().map(|second| second.activity.hot_pages.as_slice());
         let mut pages = pages.unwrap_or_default().to_vec();
         if self.order == Order::Address {
             pages.sort_by_key(|page: &HotPage| -> (usize, PhysAddr) { (page.link, page.address) });

@@ -105,7 +105,7 @@ impl Model {
         let hit = self.last.insert((at.rank, at.bank), at.row) == Some(at.row);
         let bank = self.banks.get_mut(&(at.rank, at.bank)).unwrap();
         bank.accesses += 1;
-        bank.hits += u64::from(hit);
+        bank.row_hits += u64::from(hit);
     }
 
     fn access(&mut self, direction: Direction, address: u64) {
@@ -136,10 +136,10 @@ impl Model {
         for (&(rank, bank), slice) in &mut self.banks {
             let slice = std::mem::take(slice);
             rows.accesses += slice.accesses;
-            rows.hits += slice.hits;
+            rows.row_hits += slice.row_hits;
             let total = self.bank_totals.get_mut(&(rank, bank)).unwrap();
             total.accesses += slice.accesses;
-            total.hits += slice.hits;
+            total.row_hits += slice.row_hits;
             banks.push(BankUse { link, rank, bank, slice, total: *total });
         }
         seen.rows = self.rows.map(|_| rows);
@@ -176,6 +176,6 @@ fn add(to: &mut AccessCounts, seen: &AccessCounts) {
     if let Some(rows) = seen.rows {
         let sum = to.rows.get_or_insert_default();
         sum.accesses += rows.accesses;
-        sum.hits += rows.hits;
+        sum.row_hits += rows.row_hits;
     }
 }

@@ -68,15 +68,15 @@ fn print(what: &Saturation, found: &Found) {
 fn print_json(found: &Found) -> Result<()> {
     let Found { outcome, verdict, paper } = found;
     let mut object = serde_json::to_value(&outcome.summary)?;
-    object["received"] = verdict.received.into();
-    object["placed_lost"] = verdict.lost.into();
-    object["late"] = verdict.late.into();
-    object["gaps"] = verdict.gaps.into();
+    object["received_records"] = verdict.received.into();
+    object["placed_records"] = verdict.lost.into();
+    object["late_records"] = verdict.late.into();
+    object["gap_count"] = verdict.gaps.into();
     object["first_lost_clock"] = verdict.first_lost.into();
     object["wrong"] = verdict.wrong.clone().into();
     object["paper"] = json!({
-        "produced": paper.produced,
-        "lost": paper.lost,
+        "produced_records": paper.produced,
+        "card_lost_records": paper.lost,
         "first_lost_clock": paper.first_lost,
     });
     println!("{}", serde_json::to_string_pretty(&object)?);

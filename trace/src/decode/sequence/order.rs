@@ -4,24 +4,25 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Order {
     /// Frames that did not arrive in time.
-    pub missing: u64,
+    pub missing_frames: u64,
     /// Copies of frames; they were dropped.
-    pub duplicates: u64,
+    pub duplicate_frames: u64,
     /// Frames that arrived after a later one.
-    pub reordered: u64,
-    /// Frames of `reordered` that arrived too late to be put back; they are counted in `missing`, too.
-    pub late: u64,
+    pub reordered_frames: u64,
+    /// Frames of `reordered_frames` that arrived too late to be put back; they are counted in `missing_frames`, too.
+    pub late_frames: u64,
     /// Restarts of the card.
     pub restarts: u64,
 }
 
 impl Order {
     pub(in crate::decode) fn combine(&mut self, other: &Order, with: fn(u64, u64) -> u64) {
-        let Order { missing, duplicates, reordered, late, restarts } = *other;
-        self.missing = with(self.missing, missing);
-        self.duplicates = with(self.duplicates, duplicates);
-        self.reordered = with(self.reordered, reordered);
-        self.late = with(self.late, late);
+        let Order { missing_frames, duplicate_frames, reordered_frames, late_frames, restarts } =
+            *other;
+        self.missing_frames = with(self.missing_frames, missing_frames);
+        self.duplicate_frames = with(self.duplicate_frames, duplicate_frames);
+        self.reordered_frames = with(self.reordered_frames, reordered_frames);
+        self.late_frames = with(self.late_frames, late_frames);
         self.restarts = with(self.restarts, restarts);
     }
 }

@@ -67,15 +67,19 @@ pub struct WireCounts {
     /// The counts of each card, by card number.
     pub cards: Vec<Counts>,
     /// Frames that no card sent, strays included.
-    pub foreign: u64,
+    pub foreign_frames: u64,
     /// Frames with a card's addresses that continue no card's frames.
-    pub strays: u64,
+    pub stray_frames: u64,
 }
 
 impl WireCounts {
     /// The counts of all cards together.
     pub fn sum(&self) -> Counts {
-        let mut sum = Counts { foreign: self.foreign, strays: self.strays, ..Counts::default() };
+        let mut sum = Counts {
+            foreign_frames: self.foreign_frames,
+            stray_frames: self.stray_frames,
+            ..Counts::default()
+        };
         self.cards.iter().for_each(|card| sum.add(card));
         sum
     }

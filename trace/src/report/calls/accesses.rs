@@ -71,11 +71,11 @@ pub struct Amount {
     /// Number of WRITEs.
     pub writes: u64,
     /// Bytes of the lines or bursts accessed.
-    pub bytes: u64,
+    pub access_bytes: u64,
     /// Number of distinct pages of 4 KiB; `None` if they were too many to count.
     pub pages: Option<u64>,
     /// Bytes per second of the owner's time.
-    pub bandwidth: Option<f64>,
+    pub bytes_per_second: Option<f64>,
     /// Lower bound of the accesses, given the error of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<u64>,
@@ -98,9 +98,9 @@ impl Amount {
             accesses: share.traffic.accesses(),
             reads: share.traffic.reads,
             writes: share.traffic.writes,
-            bytes: share.traffic.bytes,
+            access_bytes: share.traffic.bytes,
             pages: (!share.is_without_pages).then(|| share.pages.len()),
-            bandwidth: seconds
+            bytes_per_second: seconds
                 .filter(|seconds| *seconds > 0.0)
                 .map(|s| share.traffic.bytes as f64 / s),
             at_least: has_error.then_some(share.least),
@@ -190,7 +190,7 @@ fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -
 }
 
 fn rate(amount: &Amount) -> String {
-    match amount.bandwidth {
+    match amount.bytes_per_second {
         None => "-".into(),
         Some(rate) if rate >= 1e9 => format!("{:.3} GB", rate / 1e9),
         Some(rate) => format!("{:.3} MB", rate / 1e6),

@@ -71,8 +71,8 @@ impl Calls {
             pid: header.pid,
             timed: header.is_timed,
             tsc_hz: header.tsc_hz,
-            start_ns: header.start_ns,
-            seconds: seconds.map(|(first, last)| {
+            start_time_ns: header.start_ns,
+            duration_seconds: seconds.map(|(first, last)| {
                 nanoseconds(last.saturating_sub(first), header.tsc_hz) as f64 / 1e9
             }),
             ending: threads.ending.map(|ending| match ending {
@@ -158,8 +158,8 @@ fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
 fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
     let block = |block: &hmtt_format::tag_map::TaggedBlock| Block {
         number: block.number,
-        function: names.get(block.function).into_owned(),
-        start: format!("{:x}", block.start),
+        function: names.get(block.function_number).into_owned(),
+        code_address: format!("{:x}", block.code_address),
         entries: threads.blocks.get(&block.number).copied().unwrap_or_default(),
     };
     names.blocks.values().map(block).filter(|block| block.entries != 0).collect()

@@ -32,7 +32,7 @@ impl Calls {
         }
         for block in &self.blocks {
             let function = escape::name(&block.function);
-            writeln!(output, "{:>14}  {function} at {}", block.entries, block.start)?;
+            writeln!(output, "{:>14}  {function} at {}", block.entries, block.code_address)?;
         }
         if tables.threads {
             let rows = self.rows_of_threads();
@@ -53,7 +53,7 @@ impl Calls {
             None => writeln!(output)?,
         }
         write!(output, "events   {} of {} threads", self.events, self.threads.len())?;
-        match self.seconds {
+        match self.duration_seconds {
             Some(seconds) => writeln!(output, " in {seconds:.6} s")?,
             None if self.timed => writeln!(output, ", times in ticks")?,
             None => writeln!(output, ", without times")?,

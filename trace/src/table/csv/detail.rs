@@ -92,7 +92,7 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     match what {
         "frames missing" | "frames" => gap.frames = count.parse().ok()?,
         "records lost on the card" | "records" => gap.records = count.parse().ok()?,
-        "damaged frames" => gap.damaged_frames = count.parse().ok()?,
+        "malformed frames" => gap.malformed_frames = count.parse().ok()?,
         _ => return None,
     }
     Some(())
@@ -113,8 +113,8 @@ pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
     };
     let (whole, micros) = milliseconds.split_once('.').filter(|(_, micros)| micros.len() == 3)?;
     let nanos = whole.parse::<u64>().ok()?.checked_mul(1_000_000)?;
-    let transmit_nanos = nanos.checked_add(u64::from(micros.parse::<u16>().ok()?) * 1000)?;
-    Some(DdrClock { running, lost, losses: losses.parse().ok()?, transmit_nanos })
+    let transmit_ns = nanos.checked_add(u64::from(micros.parse::<u16>().ok()?) * 1000)?;
+    Some(DdrClock { running, lost, losses: losses.parse().ok()?, transmit_ns })
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         fn gaps_parse_back_except_for_their_first_frame(
             frames in small_or_any(),
             records: u32,
-            damaged_frames in small_or_any(),
+            malformed_frames in small_or_any(),
             accesses in prop::option::of(small_or_any()),
             after in prop::option::of(small_or_any()),
             before in prop::option::of(small_or_any()),
@@ -149,7 +149,7 @@ mod tests {
                 frames,
                 first_frame: None,
                 records,
-                damaged_frames,
+                malformed_frames,
                 accesses,
                 after,
                 before,
@@ -169,7 +169,7 @@ mod tests {
             micros in 0u64..1 << 41,
         ) {
             let lost = lost.max(u16::from(!running));
-            let expected = DdrClock { running, lost, losses, transmit_nanos: micros * 1000 };
+            let expected = DdrClock { running, lost, losses, transmit_ns: micros * 1000 };
             prop_assert_eq!(ddr_clock(&expected.to_string()), Some(expected));
         }
 

@@ -22,7 +22,7 @@ const NAMES: [(&str, Column); 8] = [
     ("address", Column::Address),
     ("reads", Column::Reads),
     ("writes", Column::Writes),
-    ("duration", Column::Duration),
+    ("duration_clocks", Column::Duration),
     ("detail", Column::Detail),
 ];
 

@@ -41,7 +41,7 @@ impl<R: BufRead> CsvReader<R> {
             let fields = self.heading.fields(record);
             let entry = fields.and_then(|fields| row(&self.heading, &fields, &mut self.cards));
             if let Some(entry) = entry.map_err(|problem| self.records.error(problem))? {
-                return Ok(Some(Row { capture: self.cards.card(), entry }));
+                return Ok(Some(Row { card: self.cards.card(), entry }));
             }
         }
         Ok(None)
@@ -54,10 +54,10 @@ impl<R: BufRead> Reader for CsvReader<R> {
             Some(row) => Some(row),
             None => self.next_line()?,
         };
-        let Some(Row { capture, entry: tag @ Entry::Tag { .. } }) = row else { return Ok(row) };
+        let Some(Row { card, entry: tag @ Entry::Tag { .. } }) = row else { return Ok(row) };
         let next = self.next_line()?;
-        match next.filter(|next| next.capture == capture).and_then(|next| joined(tag, next.entry)) {
-            Some(entry) => Ok(Some(Row { capture, entry })),
+        match next.filter(|next| next.card == card).and_then(|next| joined(tag, next.entry)) {
+            Some(entry) => Ok(Some(Row { card, entry })),
             None => {
                 self.held = next;
                 Ok(row)
@@ -65,8 +65,8 @@ impl<R: BufRead> Reader for CsvReader<R> {
         }
     }
 
-    fn interface(&self, capture: u32) -> Option<&str> {
-        self.cards.interface_of(capture)
+    fn interface(&self, card: u32) -> Option<&str> {
+        self.cards.interface_of(card)
     }
 }
 

@@ -63,7 +63,7 @@ impl<R: Read> Hmtt6Reader<R> {
 
 impl<R: Read> Reader for Hmtt6Reader<R> {
     fn next_row(&mut self) -> Result<Option<Row>, TableError> {
-        let row = |entry| Ok(Some(Row { capture: 0, entry }));
+        let row = |entry| Ok(Some(Row { card: 0, entry }));
         if let Some(access) = self.held.take() {
             return row(Entry::Access(access));
         }

@@ -112,7 +112,7 @@ impl<W: Write> Hmtt6Writer<W> {
 
 impl<W: Write> Writer for Hmtt6Writer<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        self.counts.captures += u64::from(row.capture != 0);
+        self.counts.captures += u64::from(row.card != 0);
         if let Some(access) = row.entry.access() {
             self.access(access)?;
         }

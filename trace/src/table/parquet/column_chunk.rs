@@ -1,5 +1,5 @@
 //! Encodes columns that hold one value in every row. The bytes are kept and used again for the next row groups:
-//! nearly every group of a trace has only one capture and one kind.
+//! nearly every group of a trace has only one session and one kind.
 
 use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use ::parquet::errors::Result;

@@ -17,7 +17,7 @@ use super::row_group::{ABSENT, RowGroup, Sparse};
 pub(super) struct Columns {
     properties: WriterPropertiesPtr,
     pages: Pages,
-    captures: ConstantChunk<u32>,
+    sessions: ConstantChunk<u32>,
     kinds: ConstantChunk<()>,
     reads: ConstantChunk<()>,
     writes: ConstantChunk<()>,
@@ -32,12 +32,12 @@ impl Columns {
         Ok(Columns {
             properties,
             pages: Pages::new()?,
-            captures: ConstantChunk::new(Column::Capture),
+            sessions: ConstantChunk::new(Column::Session),
             kinds: ConstantChunk::new(Column::Kind),
             reads: ConstantChunk::new(Column::Reads),
             writes: ConstantChunk::new(Column::Writes),
             durations: ConstantChunk::new(Column::Duration),
-            starts: ConstantChunk::new(Column::Start),
+            starts: ConstantChunk::new(Column::StartClock),
             details: ConstantChunk::new(Column::Detail),
         })
     }
@@ -46,15 +46,15 @@ impl Columns {
     pub fn write<W: Write + Send>(
         &mut self,
         output: &mut SerializedRowGroupWriter<'_, W>,
-        capture: u32,
+        session: u32,
         group: &RowGroup,
     ) -> Result<()> {
         let (rows, properties) = (group.rows(), &self.properties);
-        self.captures.append(output, properties, (capture, rows), |column| {
-            write::<Int32Type>(column, &vec![capture as i32; rows], None)
+        self.sessions.append(output, properties, (session, rows), |column| {
+            write::<Int32Type>(column, &vec![session as i32; rows], None)
         })?;
         self.pages.group(rows)?;
-        self.pages.timestamps(output, &group.timestamps)?;
+        self.pages.clocks(output, &group.clocks)?;
         if group.is_plain() {
             self.kinds.append(output, properties, ((), rows), |column| {
                 write::<ByteArrayType>(column, &vec![ByteArray::from("access"); rows], None)

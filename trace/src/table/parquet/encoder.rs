@@ -14,7 +14,7 @@ use super::row_group::RowGroup;
 /// Most row groups that wait for the encoder.
 const WAITING: usize = 1;
 
-/// A row group to be encoded, and the number of its capture.
+/// A row group to be encoded, and the number of its session.
 type Job = (u32, RowGroup);
 
 /// The thread that encodes, and the channels to and from it.
@@ -37,10 +37,10 @@ impl<W: Write + Send + 'static> Encoder<W> {
     }
 
     /// Sends the group to the encoder and replaces it by an empty group that continues it.
-    pub fn write(&mut self, capture: u32, group: &mut RowGroup) -> Result<()> {
+    pub fn write(&mut self, session: u32, group: &mut RowGroup) -> Result<()> {
         let next = self.written.try_recv().unwrap_or_default();
         let full = group.replace(next);
-        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send((capture, full)).is_ok());
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send((session, full)).is_ok());
         // The thread ends before its last job only after an error.
         if sent { Ok(()) } else { Err(self.finish().err().unwrap_or_else(stopped)) }
     }
@@ -63,9 +63,9 @@ fn encode<W: Write + Send>(
     jobs: &Receiver<Job>,
     done: &std::sync::mpsc::Sender<RowGroup>,
 ) -> Result<SerializedFileWriter<W>> {
-    for (capture, mut group) in jobs {
+    for (session, mut group) in jobs {
         let mut output = file.next_row_group()?;
-        columns.write(&mut output, capture, &group)?;
+        columns.write(&mut output, session, &group)?;
         output.close()?;
         group.clear();
         // The receiver no longer exists at the end.

@@ -65,19 +65,18 @@ impl Pages {
         Ok(self.compressor.set_compression_level(self.effort as i32)?)
     }
 
-    /// Adds the column `timestamp`; the values ascend and are not negative.
-    pub fn timestamps<W: Write + Send>(
+    /// Adds the column `clock`; the values ascend and are not negative.
+    pub fn clocks<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
-        timestamps: &[i64],
+        clocks: &[i64],
     ) -> Result<()> {
-        let encoding = COLUMNS[Column::Timestamp as usize].4;
-        self.append(group, (Column::Timestamp, encoding, timestamps.len()), |rows, page| {
-            let timestamps = &timestamps[rows];
-            pack::differences(timestamps, page);
-            let bound =
-                |timestamp: Option<&i64>| timestamp.map_or(0, |timestamp| *timestamp as u64);
-            (bound(timestamps.first()), bound(timestamps.last()))
+        let encoding = COLUMNS[Column::Clock as usize].4;
+        self.append(group, (Column::Clock, encoding, clocks.len()), |rows, page| {
+            let clocks = &clocks[rows];
+            pack::differences(clocks, page);
+            let bound = |clock: Option<&i64>| clock.map_or(0, |clock| *clock as u64);
+            (bound(clocks.first()), bound(clocks.last()))
         })
     }
 
@@ -129,7 +128,7 @@ impl Pages {
     ) -> Result<()> {
         let mut bounds = ColumnIndexBuilder::new(COLUMNS[column as usize].1);
         bounds.set_boundary_order(match column {
-            Column::Timestamp => BoundaryOrder::ASCENDING,
+            Column::Clock => BoundaryOrder::ASCENDING,
             _ => BoundaryOrder::UNORDERED,
         });
         let mut places = OffsetIndexBuilder::new();

@@ -10,12 +10,12 @@ use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Ty
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescPtr;
-use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
 
 use super::catch_panic::catch_panic;
 use super::footer_check::check_footer;
 use super::page_check::CheckedFile;
-use super::{COLUMNS, Capture, Column, KEY_CAPTURES};
+use super::{COLUMNS, Column, KEY_SESSIONS, KEY_VERSION, Session, TABLE_VERSION};
 use crate::table::json_object::parse_object;
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
@@ -28,7 +28,7 @@ const MAX_DETAIL_BYTES: usize = 4096;
 /// A reader of Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
 pub struct ParquetReader {
     file: SerializedFileReader<CheckedFile>,
-    captures: Vec<Capture>,
+    sessions: Vec<Session>,
     /// Names of interfaces, by the number of the card.
     interfaces: HashMap<u32, String>,
     next_group: usize,
@@ -49,23 +49,34 @@ impl ParquetReader {
         has_metadata.store(true, Ordering::Relaxed);
         file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
         let metadata = file.metadata().file_metadata();
-        let pairs = metadata.key_value_metadata();
-        let captures: Vec<Capture> = pairs
-            .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY_CAPTURES))
-            .and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok())
+        let stated = |key: &str| {
+            let pair = metadata.key_value_metadata()?.iter().find(|pair| pair.key == key);
+            pair?.value.as_deref()
+        };
+        // Files of other programs state no version.
+        if let Some(version) = stated(KEY_VERSION).filter(|version| *version != TABLE_VERSION) {
+            let version = escape::name(version);
+            return Err(TableError::Schema(format!(
+                "a table of version {version}, not {TABLE_VERSION}; convert its capture again"
+            )));
+        }
+        let sessions: Vec<Session> = stated(KEY_SESSIONS)
+            .and_then(|sessions| serde_json::from_str(sessions).ok())
             .unwrap_or_default();
-        // Of several captures of a card the first one counts.
-        let named = captures
+        // Of several sessions of a card the first one counts.
+        let named = sessions
             .iter()
             .rev()
-            .filter_map(|capture| Some((capture.index(), capture.interface.clone()?)));
+            .filter_map(|session| Some((session.card_index(), session.interface.clone()?)));
         let interfaces = named.collect();
-        Ok(ParquetReader { file, captures, interfaces, next_group: 0, group: None, row: 0 })
+        Ok(ParquetReader { file, sessions, interfaces, next_group: 0, group: None, row: 0 })
     }
 
     /// The description of each card by its last report, with the number of the card.
     pub fn cards(&self) -> impl Iterator<Item = (u32, &Card)> {
-        self.captures.iter().filter_map(|capture| Some((capture.index(), capture.report.as_ref()?)))
+        self.sessions
+            .iter()
+            .filter_map(|session| Some((session.card_index(), session.report.as_ref()?)))
     }
 }
 
@@ -76,11 +87,11 @@ impl Reader for ParquetReader {
                 let at = self.row;
                 if group.advance()? {
                     self.row += 1;
-                    let (capture, entry) =
+                    let (session, entry) =
                         group.row().map_err(|problem| TableError::Row { row: at, problem })?;
-                    let capture =
-                        self.captures.get(capture as usize).map_or(capture, Capture::index);
-                    return Ok(Some(Row { capture, entry }));
+                    let card =
+                        self.sessions.get(session as usize).map_or(session, Session::card_index);
+                    return Ok(Some(Row { card, entry }));
                 }
                 self.group = None;
             }
@@ -93,15 +104,15 @@ impl Reader for ParquetReader {
         }
     }
 
-    fn interface(&self, capture: u32) -> Option<&str> {
-        self.interfaces.get(&capture).map(String::as_str)
+    fn interface(&self, card: u32) -> Option<&str> {
+        self.interfaces.get(&card).map(String::as_str)
     }
 }
 
 /// The readers of the columns of one row group.
 struct Columns {
-    capture: Values<Int32Type>,
-    timestamp: Values<Int64Type>,
+    session: Values<Int32Type>,
+    clock: Values<Int64Type>,
     kind: Values<ByteArrayType>,
     is_write: Values<BoolType>,
     address: Values<Int64Type>,
@@ -115,23 +126,23 @@ struct Columns {
 impl Columns {
     fn new(group: &dyn RowGroupReader) -> Result<Self, TableError> {
         Ok(Columns {
-            capture: Values::new(group, Column::Capture)?,
-            timestamp: Values::new(group, Column::Timestamp)?,
+            session: Values::new(group, Column::Session)?,
+            clock: Values::new(group, Column::Clock)?,
             kind: Values::new(group, Column::Kind)?,
             is_write: Values::new(group, Column::IsWrite)?,
             address: Values::new(group, Column::Address)?,
             reads: Values::new(group, Column::Reads)?,
             writes: Values::new(group, Column::Writes)?,
             duration: Values::new(group, Column::Duration)?,
-            start: Values::new(group, Column::Start)?,
+            start: Values::new(group, Column::StartClock)?,
             detail: Values::new(group, Column::Detail)?,
         })
     }
 
-    /// Advances to the next row; false at the end of the group, where the timestamps end.
+    /// Advances to the next row; false at the end of the group, where the clocks end.
     fn advance(&mut self) -> Result<bool, TableError> {
-        let more = self.timestamp.advance()?;
-        self.capture.advance()?;
+        let more = self.clock.advance()?;
+        self.session.advance()?;
         self.kind.advance()?;
         self.is_write.advance()?;
         self.address.advance()?;
@@ -144,15 +155,15 @@ impl Columns {
     }
 
     fn row(&mut self) -> Result<(u32, Entry), String> {
-        let capture = self.capture.get().copied().unwrap_or(0) as u32;
+        let session = self.session.get().copied().unwrap_or(0) as u32;
         if let Some(detail) = self.detail.get() {
             if detail.len() > MAX_DETAIL_BYTES {
                 return Err(format!("a detail of more than {MAX_DETAIL_BYTES} bytes"));
             }
-            return Ok((capture, parse_object(detail.data())?));
+            return Ok((session, parse_object(detail.data())?));
         }
-        let clock = self.start.get().or(self.timestamp.get()).copied();
-        let clock = u64::try_from(clock.ok_or("no timestamp")?);
+        let clock = self.start.get().or(self.clock.get()).copied();
+        let clock = u64::try_from(clock.ok_or("no clock")?);
         let clock = Cycles(clock.map_err(|_| "a clock below 0")?);
         let kind = self.kind.get().map_or(&b"access"[..], ByteArray::data);
         let lacks = |column: Column| {
@@ -192,7 +203,7 @@ impl Columns {
             b"no_end" => Entry::NoEnd,
             _ => return Err(lacks(Column::Detail)),
         };
-        Ok((capture, entry))
+        Ok((session, entry))
     }
 }
 
@@ -215,9 +226,9 @@ impl<T: DataType> Values<T> {
         let place = schema.columns().iter().position(|found| found.path().string() == name);
         let Some(place) = place else {
             // Files of other programs need not have the columns that only the rarer kinds use.
-            if matches!(column, Column::Timestamp | Column::Address | Column::IsWrite) {
+            if matches!(column, Column::Clock | Column::Address | Column::IsWrite) {
                 return Err(TableError::Schema(format!(
-                    "no column {name}: a table of a trace has at least timestamp, is_write and address"
+                    "no column {name}: a table of a trace has at least clock, is_write and address"
                 )));
             }
             return Ok(Values::over(None, false));

@@ -1,7 +1,7 @@
-//! Collects rows of one capture as the columns of a row group.
+//! Collects rows of one session as the columns of a row group.
 //!
 //! Accesses are added to their columns directly. Rows of other kinds are kept in a list, from which the columns
-//! that accesses do not have are built at the end. Invariant: timestamps ascend.
+//! that accesses do not have are built at the end. Invariant: clocks ascend.
 
 use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use hmtt_format::{Cycles, Direction};
@@ -18,7 +18,7 @@ const MAX_OTHERS: usize = 1 << 18;
 const PRESENT: i16 = 1;
 pub(super) const ABSENT: i16 = 0;
 
-/// A row that is not an access, or an access whose clock is not its timestamp.
+/// A row that is not an access, or an access whose clock is before that of an earlier row.
 struct Other {
     /// Number of the row in the group, from 0.
     at: usize,
@@ -28,13 +28,13 @@ struct Other {
 /// The columns of a row group that is being filled.
 #[derive(Default)]
 pub(super) struct RowGroup {
-    pub timestamps: Vec<i64>,
+    pub clocks: Vec<i64>,
     /// Addresses of the rows that have one.
     pub addresses: Vec<i64>,
     /// Directions of the rows that have one.
     pub is_write: Vec<bool>,
     others: Vec<Other>,
-    /// Latest clock of the capture so far.
+    /// Latest clock of the session so far.
     latest: i64,
 }
 
@@ -47,20 +47,20 @@ pub(super) struct Sparse<T: DataType> {
 impl RowGroup {
     /// Whether the group must be written before more rows are added.
     pub fn is_full(&self) -> bool {
-        self.timestamps.len() >= MAX_ROWS || self.others.len() >= MAX_OTHERS
+        self.clocks.len() >= MAX_ROWS || self.others.len() >= MAX_OTHERS
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.timestamps.len()
+        self.clocks.len()
     }
 
-    /// Whether all rows are accesses whose clock is their timestamp.
+    /// Whether all rows are accesses in the order of their clocks.
     pub fn is_plain(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Returns this group and replaces it by `next`, which continues the same capture.
+    /// Returns this group and replaces it by `next`, which continues the same session.
     pub fn replace(&mut self, next: RowGroup) -> RowGroup {
         let latest = self.latest;
         std::mem::replace(self, RowGroup { latest, ..next })
@@ -68,7 +68,7 @@ impl RowGroup {
 
     /// Removes the rows and keeps their memory.
     pub fn clear(&mut self) {
-        self.timestamps.clear();
+        self.clocks.clear();
         self.addresses.clear();
         self.is_write.clear();
         self.others.clear();
@@ -78,10 +78,10 @@ impl RowGroup {
     #[inline]
     pub fn push(&mut self, entry: &Entry) -> Result<(), TableError> {
         if let Entry::Access(access) = entry {
-            let clock = timestamp(access.clock)?;
+            let clock = signed_clock(access.clock)?;
             if clock >= self.latest {
                 self.latest = clock;
-                self.timestamps.push(clock);
+                self.clocks.push(clock);
                 self.addresses.push(access.address.0 as i64);
                 self.is_write.push(access.direction == Direction::Write);
                 return Ok(());
@@ -92,10 +92,10 @@ impl RowGroup {
 
     fn push_other(&mut self, entry: &Entry) -> Result<(), TableError> {
         if let Some(clock) = entry.clock() {
-            self.latest = self.latest.max(timestamp(clock)?);
+            self.latest = self.latest.max(signed_clock(clock)?);
         }
         self.others.push(Other { at: self.rows(), entry: *entry });
-        self.timestamps.push(self.latest);
+        self.clocks.push(self.latest);
         match entry {
             Entry::Access(access) => self.is_write.push(access.direction == Direction::Write),
             Entry::Tag { direction, .. } => self.is_write.push(*direction == Direction::Write),
@@ -116,7 +116,7 @@ impl RowGroup {
         match clocks.last() {
             Some(&last) if is_ascending && last <= i64::MAX as u64 => {
                 self.latest = last as i64;
-                self.timestamps.extend(clocks.iter().map(|clock| *clock as i64));
+                self.clocks.extend(clocks.iter().map(|clock| *clock as i64));
                 self.addresses.extend(addresses.iter().map(|address| *address as i64));
                 self.is_write.extend_from_slice(writes);
             }
@@ -163,7 +163,7 @@ impl RowGroup {
         })
     }
 
-    /// Builds the column `duration`.
+    /// Builds the column `duration_clocks`.
     pub fn durations(&self) -> Sparse<Int64Type> {
         self.sparse(|_, entry| match entry {
             Entry::Page { duration, .. } => Some(i64::from(*duration)),
@@ -172,12 +172,12 @@ impl RowGroup {
         })
     }
 
-    /// Builds the column `start`.
+    /// Builds the column `start_clock`.
     pub fn starts(&self) -> Sparse<Int64Type> {
         self.sparse(|at, entry| {
             let clock = entry.clock()?.0 as i64;
             let is_own = matches!(entry, Entry::Slice { .. } | Entry::Interval { .. });
-            (is_own || clock != self.timestamps[at]).then_some(clock)
+            (is_own || clock != self.clocks[at]).then_some(clock)
         })
     }
 
@@ -222,6 +222,6 @@ fn address(entry: &Entry) -> Option<i64> {
     Some(address.0 as i64)
 }
 
-fn timestamp(clock: Cycles) -> Result<i64, TableError> {
+fn signed_clock(clock: Cycles) -> Result<i64, TableError> {
     i64::try_from(clock.0).map_err(|_| TableError::Clock(clock.0))
 }

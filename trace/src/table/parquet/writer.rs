@@ -1,4 +1,4 @@
-//! Distributes rows to the row groups of a Parquet file, each of which holds one capture.
+//! Distributes rows to the row groups of a Parquet file, each of which holds one session.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,7 +9,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use super::columns::Columns;
 use super::encoder::Encoder;
 use super::row_group::RowGroup;
-use super::{Capture, KEY_CAPTURES, KEY_UNIT, KEY_VERSION, SCHEMA, TABLE_VERSION, properties};
+use super::{KEY_SESSIONS, KEY_UNIT, KEY_VERSION, SCHEMA, Session, TABLE_VERSION, properties};
 use crate::decode::Accesses;
 use crate::table::card_changes::CardChanges;
 use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
@@ -17,18 +17,18 @@ use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
 /// A writer of Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
-    /// Descriptions of the numbers in the column `capture`, in their order.
-    captures: Vec<Capture>,
-    /// The open capture of each card.
+    /// Descriptions of the numbers in the column `session`, in their order.
+    sessions: Vec<Session>,
+    /// The open session of each card.
     open: HashMap<u32, Open>,
     /// The interface of each card.
     cards: CardChanges,
 }
 
-/// A capture to which rows can still be added.
+/// A session to which rows can still be added.
 struct Open {
-    capture: u32,
-    /// Whether the capture has rows, including written ones.
+    session: u32,
+    /// Whether the session has rows, including written ones.
     has_rows: bool,
     group: RowGroup,
 }
@@ -45,19 +45,19 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         let encoder = Encoder::start(file, Columns::new(properties)?)?;
         Ok(ParquetWriter {
             encoder,
-            captures: Vec::new(),
+            sessions: Vec::new(),
             open: HashMap::new(),
             cards: CardChanges::default(),
         })
     }
 
-    /// Returns the open capture of a card, and creates it if there is none.
+    /// Returns the open session of a card, and creates it if there is none.
     fn open(&mut self, card: u32) -> &mut Open {
         self.open.entry(card).or_insert_with(|| {
-            let capture = self.captures.len() as u32;
+            let session = self.sessions.len() as u32;
             let card = u64::from(card) + 1;
-            self.captures.push(Capture { card, interface: None, report: None });
-            Open { capture, has_rows: false, group: RowGroup::default() }
+            self.sessions.push(Session { card, interface: None, report: None });
+            Open { session, has_rows: false, group: RowGroup::default() }
         })
     }
 
@@ -77,7 +77,7 @@ impl Open {
         encoder: &mut Encoder<W>,
     ) -> Result<(), TableError> {
         if self.group.rows() != 0 {
-            encoder.write(self.capture, &mut self.group)?;
+            encoder.write(self.session, &mut self.group)?;
         }
         Ok(())
     }
@@ -86,11 +86,11 @@ impl Open {
 impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
         if let Entry::Restart = row.entry {
-            self.restart(row.capture)?;
+            self.restart(row.card)?;
         }
-        self.open(row.capture);
+        self.open(row.card);
         let ParquetWriter { open, encoder, .. } = self;
-        let Some(open) = open.get_mut(&row.capture) else { return Ok(()) };
+        let Some(open) = open.get_mut(&row.card) else { return Ok(()) };
         open.has_rows = true;
         open.group.push(&row.entry)?;
         if open.group.is_full() {
@@ -99,10 +99,10 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         Ok(())
     }
 
-    fn accesses(&mut self, capture: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
-        self.open(capture);
+    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+        self.open(card);
         let ParquetWriter { open, encoder, .. } = self;
-        let Some(open) = open.get_mut(&capture) else { return Ok(()) };
+        let Some(open) = open.get_mut(&card) else { return Ok(()) };
         let mut rest = accesses;
         loop {
             let count = open.group.extend(rest)?;
@@ -117,37 +117,37 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         }
     }
 
-    fn card(&mut self, capture: u32, card: Card) {
-        let capture = self.open(capture).capture as usize;
-        self.captures[capture].report = Some(card);
+    fn card(&mut self, card: u32, description: Card) {
+        let session = self.open(card).session as usize;
+        self.sessions[session].report = Some(description);
     }
 
-    fn interface(&mut self, capture: u32, name: &str) {
-        self.cards.interface(capture, name);
+    fn interface(&mut self, card: u32, name: &str) {
+        self.cards.interface(card, name);
     }
 
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
         let mut open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
-        open.sort_by_key(|open| open.capture);
+        open.sort_by_key(|open| open.session);
         open.iter_mut().try_for_each(|open| open.write(&mut self.encoder))?;
-        for capture in &mut self.captures {
-            let interface = self.cards.interface_of(capture.index());
-            capture.interface = interface.map(str::to_owned);
+        for session in &mut self.sessions {
+            let interface = self.cards.interface_of(session.card_index());
+            session.interface = interface.map(str::to_owned);
         }
         let mut file = self.encoder.finish()?;
-        let captures = serde_json::to_string(&self.captures).map_err(std::io::Error::from)?;
+        let sessions = serde_json::to_string(&self.sessions).map_err(std::io::Error::from)?;
         let mut state = |key: &str, value: String| {
             file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         };
         state(KEY_VERSION, TABLE_VERSION.into());
         state(KEY_UNIT, "DDR clock".into());
-        if let Some(card) = self.captures.iter().rev().find_map(|capture| capture.report.as_ref()) {
+        if let Some(card) = self.sessions.iter().rev().find_map(|session| session.report.as_ref()) {
             state("hmtt.tck_ps", card.tck_ps.to_string());
             state("hmtt.unit_bytes", card.unit_bytes.to_string());
             state("hmtt.format_version", card.format_version.to_string());
             state("hmtt.digest", card.digest.clone());
         }
-        state(KEY_CAPTURES, captures);
+        state(KEY_SESSIONS, sessions);
         file.finish()?;
         file.inner_mut().flush()?;
         Ok(LeftOut::default())

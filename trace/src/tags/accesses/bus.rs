@@ -140,10 +140,10 @@ impl Tags {
         let (stride, offset) = match (&self.window, base) {
             (None, _) => (STRIDE, offset),
             (Some(window), base) => {
-                let stride = u64::from(window.stride).max(1);
+                let stride = u64::from(window.stride_bytes).max(1);
                 // A map that does not state its window's address is taken to describe the card's window.
-                let known = base.filter(|_| window.base != 0).unwrap_or(window.base);
-                let within = known.saturating_add(offset).checked_sub(window.base);
+                let known = base.filter(|_| window.address != 0).unwrap_or(window.address);
+                let within = known.saturating_add(offset).checked_sub(window.address);
                 match within.filter(|within| *within < window.bytes) {
                     Some(within) => (stride, within),
                     None => {

@@ -46,6 +46,7 @@ pub struct TraceContents {
     /// Accesses that the card only counted: their addresses are not known.
     pub counted_only: u64,
     /// Number of gaps.
+    #[serde(rename = "gap_count")]
     pub gaps: u64,
     /// Accesses and tags lost in the gaps, as far as their number is known.
     pub lost_accesses: u64,

@@ -23,12 +23,12 @@ pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
     spans.push(Span::from(" lost").style(style(second)).bold());
     // Losses are drawn before irregularities, so that a narrow screen shows them.
     for (place, count) in [
-        ("card", Some(losses.card_records)),
-        ("wire", Some(losses.wire_frames)),
-        ("kernel", losses.kernel_frames),
-        ("interface", losses.interface_frames),
+        ("card", Some(losses.card_lost_records)),
+        ("wire", Some(losses.wire_lost_frames)),
+        ("kernel", losses.kernel_dropped_frames),
+        ("interface", losses.interface_dropped_frames),
         ("malformed", Some(losses.malformed_frames)),
-        ("accesses", Some(losses.accesses)),
+        ("accesses", Some(losses.lost_accesses)),
     ] {
         let (text, colour) = match count {
             None => ("?".to_owned(), Color::Yellow),
@@ -38,10 +38,10 @@ pub(super) fn draw(second: &Second, frame: &mut Frame<'_>, area: Rect) {
         spans.extend([Span::from(format!(" {place} ")), Span::from(text).fg(colour)]);
     }
     for (oddity, count) in [
-        ("copies", losses.duplicates),
-        ("reordered", losses.reordered),
-        ("foreign", losses.foreign),
-        ("strays", losses.strays),
+        ("copies", losses.duplicate_frames),
+        ("reordered", losses.reordered_frames),
+        ("foreign", losses.foreign_frames),
+        ("strays", losses.stray_frames),
         ("restarts", losses.restarts),
         ("clock lost", losses.ddr_clock_losses),
     ] {

@@ -17,7 +17,7 @@ const PAGE_BAR: usize = 16;
 const BANK_BAR: usize = 8;
 
 pub(super) fn draw_pages(view: &View, second: &Second, frame: &mut Frame<'_>, area: Rect) {
-    let memory = &second.memory;
+    let memory = &second.activity;
     let pages = view.hot_pages();
     let most = pages.iter().map(|page| page.accesses).max().unwrap_or(0);
     let several = second.interfaces.len() > 1;
@@ -43,7 +43,7 @@ pub(super) fn draw_pages(view: &View, second: &Second, frame: &mut Frame<'_>, ar
 }
 
 pub(super) fn draw_banks(second: &Second, frame: &mut Frame<'_>, area: Rect) {
-    let banks = &second.memory.banks;
+    let banks = &second.activity.banks;
     let most = banks.iter().map(|bank| bank.slice.accesses).max().unwrap_or(0);
     let fitting = usize::from(area.height.saturating_sub(BORDERS));
     let rows = banks.iter().take(fitting).map(|bank| {
@@ -54,7 +54,7 @@ pub(super) fn draw_banks(second: &Second, frame: &mut Frame<'_>, area: Rect) {
             format!("{:>5}", percent(bank.slice.hit_rate())),
         ])
     });
-    let hits = percent(second.memory.row_hit_rate);
+    let hits = percent(second.activity.row_hit_rate);
     let mut block = Block::bordered().title(format!(" banks, row hits {hits} "));
     let hidden = banks.len().saturating_sub(fitting);
     if hidden != 0 {
