@@ -78,7 +78,7 @@ fn a_lost_clock_restarts_the_card_and_every_reader_shows_it() {
         );
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("readers/hmtt_reader.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/hmtt_reader.py");
     let read = Command::new("python3").arg(script).arg(file("rust")).output().unwrap();
     let read = String::from_utf8(read.stdout).unwrap();
     assert_eq!(comments(&read, "DDR"), told);

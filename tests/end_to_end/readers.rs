@@ -10,7 +10,7 @@ use crate::captures::{decode, lines, path, replay};
 
 /// Runs the independent reader.
 fn reader(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("readers/hmtt_reader.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/hmtt_reader.py");
     let output = Command::new("python3").arg(script).args(arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");

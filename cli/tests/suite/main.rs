@@ -13,6 +13,7 @@ mod goes_on;
 mod linear;
 mod merge;
 mod names;
+mod python;
 mod standard;
 mod tag;
 mod tag_auto;

@@ -107,7 +107,7 @@ def main():
     runner = get_runner("icarus")
     runner.build(sources=[*models(given.board, given.build), given.verilog.resolve()], hdl_toplevel="top",
                  build_dir=given.build, timescale=("1ps", "1ps"), always=True)
-    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    sys.path[:0] = [str(HERE), str(PROJECT / "python")]
     environment = {
         "COCOTB_LOG_LEVEL": "WARNING",
         "PYTHONDONTWRITEBYTECODE": "1",

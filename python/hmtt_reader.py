@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures of an HMTT card to text: a second reader, written from docs/format.md alone.
+"""Captures of an HMTT card to text: a second reader, written from docs/format.md alone. As a module: docs/python.md.
 
     hmtt_reader.py CAPTURE.pcapng              print the trace
     hmtt_reader.py --check-document FORMAT.md  decode the worked example and compare
@@ -266,6 +266,14 @@ def trace(frames):
             expected = counter + 1
         if not any(session[counter][14] & 15 == END for counter in session):
             yield "# no end frame"
+
+
+def accesses(frames):
+    """The accesses of a capture: clock, `R` or `W`, physical byte address."""
+    for line in trace(frames):
+        fields = line.split(" ")
+        if len(fields) == 3 and fields[1] in ("R", "W"):
+            yield int(fields[0]), fields[1], int(fields[2], 16)
 
 
 def check_document(path):
